@@ -72,7 +72,7 @@ pub fn refuse_foreign(path: &Path) -> Result<()> {
             path.display()
         ),
         Holds::Others(name) => bail!(
-            "{} holds no store but other files, such as {name}; choose an empty or a new directory",
+            "{} contains other files but no store, such as {name}; choose an empty or a new directory",
             path.display()
         ),
         Holds::Nothing | Holds::MarkedStore(_) | Holds::LevelDbStore => Ok(()),

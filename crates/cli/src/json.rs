@@ -52,7 +52,7 @@ fn decode(text: &[u8]) -> Result<Vec<u8>> {
             word = word << 6 | value as u32;
         }
         let bytes = (word << (6 * padding)).to_be_bytes();
-        ensure!(bytes[4 - padding..].iter().all(|byte| *byte == 0), "bits behind the last byte");
+        ensure!(bytes[4 - padding..].iter().all(|byte| *byte == 0), "surplus bits after the last byte");
         out.extend_from_slice(&bytes[1..4 - padding]);
     }
     Ok(out)

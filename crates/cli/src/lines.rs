@@ -48,7 +48,7 @@ impl Format {
     /// Names the part that a line with a key only lacks.
     pub fn lacks_value(self) -> &'static str {
         match self {
-            Format::Hex | Format::Escaped => "no tab, and so no value",
+            Format::Hex | Format::Escaped => "no tab, hence no value",
             Format::Jsonl => "no \"value\"",
         }
     }

@@ -116,7 +116,7 @@ impl SortedTable {
     fn check(&self, handle: Handle) -> Result<()> {
         match handle.end() {
             Some(end) if end <= self.bytes => Ok(()),
-            _ => bail!("block at byte {} of {} bytes runs past the end of the table", handle.offset, handle.bytes),
+            _ => bail!("block at byte {} of {} bytes extends past the end of the table", handle.offset, handle.bytes),
         }
     }
 }

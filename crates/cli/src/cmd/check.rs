@@ -49,11 +49,11 @@ impl Check {
             }
             writeln!(
                 out,
-                "{tables} tables, {}{counted}; {log_entries} entries in logs; last sequence {last_sequence}",
+                "{tables} tables, {}{counted}; {log_entries} entries in WALs; last sequence number {last_sequence}",
                 size(*table_bytes)
             )?;
             if *range_tombstones > 0 {
-                writeln!(out, "{range_tombstones} deletes of ranges in tables")?;
+                writeln!(out, "{range_tombstones} range tombstones in SSTables")?;
             }
             for log in torn_logs {
                 writeln!(
@@ -81,7 +81,7 @@ impl Check {
         match problems.len() {
             0 if sound => Ok(()),
             0 if damage.is_empty() && torn_logs.is_empty() => bail!("files are set aside under lost/"),
-            0 => bail!("a log is torn or damaged"),
+            0 => bail!("a WAL is torn or corrupt"),
             1 => bail!("1 problem"),
             count => bail!("{count} problems"),
         }

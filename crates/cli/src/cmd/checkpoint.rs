@@ -30,8 +30,8 @@ impl Checkpoint {
         if lies_in(&self.to, &self.store.path)? {
             let (to, store, same) =
                 (self.to.display(), self.store.path.display(), lies_in(&self.store.path, &self.to)?);
-            ensure!(!same, "{to} is the store to copy itself; name another place for the copy");
-            bail!("{to} lies in {store}, in which a checkpoint makes no other store");
+            ensure!(!same, "{to} is the source store itself; name another directory for the copy");
+            bail!("{to} lies within {store}; name a directory outside the store");
         }
         let db = self.store.open()?;
         let made = db.checkpoint(&self.to)?;
@@ -45,12 +45,16 @@ impl Checkpoint {
         }
         writeln!(
             out,
-            "{} holds everything up to sequence {sequence}: {linked} tables linked, {copied} copied, {}",
+            "{} contains all writes up to sequence number {sequence}: {linked} tables linked, {copied} copied, {}",
             self.to.display(),
             size(bytes)
         )?;
         if copied > 0 {
-            writeln!(out, "copied, because {} is on another file system, or on one without links", self.to.display())?;
+            writeln!(
+                out,
+                "copied, because {} is on another file system, or on one without hard links",
+                self.to.display()
+            )?;
         }
         Ok(())
     }

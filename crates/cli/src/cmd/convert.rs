@@ -45,9 +45,9 @@ impl Convert {
             let (to, from) = (self.to.display(), self.from.display());
             ensure!(
                 !lies_in(&self.from, &self.to)?,
-                "{to} is the store to read itself; name another place for the new one"
+                "{to} is the source store itself; name another directory for the new store"
             );
-            bail!("{to} lies in {from}, in which a conversion writes nothing");
+            bail!("{to} lies within {from}; name a directory outside the store");
         }
         let building = match Location::at(&self.to) {
             Location::Device(_) | Location::Split(_) => None,
@@ -72,7 +72,7 @@ impl Convert {
             return Ok(());
         }
         if resumed_behind.is_some() {
-            writeln!(out, "went on where it was cut short")?;
+            writeln!(out, "continued an interrupted conversion")?;
         }
         writeln!(out, "copied {pairs} pairs, {}, to {}", size(bytes), self.to.display())?;
         Ok(())
@@ -84,7 +84,7 @@ fn refuse_full(folder: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         entries => {
             let empty = entries.with_context(|| folder.display().to_string())?.next().is_none();
-            ensure!(empty, "{} is not empty; a conversion makes a new store", folder.display());
+            ensure!(empty, "{} is not empty; a conversion creates a new store", folder.display());
             Ok(())
         }
     }
@@ -116,7 +116,7 @@ fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
             let key = if source.valid() { source.key() } else { copy.key() };
             let key = key.escape_ascii();
             match extent {
-                Extent::All => bail!("the copy differs from the source at key '{key}'; remove it and begin anew"),
+                Extent::All => bail!("the copy differs from the source at key '{key}'; remove it and start again"),
                 Extent::Begin => {
                     bail!("the device holds another store, which differs at key '{key}'; nothing was changed")
                 }
@@ -157,11 +157,11 @@ fn is_taken_up(folder: &Path, record: &Value) -> Result<bool> {
     if let Some(key) = ["source", "last_sequence"].into_iter().find(differs) {
         let what =
             if key == "source" { "is a conversion of another store" } else { "has a source that has changed since" };
-        bail!("{} {what}; remove it to begin anew", shown());
+        bail!("{} {what}; remove it to start again", shown());
     }
     if let Some(key) = ["tables", "values", "range_tombstones", "lz4"].into_iter().find(differs) {
         bail!(
-            "{} was begun with {key}={}, not {key}={}; take it up as it was begun, or remove it to begin anew",
+            "{} was begun with {key}={}, not {key}={}; continue with the original options, or remove it to start again",
             shown(),
             text(&found[key]),
             text(&record[key])
@@ -188,7 +188,7 @@ impl Building {
             return Ok(Building { folder: to.to_owned(), to: to.to_owned() });
         }
         refuse_full(to)?;
-        let name = to.file_name().with_context(|| format!("{} is no name for a directory", to.display()))?;
+        let name = to.file_name().with_context(|| format!("{} is not a valid directory name", to.display()))?;
         let mut name = name.to_os_string();
         name.push(".converting");
         let folder = to.with_file_name(name);

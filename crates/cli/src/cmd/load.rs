@@ -105,7 +105,7 @@ impl Load {
                 outcome => outcome.err().unwrap_or_else(|| failure.into()),
             };
             return Err(error.context(format!(
-                "handed {lines} lines to the store, of which the first {sure} are sure to be loaded, then stopped"
+                "passed {lines} lines to the store, the first {sure} of which are certainly loaded, then stopped"
             )));
         }
         outcome.with_context(|| format!("loaded {lines} lines ({puts} puts, {deletes} deletes), then stopped"))?;
@@ -147,7 +147,7 @@ impl Load {
                     loaded.skipped += 1;
                     progress.suspend(|| match loaded.skipped {
                         ..=BAD_LINES_SHOWN => eprintln!("skipped {bad:#}"),
-                        next if next == BAD_LINES_SHOWN + 1 => eprintln!("further bad lines are counted, not shown"),
+                        next if next == BAD_LINES_SHOWN + 1 => eprintln!("further bad lines are counted only"),
                         _ => {}
                     });
                 }

@@ -93,7 +93,7 @@ pub fn names_in(path: &Path) -> Result<Vec<String>> {
     }
     // Never follows a symbolic link: its target is not the store's, and `discard` removes files.
     if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
-        bail!("{}: not a directory of the store's own; move it away", folder.display());
+        bail!("{}: not a directory of this store; move it away", folder.display());
     }
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -108,7 +108,7 @@ pub fn names_in(path: &Path) -> Result<Vec<String>> {
 /// Returns the path of file `name`.
 fn file(path: &Path, name: &str) -> Result<PathBuf> {
     if !names_in(path)?.iter().any(|known| known == name) {
-        bail!("nothing of that name is in {}/lost: {name}; `terrace lost list` prints the names", path.display());
+        bail!("{}/lost has no file {name}; `terrace lost list` prints the names", path.display());
     }
     Ok(path.join("lost").join(name))
 }
@@ -244,7 +244,7 @@ fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> R
     db.close()?;
     writeln!(out, "restored {restored} writes of {name}")?;
     if kept > 0 {
-        writeln!(out, "kept {kept} keys as the store has them; --overwrite takes what the file says of them")?;
+        writeln!(out, "kept the store's value of {kept} keys; --overwrite replaces them")?;
     }
     writeln!(out, "the file stays until `terrace lost discard` removes it")?;
     Ok(())

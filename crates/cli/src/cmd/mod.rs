@@ -63,10 +63,10 @@ impl Command {
     pub fn advice_on_damage(&self) -> Option<&'static str> {
         match self {
             Command::Repair(_) => None,
-            Command::Check(_) => Some("`terrace repair` salvages what can be read into a new store"),
-            _ => Some(
-                "`terrace check` tells what else is wrong; `terrace repair` salvages what can be read into a new store",
-            ),
+            Command::Check(_) => Some("`terrace repair` salvages the readable data into a new store"),
+            _ => {
+                Some("`terrace check` lists all problems; `terrace repair` salvages the readable data into a new store")
+            }
         }
     }
 

@@ -36,16 +36,19 @@ impl Pin {
             return Ok(());
         }
         if self.path.exists() && bpf::CommitIterator::open(&self.path).is_ok() {
-            writeln!(out, "{name}: is there already")?;
+            writeln!(out, "{name}: already pinned")?;
         } else if let Err(why) = bpf::pin(&self.path) {
-            bail!("{why}\n  a bpf file system must be there: `mount -t bpf bpf /sys/fs/bpf`, as root");
+            bail!("{why}\n  a bpf file system must be mounted: `mount -t bpf bpf /sys/fs/bpf`, as root");
         }
         match closed_folder(&self.path) {
-            None => writeln!(out, "{name}: everybody can use tier journal-bpf now")?,
+            None => writeln!(out, "{name}: all users can use durability=journal-bpf now")?,
             Some(folder) => {
                 let folder = folder.display();
-                writeln!(out, "{name}: only root can use tier journal-bpf, as nobody else may enter {folder}")?;
-                writeln!(out, "  `chmod o+x {folder}` lets everybody; or pin it in another bpf file system")?;
+                writeln!(
+                    out,
+                    "{name}: only root can use durability=journal-bpf, because other users cannot enter {folder}"
+                )?;
+                writeln!(out, "  `chmod o+x {folder}` admits them; or pin it in another bpf file system")?;
             }
         }
         Ok(())

@@ -64,7 +64,7 @@ impl Repair {
             0 => writeln!(out, "nothing was lost")?,
             count => writeln!(
                 out,
-                "{count} losses: keys among them have an older value, or none, or are back from deletion"
+                "{count} losses: affected keys may have an older value, be missing, or reappear after a delete"
             )?,
         }
         Ok(())

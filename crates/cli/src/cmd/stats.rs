@@ -40,19 +40,19 @@ fn write_text(path: &Path, statistics: &Statistics, out: &mut dyn Write) -> Resu
     writeln!(out, "place          {place}")?;
     writeln!(out, "made of        {}", layout::text_at(path, *made_of))?;
     writeln!(out, "preset         {preset}")?;
-    let promise = if *durability == "none" { " (promises nothing at a power cut)" } else { "" };
+    let promise = if *durability == "none" { " (no durability across a power cut)" } else { "" };
     writeln!(out, "durability     {durability}{promise}, as opened now")?;
     if statistics.unsynced {
-        writeln!(out, "unsynced       a session of tier none was here: tables may not survive a power cut")?;
+        writeln!(out, "unsynced       last written with durability=none: recent writes may not survive a power cut")?;
     }
     if statistics.torn_logs > 0 {
-        writeln!(out, "torn logs      {}: see `terrace check`", statistics.torn_logs)?;
+        writeln!(out, "torn WALs      {}: see `terrace check`", statistics.torn_logs)?;
     }
     if statistics.lost_files > 0 {
         writeln!(out, "lost           {} files under lost/: see `terrace lost list`", statistics.lost_files)?;
     }
     writeln!(out, "last sequence  {last_sequence}")?;
-    writeln!(out, "memtables      {} replayed from logs", size(*memtable_bytes))?;
+    writeln!(out, "memtables      {} replayed from WALs", size(*memtable_bytes))?;
     let tables: u64 = levels.iter().map(|level| level.tables).sum();
     let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
     writeln!(out, "tables         {tables}, {} ({bytes} B)", size(bytes))?;

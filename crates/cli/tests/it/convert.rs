@@ -102,7 +102,7 @@ fn what_will_not_do_is_refused() {
     fs::create_dir(at("to.converting")).unwrap();
     fs::write(at("to.converting/CONVERTING"), r#"{"source":"elsewhere","last_sequence":1}"#).unwrap();
     let other = terrace(["convert", store, &at("to")]).fails(1);
-    assert!(other.contains("remove it to begin anew"), "{other}");
+    assert!(other.contains("remove it to start again"), "{other}");
     fs::remove_file(at("to.converting/CONVERTING")).unwrap();
     fs::write(at("to.converting/notes"), "mine").unwrap();
     let foreign = terrace(["convert", store, &at("to")]).fails(1);
@@ -130,7 +130,7 @@ fn one_that_was_killed_near_its_end_ends() {
         fs::write(at("whole/CONVERTING"), record(&store)).unwrap();
         fs::rename(at("whole"), at(left)).unwrap();
         let said = terrace(["convert", store.to_str().unwrap(), &at("to")]).ok();
-        assert!(String::from_utf8_lossy(&said).contains("went on where it was cut short"));
+        assert!(String::from_utf8_lossy(&said).contains("continued an interrupted conversion"));
         assert!(terrace(["dump", &at("to")]).ok() == terrace(["dump", store.to_str().unwrap()]).ok());
         assert!(!Path::new(&at("to/CONVERTING")).exists() && !Path::new(&at("to.converting")).exists());
         fs::remove_dir_all(at("to")).unwrap();

@@ -70,7 +70,7 @@ const SITUATIONS: &[Situation] = &[
         },
         PUT,
         1,
-        "terrace: {} holds no store but other files, such as notes.txt; choose an empty or a new directory",
+        "terrace: {} contains other files but no store, such as notes.txt; choose an empty or a new directory",
     ),
     (
         "a store of RocksDB's",

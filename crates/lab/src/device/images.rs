@@ -50,7 +50,7 @@ impl Images {
 impl Drop for Images {
     fn drop(&mut self) {
         if let Some(Err(error)) = self.kept().take().map(|dir| dismantle(&dir)) {
-            eprintln!("left behind: {error:#}");
+            eprintln!("not removed: {error:#}");
         }
     }
 }

@@ -198,7 +198,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         if let Err(error) = self.clear() {
-            eprintln!("left behind: {error:#}");
+            eprintln!("not removed: {error:#}");
         }
     }
 }

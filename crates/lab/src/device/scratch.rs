@@ -231,7 +231,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = self.clear() {
-            eprintln!("left behind: {error:#}");
+            eprintln!("not removed: {error:#}");
         }
     }
 }

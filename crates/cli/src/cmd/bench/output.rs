@@ -54,7 +54,7 @@ impl Output {
             let Some(path) = path else { continue };
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let problem = match folder {
-                _ if path.is_dir() => "is a directory; a file is asked for",
+                _ if path.is_dir() => "is a directory, not a file",
                 Some(folder) if !folder.is_dir() => "its directory is missing",
                 _ => continue,
             };
@@ -66,8 +66,8 @@ impl Output {
     /// Returns how to continue after a stop.
     pub fn how_to_go_on(&self) -> &'static str {
         match self.json {
-            Some(_) if self.fresh => "; the same command without --fresh goes on from here",
-            Some(_) => "; the same command goes on from here",
+            Some(_) if self.fresh => "; run the same command without --fresh to continue",
+            Some(_) => "; run the same command to continue",
             None => "; with --json FILE it could be continued",
         }
     }

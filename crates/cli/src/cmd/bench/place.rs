@@ -66,7 +66,7 @@ impl Place {
         };
         let destroy_data = self.destroy_data;
         look(&spec, destroy_data)?;
-        remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
+        remove_stale(&work).iter().for_each(|left| eprintln!("left over from an earlier run: {left}"));
         let images = Arc::new(Images::default());
         Ok(Box::new(move |below| {
             let _keep: &Option<Temporary> = &temporary;
@@ -113,7 +113,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         match fs::remove_dir(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                eprintln!("left behind: {}: {error}", self.0.display());
+                eprintln!("not removed: {}: {error}", self.0.display());
             }
             _ => {}
         }

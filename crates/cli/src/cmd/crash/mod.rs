@@ -140,7 +140,7 @@ impl Crash {
     fn refuse_promiseless(&self) -> Result<()> {
         let preset = self.engine.strip_prefix("terrace:").map(|preset| Terrace::new(Some(preset))).transpose()?;
         match preset.is_some_and(|preset| preset.base().durability == DurabilityMode::None) {
-            true => Err(Usage::of("--engine", format!("{} promises nothing at a power cut", self.engine))),
+            true => Err(Usage::of("--engine", format!("{} has no durability across a power cut", self.engine))),
             false => Ok(()),
         }
     }
@@ -149,15 +149,16 @@ impl Crash {
     fn refuse_of(&self, below: Below, control: Option<Control>) -> Result<()> {
         let name = &self.engine;
         if self.level != "block" && name.split(':').next() != Some("terrace") {
-            return Err(Usage::of("--engine", format!("at this level there are only presets of terrace, no {name}")));
+            return Err(Usage::of("--engine", format!("this level supports terrace presets only, not {name}")));
         }
         if self.level == "machine" && below == Below::Both {
-            return Err(Usage::of("--engine", format!("{name}: a machine has no tools to divide its disk")));
+            return Err(Usage::of("--engine", format!("{name}: the emulated machine cannot prepare a split store")));
         }
         match control {
-            Some(Control::NoBarrier | Control::EarlyTickets) if below != Below::FileSystem => {
-                Err(Usage::of("--control", format!("it is about a file system; stores of {name} lie on a device")))
-            }
+            Some(Control::NoBarrier | Control::EarlyTickets) if below != Below::FileSystem => Err(Usage::of(
+                "--control",
+                format!("this control breaks a file system; stores of {name} are on a raw device"),
+            )),
             _ => Ok(()),
         }
     }
@@ -165,11 +166,11 @@ impl Crash {
     /// The seam level has no device and tries every durability mode.
     fn refuse_beyond_seam(&self, control: Option<Control>) -> Result<()> {
         if self.engine.contains("+durability=") {
-            return Err(Usage::of("--engine", format!("{}: at the seam every tier is tried", self.engine)));
+            return Err(Usage::of("--engine", format!("{}: the seam level tries every durability mode", self.engine)));
         }
         match control {
             None | Some(Control::Unsynced | Control::EarlyTickets) => Ok(()),
-            Some(_) => Err(Usage::of("--control", "it is about a device; at the seam there is none")),
+            Some(_) => Err(Usage::of("--control", "this control breaks a device; the seam level has none")),
         }
     }
 
@@ -182,7 +183,7 @@ impl Crash {
                 json!({ "ok": verdict.is_ok(), "applied": verdict.as_ref().ok(), "reason": verdict.as_ref().err() })
             )?;
         } else if let Ok(applied) = &verdict {
-            writeln!(out, "the contract holds: {applied} batches are there")?;
+            writeln!(out, "the contract holds: {applied} batches are present")?;
         }
         verdict.map(drop).map_err(|reason| anyhow::anyhow!("{reason}"))
     }
@@ -206,10 +207,7 @@ impl Crash {
             self.engine
         )?;
         if *subsets > 0 {
-            writeln!(
-                out,
-                "  {subsets_judged} of {subsets} subsets of what lay between two flushes, few requests each"
-            )?;
+            writeln!(out, "  {subsets_judged} of {subsets} subsets of the requests between two flushes")?;
         }
         by_kind.iter().try_for_each(|(kind, count)| writeln!(out, "  {kind:6} {count}"))?;
         first.iter().try_for_each(|first| writeln!(out, "first: {first}"))?;

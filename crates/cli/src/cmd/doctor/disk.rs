@@ -23,7 +23,7 @@ pub fn free(directory: &Path) -> Finding {
             if bytes >= FREE_BYTES_MIN {
                 return finding;
             }
-            finding.advise("little: compaction needs room for new tables before it may remove the old ones")
+            finding.advise("little: a compaction needs room for its outputs before it can delete its inputs")
         }
         Err(error) => Finding::new("free_space", format!("unknown: {error}")),
     }

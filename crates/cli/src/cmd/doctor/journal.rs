@@ -8,7 +8,7 @@ pub fn findings(mount: &Mount) -> Vec<Finding> {
         return vec![Finding::new("journal", format!("not examined: {} is not ext4", mount.kind))];
     }
     let Some(device) = &mount.device else {
-        return vec![Finding::new("journal", "unknown: the block device cannot be told")];
+        return vec![Finding::new("journal", "unknown: cannot determine the block device")];
     };
     let options = fs::read_to_string(format!("/proc/fs/ext4/{device}/options")).unwrap_or_default();
     let journal = journal_of(device);

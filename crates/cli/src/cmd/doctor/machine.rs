@@ -21,9 +21,9 @@ fn processors() -> Finding {
 /// Reports whether the kernel can name the ext4 journal commit that a file waits for.
 fn bpf() -> Finding {
     match CommitIterator::open(Path::new(PINNED)) {
-        Ok(_) => Finding::new("bpf", "available: tier journal-bpf can be had on ext4"),
+        Ok(_) => Finding::new("bpf", "available: durability=journal-bpf works on ext4"),
         Err(why) => Finding::new("bpf", format!("not available: {why}"))
-            .advise("only tier journal-bpf needs it; run `terrace pin` as root, once after each start of the machine"),
+            .advise("only durability=journal-bpf needs it; run `terrace pin` as root after each boot"),
     }
 }
 
@@ -50,7 +50,7 @@ fn io_uring() -> Finding {
         Ok("0") => "available",
         Ok("1") => "for privileged users only",
         Ok("2") => "switched off",
-        Ok(_) | Err(_) => "unknown: the kernel does not say",
+        Ok(_) | Err(_) => "unknown: the kernel does not report it",
     };
     Finding::new("io_uring", value).advise("nothing in this version needs it")
 }

@@ -23,7 +23,7 @@ pub struct Mount {
 /// Returns the file system of `directory`, an absolute path without links.
 pub fn of(directory: &Path) -> Result<Mount> {
     let table = fs::read_to_string("/proc/self/mountinfo").context("/proc/self/mountinfo")?;
-    let mut mount = find(&table, directory).context("no mount holds it")?;
+    let mut mount = find(&table, directory).context("it is on no mounted file system")?;
     let device = fs::metadata(directory)?.dev();
     let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
     let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok();

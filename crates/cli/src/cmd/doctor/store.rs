@@ -27,18 +27,18 @@ pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
 
 fn describe(holds: Holds) -> Finding {
     match holds {
-        Holds::Nothing => Finding::new("store", "none yet: `terrace put` or `terrace load` makes one"),
+        Holds::Nothing => Finding::new("store", "none yet: `terrace put` or `terrace load` creates one"),
         Holds::LevelDbStore => {
-            Finding::new("store", "LevelDB's format, without a marker of ours: opens in place, and stays LevelDB's")
+            Finding::new("store", "LevelDB's format, no FORMAT file: opens in place and stays readable for LevelDB")
         }
-        Holds::RocksDbStore => Finding::new("store", "RocksDB's: not ours to open")
+        Holds::RocksDbStore => Finding::new("store", "a RocksDB store: cannot be opened")
             .advise("export it with RocksDB's `ldb dump --hex` and load that into a new directory"),
         Holds::Others(name) => Finding::new("store", format!("none, but other files, such as {name}"))
             .advise("choose an empty or a new directory for a store"),
         Holds::MarkedStore(text) => match FormatFile::decode(&text) {
             Ok(marker) if marker.is_leveldbs() => Finding::new(
                 "store",
-                "LevelDB's format, with a marker that says how it becomes durable: LevelDB can open it",
+                "LevelDB's format, with a FORMAT file that records the durability mode: LevelDB can open it",
             ),
             Ok(marker) => Finding::new("store", format!("Terrace's, with a marker: {}", one_line(&marker.encode()))),
             Err(error) => {
@@ -59,7 +59,7 @@ fn lost(path: &Path) -> Option<Finding> {
     );
     Some(
         Finding::new("lost", value)
-            .advise("`terrace lost` shows, restores or discards what opens found in damaged logs"),
+            .advise("`terrace lost` shows, restores or discards data that opens set aside from damaged WALs"),
     )
 }
 
@@ -81,9 +81,10 @@ fn durability(path: &Path, options: &Options) -> Finding {
         _ => durability_mode.name().to_owned(),
     };
     let finding = match (options.durability, durability_mode) {
-        (DurabilityMode::Inherit, DurabilityMode::Sync) => Finding::new("durability", "inherit, which is sync here").advise(
-            "this store was not made to become durable in batches; `--option durability=auto` does so for a session",
-        ),
+        (DurabilityMode::Inherit, DurabilityMode::Sync) => Finding::new("durability", "inherit, which is sync here")
+            .advise(
+                "this store was created with inline syncs; `--option durability=auto` batches them while it is open",
+            ),
         (DurabilityMode::Inherit, _) => Finding::new("durability", format!("inherit, which is {value}")),
         _ => Finding::new("durability", value),
     };
@@ -91,10 +92,10 @@ fn durability(path: &Path, options: &Options) -> Finding {
     match (durability_mode, refusal) {
         (DurabilityMode::None, _) => finding.advise("promises nothing at a power cut"),
         (DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf, Some(why)) => {
-            finding.advise(format!("will be refused: {why}; use background, or auto"))
+            finding.advise(format!("not supported here: {why}; use background or auto"))
         }
         _ if unsynced => {
-            finding.advise("a session of tier none was here: the next opening to write first syncs every table")
+            finding.advise("last written with durability=none: the next open for writing syncs every SSTable first")
         }
         _ => finding,
     }
@@ -109,8 +110,8 @@ fn tiers(path: &Path) -> [Finding; 3] {
         (DurabilityMode::JournalBpf, "tier_journal_bpf"),
     ];
     tiers.map(|(durability_mode, name)| match durability_mode.refusal(path) {
-        None => Finding::new(name, "can be had"),
-        Some(why) => Finding::new(name, format!("cannot be had: {why}")),
+        None => Finding::new(name, "supported"),
+        Some(why) => Finding::new(name, format!("not supported: {why}")),
     })
 }
 
@@ -119,7 +120,7 @@ fn tiers(path: &Path) -> [Finding; 3] {
 fn zstd_warning(path: &Path, options: &Options) -> Option<Finding> {
     let tables = fs::read_dir(path).ok()?.flatten().filter(|entry| holds_zstd(&entry.path())).count();
     let value = match (tables, options.compression) {
-        (0, Codec::Zstd) => "zstd is asked for".to_owned(),
+        (0, Codec::Zstd) => "compression=zstd is set".to_owned(),
         (0, _) => return None,
         (tables, _) => format!("{tables} tables hold zstd blocks"),
     };

@@ -32,7 +32,7 @@ pub fn lines(edit: &Edit) -> Vec<String> {
     lines.extend(edit.added.iter().map(|(level, table)| {
         let (smallest, largest) = (internal(&table.smallest), internal(&table.largest));
         let refs: Vec<_> = table.refs.iter().map(|(to, bytes)| format!("{bytes} B in {}", referred(*to))).collect();
-        let refs = if refs.is_empty() { String::new() } else { format!(", points to {}", refs.join(", ")) };
+        let refs = if refs.is_empty() { String::new() } else { format!(", refers to {}", refs.join(", ")) };
         format!("L{level} + {}, {} B, {smallest} … {largest}{refs}", place(table), table.bytes)
     }));
     if lines.is_empty() {

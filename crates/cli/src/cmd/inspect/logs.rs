@@ -75,7 +75,7 @@ fn show(path: &Path, as_json: bool, out: &mut dyn Write, describe: impl Fn(Vec<u
     let mut log = LogFile::open(path)?;
     if !as_json {
         let writer = if log.ours { "Terrace" } else { "LevelDB" };
-        writeln!(out, "begun by {writer}, {} bytes", log.bytes)?;
+        writeln!(out, "written by {writer}, {} bytes", log.bytes)?;
     }
     loop {
         let (offset, text, mut object, last) = match log.next()? {
@@ -87,7 +87,7 @@ fn show(path: &Path, as_json: bool, out: &mut dyn Write, describe: impl Fn(Vec<u
                 (offset, format!("{bytes} bad bytes: {reason}"), json!({ "bad_bytes": bytes, "reason": reason }), false)
             }
             Event::End { offset, torn } => {
-                let text = if torn { "end; something incomplete lies behind it" } else { "end" };
+                let text = if torn { "end, followed by an incomplete record" } else { "end" };
                 (offset, text.to_owned(), json!({ "end": true, "torn": torn }), true)
             }
         };
@@ -106,8 +106,8 @@ fn show(path: &Path, as_json: bool, out: &mut dyn Write, describe: impl Fn(Vec<u
 fn batch_text(batch: &Batch, entries: bool) -> String {
     let first = batch.sequence().0;
     let mut text = match batch.len() {
-        0 => format!("empty batch, the head of the log or a durable mark: sequence {first} is next"),
-        count => format!("{count} operations from sequence {first}, {} bytes", batch.byte_len()),
+        0 => format!("empty batch (head of the WAL or durable mark), next sequence number {first}"),
+        count => format!("{count} operations from sequence number {first}, {} bytes", batch.byte_len()),
     };
     for op in batch.ops().take(if entries { usize::MAX } else { 0 }) {
         text += "\n            ";

@@ -87,7 +87,11 @@ impl Inspect {
             Some(FileName::Manifest(_)) => logs::show_manifest(path, self.json, out),
             Some(FileName::Current) => {
                 let manifest = FileName::Manifest(decode_current(&read_own(path)?)?).to_string();
-                self.say(out, &format!("the store begins at {manifest}"), serde_json::json!({ "manifest": manifest }))
+                self.say(
+                    out,
+                    &format!("the current manifest is {manifest}"),
+                    serde_json::json!({ "manifest": manifest }),
+                )
             }
             Some(FileName::FormatFile) => {
                 let marker = FormatFile::decode(str::from_utf8(&read_own(path)?)?)?;
@@ -108,13 +112,15 @@ impl Inspect {
         let bytes = fs::metadata(&self.path)?.len();
         let meaning = match name {
             FileName::Unsynced => {
-                "a session that promised nothing was here: the next one that does syncs every table first"
+                "last written with durability=none: the next open with durability syncs every SSTable first"
             }
-            FileName::Reserve => "space kept free, to be given up when the disk is full",
-            FileName::Lock => "held while the store is open; being there means nothing",
-            FileName::InfoLog => "LevelDB's messages for people, in plain text",
-            FileName::Temporary(_) => "about to become CURRENT or TERRACE; left by a process that ended before it did",
-            _ => bail!("nothing to decode in a file of this name"),
+            FileName::Reserve => "reserved disk space, released when the disk is full",
+            FileName::Lock => "locked while the store is open; its existence means nothing",
+            FileName::InfoLog => "LevelDB's log messages, plain text",
+            FileName::Temporary(_) => {
+                "a temporary version of CURRENT or TERRACE, left by a process that ended before the rename"
+            }
+            _ => bail!("files of this name cannot be decoded"),
         };
         self.say(out, &format!("{bytes} bytes: {meaning}"), serde_json::json!({ "bytes": bytes, "meaning": meaning }))
     }
@@ -141,6 +147,6 @@ fn internal(bytes: &[u8]) -> String {
             let sign = if parsed.kind == Kind::Delete { "-" } else { "" };
             format!("{}@{}{sign}", quoted(parsed.user, SHOWN_BYTES), parsed.seq)
         }
-        Err(_) => format!("no internal key: {}", quoted(bytes, SHOWN_BYTES)),
+        Err(_) => format!("not an internal key: {}", quoted(bytes, SHOWN_BYTES)),
     }
 }

@@ -25,7 +25,7 @@ pub fn reference(internal: &[u8], stored: &[u8]) -> String {
 pub fn show(path: &Path, name: &PairName, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut file = Vec::new();
     open_own(path)?.read_to_end(&mut file)?;
-    let (internal, at) = name.open(&file).context("not the pair that its name stands for")?;
+    let (internal, at) = name.open(&file).context("its contents do not match its name")?;
     let (key, value) = (user(&internal), &file[at..]);
     if as_json {
         let object = json!({ "key": text(key), "sequence": name.seq.0, "checksum": format!("{:08x}", name.checksum),
@@ -35,7 +35,7 @@ pub fn show(path: &Path, name: &PairName, as_json: bool, out: &mut dyn Write) ->
     }
     writeln!(out, "key        {}{}", quoted(key, SHOWN_BYTES), if name.cut { ", cut in the file's name" } else { "" })?;
     writeln!(out, "sequence   {}", name.seq)?;
-    writeln!(out, "checksum   {:08x}, which is right", name.checksum)?;
+    writeln!(out, "checksum   {:08x} (verified)", name.checksum)?;
     writeln!(out, "value      {} bytes: {}", value.len(), quoted(value, SHOWN_BYTES))?;
     Ok(())
 }

@@ -72,7 +72,7 @@ impl Store {
             Err(error) => return Err(error).context("TERRACE"),
         };
         let current = match read_own(&path.join(FileName::Current.to_string())) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("no store here: there is no file CURRENT"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("no store here: CURRENT is missing"),
             current => current.context("CURRENT")?,
         };
         let manifest = decode_current(&current)?;
@@ -132,7 +132,7 @@ impl Store {
     fn show_head(&self, path: &Path, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "store     {}", path.display())?;
         match &self.marker {
-            None => writeln!(out, "marker    none: LevelDB's format, LevelDB can open it")?,
+            None => writeln!(out, "format    LevelDB's; LevelDB can open it")?,
             Some(marker) => {
                 let batches = if marker.in_batches { ", durable in batches" } else { "" };
                 let leveldbs = if marker.is_leveldbs() { "; LevelDB can open it" } else { "" };
@@ -140,7 +140,7 @@ impl Store {
                 let layout = layout::text(marker.layout);
                 writeln!(
                     out,
-                    "marker    version {}: {layout}, features {features}{batches}{leveldbs}",
+                    "format    version {}: {layout}, features {features}{batches}{leveldbs}",
                     marker.version
                 )?;
             }
@@ -150,7 +150,7 @@ impl Store {
         let next = self.latest(|edit| edit.next_file_number).unwrap_or(0);
         writeln!(
             out,
-            "numbers   last sequence in tables {sequence}, next file {next}, logs from {}",
+            "numbers   last sequence number in SSTables {sequence}, next file {next}, WALs from {}",
             self.log_number()
         )?;
         Ok(())
@@ -172,7 +172,7 @@ impl Store {
             .iter()
             .map(|tables| tables.values().map(|table| (user(&table.smallest), user(&table.largest))).collect())
             .collect();
-        writeln!(out, "\ntables in key order (a digit: so many overlap)")?;
+        writeln!(out, "\nSSTables in key order (a digit: number of overlapping ones)")?;
         for (level, line) in picture::draw(&ranges, PICTURE_COLUMNS).iter().enumerate() {
             if !ranges[level].is_empty() {
                 writeln!(out, "L{level} |{line}|")?;
@@ -186,7 +186,7 @@ impl Store {
         if tables > 0 {
             writeln!(
                 out,
-                "\n{tables} more, {}, that the manifest does not name: not yet, or no longer, or left over by a crash",
+                "\n{tables} more, {}, not in the manifest: not yet installed, obsolete, or left over by a crash",
                 size(bytes)
             )?;
         }
@@ -208,7 +208,7 @@ impl Store {
             writeln!(out, "{offset:>10}  {}", edits::summary(edit))?;
         }
         if self.broken_tail {
-            writeln!(out, "            what follows does not decode: the history ends here")?;
+            writeln!(out, "            the next record does not decode: the history ends here")?;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Store {
         let row = |(id, file, log): &(LogId, FileName, Summary)| {
             let sequences = log.sequences.map_or("-".into(), |(first, last)| format!("{first} to {last}"));
             let state = match (id.0 >= self.log_number(), log.torn, log.bad_bytes) {
-                (false, ..) => "no longer needed".into(),
+                (false, ..) => "obsolete".into(),
                 (true, false, 0) => "whole".into(),
                 (true, true, 0) => "torn at the end".into(),
                 (true, _, bad) => format!("{bad} bad bytes"),
@@ -239,7 +239,7 @@ impl Store {
         };
         let rows: Vec<Vec<String>> = self.logs.iter().map(row).collect();
         writeln!(out)?;
-        table::write(out, &["log", "batches", "operations", "sequences", "size", "begun by", "state"], &rows)
+        table::write(out, &["log", "batches", "operations", "sequences", "size", "written by", "state"], &rows)
     }
 
     /// Returns the live bytes of a segment.

@@ -54,7 +54,7 @@ fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Wri
             writeln!(out, "bytes      {} of keys, {} of values", facts.key_bytes, facts.value_bytes)?;
             writeln!(out, "sequences  {oldest} to {newest}")?;
         }
-        None => writeln!(out, "facts      none: written by LevelDB, or by its rules")?,
+        None => writeln!(out, "properties none: written by LevelDB, or in its format")?,
     }
     if let Some(PairProperties { files, file_bytes, value_bytes }) = table.pair_facts()? {
         writeln!(out, "pairs      {files} in files of {file_bytes} bytes; {value_bytes} bytes of values in all")?;

@@ -38,7 +38,7 @@ impl Export {
             tell(out, &copied, &self.to, &wrong, self.json)?;
             anyhow::ensure!(
                 wrong.is_empty(),
-                "{} is damaged; `terrace repair {} NEW` makes a store of what is right",
+                "{} is damaged; `terrace repair {} NEW` salvages a store from it",
                 self.device.display(),
                 self.to.display()
             );

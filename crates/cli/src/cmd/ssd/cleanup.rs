@@ -28,7 +28,7 @@ impl Cleanup {
             writeln!(out, "{}", json!({ "removed": removed, "running": running, "failed": failed }))?;
         } else {
             removed.iter().try_for_each(|dir| writeln!(out, "removed {}", dir.display()))?;
-            running.iter().try_for_each(|dir| writeln!(out, "runs, left alone: {}", dir.display()))?;
+            running.iter().try_for_each(|dir| writeln!(out, "still running: {}", dir.display()))?;
             if removed.is_empty() && failed.is_empty() {
                 writeln!(out, "nothing to remove")?;
             }

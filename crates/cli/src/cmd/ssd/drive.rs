@@ -59,7 +59,7 @@ impl Drive {
 fn from_file(path: &str) -> Result<Profile> {
     let names = Profile::names().collect::<Vec<_>>().join(", ");
     if !Path::new(path).exists() {
-        return Err(Usage::of("--profile", format!("'{path}' is no file, and none of {names}")));
+        return Err(Usage::of("--profile", format!("'{path}' is neither a file nor one of {names}")));
     }
     let text = fs::read_to_string(path).with_context(|| format!("read {path}"))?;
     Ok(Profile::parse(&text, path)?)

@@ -132,7 +132,7 @@ impl Serve {
                 stop.store(true, Ordering::Relaxed);
             });
         }
-        eprintln!("serving; Ctrl-C ends it");
+        eprintln!("serving; press Ctrl-C to stop");
         while !stop.load(Ordering::Relaxed) && served.is_served() {
             thread::sleep(Duration::from_millis(50));
         }
@@ -141,14 +141,14 @@ impl Serve {
             match served.stop() {
                 Err(error) if was_served => {
                     eprintln!(
-                        "still in use: {error}; waiting. Ctrl-C again ends it at once, then `terrace ssd cleanup`"
+                        "still in use: {error}; waiting. press Ctrl-C again to stop at once, then run `terrace ssd cleanup`"
                     );
                 }
                 stopped => break stopped?,
             }
         }
         if !was_served {
-            bail!("somebody else has unmounted {}: it is not served any more", node.display());
+            bail!("{} was unmounted by another process: serving ended", node.display());
         }
         Ok(())
     }
@@ -162,7 +162,10 @@ impl Serve {
         };
         let image = Image::open(directory)?;
         if image.was_cut() {
-            eprintln!("note: {} was not left in order: its data is whole, its counts are older", directory.display());
+            eprintln!(
+                "note: {} was not closed properly: its data are complete, its counters are older",
+                directory.display()
+            );
         }
         Ok((image.drive().clone(), Some(image)))
     }
@@ -183,7 +186,7 @@ impl Desk for Both {
     fn order(&self, order: &str) -> std::result::Result<(), String> {
         match &self.recorder {
             Some(recorder) => recorder.order(order),
-            None => Err(format!("'{order}': the drive is not recorded, and takes no orders")),
+            None => Err(format!("'{order}': the drive is not recorded and accepts no commands")),
         }
     }
 }

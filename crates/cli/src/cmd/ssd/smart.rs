@@ -50,7 +50,7 @@ impl Smart {
         };
         let reading = match Reading::of(&texts) {
             Ok(reading) => reading,
-            Err(why) => bail!("no reading of a drive: {why}"),
+            Err(why) => bail!("cannot read the drive's counters: {why}"),
         };
         let added = self.since.as_ref().map(|path| added(path, &reading)).transpose()?;
         if self.json {
@@ -62,7 +62,7 @@ impl Smart {
 
     fn look(&self, directory: &Path, out: &mut dyn Write) -> Result<()> {
         if self.since.is_some() {
-            return Err(Usage::of("--since", "a virtual drive tells its windows without it"));
+            return Err(Usage::of("--since", "a virtual SSD prints its windows without it"));
         }
         let told = Image::look(directory)?;
         if self.json {
@@ -84,7 +84,7 @@ struct Added {
 fn added(path: &Path, now: &Reading) -> Result<Added> {
     let earlier = json_of(path)?;
     let Some(model) = earlier["model"].as_str() else {
-        bail!("{}: no reading that `terrace ssd smart --json` printed", path.display());
+        bail!("{}: not the output of `terrace ssd smart --json`", path.display());
     };
     if model != now.model {
         bail!("{}: a reading of {model}, but this drive is {}", path.display(), now.model);
@@ -142,7 +142,7 @@ fn write_text(reading: &Reading, added: Option<&Added>, out: &mut dyn Write) -> 
     let row = |name: &str, told: &Told| {
         vec![name.to_owned(), told.bytes.to_string(), size(told.bytes), size(told.unit_bytes), told.from.clone()]
     };
-    let not_told = |name: &str| vec![name.to_owned(), "not told".into()];
+    let not_told = |name: &str| vec![name.to_owned(), "unknown".into()];
     let rows = [
         reading.host.as_ref().map_or_else(|| not_told("host wrote"), |told| row("host wrote", told)),
         reading.nand.as_ref().map_or_else(|_| not_told("programmed"), |told| row("programmed", told)),
@@ -150,13 +150,13 @@ fn write_text(reading: &Reading, added: Option<&Added>, out: &mut dyn Write) -> 
     writeln!(out, "{}", reading.model)?;
     table::write(out, &["", "bytes", "", "counted in", "from"], &rows)?;
     if let Err(why) = &reading.nand {
-        writeln!(out, "\nThe drive does not tell what it programs into flash: {why}.")?;
+        writeln!(out, "\nThe drive does not report the bytes it programs into flash: {why}.")?;
     }
     if let Some(wa2) = reading.wa2() {
         writeln!(out, "\nWA2 since the drive was new: {wa2:.3}")?;
     }
     if let Some(added) = added {
-        let bytes = |bytes: Option<u64>| bytes.map_or("not told".into(), size);
+        let bytes = |bytes: Option<u64>| bytes.map_or("unknown".into(), size);
         let (host, nand) = (bytes(added.host_bytes), bytes(added.nand_bytes));
         let wa2 = added.wa2.map_or("-".into(), |(wa2, within)| format!("{wa2:.3} ± {within:.3}"));
         writeln!(out, "since the earlier reading: host wrote {host}, programmed {nand}, WA2 {wa2}")?;

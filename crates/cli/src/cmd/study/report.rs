@@ -54,7 +54,7 @@ impl Report {
             all.push(findings);
         }
         if all.is_empty() {
-            bail!("{}: none of its runs can be read", self.dir.display());
+            bail!("{}: none of its runs is readable", self.dir.display());
         }
         for (name, text) in [("report.html", html::render(&all)?), ("report.md", markdown::render(&all))] {
             let path = self.dir.join(name);

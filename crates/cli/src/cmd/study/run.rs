@@ -92,7 +92,7 @@ impl Run {
         let device = self.device.as_deref().map(place::parse).transpose()?;
         let _lock = Lock::take(&self.lock)?;
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
-        remove_stale(&work).iter().for_each(|left| eprintln!("left behind by an earlier run: {left}"));
+        remove_stale(&work).iter().for_each(|left| eprintln!("left over from an earlier run: {left}"));
         device.map_or(Ok(()), |device| place::look(&device, self.destroy_data))?;
         let program = this_build()?;
         let asked = experiments
@@ -131,7 +131,7 @@ impl Run {
         ledger::remove_stale(); // left over from stopped cells
         let Some(failed) = ended? else {
             let fresh = if self.fresh { " without --fresh" } else { "" };
-            bail!("stopped before the end; the same command{fresh} goes on from here")
+            bail!("stopped before the end; run the same command{fresh} to continue")
         };
         for task in &tasks {
             let findings = Findings::read(&task.folder, &super::engine_is_known)?;
@@ -144,7 +144,7 @@ impl Run {
             bail!("{} cells failed: {}", failed.len(), failed.join(", "));
         }
         if !self.json {
-            writeln!(out, "`terrace study report {}` makes pages of it", self.out.display())?;
+            writeln!(out, "run `terrace study report {}` for a report", self.out.display())?;
         }
         Ok(())
     }
