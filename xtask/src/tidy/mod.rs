@@ -4,6 +4,7 @@ mod crates;
 mod engine;
 mod links;
 mod modules;
+mod prose;
 mod readme;
 mod source;
 mod words;
@@ -48,6 +49,7 @@ pub fn run(root: &Path) -> Result<()> {
         report.problem(format!("mutant {mutant}"), why);
     }
     book::check(&pages, &sources, &mut report);
+    prose::check(&pages, &sources, &mut report);
     report.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     report.problems.iter().for_each(|problem| eprintln!("error: {problem}"));
     if !report.problems.is_empty() {
@@ -64,7 +66,7 @@ fn lengths(sources: &[Source], report: &mut Report) {
                 report.problem(&source.name, format!("{lines} lines of code, more than {LINES_STOP}"));
             }
             lines if lines > LINES_WARN => {
-                report.warnings.push(format!("{}: {lines} lines of code: which noun is hiding here?", source.name));
+                report.warnings.push(format!("{}: {lines} lines of code: consider splitting it", source.name));
             }
             _ => {}
         }
