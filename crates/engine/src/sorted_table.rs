@@ -1,4 +1,5 @@
-//! Sorted tables outside of stores: built by whoever has sorted data, exported by one store, ingested by another.
+//! SSTables outside of stores: built from sorted data, exported by one store, ingested by
+//! another.
 use crate::{Error, Options, Result, batch::oversized};
 use std::path::{Path, PathBuf};
 use terrace_format::{
@@ -7,8 +8,8 @@ use terrace_format::{
 };
 use terrace_storage::TableFileWriter;
 
-/// Writes a sorted table into a file, for [`Db::ingest`](crate::Db::ingest). It is a table of LevelDB's format. Dropped
-/// unfinished, it removes the file.
+/// Writes an SSTable of LevelDB's format into a file, for [`Db::ingest`](crate::Db::ingest).
+/// Dropped unfinished, it removes the file.
 ///
 /// ```
 /// # use terrace::{Options, SortedTableWriter};
@@ -28,14 +29,14 @@ pub struct SortedTableWriter {
     entries: u64,
 }
 
-/// A finished sorted table.
+/// A finished SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortedTable {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Puts and deletes in it.
+    /// Number of puts and deletes.
     pub entries: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// First key.
     pub smallest: Vec<u8>,
@@ -44,47 +45,47 @@ pub struct SortedTable {
 }
 
 impl SortedTableWriter {
-    /// Makes the file `path`, which must not be there yet. Of `options` count the order of keys, which must be that of the
-    /// store, and what they say of blocks, compression and filters.
+    /// Creates the file `path`, which must not exist. Uses of `options` the key order, which must
+    /// be that of the store, and those for blocks, compression and filters.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) for a file that is there or cannot be made.
+    /// [`Error::Io`](crate::Error::Io) if the file exists or cannot be created.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<SortedTableWriter> {
         options.validate()?;
         let file = TableFileWriter::create(path.as_ref(), &options.setup())?;
         Ok(SortedTableWriter { path: path.as_ref().into(), options: options.clone(), file, last: None, entries: 0 })
     }
 
-    /// Adds a pair. Keys come in ascending order, each once.
+    /// Adds a pair. Keys ascend, each once.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for a key out of order or too long; [`Error::Io`](crate::Error::Io) and
-    /// [`Error::NoSpace`](crate::Error::NoSpace) of writing.
+    /// [`Error::Invalid`](crate::Error::Invalid) for a key out of order or too long;
+    /// [`Error::Io`](crate::Error::Io) and [`Error::NoSpace`](crate::Error::NoSpace) of writing.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), Kind::Put, value.as_ref())
     }
 
-    /// Adds the deletion of a key. Keys come in ascending order, each once.
+    /// Adds a tombstone. Keys ascend, each once.
     ///
     /// # Errors
-    /// As of [`put`](SortedTableWriter::put).
+    /// As [`put`](SortedTableWriter::put).
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), Kind::Delete, &[])
     }
 
-    /// Bytes of the file so far, about.
+    /// Returns the approximate size of the file so far, in bytes.
     pub fn bytes(&self) -> u64 {
         self.file.bytes()
     }
 
-    /// Ends the table, which must have an entry. It survives a power cut when this returns.
+    /// Finishes the table, which must have an entry. It is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) without an entry; [`Error::Io`](crate::Error::Io) and
-    /// [`Error::NoSpace`](crate::Error::NoSpace) of writing. The file is removed then.
+    /// [`Error::Invalid`](crate::Error::Invalid) without an entry; [`Error::Io`](crate::Error::Io)
+    /// and [`Error::NoSpace`](crate::Error::NoSpace) of writing. The file is then removed.
     pub fn finish(self) -> Result<SortedTable> {
         if self.entries == 0 {
-            return Err(Error::Invalid(format!("{} would be an empty table", self.path.display())));
+            return Err(Error::Invalid(format!("the table {} has no entry", self.path.display())));
         }
         let finished = self.file.finish()?;
         let [smallest, largest] = [finished.smallest, finished.largest].map(|bound| user_key(&bound).to_vec());
@@ -97,7 +98,7 @@ impl SortedTableWriter {
         }
         let after = |last: &Vec<u8>| self.options.order().user(last, user).is_lt();
         if !self.last.as_ref().is_none_or(after) {
-            let text = format!("key '{}' does not come behind the one before it", user.escape_ascii());
+            let text = format!("key '{}' is not above the previous key", user.escape_ascii());
             return Err(Error::Invalid(text));
         }
         self.file.add(&key::encode(user, SeqNo::ZERO, kind), value)?;

@@ -1,62 +1,67 @@
-//! Whether anybody writes, as far as is known. Some work costs less, or hinders nobody, if it is done while nobody does. Pure.
+//! The idle detector: whether the store receives writes, as far as is known. Some work is
+//! cheaper, or disturbs less, while no writes arrive. Pure.
 
-/// What was seen last. Guarded by the control lock.
+/// The last observations. Guarded by the state lock.
 #[derive(Debug, Default)]
 pub struct IdleDetector {
-    /// The newest write when a merge ended last, and whether it was the same when the one before did.
-    merged: (u64, bool),
-    /// The newest write, by who looks from time to time and has found it unchanged.
-    rested: Option<u64>,
-    /// Whether it was, too, when they looked a good while before.
-    long: bool,
-    /// Who waits for all work to be done.
-    waiting: usize,
+    /// The newest sequence number when the last compaction ended, and whether the compaction before
+    /// it ended at the same one.
+    last_compaction: (u64, bool),
+    /// The newest sequence number at which the idle timer found no new write since its previous
+    /// tick.
+    idle_since: Option<u64>,
+    /// Whether the idle timer has seen no write for a long time.
+    long_idle: bool,
+    /// Callers that wait until all work is done.
+    waiters: usize,
 }
 
 impl IdleDetector {
-    /// A merge has ended when `newest` was the newest write.
+    /// Notes that a compaction ended while `newest` was the newest sequence number.
     pub fn merge_ended(&mut self, newest: u64) {
-        self.merged = (newest, newest == self.merged.0);
+        self.last_compaction = (newest, newest == self.last_compaction.0);
     }
 
-    /// Who looks from time to time has found no newer write than `newest`.
+    /// Notes that the idle timer found no write newer than `newest`: the store is idle.
     pub fn rest(&mut self, newest: u64) {
-        self.rested = Some(newest);
+        self.idle_since = Some(newest);
     }
 
-    /// Now `newest` is the newest write: the lull may be over.
+    /// Notes that `newest` is the newest sequence number. A write ends the idle state.
     pub fn look(&mut self, newest: u64) {
-        self.rested = self.rested.filter(|rested| *rested == newest);
+        self.idle_since = self.idle_since.filter(|idle_since| *idle_since == newest);
     }
 
-    /// Whether nothing was written for a good while, until it is told otherwise.
-    pub fn rest_long(&mut self, long: bool) {
-        self.long = long;
+    /// Sets whether the store has been idle for a long time, until the next call.
+    pub fn rest_long(&mut self, long_idle: bool) {
+        self.long_idle = long_idle;
     }
 
-    /// Somebody begins to wait until all work is done, also what would wait for a lull …
+    /// Adds a caller that waits until all work is done, including work that otherwise waits for an
+    /// idle store.
     pub fn wait(&mut self) {
-        self.waiting += 1;
+        self.waiters += 1;
     }
 
-    /// … or no longer does.
+    /// Removes a caller added by [`wait`](IdleDetector::wait).
     pub fn wait_no_more(&mut self) {
-        self.waiting -= 1;
+        self.waiters -= 1;
     }
 
-    /// What waits for a lull is due.
-    pub fn is_resting(&self) -> bool {
-        self.waiting > 0 || self.rested.is_some()
+    /// Whether work that waits for an idle store is due.
+    pub fn is_idle(&self) -> bool {
+        self.waiters > 0 || self.idle_since.is_some()
     }
 
-    /// What waits for a long lull is due.
+    /// Whether work that waits for a long idle time is due.
     pub fn is_long(&self) -> bool {
-        self.waiting > 0 || self.long
+        self.waiters > 0 || self.long_idle
     }
 
-    /// Nobody needs the processors to write: nothing was written while the last merge ran, or it is a lull.
+    /// Whether writers leave the processors free: no write arrived during the last compaction, or
+    /// the store is idle.
     pub fn is_quiet(&self) -> bool {
-        self.merged.1 || self.rested.is_some()
+        self.last_compaction.1 || self.idle_since.is_some()
     }
 }
 
@@ -65,24 +70,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_ends_a_lull_and_whoever_waits_makes_one() {
-        let mut lull = IdleDetector::default();
+    fn a_write_ends_the_idle_state_and_a_waiter_forces_it() {
+        let mut detector = IdleDetector::default();
         let seen = [5, 9, 9, 12].map(|newest| {
-            lull.merge_ended(newest);
-            lull.is_quiet()
+            detector.merge_ended(newest);
+            detector.is_quiet()
         });
         assert_eq!(seen, [false, false, true, false]);
 
-        lull.rest(12);
-        lull.look(12);
-        assert!(lull.is_resting() && lull.is_quiet());
-        lull.wait();
-        lull.look(13);
-        assert!(lull.is_resting(), "somebody waits");
-        assert!(lull.is_long() && !lull.is_quiet(), "but others may write");
-        lull.wait_no_more();
-        assert!(!lull.is_resting() && !lull.is_long());
-        lull.rest_long(true);
-        assert!(lull.is_long());
+        detector.rest(12);
+        detector.look(12);
+        assert!(detector.is_idle() && detector.is_quiet());
+        detector.wait();
+        detector.look(13);
+        assert!(detector.is_idle(), "a caller waits");
+        assert!(detector.is_long() && !detector.is_quiet(), "but other threads may write");
+        detector.wait_no_more();
+        assert!(!detector.is_idle() && !detector.is_long());
+        detector.rest_long(true);
+        assert!(detector.is_long());
     }
 }

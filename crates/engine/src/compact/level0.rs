@@ -1,25 +1,32 @@
-//! What is peculiar to level 0. Its runs overlap, so they can all go down only together, and every one of them costs a read. While
-//! level 1 is busy, the newest are merged among themselves, and the older may go without them; while they bring little, they may wait.
+//! Picks compactions of level 0.
 //!
-//! Runs of level 0 are ordered by number. The one output of such a merge takes the number that was kept free right
-//! above the newest input's, so it stands exactly where its inputs stood, also for a reader that knows only numbers.
+//! Runs of level 0 overlap, so they move to level 1 together, and each of them costs every read a
+//! probe. While level 1 is being compacted, the newest runs are merged with each other (intra-L0
+//! compaction), and the older runs may move down without them. While they are small compared to
+//! level 1, they may wait.
+//!
+//! Runs of level 0 are ordered by table number. The one output of an intra-L0 compaction takes
+//! the number that was reserved directly above its newest input, so it keeps the position of its
+//! inputs even for a reader that knows only table numbers.
 use super::{
-    leveled::{bytes, complete},
+    leveled::{bytes, expand_inputs},
     plan::{Plan, Situation},
 };
 use crate::version::{TableRef, spare_above};
 use std::sync::Arc;
 
-/// Whether level 0, due by its runs, had better wait for more of them: they bring little for what would be written anew in level 1,
-/// somebody writes, and they do not press. Those that press are all that readers search, also runs that are on their way down: else
-/// new ones would pile up unmerged behind one long merge until writers stop.
-pub fn waits(situation: &Situation<'_>) -> bool {
-    let Situation { order, version, busy, limits, .. } = situation;
+/// Whether level 0, although due by its number of runs, should wait for more of them: its bytes
+/// are few compared to the bytes of level 1 that the compaction would rewrite, the store receives
+/// writes, and reads do not suffer yet. The last condition counts all runs that a read probes,
+/// also those being compacted; otherwise new runs would pile up during one long compaction until
+/// writers stop.
+pub fn should_wait(ctx: &Situation<'_>) -> bool {
+    let Situation { order, version, busy, limits, .. } = ctx;
     let pressing = version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs;
     if limits.level0_min_overlap_percent == 0
         || limits.max_entries_for_level_base > 0
         || pressing
-        || busy.lull.is_resting()
+        || busy.lull.is_idle()
     {
         return false;
     }
@@ -27,32 +34,34 @@ pub fn waits(situation: &Situation<'_>) -> bool {
         .tables()
         .filter(|table| !busy.has(table.meta.id) && busy.damage_of(table.meta.id).is_none())
         .collect();
-    let is_met = |table: &&Arc<TableRef>| free.iter().any(|run| table.overlaps(order, &run.span()));
-    let sum = |bytes: u128, table: &Arc<TableRef>| bytes + u128::from(table.meta.bytes);
-    let brings = free.iter().copied().fold(0, sum);
-    let meets = version.levels[1].tables().filter(is_met).fold(0, sum);
-    brings * 100 < meets * u128::from(limits.level0_min_overlap_percent)
+    let overlaps_free_run = |table: &&Arc<TableRef>| free.iter().any(|run| table.overlaps(order, &run.span()));
+    let bytes_so_far = |bytes: u128, table: &Arc<TableRef>| bytes + u128::from(table.meta.bytes);
+    let upper_bytes = free.iter().copied().fold(0, bytes_so_far);
+    let lower_bytes = version.levels[1].tables().filter(overlaps_free_run).fold(0, bytes_so_far);
+    upper_bytes * 100 < lower_bytes * u128::from(limits.level0_min_overlap_percent)
 }
 
-/// A merge of neighbouring free runs, the newest that can be had, as many as make it cheaper per run; `None` if they
-/// are too few.
-pub fn merge_within(situation: &Situation<'_>) -> Option<Plan> {
-    let Situation { version, busy, limits, .. } = situation;
-    let least = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|least| *least > 0)?;
+/// Picks an intra-L0 compaction: neighbouring free runs from the newest available one on, as many
+/// as lower the cost per run. Returns `None` if that leaves too few.
+pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
+    let Situation { version, busy, limits, .. } = ctx;
+    let min_runs = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|min_runs| *min_runs > 0)?;
     let is_free = |table: &&Arc<TableRef>| !busy.has(table.meta.id) && busy.damage_of(table.meta.id).is_none();
-    let newest = |table: &&Arc<TableRef>| is_free(table) && situation.spares.contains(&spare_above(table.meta.id));
+    let newest = |table: &&Arc<TableRef>| is_free(table) && ctx.spares.contains(&spare_above(table.meta.id));
     let mut upper: Vec<Arc<TableRef>> = Vec::new();
     for table in version.levels[0].tables().skip_while(|table| !newest(table)).take_while(is_free) {
-        let (runs, sum) = (upper.len() as u64, bytes(&upper));
-        // Merging k runs into one spares k − 1 of them; a long run among short ones is not worth its copy.
-        let with = sum.saturating_add(table.meta.bytes);
-        let dearer = runs >= 2 && u128::from(with) * u128::from(runs - 1) > u128::from(sum) * u128::from(runs);
-        if dearer || with > limits.expanded_bytes() {
+        let (runs, bytes_so_far) = (upper.len() as u64, bytes(&upper));
+        // A compaction of k runs removes k − 1 of them. A long run among short ones is not worth
+        // its copy.
+        let bytes_with = bytes_so_far.saturating_add(table.meta.bytes);
+        let costs_more_per_run =
+            runs >= 2 && u128::from(bytes_with) * u128::from(runs - 1) > u128::from(bytes_so_far) * u128::from(runs);
+        if costs_more_per_run || bytes_with > limits.expanded_bytes() {
             break;
         }
         upper.push(table.clone());
     }
-    (upper.len() >= least.max(2)).then(|| Plan {
+    (upper.len() >= min_runs.max(2)).then(|| Plan {
         level: 0,
         output_level: 0,
         number: Some(spare_above(upper[0].meta.id)),
@@ -60,17 +69,18 @@ pub fn merge_within(situation: &Situation<'_>) -> Option<Plan> {
         lower: Vec::new(),
         grandparents: Vec::new(),
         pointer: Vec::new(),
-        version: situation.copied(),
+        version: ctx.copied(),
         trivial_move: false,
         only_collects: false,
     })
 }
 
-/// What `plan` can do for level 0 without its busy runs and everything newer than they are: no older run that meets
-/// a chosen one stays behind. `None` if that is nothing, or no less than `plan`.
-pub fn older_part(situation: &Situation<'_>, plan: &Plan) -> Option<Plan> {
-    let busy = |table: &&Arc<TableRef>| situation.busy.has(table.meta.id);
+/// Reduces `plan` to the runs of level 0 older than all runs that are being compacted. An older
+/// run that overlaps a picked one is always picked too. Returns `None` if no run is left, or if
+/// `plan` has no busy run.
+pub fn older_runs_only(ctx: &Situation<'_>, plan: &Plan) -> Option<Plan> {
+    let busy = |table: &&Arc<TableRef>| ctx.busy.has(table.meta.id);
     let oldest_busy = plan.upper.iter().filter(busy).map(|table| table.meta.id).min().filter(|_| plan.level == 0)?;
     let older: Vec<_> = plan.upper.iter().filter(|table| table.meta.id < oldest_busy).cloned().collect();
-    (!older.is_empty()).then(|| complete(situation, 0, older, true))
+    (!older.is_empty()).then(|| expand_inputs(ctx, 0, older, true))
 }

@@ -1,14 +1,25 @@
-//! LevelDB's leveled policy: each level below 0 is one run; the fullest level gives one table to the next.
+//! LevelDB's leveled compaction policy: each level below 0 is one sorted run, and the level with
+//! the highest score gives one SSTable to the next level.
 //!
-//! Level 0 is due by its number of runs, but may wait ([`level0`]), and, where levels are sized from the last and nobody writes, by
-//! its bytes; level n ≥ 1 by its bytes ([`LevelSizes`]); or each by its entries (base · 10^n), and tables whose entries nobody knows by their bytes. Tables are taken
-//! in turn around the key space, or those first that meet least below. Before all others comes a level that goes down as a whole
-//! ([`sink`]). A level whose work is blocked by what is running keeps its place: nothing less urgent may begin in its way. Source: LevelDB's `version_set.cc`; with its numbers the same
-//! history picks the same tables.
+//! The score is 1 or more when a level is due:
+//!
+//! - Level 0 by its number of runs. It may wait ([`level0`]). In an idle store with dynamic level
+//!   bytes also by its bytes.
+//! - Level n ≥ 1 by its bytes ([`LevelSizes`]).
+//! - With an entry limit, each level by its entries (base · 10^n); tables with an unknown number
+//!   of entries then count by their bytes.
+//!
+//! Tables are picked round-robin over the key space, or by least overlap with the next level. A
+//! level that moves down as a whole ([`move_level_down`]) comes before all others. A level whose
+//! inputs are blocked by running compactions reserves them: no less urgent compaction may start
+//! that overlaps them.
+//!
+//! Source: LevelDB's `version_set.cc`. With LevelDB's numbers the same history picks the same
+//! tables.
 use super::{
     claim::Claim,
     level0, move_level_down,
-    plan::{Amount, Limits, Plan, Policy, Situation, span},
+    plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
     seeks,
     sizes::{self, LevelSizes},
     tombstones,
@@ -17,204 +28,208 @@ use crate::version::{KeyRange, TableRef, Version};
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, TableId};
 
-/// The policy; it has no state of its own.
+/// The leveled policy. It is stateless.
 #[derive(Debug, Default)]
 pub struct Leveled;
 
 impl Limits {
-    /// A merge's own inputs may grow to this, if that costs nothing in the lower level.
+    /// Returns the bytes to which a compaction may extend its own inputs if that adds none from the
+    /// lower level.
     pub fn expanded_bytes(&self) -> u64 {
         25 * self.target_file_size
     }
 
-    /// An output that would later meet more than this is ended; a table that meets more is not just moved.
+    /// Returns the bytes of grandparents at which an output table is ended. A table that overlaps
+    /// more is rewritten, not moved.
     pub fn grandparent_bytes(&self) -> u64 {
         10 * self.target_file_size
     }
 }
 
-/// How due a level is, in a store that is `resting` or not; 1 is due.
-pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, there: &Amount, resting: bool) -> f64 {
+/// Returns the compaction score of a level, in a store that is idle (`resting`) or not. A level
+/// with a score of 1 is due.
+pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTotals, resting: bool) -> f64 {
     let entries = match limits.max_entries_for_level_base {
         0 => 0.0,
-        base => there.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
+        base => totals.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
     };
     if level == 0 {
-        // A run that was merged from several is one to search, but all of them to scan.
-        let brought =
-            if limits.fits() && resting { there.bytes as f64 / limits.max_bytes_for_level_base as f64 } else { 0.0 };
-        return entries.max(brought).max(there.tables as f64 / limits.level0_file_num_compaction_trigger as f64);
+        // An output of an intra-L0 compaction is one run to probe, but a scan still reads all of
+        // its entries.
+        let l0_bytes =
+            if limits.fits() && resting { totals.bytes as f64 / limits.max_bytes_for_level_base as f64 } else { 0.0 };
+        return entries.max(l0_bytes).max(totals.tables as f64 / limits.level0_file_num_compaction_trigger as f64);
     }
-    let bytes = if limits.max_entries_for_level_base > 0 { there.uncounted } else { there.bytes };
+    let bytes = if limits.max_entries_for_level_base > 0 { totals.uncounted_bytes } else { totals.bytes };
     entries + bytes as f64 / sizes.of(level) as f64
 }
 
-/// The deepest level, at most 2, that a new table of these keys may enter without meeting what is newer than it or
-/// too much of what lies below. LevelDB's rule; the caller makes sure that nothing is being compacted.
-pub fn level_for_flush(situation: &Situation<'_>, range: &KeyRange<'_>) -> usize {
-    let deepest = if situation.limits.fits() { sizes::last(&situation.version.held()).min(2) } else { 2 };
-    let levels = &situation.version.levels;
-    let meets = |level: usize| levels[level].tables().any(|table| table.overlaps(situation.order, range));
-    if meets(0) {
+/// Returns the deepest level, at most 2, into which a flush may place a table of keys `range`:
+/// the table overlaps no table in levels 0 to that one, and not too many bytes in the next.
+/// LevelDB's rule. The caller ensures that no compaction runs.
+pub fn level_for_flush(ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
+    let deepest = if ctx.limits.fits() { sizes::last(&ctx.version.held()).min(2) } else { 2 };
+    let levels = &ctx.version.levels;
+    let overlaps = |level: usize| levels[level].tables().any(|table| table.overlaps(ctx.order, range));
+    if overlaps(0) {
         return 0;
     }
-    let below = |level: usize| -> u64 { bytes(&levels[level].overlapping(situation.order, range)) };
+    let below = |level: usize| -> u64 { bytes(&levels[level].overlapping(ctx.order, range)) };
     (1..=deepest)
-        .take_while(|&level| !meets(level) && below(level + 1) <= situation.limits.grandparent_bytes())
+        .take_while(|&level| !overlaps(level) && below(level + 1) <= ctx.limits.grandparent_bytes())
         .last()
         .unwrap_or(0)
 }
 
 impl Policy for Leveled {
-    fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
-        let mut waiting: Vec<Claim> = situation.busy.wanted().cloned().into_iter().collect();
-        let held = situation.version.held();
-        if let Some(plan) = move_level_down::move_level_down(situation, &held) {
-            if admits(situation, &waiting, &plan) {
+    fn plan(&self, ctx: &Situation<'_>) -> Option<Plan> {
+        let mut reserved: Vec<Claim> = ctx.busy.wanted().cloned().into_iter().collect();
+        let held = ctx.version.held();
+        if let Some(plan) = move_level_down::move_level_down(ctx, &held) {
+            if admits(ctx, &reserved, &plan) {
                 return Some(plan);
             }
-            // What runs ends; damage does not, and what waits for that waits for nothing.
-            if situation.busy.damage(situation.order, &plan).is_none() {
-                waiting.push(Claim::of(situation.order, &plan));
+            // A running compaction ends; damage does not, so inputs that wait for damaged tables
+            // are not reserved.
+            if ctx.busy.damage(ctx.order, &plan).is_none() {
+                reserved.push(Claim::of(ctx.order, &plan));
             }
         }
-        for level in due(situation, &held) {
-            let blocked = match relieve(situation, level, &waiting) {
-                Relief::Plan(plan) => return Some(plan),
-                Relief::Blocked(claim) => claim,
-                Relief::None => continue,
+        for level in due(ctx, &held) {
+            let blocked = match pick_table(ctx, level, &reserved) {
+                Pick::Plan(plan) => return Some(plan),
+                Pick::Blocked(claim) => claim,
+                Pick::None => continue,
             };
             if level == 0
-                && let Some(plan) = level0::merge_within(situation).filter(|plan| admits(situation, &waiting, plan))
+                && let Some(plan) = level0::pick_intra_l0(ctx).filter(|plan| admits(ctx, &reserved, plan))
             {
                 return Some(plan);
             }
-            waiting.push(blocked);
+            reserved.push(blocked);
         }
-        let sought = seeks::plan(situation).filter(|plan| admits(situation, &waiting, plan));
-        sought.or_else(|| tombstones::plan(situation, |plan| admits(situation, &waiting, plan)))
+        let seek_plan = seeks::plan(ctx).filter(|plan| admits(ctx, &reserved, plan));
+        seek_plan.or_else(|| tombstones::plan(ctx, |plan| admits(ctx, &reserved, plan)))
     }
 
-    fn plan_range(&self, situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
-        let mut upper = overlapping(situation, level, range);
+    fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
+        let mut upper = overlapping(ctx, level, range);
         if level > 0 {
-            // One table's worth at a time, so that a huge range does not become one huge merge; less where that meets much,
-            // as small tables of deletes do.
+            // Picks about one table's worth, so that a large range does not become one large
+            // compaction. It stops earlier if the inputs overlap many bytes below, as small tables
+            // of tombstones do.
             let (mut sum, mut met) = (0u64, 0u64);
             let full = upper.iter().position(|table| {
                 sum = sum.saturating_add(table.meta.bytes);
-                met = met.saturating_add(bytes(&beneath(situation, level + 1, std::slice::from_ref(table))));
-                sum >= situation.limits.target_file_size || met >= situation.limits.grandparent_bytes()
+                met = met.saturating_add(bytes(&lower_inputs(ctx, level + 1, std::slice::from_ref(table))));
+                sum >= ctx.limits.target_file_size || met >= ctx.limits.grandparent_bytes()
             });
             upper.truncate(full.map_or(upper.len(), |at| at + 1));
         }
-        let trivial_moves = false; // a wish to compact is a wish to rewrite
-        (!upper.is_empty()).then(|| complete(situation, level, upper, trivial_moves))
+        let trivial_moves = false; // a manual compaction rewrites its inputs
+        (!upper.is_empty()).then(|| expand_inputs(ctx, level, upper, trivial_moves))
     }
 }
 
-/// What can be done for a level that is due.
-enum Relief {
+/// The result of picking inputs in a level that is due.
+enum Pick {
     Plan(Plan),
-    /// Its first choice has to wait for what is running.
+    /// The first choice is blocked by a running compaction. These inputs are to be reserved.
     Blocked(Claim),
-    /// It has nothing to give that is not on its way already.
+    /// All tables of the level are being compacted already.
     None,
 }
 
-/// Levels that are due, the most urgent first. What is on its way down counts no more, nor does what may wait.
-fn due(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
-    let sizes = situation.limits.level_sizes(held);
+/// Returns the levels that are due, highest score first. Tables that are being compacted do not
+/// count, nor does a level 0 that may wait.
+fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
+    let sizes = ctx.limits.level_sizes(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
-            let there = Amount::of(situation.version.levels[n].tables()).minus(&situation.busy.leaving(n));
-            (score(situation.limits, &sizes, n, &there, situation.busy.lull.is_resting()), n)
+            let totals = LevelTotals::of(ctx.version.levels[n].tables()).minus(&ctx.busy.leaving(n));
+            (score(ctx.limits, &sizes, n, &totals, ctx.busy.lull.is_idle()), n)
         })
-        .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level0::waits(situation)))
+        .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level0::should_wait(ctx)))
         .collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     due.into_iter().map(|(_, level)| level).collect()
 }
 
-/// Whether `plan` may begin beside what is running, and in nobody's way who waits.
-fn admits(situation: &Situation<'_>, waiting: &[Claim], plan: &Plan) -> bool {
-    let in_the_way = || {
-        let claim = Claim::of(situation.order, plan);
-        waiting.iter().any(|other| !other.is_apart(situation.order, &claim))
+/// Whether `plan` conflicts neither with a running compaction nor with a reservation.
+fn admits(ctx: &Situation<'_>, reserved: &[Claim], plan: &Plan) -> bool {
+    let blocks_reserved = || {
+        let claim = Claim::of(ctx.order, plan);
+        reserved.iter().any(|other| !other.is_disjoint(ctx.order, &claim))
     };
-    situation.busy.admits(situation.order, plan) && (waiting.is_empty() || !in_the_way())
+    ctx.busy.admits(ctx.order, plan) && (reserved.is_empty() || !blocks_reserved())
 }
 
-/// The first table of `level`, in the order of its turns, that can be compacted now.
-fn relieve(situation: &Situation<'_>, level: usize, waiting: &[Claim]) -> Relief {
-    let turns = if situation.limits.least_overlap && level > 0 { by_overlap } else { around };
-    let mut blocked = Relief::None;
-    for table in turns(situation, level) {
-        if situation.busy.has(table.meta.id) {
+/// Picks the first table of `level`, in picking order, that can be compacted now.
+fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Claim]) -> Pick {
+    let candidates = if ctx.limits.least_overlap && level > 0 { by_min_overlap } else { round_robin };
+    let mut blocked = Pick::None;
+    for table in candidates(ctx, level) {
+        if ctx.busy.has(table.meta.id) {
             continue;
         }
-        let plan = grown_from(situation, level, table);
-        if admits(situation, waiting, &plan) {
-            return Relief::Plan(plan);
+        let plan = expand_table(ctx, level, table);
+        if admits(ctx, reserved, &plan) {
+            return Pick::Plan(plan);
         }
-        if let Some(plan) = level0::older_part(situation, &plan).filter(|plan| admits(situation, waiting, plan)) {
-            return Relief::Plan(plan);
+        if let Some(plan) = level0::older_runs_only(ctx, &plan).filter(|plan| admits(ctx, reserved, plan)) {
+            return Pick::Plan(plan);
         }
-        if matches!(blocked, Relief::None) && situation.busy.damage(situation.order, &plan).is_none() {
-            blocked = Relief::Blocked(Claim::of(situation.order, &plan));
+        if matches!(blocked, Pick::None) && ctx.busy.damage(ctx.order, &plan).is_none() {
+            blocked = Pick::Blocked(Claim::of(ctx.order, &plan));
         }
     }
     blocked
 }
 
-/// The tables of `level` once around the key space, from where its last compaction ended.
-fn around(situation: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
-    let mut tables: Vec<_> = situation.version.levels[level].tables().cloned().collect();
+/// Returns the tables of `level` once around the key space, from the end of its last compaction.
+fn round_robin(ctx: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
+    let mut tables: Vec<_> = ctx.version.levels[level].tables().cloned().collect();
     if level == 0 {
         tables.reverse(); // LevelDB keeps level 0 oldest first
     }
-    let pointer = &situation.pointers[level];
-    let behind = |table: &Arc<TableRef>| situation.order.internal(&table.meta.largest, pointer) == Ordering::Greater;
+    let pointer = &ctx.pointers[level];
+    let behind = |table: &Arc<TableRef>| ctx.order.internal(&table.meta.largest, pointer) == Ordering::Greater;
     let start = if pointer.is_empty() { 0 } else { tables.iter().position(behind).unwrap_or(0) };
     tables.rotate_left(start);
     tables
 }
 
-/// The tables of `level`, those first that meet the fewest bytes below for a byte of their own: the cheapest to
-/// rewrite.
-fn by_overlap(situation: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
-    let below = &situation.version.levels[level + 1];
+/// Returns the tables of `level` by ascending ratio of overlapping bytes in the next level to own
+/// bytes: the cheapest to rewrite come first.
+fn by_min_overlap(ctx: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
+    let below = &ctx.version.levels[level + 1];
     let cost = |table: &TableRef| {
-        let met: u64 = below.stretches(situation.order, &table.span()).flatten().map(|table| table.meta.bytes).sum();
+        let met: u64 = below.stretches(ctx.order, &table.span()).flatten().map(|table| table.meta.bytes).sum();
         met as f64 / table.meta.bytes.max(1) as f64
     };
-    let mut tables: Vec<_> =
-        situation.version.levels[level].tables().map(|table| (cost(table), table.clone())).collect();
+    let mut tables: Vec<_> = ctx.version.levels[level].tables().map(|table| (cost(table), table.clone())).collect();
     tables.sort_by(|a, b| a.0.total_cmp(&b.0));
     tables.into_iter().map(|(_, table)| table).collect()
 }
 
-/// The merge of a table, with what its level has of its keys if that is level 0.
-pub fn grown_from(situation: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
-    let upper = if level == 0 { overlapping(situation, 0, &seed.span()) } else { vec![seed] };
-    complete(situation, level, upper, true)
+/// Returns the compaction of one table. In level 0 it includes all runs that overlap the table.
+pub fn expand_table(ctx: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
+    let upper = if level == 0 { overlapping(ctx, 0, &seed.span()) } else { vec![seed] };
+    expand_inputs(ctx, level, upper, true)
 }
 
-/// Adds what must come along, and what may for free.
-pub fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
-    let Situation { order, version, limits, .. } = situation;
-    let mut upper = with_boundaries(situation, level, upper);
-    let mut lower = beneath(situation, level + 1, &upper);
+/// Completes a compaction of `upper`: adds the inputs that correctness demands, and those that
+/// come for free.
+pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
+    let Situation { order, version, limits, .. } = ctx;
+    let mut upper = with_boundaries(ctx, level, upper);
+    let mut lower = lower_inputs(ctx, level + 1, &upper);
     if !lower.is_empty() {
         let (from, to) = span(order, upper.iter().chain(&lower)).expect("a plan has inputs");
-        let wider = with_boundaries(
-            situation,
-            level,
-            overlapping(situation, level, &KeyRange { from: Some(from), to: Some(to) }),
-        );
-        let free = || !wider.iter().any(|table| situation.busy.has(table.meta.id));
+        let wider = with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }));
+        let free = || !wider.iter().any(|table| ctx.busy.has(table.meta.id));
         if wider.len() > upper.len() && bytes(&wider) + bytes(&lower) < limits.expanded_bytes() && free() {
-            let lower_for_wider = beneath(situation, level + 1, &wider);
+            let lower_for_wider = lower_inputs(ctx, level + 1, &wider);
             if lower_for_wider.len() == lower.len() {
                 (upper, lower) = (wider, lower_for_wider);
             }
@@ -227,25 +242,25 @@ pub fn complete(situation: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef
         && upper.len() == 1
         && lower.is_empty()
         && bytes(&grandparents) <= limits.grandparent_bytes()
-        && !tombstones::sheds(situation, &upper[0], level + 1);
+        && !tombstones::should_rewrite(ctx, &upper[0], level + 1);
     let last = upper.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("a plan has inputs");
     let pointer = last.meta.largest.clone();
-    let version = situation.copied();
+    let version = ctx.copied();
     let (output_level, number, only_collects) = (level + 1, None, false);
     Plan { level, output_level, upper, lower, grandparents, pointer, version, trivial_move, number, only_collects }
 }
 
-/// Tables of `level` that hold keys of `range`. In level 0 tables overlap each other, so the range grows until no
-/// further table meets it.
-fn overlapping(situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
-    let tables = &situation.version.levels[level];
-    let mut found = tables.overlapping(situation.order, range);
+/// Returns the tables of `level` that overlap `range`. Tables of level 0 overlap each other, so
+/// the range grows until no further table overlaps it.
+fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
+    let tables = &ctx.version.levels[level];
+    let mut found = tables.overlapping(ctx.order, range);
     if level > 0 || found.is_empty() {
         return found;
     }
     loop {
-        let (from, to) = span(situation.order, found.iter()).expect("not empty");
-        let wider = tables.overlapping(situation.order, &KeyRange { from: Some(from), to: Some(to) });
+        let (from, to) = span(ctx.order, found.iter()).expect("not empty");
+        let wider = tables.overlapping(ctx.order, &KeyRange { from: Some(from), to: Some(to) });
         if wider.len() == found.len() {
             return found;
         }
@@ -253,39 +268,42 @@ fn overlapping(situation: &Situation<'_>, level: usize, range: &KeyRange<'_>) ->
     }
 }
 
-/// The first of `level`'s tables with keys of `range` that begins behind user key `behind` and has a number below `older`,
-/// with all that its level has of its keys, to be written anew where it is.
+/// Returns a rewrite in place: the first table of `level` with keys of `range` that starts after
+/// user key `behind` and has a number below `older`, with all tables of the level that share a
+/// user key with it.
 pub fn renewal(
-    situation: &Situation<'_>,
+    ctx: &Situation<'_>,
     level: usize,
     range: &KeyRange<'_>,
     behind: Option<&[u8]>,
     older: TableId,
 ) -> Option<Plan> {
-    let order = situation.order;
+    let order = ctx.order;
     let rest = KeyRange { from: behind.or(range.from), to: range.to };
     let begins_behind = |table: &TableRef| behind.is_none_or(|behind| order.user(table.smallest(), behind).is_gt());
-    let mut tables = situation.version.levels[level].stretches(order, &rest).flatten();
+    let mut tables = ctx.version.levels[level].stretches(order, &rest).flatten();
     let table = tables.find(|table| table.meta.id < older && begins_behind(table))?;
-    Some(Plan::in_place(situation, level, with_boundaries(situation, level, vec![table.clone()])))
+    Some(Plan::in_place(ctx, level, with_boundaries(ctx, level, vec![table.clone()])))
 }
 
-/// Tables of the level below that the merge of `upper` meets.
-fn beneath(situation: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
-    let (from, to) = span(situation.order, upper.iter()).expect("a plan has inputs");
-    with_boundaries(situation, level, overlapping(situation, level, &KeyRange { from: Some(from), to: Some(to) }))
+/// Returns the tables of `level`, the output level, that a compaction of `upper` overlaps.
+fn lower_inputs(ctx: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
+    let (from, to) = span(ctx.order, upper.iter()).expect("a plan has inputs");
+    with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }))
 }
 
-/// LevelDB may have split one user key's versions over two neighbours. The one that begins with the user key another
-/// input ends with must come along, or its older versions would surface above newer ones.
-pub fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
+/// Adds the tables of the level that share a boundary user key with `tables`. LevelDB may have
+/// split the versions of one user key over two neighbours. A neighbour that starts with the last
+/// user key of an input must be an input too; otherwise its older versions would surface above
+/// newer ones.
+pub fn with_boundaries(ctx: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
     if level == 0 || tables.is_empty() {
         return tables;
     }
-    let order = situation.order;
+    let order = ctx.order;
     loop {
         let last = tables.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("not empty");
-        let next = situation.version.levels[level].runs.iter().find_map(|run| {
+        let next = ctx.version.levels[level].runs.iter().find_map(|run| {
             let at = run.partition_point(|table| order.internal(&table.meta.smallest, &last.meta.largest).is_le());
             run.get(at).filter(|table| order.user(table.smallest(), last.largest()).is_eq())
         });
@@ -296,18 +314,18 @@ pub fn with_boundaries(situation: &Situation<'_>, level: usize, mut tables: Vec<
     }
 }
 
-/// Bytes of `tables`.
+/// Returns the bytes of `tables`.
 pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
     tables.iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
 }
 
-/// Whether no level below `level` has a table that may hold a key of `range`: then a delete has nothing left to hide. Never in
-/// level 0, where older runs may.
+/// Whether no level below `level` can hold a key of `range`, so that a tombstone there shadows
+/// nothing. Always false for level 0, where older runs may hold the key.
 pub fn is_range_bottom(order: &KeyOrder, version: &Version, level: usize, range: &KeyRange<'_>) -> bool {
     level > 0 && version.levels[level + 1..].iter().all(|level| level.overlapping(order, range).is_empty())
 }
 
-/// As [`is_range_bottom`], of one key.
+/// As [`is_range_bottom`], for one user key.
 pub fn is_bottom(order: &KeyOrder, version: &Version, level: usize, user: &[u8]) -> bool {
     if level == 0 {
         return false;

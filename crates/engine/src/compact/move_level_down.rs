@@ -1,25 +1,27 @@
-//! How a store comes to have a level more: all levels go down by one, the last one first, and as nothing lies below it, without a
-//! byte written.
+//! Starts a new last level without writing a byte: all levels move down by one, the last one
+//! first, as no table lies below it.
 use super::{
-    leveled::complete,
+    leveled::expand_inputs,
     plan::{Plan, Situation},
     sizes,
 };
 use terrace_format::LEVELS;
 
-/// A level as a whole goes down, as it is, if a level more is to be begun or if it is due and nothing is in the next one. So what
-/// belongs a level deeper comes there without being written, the last level first. `held` are the bytes of each level.
-pub fn move_level_down(situation: &Situation<'_>, held: &[u64; LEVELS]) -> Option<Plan> {
-    let Situation { limits, version, .. } = situation;
+/// Picks the trivial move of a whole level. The last level moves when a new level is needed;
+/// another level moves when it is due and the next level is empty. `level_bytes` are the bytes of
+/// each level.
+pub fn move_level_down(ctx: &Situation<'_>, level_bytes: &[u64; LEVELS]) -> Option<Plan> {
+    let Situation { limits, version, .. } = ctx;
     if !limits.fits() {
         return None;
     }
-    let (sizes, last) = (limits.level_sizes(held), sizes::last(held));
-    let begins = held[last] > 0 && sizes::last_needed(limits.max_bytes_for_level_base, held) > last;
-    let due = |level: &usize| held[*level] >= sizes.of(*level) && held[level + 1] == 0;
-    let level = if begins { last } else { (1..last).rev().find(due)? };
+    let (sizes, last) = (limits.level_sizes(level_bytes), sizes::last(level_bytes));
+    let needs_new_level =
+        level_bytes[last] > 0 && sizes::last_needed(limits.max_bytes_for_level_base, level_bytes) > last;
+    let due = |level: &usize| level_bytes[*level] >= sizes.of(*level) && level_bytes[level + 1] == 0;
+    let level = if needs_new_level { last } else { (1..last).rev().find(due)? };
     let tables = version.levels[level].tables().cloned().collect();
-    let plan = complete(situation, level, tables, false);
+    let plan = expand_inputs(ctx, level, tables, false);
     plan.lower.is_empty().then_some(Plan { trivial_move: true, ..plan })
 }
 
@@ -28,7 +30,7 @@ mod tests {
     use super::super::{plan::Limits, tests::Tree};
 
     #[test]
-    fn levels_go_down_by_one_without_being_written() {
+    fn levels_move_down_by_one_without_a_rewrite() {
         let limits = Limits {
             target_file_size: 1000,
             max_bytes_for_level_base: 2000,
@@ -37,11 +39,14 @@ mod tests {
             ..Limits::default()
         };
         for (before, after, is_written) in [
-            ([0, 8, 0, 0, 0, 0, 0], [0, 8, 0, 0, 0, 0, 0], false), // four times the base is not too much …
-            ([0, 9, 0, 0, 0, 0, 0], [0, 0, 9, 0, 0, 0, 0], false), // … but more is
+            // Four times the base is within the limit.
+            ([0, 8, 0, 0, 0, 0, 0], [0, 8, 0, 0, 0, 0, 0], false),
+            ([0, 9, 0, 0, 0, 0, 0], [0, 0, 9, 0, 0, 0, 0], false), // more is not
             ([0, 0, 80, 0, 0, 0, 0], [0, 0, 80, 0, 0, 0, 0], false), // the last level is never due
-            ([0, 8, 73, 0, 0, 0, 0], [0, 0, 8, 73, 0, 0, 0], false), // the last one first, so nothing is in anybody's way
-            ([0, 8, 8, 73, 0, 0, 0], [0, 1, 8, 73, 0, 0, 0], true),  // nothing to begin: what is too much is merged
+            // The last one first, so it is out of the way of the others.
+            ([0, 8, 73, 0, 0, 0, 0], [0, 0, 8, 73, 0, 0, 0], false),
+            // No new level is needed, so the excess is compacted.
+            ([0, 8, 8, 73, 0, 0, 0], [0, 1, 8, 73, 0, 0, 0], true),
         ] {
             let mut tree = Tree::stacked(limits, before);
             let written = tree.settle();

@@ -1,18 +1,21 @@
-//! Where a large merge is cut, so that several threads can each do a range of its keys. Pure.
+//! Splits a compaction into subcompactions: key ranges that run on several threads. Pure.
 use terrace_format::KeyOrder;
 
-/// Anchors to ask of each input for a cut into `parts`: enough that a part comes out within some percent of its share.
+/// Returns how many anchor keys to request from each input for `parts` subcompactions: enough
+/// that each comes within some percent of an equal share.
 pub fn anchors_per_table(parts: usize) -> usize {
     16 * parts
 }
 
-/// How many threads a merge of `bytes` is worth: one for each `worth` bytes, and at most `most`.
-pub fn parts(bytes: u64, worth: u64, most: usize) -> usize {
-    usize::try_from(bytes / worth).unwrap_or(most).clamp(1, most)
+/// Returns the number of subcompactions for `bytes` of input: one per `min_bytes`, at most
+/// `max_parts`.
+pub fn parts(bytes: u64, min_bytes: u64, max_parts: usize) -> usize {
+    usize::try_from(bytes / min_bytes).unwrap_or(max_parts).clamp(1, max_parts)
 }
 
-/// User keys, in order and each once, that cut a merge into at most `parts` ranges of about equal bytes; a key begins the
-/// range behind it. `anchors` are user keys of all inputs, each with the bytes of its input from the anchor before up to it.
+/// Returns the user keys, ascending and distinct, that split a compaction into at most `parts`
+/// ranges of about equal bytes; a key starts the range after it. `anchors` are user keys of all
+/// inputs, each with the bytes of its input since the previous anchor.
 pub fn cuts(order: &KeyOrder, mut anchors: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     anchors.sort_by(|a, b| order.user(&a.0, &b.0));
     let total: u64 = anchors.iter().map(|(_, bytes)| bytes).sum();
@@ -39,19 +42,19 @@ mod tests {
     }
 
     #[test]
-    fn cuts_into_equal_shares_in_order() {
+    fn splits_into_equal_shares_in_key_order() {
         let even = [("d", 10), ("b", 10), ("a", 10), ("c", 10)];
         assert_eq!(cut(&even, 1), [""; 0]);
         assert_eq!(cut(&even, 2), ["b"]);
         assert_eq!(cut(&even, 4), ["a", "b", "c"]);
-        assert_eq!(cut(&even, 9), ["a", "b", "c", "d"], "no more parts than there are anchors, and one behind them");
-        assert_eq!(cut(&[("a", 1), ("m", 100), ("z", 1)], 4), ["m", "z"], "what cannot be cut stays whole");
-        assert_eq!(cut(&[("a", 5), ("a", 5), ("a", 5)], 3), ["a"], "each key once");
+        assert_eq!(cut(&even, 9), ["a", "b", "c", "d"], "at most one part per anchor, and one after the last");
+        assert_eq!(cut(&[("a", 1), ("m", 100), ("z", 1)], 4), ["m", "z"], "a range without anchors is not split");
+        assert_eq!(cut(&[("a", 5), ("a", 5), ("a", 5)], 3), ["a"], "each key at most once");
         assert_eq!(cut(&[], 3), [""; 0]);
     }
 
     #[test]
-    fn small_merges_stay_whole() {
+    fn small_compactions_are_not_split() {
         assert_eq!([0, 199, 200, 300, 10_000].map(|bytes| parts(bytes, 100, 4)), [1, 1, 2, 3, 4]);
         assert_eq!(parts(10_000, 100, 1), 1);
     }

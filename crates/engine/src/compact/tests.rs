@@ -1,8 +1,8 @@
-//! The policy on random trees whose compactions end in any order. Tables are lists of entries here, so that every step can
-//! be judged by what a reader would find.
+//! Runs the policy on random trees with compactions that end in any order. Tables are lists of
+//! entries, so every step is judged by the result of a read.
 use super::{
     leveled::{Leveled, is_bottom, level_for_flush, renewal, score},
-    plan::{Amount, Limits, Plan, Policy, Situation, span},
+    plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
     seeks,
 };
 use crate::{
@@ -28,12 +28,12 @@ fn user(n: usize) -> Vec<u8> {
     format!("{n:04}").into_bytes()
 }
 
-/// The most urgent level has got nothing so far.
-struct Waits {
+/// The most urgent level is waiting.
+struct Waiting {
     level: usize,
-    /// What was running when it began to wait, by a table of each.
-    behind: Vec<TableId>,
-    /// How often all of that had ended.
+    /// One input of each compaction that ran when the wait began.
+    jobs: Vec<TableId>,
+    /// How often all of these have ended.
     rounds: usize,
 }
 
@@ -50,7 +50,7 @@ pub struct Tree {
     sealed: VecDeque<(TableId, Vec<Entry>)>,
     newest: BTreeMap<Vec<u8>, (u64, Kind)>,
     last: u64,
-    waits: Option<Waits>,
+    waits: Option<Waiting>,
 }
 
 impl Tree {
@@ -70,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// Levels that hold so many tables of 1000 bytes each, which lie beside each other.
+    /// Makes levels with this many adjacent tables of 1000 bytes each.
     pub fn stacked(limits: Limits, levels: [usize; LEVELS]) -> Tree {
         let mut tree = Tree::new(1, limits, 1);
         let mut edit = Edit::default();
@@ -84,14 +84,14 @@ impl Tree {
         tree.last = 999;
         tree.versions
             .install_flush(edit, SeqNo(tree.last), LogId(0), 0, DurabilityHandle::mature())
-            .expect("apart in each level");
+            .expect("disjoint in each level");
         tree
     }
 
-    /// Compacts until nothing is due. The bytes that were merged.
+    /// Compacts until no level is due. Returns the bytes rewritten.
     pub fn settle(&mut self) -> u64 {
         let mut merged = 0;
-        while let Some(plan) = self.situated(|situation| Leveled.plan(situation)) {
+        while let Some(plan) = self.situated(|ctx| Leveled.plan(ctx)) {
             merged += if plan.trivial_move { 0 } else { plan.bytes() };
             self.begin(plan);
             self.end_one();
@@ -138,7 +138,7 @@ impl Tree {
         self.sealed.push_back((table, entries));
     }
 
-    /// A run of level 0 with the first and the last key.
+    /// Flushes a run with the first and the last key.
     fn flush_wide(&mut self) {
         let table = self.versions.new_sealed_number(true);
         self.last += 1;
@@ -151,7 +151,7 @@ impl Tree {
         let meta = self.made(id, entries);
         let range = KeyRange { from: Some(key::user_key(&meta.smallest)), to: Some(key::user_key(&meta.largest)) };
         let alone = self.busy.is_empty() && !self.versions.compaction_pending();
-        let level = if alone { self.situated(|situation| level_for_flush(situation, &range)) } else { 0 };
+        let level = if alone { self.situated(|ctx| level_for_flush(ctx, &range)) } else { 0 };
         let mut edit = Edit::default();
         add_to(&mut edit, level, &meta);
         let contents = self.contents(&meta);
@@ -175,22 +175,23 @@ impl Tree {
         (meta.id, contents)
     }
 
-    /// Begins what may begin.
+    /// Starts all compactions that may start.
     fn schedule(&mut self) {
         while self.running.len() < self.jobs_max
-            && let Some(plan) = self.situated(|situation| Leveled.plan(situation))
+            && let Some(plan) = self.situated(|ctx| Leveled.plan(ctx))
         {
-            // What has become more urgent, as where sizes follow what levels hold, is no wait: it is soon done with.
+            // A level that became more urgent, for instance because targets follow the level sizes,
+            // resets the wait: that is soon done.
             let first = self.situated(due).first().copied();
             self.waits.take_if(|waits| Some(waits.level) != first);
-            self.running.iter().for_each(|other| apart(other, &plan));
+            self.running.iter().for_each(|other| assert_disjoint(other, &plan));
             self.waits.take_if(|waits| waits.level == plan.level);
             self.begin(plan);
         }
-        self.look_who_waits();
+        self.check_starvation();
     }
 
-    /// One of the running compactions ends.
+    /// Ends one of the running compactions.
     fn end_one(&mut self) {
         if self.running.is_empty() {
             return;
@@ -232,31 +233,32 @@ impl Tree {
         metas
     }
 
-    /// The most urgent level waits for what was running when it became so: that may use up its tables, and others, begun
-    /// beside it, may be in the way of what it leaves there. Then it is its turn.
-    fn look_who_waits(&mut self) {
+    /// The most urgent level waits for the compactions that ran when it became most urgent. They
+    /// may consume its tables, and compactions that started with them may block the rest. After
+    /// that it is the level's turn.
+    fn check_starvation(&mut self) {
         let running: Vec<TableId> = self.running.iter().map(|plan| plan.upper[0].meta.id).collect();
         let first = self.situated(due).first().copied();
         self.waits = match (self.waits.take(), first) {
             (Some(mut waits), Some(level)) if waits.level == level => {
-                if running.len() < self.jobs_max && !waits.behind.iter().any(|job| running.contains(job)) {
-                    (waits.behind, waits.rounds) = (running, waits.rounds + 1);
+                if running.len() < self.jobs_max && !waits.jobs.iter().any(|job| running.contains(job)) {
+                    (waits.jobs, waits.rounds) = (running, waits.rounds + 1);
                 }
                 assert!(waits.rounds <= 2, "level {level} starves");
                 Some(waits)
             }
-            (_, first) => first.map(|level| Waits { level, behind: running, rounds: 0 }),
+            (_, first) => first.map(|level| Waiting { level, jobs: running, rounds: 0 }),
         };
     }
 
-    fn release(&mut self) {
-        let count = self.versions.releasable().expect("mature tickets").0;
+    fn commit_edits(&mut self) {
+        let count = self.versions.releasable().expect("durable handles").0;
         let count = self.rng.below(count + 1);
-        self.versions.released(count).expect("a release");
+        self.versions.released(count).expect("a commit");
     }
 
-    /// Every reader finds the newest write of every key.
-    fn judge(&self) {
+    /// Every read finds the newest write of every key.
+    fn check_reads(&self) {
         let live = self.versions.live();
         for (user, (seq, kind)) in &self.newest {
             let in_memory = self.sealed.iter().rev().map(|(_, entries)| entries);
@@ -264,70 +266,71 @@ impl Tree {
             let found = in_memory.chain(in_tables).find_map(|entries| entries.iter().find(|entry| entry.0 == *user));
             match found {
                 Some(entry) => assert_eq!((entry.1, entry.2), (*seq, *kind), "an older write of {user:?} surfaced"),
-                None => assert_eq!(*kind, Kind::Delete, "{user:?} is gone"),
+                None => assert_eq!(*kind, Kind::Delete, "{user:?} is missing"),
             }
         }
     }
 }
 
-/// Levels that are due, the most urgent first, as the policy is meant to see them.
-fn due(situation: &Situation<'_>) -> Vec<usize> {
-    let sizes = situation.limits.level_sizes(&situation.version.held());
+/// Returns the due levels, most urgent first, by the policy's specification.
+fn due(ctx: &Situation<'_>) -> Vec<usize> {
+    let sizes = ctx.limits.level_sizes(&ctx.version.held());
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
-            let (level, leaving) = (&situation.version.levels[n], situation.busy.leaving(n));
+            let (level, leaving) = (&ctx.version.levels[n], ctx.busy.leaving(n));
             let tables = if n == 0 { level.runs.len() - leaving.tables } else { 1 };
-            let there = Amount::of(level.tables());
+            let there = LevelTotals::of(level.tables());
             let entries = there.entries - leaving.entries;
-            let uncounted = there.uncounted - leaving.uncounted;
-            let there = Amount { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted };
-            (score(situation.limits, &sizes, n, &there, situation.busy.lull.is_resting()), n)
+            let uncounted_bytes = there.uncounted_bytes - leaving.uncounted_bytes;
+            let there = LevelTotals { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted_bytes };
+            (score(ctx.limits, &sizes, n, &there, ctx.busy.lull.is_idle()), n)
         })
-        .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && brings_little(situation)))
+        .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level_0_may_wait(ctx)))
         .collect();
     due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     due.into_iter().map(|(_, level)| level).collect()
 }
 
-/// Whether level 0 is meant to wait, its compaction counted by runs.
-fn brings_little(situation: &Situation<'_>) -> bool {
-    let Situation { version, busy, limits, .. } = situation;
+/// Whether level 0 should wait, with its compaction counted by runs.
+fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
+    let Situation { version, busy, limits, .. } = ctx;
     let may_wait =
-        limits.level0_min_overlap_percent > 0 && limits.max_entries_for_level_base == 0 && !busy.lull.is_resting();
+        limits.level0_min_overlap_percent > 0 && limits.max_entries_for_level_base == 0 && !busy.lull.is_idle();
     if !may_wait || version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs {
         return false;
     }
     let keys = |table: &TableRef| table.smallest().to_vec()..=table.largest().to_vec();
-    let (mut brings, mut met) = (0, BTreeMap::new());
+    let (mut upper, mut met) = (0, BTreeMap::new());
     for run in version.levels[0].tables().filter(|run| !busy.has(run.meta.id)) {
-        brings += run.meta.bytes;
+        upper += run.meta.bytes;
         let meets = |table: &&std::sync::Arc<TableRef>| {
             keys(run).contains(&table.smallest().to_vec()) || keys(table).contains(&run.smallest().to_vec())
         };
         met.extend(version.levels[1].tables().filter(meets).map(|table| (table.meta.id, table.meta.bytes)));
     }
-    (brings as f64) < met.values().sum::<u64>() as f64 * limits.level0_min_overlap_percent as f64 / 100.0
+    (upper as f64) < met.values().sum::<u64>() as f64 * limits.level0_min_overlap_percent as f64 / 100.0
 }
 
-/// Two compactions that run at once: no table in both, and where both may put tables below level 0, no key in both.
-fn apart(a: &Plan, b: &Plan) {
+/// Two compactions that run at the same time share no table, and where both may place tables
+/// below level 0, no key.
+fn assert_disjoint(a: &Plan, b: &Plan) {
     let tables = |plan: &Plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>();
     assert!(!tables(a).iter().any(|table| tables(b).contains(table)), "a table in two compactions: {a:?} {b:?}");
-    let covers = |plan: &Plan, level: usize| (plan.level.max(1)..=plan.output_level).contains(&level);
-    if (1..LEVELS).any(|level| covers(a, level) && covers(b, level)) {
+    let writes = |plan: &Plan, level: usize| (plan.level.max(1)..=plan.output_level).contains(&level);
+    if (1..LEVELS).any(|level| writes(a, level) && writes(b, level)) {
         let keys = |plan: &Plan| {
             let inputs: Vec<std::sync::Arc<TableRef>> = plan.inputs().map(|(_, table)| table.clone()).collect();
             span(&ORDER, inputs.iter()).map(|(from, to)| (from.to_vec(), to.to_vec())).expect("inputs")
         };
         let ((a_from, a_to), (b_from, b_to)) = (keys(a), keys(b));
-        assert!(a_to < b_from || b_to < a_from, "two compactions meet: {a:?} {b:?}");
+        assert!(a_to < b_from || b_to < a_from, "two running compactions overlap: {a:?} {b:?}");
     }
 }
 
-/// Level 0 covers all keys and waits for a compaction of level 1; level 1, less urgent, could go on beside that one
-/// for ever. It has to let level 0 pass.
+/// Level 0 covers all keys and waits for a compaction of level 1. Level 1, less urgent, could
+/// start one compaction after the other meanwhile; it has to let level 0 pass.
 #[test]
-fn what_is_less_urgent_does_not_begin_in_the_way() {
+fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     let limits = Limits {
         target_file_size: 1000,
         max_bytes_for_level_base: 5500,
@@ -355,20 +358,20 @@ fn what_is_less_urgent_does_not_begin_in_the_way() {
     }
     tree.limits.max_bytes_for_level_base = 3000; // due again
     tree.schedule();
-    assert_eq!(tree.running.len(), 1, "level 0 is the more urgent, and would have to wait once more");
+    assert_eq!(tree.running.len(), 1, "level 0 is more urgent, and would be blocked again");
     tree.end_one();
-    let wish = tree.situated(|situation| Leveled.plan_range(situation, 1, &KeyRange::default())).expect("tables");
-    tree.busy.want(Some(Claim::of(&ORDER, &wish)));
+    let manual = tree.situated(|ctx| Leveled.plan_range(ctx, 1, &KeyRange::default())).expect("tables");
+    tree.busy.want(Some(Claim::of(&ORDER, &manual)));
     tree.schedule();
-    assert!(tree.running.is_empty(), "a user's wish comes before both");
+    assert!(tree.running.is_empty(), "a manual compaction comes before both");
     tree.busy.want(None);
     tree.schedule();
-    assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now it is its turn");
+    assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now level 0 is compacted");
 }
 
-/// What is written over meanwhile need not be merged into level 1 again and again.
+/// Keys that are overwritten meanwhile need not be compacted into level 1 again and again.
 #[test]
-fn the_bytes_of_level_0_can_wait_until_nobody_writes() {
+fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     let limits = Limits {
         target_file_size: 1000,
         max_bytes_for_level_base: 2000,
@@ -384,12 +387,13 @@ fn the_bytes_of_level_0_can_wait_until_nobody_writes() {
     assert_eq!(tree.tables_held()[0], 1, "a run of half the base is left");
     let mut tree = Tree::stacked(limits, [4, 1, 0, 0, 0, 0, 0]);
     tree.settle();
-    assert_eq!(tree.tables_held()[0], 3, "runs cannot wait");
+    assert_eq!(tree.tables_held()[0], 3, "the trigger by runs does not wait");
 }
 
-/// Runs of 2000 bytes meet all of level 1, tables of 1000: less than half of that is not worth writing it anew.
+/// Runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. Less than half of
+/// it is not worth the rewrite.
 #[test]
-fn level_0_waits_until_it_brings_enough_or_presses_or_nobody_writes() {
+fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     let mut limits = Limits {
         target_file_size: 1000,
         max_bytes_for_level_base: 1 << 20,
@@ -412,18 +416,18 @@ fn level_0_waits_until_it_brings_enough_or_presses_or_nobody_writes() {
     let mut tree = filled(2, 9);
     tree.busy.lull.rest(tree.last);
     tree.settle();
-    assert_eq!(tree.tables_held()[0], 0, "nobody writes");
+    assert_eq!(tree.tables_held()[0], 0, "the store is idle");
 
-    let mut apart = Tree::stacked(limits, [4, 1, 0, 0, 0, 0, 0]);
-    apart.settle();
-    assert_eq!(apart.tables_held()[0], 1, "what meets little need not wait");
+    let mut tree = Tree::stacked(limits, [4, 1, 0, 0, 0, 0, 0]);
+    tree.settle();
+    assert_eq!(tree.tables_held()[0], 1, "a small overlap does not wait");
 
     let mut tree = filled(3, 12);
     tree.schedule();
-    assert_eq!(tree.running.len(), 1, "worth it");
+    assert_eq!(tree.running.len(), 1, "large enough");
     (0..2).for_each(|_| tree.flush_wide());
-    let plan = tree.situated(|situation| Leveled.plan(situation)).expect("those on their way down are still searched");
-    assert_eq!((plan.output_level, plan.upper.len()), (0, 2), "merged among themselves meanwhile");
+    let plan = tree.situated(|ctx| Leveled.plan(ctx)).expect("runs being compacted are still probed");
+    assert_eq!((plan.output_level, plan.upper.len()), (0, 2), "intra-L0 compaction meanwhile");
 }
 
 proptest! {
@@ -449,15 +453,15 @@ proptest! {
                 0..3 => tree.seal(),
                 3..6 => tree.flush(),
                 6..9 => tree.end_one(),
-                _ => tree.release(),
+                _ => tree.commit_edits(),
             }
             if tree.rng.chance(1, 20) {
-                let rests = tree.rng.chance(1, 2);
-                if rests { tree.busy.lull.rest(tree.last) } else { tree.busy.lull.look(u64::MAX) }
-                tree.busy.lull.rest_long(rests);
+                let idle = tree.rng.chance(1, 2);
+                if idle { tree.busy.lull.rest(tree.last) } else { tree.busy.lull.look(u64::MAX) }
+                tree.busy.lull.rest_long(idle);
             }
             tree.schedule();
-            tree.judge();
+            tree.check_reads();
         }
         let mut steps = 0;
         while !tree.running.is_empty() || !tree.sealed.is_empty() {
@@ -467,14 +471,14 @@ proptest! {
             steps += 1;
             prop_assert!(steps < 10_000, "compaction does not end");
         }
-        tree.judge();
-        prop_assert_eq!(tree.situated(due), Vec::<usize>::new(), "a due level got no work");
+        tree.check_reads();
+        prop_assert_eq!(tree.situated(due), Vec::<usize>::new(), "a due level was not compacted");
     }
 }
 
-/// Tables that were entered without their number of entries weigh by bytes, beside those that are counted.
+/// Tables with an unknown number of entries count by bytes, next to tables with a known one.
 #[test]
-fn tables_without_a_number_of_entries_count_by_their_bytes() {
+fn tables_with_unknown_entries_count_by_bytes() {
     let table = |id, bytes, entries| {
         let [smallest, largest] = [1, 2].map(|n| key::encode(&user(10 * id as usize + n), SeqNo(1), Kind::Put));
         TableMeta { entries, ..TableMeta::bounded(TableId(id), bytes, None, smallest, largest) }
@@ -483,22 +487,23 @@ fn tables_without_a_number_of_entries_count_by_their_bytes() {
     [table(2, 500, 0), table(3, 7000, 30), table(4, 700, 0)].iter().for_each(|meta| add_to(&mut edit, 1, meta));
     let mut versions = VersionSet::new(ORDER, Start { next_file: 5, ..Start::default() });
     let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, DurabilityHandle::mature()).unwrap();
-    let there = Amount::of(version.levels[1].tables());
-    assert_eq!(there, Amount { tables: 3, bytes: 8200, entries: 30, uncounted: 1200 });
+    let there = LevelTotals::of(version.levels[1].tables());
+    assert_eq!(there, LevelTotals { tables: 3, bytes: 8200, entries: 30, uncounted_bytes: 1200 });
     let limits = Limits { max_bytes_for_level_base: 1000, max_entries_for_level_base: 100, ..Limits::default() };
     let sizes = limits.level_sizes(&[0; LEVELS]);
     assert!((score(&limits, &sizes, 1, &there, false) - (0.03 + 1.2)).abs() < 1e-9);
     let none = there.minus(&there);
-    assert_eq!(none, Amount::default());
+    assert_eq!(none, LevelTotals::default());
     assert!(
         (score(&Limits { max_entries_for_level_base: 0, ..limits }, &sizes, 1, &there, false) - 8.2).abs() < 1e-9,
-        "levels hold bytes"
+        "levels are sized by bytes"
     );
 }
 
-/// What is written anew has no older version of one of its keys beside it, which a delete that goes would bring back.
+/// A rewrite in place includes every older version of its keys in the level; otherwise a dropped
+/// tombstone would bring one back.
 #[test]
-fn what_is_written_anew_takes_the_rest_of_its_last_key_along() {
+fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     let mut tree = Tree::new(0, Limits::default(), 1);
     let mut edit = Edit::default();
     let mut ids = Vec::new();
@@ -510,22 +515,23 @@ fn what_is_written_anew_takes_the_rest_of_its_last_key_along() {
     tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
     let taken = |behind: Option<usize>, older: u64| -> Vec<TableId> {
         let (behind, all) = (behind.map(user), KeyRange::default());
-        let plan = tree.situated(|situation| renewal(situation, 2, &all, behind.as_deref(), TableId(older)));
+        let plan = tree.situated(|ctx| renewal(ctx, 2, &all, behind.as_deref(), TableId(older)));
         plan.map_or_else(Vec::new, |plan| plan.inputs().map(|(_, table)| table.meta.id).collect())
     };
     assert_eq!(taken(None, u64::MAX), ids[..3]);
     assert_eq!(taken(Some(3), u64::MAX), ids[3..]);
-    assert_eq!(taken(Some(3), ids[3].0), [], "it was made later");
+    assert_eq!(taken(Some(3), ids[3].0), [], "its number is not below");
     assert_eq!(taken(Some(5), u64::MAX), []);
 }
 
-/// Of one table in level 0: what it meets first below, however deep, and nothing else.
+/// The price of one table in level 0 counts the first level below with an overlap, at any depth,
+/// and no other.
 #[test]
-fn a_table_that_reads_ask_in_vain_pays_for_the_merge_behind_its_moves() {
+fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let price = |levels| {
         let tree = Tree::stacked(Limits { target_file_size: 1000, ..Limits::default() }, levels);
         let table = tree.versions.live().levels[0].tables().next().expect("a table").meta.id;
-        tree.situated(|situation| seeks::price(situation, (0, table)).map(|(_, bytes)| bytes))
+        tree.situated(|ctx| seeks::price(ctx, (0, table)).map(|(_, bytes)| bytes))
     };
     assert_eq!(price([1, 1, 1, 0, 0, 0, 0]), Some(2000));
     assert_eq!(price([1, 0, 0, 1, 1, 0, 0]), Some(2000));
@@ -534,12 +540,12 @@ fn a_table_that_reads_ask_in_vain_pays_for_the_merge_behind_its_moves() {
     let mut tree = Tree::stacked(Limits { target_file_size: 1000, ..Limits::default() }, [1, 0, 1, 0, 0, 0, 0]);
     let table = tree.versions.live().levels[0].tables().next().expect("a table").meta.id;
     let planned = |tree: &Tree, hint| {
-        tree.situated(|situation| seeks::plan(&Situation { seek_hint: Some(hint), ..*situation })).expect("a plan")
+        tree.situated(|ctx| seeks::plan(&Situation { seek_hint: Some(hint), ..*ctx })).expect("a plan")
     };
     let moves = planned(&tree, (0, table));
     assert!(moves.trivial_move);
-    assert_eq!(seeks::left_of_hint(&moves, table, false), None, "LevelDB's rule is done with a table that has moved");
-    let hint = seeks::left_of_hint(&moves, table, true).expect("it has paid for more than a move");
+    assert_eq!(seeks::left_of_hint(&moves, table, false), None, "LevelDB drops the hint after a move");
+    let hint = seeks::left_of_hint(&moves, table, true).expect("the seeks have paid for a merge");
     tree.begin(moves);
     tree.end_one();
     let merges = planned(&tree, hint);
@@ -548,25 +554,25 @@ fn a_table_that_reads_ask_in_vain_pays_for_the_merge_behind_its_moves() {
 }
 
 #[test]
-fn a_table_is_allowed_more_seeks_once_and_none_that_it_has_cost_already() {
-    const FIRST: usize = 100; // LevelDB's least
+fn a_seek_budget_is_extended_once_and_less_the_seeks_already_charged() {
+    const FIRST: usize = 100; // LevelDB's minimum
     let charged = |times: usize| {
         let table = TableRef::new(TableMeta::unbounded(TableId(1), 1));
-        let worn = (0..times).filter(|_| table.charge_seek()).count();
-        (table, worn)
+        let exhausted = (0..times).filter(|_| table.charge_seek()).count();
+        (table, exhausted)
     };
-    let (table, worn) = charged(FIRST);
-    assert_eq!(worn, 1);
+    let (table, exhausted) = charged(FIRST);
+    assert_eq!(exhausted, 1);
     assert!(table.indulge(150));
     assert_eq!((0..49).filter(|_| table.charge_seek()).count(), 0);
     assert!(table.charge_seek(), "the last of 150");
     assert!(!table.indulge(1000), "twice");
-    assert!(!charged(FIRST).0.indulge(FIRST as u64), "no more than it had");
-    assert!(!charged(150).0.indulge(150), "readers were faster");
+    assert!(!charged(FIRST).0.indulge(FIRST as u64), "no more than the initial budget");
+    assert!(!charged(150).0.indulge(150), "already charged");
 }
 
 #[test]
-fn tombstones_in_the_last_level_are_dropped_where_they_are() {
+fn tombstones_in_the_last_level_are_dropped_by_a_rewrite_in_place() {
     let limits = Limits {
         target_file_size: 1000,
         max_bytes_for_level_base: 1 << 20,
@@ -574,9 +580,9 @@ fn tombstones_in_the_last_level_are_dropped_where_they_are() {
         ..Limits::default()
     };
     let tree = Tree::stacked(limits, [0, 0, 0, 0, 0, 0, 1]);
-    assert!(tree.situated(|situation| Leveled.plan(situation)).is_none(), "nothing is known of it");
+    assert!(tree.situated(|ctx| Leveled.plan(ctx)).is_none(), "contents unknown");
     let contents = Contents { entries: 1, tombstones: 1, newest: SeqNo(1), ..Contents::default() };
     tree.versions.live().tables().for_each(|(_, table)| table.learn(contents.clone()));
-    let plan = tree.situated(|situation| Leveled.plan(situation)).expect("a plan");
+    let plan = tree.situated(|ctx| Leveled.plan(ctx)).expect("a plan");
     assert_eq!((plan.level, plan.output_level), (LEVELS - 1, LEVELS - 1));
 }

@@ -1,101 +1,109 @@
-//! Tables that go down for what they hide. Levels are due by their bytes, but a tombstone has few and may hide many: without this it
-//! waits above what it deletes for as long as its level does not fill, and that is for ever where writes go on elsewhere, or end.
+//! Tombstone compactions: SSTables that are compacted for the garbage they make reclaimable.
 //!
-//! A table pays for its merge with the bytes that it is expected to hide in the first level below that has its keys: as many entries as it
-//! has tombstones, of average size, and what its range tombstones cover. It goes once that is `tombstone_compaction_percent` of what the merge
-//! rewrites, or a quarter of that while the store rests. So a tombstone is merged for its own sake at most once a level, at a price that
-//! what it frees bounds, and of the space of a level and of what hides some of it, no more than that share is garbage.
-//! Where there is nothing below, a table of which as much is tombstones, or was held by a snapshot, is written without them. Pure.
+//! Levels are due by their bytes, but a tombstone has few bytes and may shadow many. Without this
+//! policy it would stay above the entries it shadows until its level fills, which never happens
+//! if writes stop or go to other keys.
+//!
+//! A table pays for its compaction with the bytes it is expected to reclaim in the first level
+//! below that has its keys: as many entries of average size as it has tombstones, plus the bytes
+//! that its range tombstones cover. It is picked when these are `tombstone_compaction_percent` of
+//! the input bytes, or a quarter of that while the store is idle. So a tombstone is compacted for
+//! its own sake at most once per level, at a price bounded by the bytes it frees, and at most
+//! that share of a level and of the tables that shadow part of it is garbage.
+//!
+//! Where no table lies below, a table is rewritten without its tombstones and the entries that
+//! only released snapshots saw, once these are the same share of it. Pure.
 use super::{
-    leveled::{bytes, grown_from, with_boundaries},
+    leveled::{bytes, expand_table, with_boundaries},
     plan::{Limits, Plan, Situation},
 };
 use crate::version::{Contents, KeyRange, TableRef};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, LEVELS};
 
-/// While the store rests, so much less is enough.
-const RESTING: u64 = 4;
-/// Puts count as hiding something under load, too, where entries below are so much larger on average: levels that are due by bytes never
-/// see that.
-const LARGER: u64 = 4;
-/// Bytes of an entry where nobody knows.
+/// In an idle store a share smaller by this factor is enough.
+const IDLE_FACTOR: u64 = 4;
+/// Puts count as shadowing under load too if the entries below are larger by this factor on
+/// average: levels that are due by bytes do not see such garbage.
+const SIZE_RATIO: u64 = 4;
+/// Bytes of an entry if the number of entries is unknown.
 const ENTRY_BYTES: u64 = 1 << 10;
 
-/// What is known of a merge.
+/// Estimated gain of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gain {
-    /// Bytes of the tables that go down.
+    /// Bytes of the upper inputs.
     pub upper_bytes: u64,
-    /// Their entries, …
+    /// Entries of the upper inputs.
     pub upper_entries: u64,
-    /// … of these tombstones.
+    /// Tombstones among these entries.
     pub tombstones: u64,
-    /// Bytes of the tables that they meet, …
+    /// Bytes of the lower inputs.
     pub lower_bytes: u64,
-    /// … their entries, 0 if nobody knows, …
+    /// Entries of the lower inputs; 0 if unknown.
     pub lower_entries: u64,
-    /// … and bytes of those that range tombstones cover.
-    pub covered: u64,
-    /// Of each put, so much is known to hide something.
-    pub share: f64,
+    /// Bytes of the lower inputs that range tombstones cover.
+    pub covered_bytes: u64,
+    /// Share of the puts that shadow an older entry.
+    pub shadow_ratio: f64,
 }
 
 impl Gain {
-    /// Bytes that are expected to go.
-    pub fn hidden(&self, resting: bool) -> u64 {
+    /// Returns the bytes that the compaction is expected to reclaim.
+    pub fn reclaimable(&self, idle: bool) -> u64 {
         let entries = if self.lower_entries > 0 { self.lower_entries } else { self.lower_bytes.div_ceil(ENTRY_BYTES) };
         let average = self.lower_bytes / entries.max(1);
         let puts = self.upper_entries.saturating_sub(self.tombstones);
-        let shrinks = average > LARGER.saturating_mul(self.upper_bytes / self.upper_entries.max(1));
-        let hiding = if resting || shrinks { (puts as f64 * self.share) as u64 } else { 0 };
-        let hidden = self.tombstones.saturating_add(hiding).saturating_mul(average);
-        hidden.saturating_add(self.covered).min(self.lower_bytes)
+        let much_smaller = average > SIZE_RATIO.saturating_mul(self.upper_bytes / self.upper_entries.max(1));
+        let shadowing = if idle || much_smaller { (puts as f64 * self.shadow_ratio) as u64 } else { 0 };
+        let reclaimable = self.tombstones.saturating_add(shadowing).saturating_mul(average);
+        reclaimable.saturating_add(self.covered_bytes).min(self.lower_bytes)
     }
 
-    /// Whether that pays for the merge.
-    pub fn pays(&self, percent: u64, resting: bool) -> bool {
-        exceeds(self.hidden(resting), self.upper_bytes.saturating_add(self.lower_bytes), percent, resting)
+    /// Whether the reclaimed bytes pay for the compaction.
+    pub fn pays_off(&self, percent: u64, idle: bool) -> bool {
+        exceeds(self.reclaimable(idle), self.upper_bytes.saturating_add(self.lower_bytes), percent, idle)
     }
 }
 
-/// Whether `part` is as much of `all` as is worth writing the rest.
-fn exceeds(part: u64, all: u64, percent: u64, resting: bool) -> bool {
-    let times = if resting { 100 * RESTING } else { 100 };
+/// Whether `part` is a large enough share of `all` to be worth the rewrite.
+fn exceeds(part: u64, all: u64, percent: u64, idle: bool) -> bool {
+    let times = if idle { 100 * IDLE_FACTOR } else { 100 };
     percent > 0 && part > 0 && u128::from(part) * u128::from(times) >= u128::from(all) * u128::from(percent)
 }
 
-/// Whether a table is to be written anew, for what it can leave out where nothing lies below.
-pub fn is_worth_rewriting(contents: &Contents, percent: u64, resting: bool) -> bool {
-    exceeds(contents.garbage(), contents.entries + contents.ranges.len() as u64, percent, resting)
+/// Whether a table with no older table below is worth a rewrite for the entries that this drops.
+pub fn is_worth_rewriting(contents: &Contents, percent: u64, idle: bool) -> bool {
+    exceeds(contents.garbage(), contents.entries + contents.ranges.len() as u64, percent, idle)
 }
 
-/// The first merge that tombstones pay for, from above; `None` if there is none. `admits` says which may begin.
-pub fn plan(situation: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
-    let Situation { version, limits, busy, .. } = situation;
+/// Picks the first compaction, from level 0 down, that tombstones pay for. `admits` checks
+/// whether a plan may start.
+pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
+    let Situation { version, limits, busy, .. } = ctx;
     if limits.tombstone_compaction_percent == 0 {
         return None;
     }
-    let resting = busy.lull.is_long();
+    let idle = busy.lull.is_long();
     let of_level = |level: usize| version.levels[level].tables().map(move |table| (level, table));
     let tables = (0..LEVELS).flat_map(of_level);
-    let hides = |contents: &Contents| {
+    let has_garbage = |contents: &Contents| {
         let dense = contents.tombstones.saturating_mul(8) >= contents.entries;
         contents.has_tombstones() && dense || contents.shadowed > 0 || !contents.ranges.is_empty()
     };
-    let average = if situation.hiding_share > 0.0 { average_of_deepest(situation) } else { 0 };
-    let may_hide = |table: &TableRef| {
+    let average = if ctx.hiding_share > 0.0 { average_of_deepest(ctx) } else { 0 };
+    let is_candidate = |table: &TableRef| {
         let small =
-            |contents: &Contents| contents.entries > 0 && table.meta.bytes / contents.entries < average / LARGER;
-        table.contents().is_some_and(|contents| resting || hides(contents) || small(contents))
+            |contents: &Contents| contents.entries > 0 && table.meta.bytes / contents.entries < average / SIZE_RATIO;
+        table.contents().is_some_and(|contents| idle || has_garbage(contents) || small(contents))
     };
-    let free = tables.filter(|(_, table)| may_hide(table) && !busy.has(table.meta.id));
-    free.filter_map(|(level, table)| of_table(situation, level, table, resting)).find(admits)
+    let free = tables.filter(|(_, table)| is_candidate(table) && !busy.has(table.meta.id));
+    free.filter_map(|(level, table)| of_table(ctx, level, table, idle)).find(admits)
 }
 
-/// Bytes of an entry of the deepest level, on average.
-fn average_of_deepest(situation: &Situation<'_>) -> u64 {
-    let deepest = situation.version.levels.iter().rev().flat_map(|level| level.runs.first()).next();
+/// Returns the average bytes of an entry in the deepest level.
+fn average_of_deepest(ctx: &Situation<'_>) -> u64 {
+    let deepest = ctx.version.levels.iter().rev().flat_map(|level| level.runs.first()).next();
     let known = deepest
         .iter()
         .flat_map(|run| run.iter())
@@ -105,83 +113,85 @@ fn average_of_deepest(situation: &Situation<'_>) -> u64 {
     bytes.checked_div(entries).unwrap_or(0)
 }
 
-/// What to do for `table`, if that pays.
-fn of_table(situation: &Situation<'_>, level: usize, table: &Arc<TableRef>, resting: bool) -> Option<Plan> {
-    let Situation { order, version, limits, .. } = situation;
+/// Returns the compaction of `table`, if it pays off.
+fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool) -> Option<Plan> {
+    let Situation { order, version, limits, .. } = ctx;
     let (percent, span) = (limits.tombstone_compaction_percent, table.span());
     let contents = table.contents()?;
-    let meets = |table: &TableRef, below: &usize| {
-        version.levels[*below].stretches(order, &table.span()).any(|met| !met.is_empty())
+    let overlaps_level = |table: &TableRef, first_below: &usize| {
+        version.levels[*first_below].stretches(order, &table.span()).any(|lower| !lower.is_empty())
     };
-    let below =
-        |tables: &[Arc<TableRef>]| (level + 1..LEVELS).find(|below| tables.iter().any(|table| meets(table, below)));
+    let first_below = |tables: &[Arc<TableRef>]| {
+        (level + 1..LEVELS).find(|first_below| tables.iter().any(|table| overlaps_level(table, first_below)))
+    };
     if level > 0
-        && let Some(below) = below(std::slice::from_ref(table))
+        && let Some(first_below) = first_below(std::slice::from_ref(table))
     {
-        // Before a plan is made: most do not pay, and are looked at often.
-        let met = version.levels[below].overlapping(order, &span);
-        let gain = gain(situation, std::slice::from_ref(table), &met, false);
-        return gain.pays(percent, resting).then(|| grown_from(situation, level, table.clone()));
+        // Estimated before a plan is made: most tables do not pay off, and they are checked often.
+        let lower = version.levels[first_below].overlapping(order, &span);
+        let gain = gain(ctx, std::slice::from_ref(table), &lower, false);
+        return gain.pays_off(percent, idle).then(|| expand_table(ctx, level, table.clone()));
     }
-    let is_worth = || is_free(situation, contents) && is_worth_rewriting(contents, percent, resting);
+    let is_worth = || visible_to_all(ctx, contents) && is_worth_rewriting(contents, percent, idle);
     if level > 0 {
-        // It may be the last level: nothing can go down from there.
-        let tables = || with_boundaries(situation, level, vec![table.clone()]);
-        return is_worth().then(|| Plan::in_place(situation, level, tables()));
+        // It may be the last level, so a rewrite in place.
+        let tables = || with_boundaries(ctx, level, vec![table.clone()]);
+        return is_worth().then(|| Plan::in_place(ctx, level, tables()));
     }
-    let plan = grown_from(situation, 0, table.clone());
-    let pays = match below(&plan.upper) {
-        Some(below) => {
-            let met = if plan.lower.is_empty() {
-                version.levels[below].overlapping(order, &span)
+    let plan = expand_table(ctx, 0, table.clone());
+    let pays_off = match first_below(&plan.upper) {
+        Some(first_below) => {
+            let lower = if plan.lower.is_empty() {
+                version.levels[first_below].overlapping(order, &span)
             } else {
                 plan.lower.clone()
             };
-            // Under load level 0 will soon be due by its runs: what they hide of each other can wait.
-            gain(situation, &plan.upper, &met, resting).pays(percent, resting)
+            // Under load level 0 will soon be due by its runs; garbage among its own runs can wait.
+            gain(ctx, &plan.upper, &lower, idle).pays_off(percent, idle)
         }
         None if plan.upper.len() == 1 => {
-            return (resting && is_worth()).then_some(Plan { trivial_move: false, ..plan });
+            return (idle && is_worth()).then_some(Plan { trivial_move: false, ..plan });
         }
-        None => resting && gain(situation, &plan.upper, &[], true).pays(percent, resting),
+        None => idle && gain(ctx, &plan.upper, &[], true).pays_off(percent, idle),
     };
-    pays.then_some(plan)
+    pays_off.then_some(plan)
 }
 
-/// Whether no snapshot is older than anything in the table.
-fn is_free(situation: &Situation<'_>, contents: &Contents) -> bool {
-    contents.newest <= situation.oldest_reader
+/// Whether all entries of the table are visible to every reader.
+fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
+    contents.newest <= ctx.oldest_reader
 }
 
-/// What merging `upper` with `lower` yields; of level 0, `upper` hides some of itself.
-fn gain(situation: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], within: bool) -> Gain {
-    let mut gain = Gain { upper_bytes: bytes(upper), share: situation.hiding_share, ..Gain::default() };
+/// Estimates a compaction of `upper` with `lower`. With `within`, for level 0, `upper` also
+/// shadows parts of itself.
+fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], within: bool) -> Gain {
+    let mut gain = Gain { upper_bytes: bytes(upper), shadow_ratio: ctx.hiding_share, ..Gain::default() };
     for contents in upper.iter().filter_map(|table| table.contents()) {
         gain.upper_entries += contents.entries;
         gain.tombstones += contents.tombstones;
     }
     let ranges = || upper.iter().filter_map(|table| table.contents()).flat_map(|contents| &contents.ranges);
-    let mut met = |tables: &[Arc<TableRef>]| {
+    let mut add = |tables: &[Arc<TableRef>]| {
         for table in tables {
             gain.lower_bytes += table.meta.bytes;
             gain.lower_entries += match table.contents() {
                 Some(contents) if contents.entries > 0 => contents.entries,
                 _ => table.meta.bytes.div_ceil(ENTRY_BYTES),
             };
-            let part = ranges().map(|range| covers(situation.order, range, table)).max().unwrap_or(0);
-            gain.covered += table.meta.bytes / 2 * part;
+            let part = ranges().map(|range| halves_covered(ctx.order, range, table)).max().unwrap_or(0);
+            gain.covered_bytes += table.meta.bytes / 2 * part;
         }
     };
-    met(lower);
+    add(lower);
     if within {
-        met(upper);
-        gain.upper_bytes = 0; // it is among what is met
+        add(upper);
+        gain.upper_bytes = 0; // counted among the lower bytes
     }
     gain
 }
 
-/// How many halves of `table` a range covers.
-fn covers(order: &KeyOrder, (from, to): &(Vec<u8>, Vec<u8>), table: &TableRef) -> u64 {
+/// Returns how many halves of `table` a range covers: 0, 1 or 2.
+fn halves_covered(order: &KeyOrder, (from, to): &(Vec<u8>, Vec<u8>), table: &TableRef) -> u64 {
     let begins = order.user(from, table.smallest()).is_le();
     let ends = order.user(to, table.largest()).is_gt();
     let range = KeyRange { from: Some(from), to: Some(to) };
@@ -192,15 +202,17 @@ fn covers(order: &KeyOrder, (from, to): &(Vec<u8>, Vec<u8>), table: &TableRef) -
     }
 }
 
-/// Whether a table that is to move as it is had better be written, as it may leave much out where it comes to lie.
-pub fn sheds(situation: &Situation<'_>, table: &TableRef, output_level: usize) -> bool {
-    let Limits { tombstone_compaction_percent: percent, .. } = *situation.limits;
-    let sheds = |contents: &Contents| is_free(situation, contents) && is_worth_rewriting(contents, percent, false);
+/// Whether a table about to be moved should be rewritten instead, because it can drop enough in
+/// the output level.
+pub fn should_rewrite(ctx: &Situation<'_>, table: &TableRef, output_level: usize) -> bool {
+    let Limits { tombstone_compaction_percent: percent, .. } = *ctx.limits;
+    let should_rewrite =
+        |contents: &Contents| visible_to_all(ctx, contents) && is_worth_rewriting(contents, percent, false);
     let is_bottom = || {
-        let below = &situation.version.levels[output_level + 1..];
-        below.iter().all(|level| level.stretches(situation.order, &table.span()).all(<[_]>::is_empty))
+        let first_below = &ctx.version.levels[output_level + 1..];
+        first_below.iter().all(|level| level.stretches(ctx.order, &table.span()).all(<[_]>::is_empty))
     };
-    percent > 0 && table.contents().is_some_and(sheds) && is_bottom()
+    percent > 0 && table.contents().is_some_and(should_rewrite) && is_bottom()
 }
 
 #[cfg(test)]
@@ -208,40 +220,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tombstones_pay_with_what_they_hide() {
+    fn tombstones_pay_with_the_bytes_they_reclaim() {
         const MIB: u64 = 1 << 20;
-        let gain = |tombstones, puts, upper_bytes, lower_entries, covered, share| Gain {
+        let gain = |tombstones, puts, upper_bytes, lower_entries, covered_bytes, shadow_ratio| Gain {
             upper_bytes,
             upper_entries: tombstones + puts,
             tombstones,
             lower_bytes: 20 * MIB,
             lower_entries,
-            covered,
-            share,
+            covered_bytes,
+            shadow_ratio,
         };
-        for (gain, hidden, pays, pays_at_rest) in [
+        for (gain, reclaimable, pays_off, pays_off_when_idle) in [
             (gain(0, 0, 0, 20, 0, 0.0), 0, false, false),
-            (gain(10, 0, 100, 20, 0, 0.0), 10 * MIB, false, true), // and what they are themselves
+            (gain(10, 0, 100, 20, 0, 0.0), 10 * MIB, false, true), // and the tombstones themselves
             (gain(11, 0, 100, 20, 0, 0.0), 11 * MIB, true, true),
-            (gain(30, 0, 100, 20, 0, 0.0), 20 * MIB, true, true), // no more than there is
-            (gain(10_300, 0, 100, 0, 0, 0.0), 10_300 << 10, true, true), // of 1 KiB, if nobody knows
-            (gain(0, 10, 10 * MIB, 20, 0, 1.0), 0, false, true),  // puts of as much, at rest
-            (gain(0, 10, 10 * MIB, 20, 0, 0.1), 0, false, false), // or new ones
-            (gain(0, 15, 15, 20, 0, 1.0), 15 * MIB, true, true),  // small ones
+            (gain(30, 0, 100, 20, 0, 0.0), 20 * MIB, true, true), // at most the bytes below
+            (gain(10_300, 0, 100, 0, 0, 0.0), 10_300 << 10, true, true), // 1 KiB each if unknown
+            // Puts of the same size, while idle.
+            (gain(0, 10, 10 * MIB, 20, 0, 1.0), 0, false, true),
+            (gain(0, 10, 10 * MIB, 20, 0, 0.1), 0, false, false), // or puts of new keys
+            (gain(0, 15, 15, 20, 0, 1.0), 15 * MIB, true, true),  // small puts
             (gain(0, 0, 0, 20, 10 * MIB, 0.0), 10 * MIB, true, true),
             (gain(1, 9, MIB, 20, 2 * MIB, 0.0), 3 * MIB, false, true),
         ] {
-            assert_eq!(gain.hidden(false), hidden, "{gain:?}");
-            assert_eq!([gain.pays(50, false), gain.pays(50, true)], [pays, pays_at_rest], "{gain:?}");
-            assert!(!gain.pays(0, true), "off");
+            assert_eq!(gain.reclaimable(false), reclaimable, "{gain:?}");
+            assert_eq!([gain.pays_off(50, false), gain.pays_off(50, true)], [pays_off, pays_off_when_idle], "{gain:?}");
+            assert!(!gain.pays_off(0, true), "off");
         }
     }
 
     #[test]
-    fn what_lies_at_the_bottom_is_written_without_its_garbage() {
+    fn bottommost_tables_are_rewritten_without_their_garbage() {
         let of = |entries, tombstones, shadowed| Contents { entries, tombstones, shadowed, ..Contents::default() };
         let ranges = Contents { ranges: vec![(vec![1], vec![2])], ..of(1, 0, 0) };
-        for (contents, load, rest) in [
+        for (contents, under_load, when_idle) in [
             (of(0, 0, 0), false, false),
             (of(100, 12, 0), false, false),
             (of(100, 13, 0), false, true),
@@ -249,8 +262,8 @@ mod tests {
             (of(100, 0, 50), true, true),
             (ranges, true, true),
         ] {
-            let worth = [false, true].map(|resting| is_worth_rewriting(&contents, 50, resting));
-            assert_eq!(worth, [load, rest], "{contents:?}");
+            let worth = [false, true].map(|idle| is_worth_rewriting(&contents, 50, idle));
+            assert_eq!(worth, [under_load, when_idle], "{contents:?}");
         }
     }
 }

@@ -1,16 +1,21 @@
-//! The memory of a skip list: nodes in large blocks that never move and go all at once. The engine's only unsafe file
-//! besides the one line in `skiplist` that follows a link.
+//! The arena of a skip list: nodes in large blocks that never move and are freed together. The
+//! engine's only unsafe file, except one line in `skiplist` that follows a link.
 //!
 //! ```text
-//! node:  link h-1 … link 1 | link 0 | back link | user key bytes u32 | value bytes u32 | user key | trailer | value
-//!                          ^ where a NodeId points; 8-aligned. Higher links lie before it, so no height is stored.
+//!                          NodeId, 8-aligned
+//!                          ▼
+//! node:  link h-1 … link 1 │ link 0 │ back link │ user key bytes u32 │ value bytes u32
+//!                          │ user key │ trailer │ value
+//! Links above 0 precede the id, so the height is not stored.
 //! ```
-//! Three rules make it sound; each SAFETY comment says which it rests on.
-//! 1. *Home*: an id is used with the arena that made it, and only while that lives. The list owns its arena and hands ids
-//!    to none but the memtable's cursor, which keeps the memtable.
-//! 2. *Stay*: a block is neither moved nor freed before the arena is dropped, and no two nodes share a byte.
-//! 3. *Whole*: everything in a node but its links is written before its id leaves [`Arena::node`], and never after. An id
-//!    goes from thread to thread through a [`Link`] alone, stored with Release and loaded with Acquire.
+//! Three rules make it sound. Each SAFETY comment names those it depends on.
+//! 1. *Owner*: an id is used only with the arena that made it, while that exists. The list owns
+//!    its arena, and passes ids only to the memtable's cursor, which keeps the memtable.
+//! 2. *Stable*: a block is neither moved nor freed before the arena is dropped, and no two nodes
+//!    share a byte.
+//! 3. *Initialised*: everything in a node but its links is written before its id leaves
+//!    [`Arena::node`], and never after. Threads pass an id to each other only through a [`Link`],
+//!    stored with Release and loaded with Acquire.
 #![allow(unsafe_code)]
 use crate::sync::{
     Mutex, Witness,
@@ -30,10 +35,11 @@ use terrace_format::key::TRAILER_BYTES;
 use terrace_storage::{Budget, Held, Pages, PooledPages};
 
 const ALIGN: usize = align_of::<Node>();
-/// The first block's size; each later one doubles it, up to the last number.
+/// The first block's size; each further block doubles it, up to the maximum.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
-/// Blocks from this size on are the kernel's pages, which go to the next memtable or back to it.
+/// Blocks of at least this size are mapped pages, which the page pool gives to the next memtable
+/// or returns to the kernel.
 const PAGES_BYTES_MIN: usize = 128 << 10;
 
 #[repr(C)]
@@ -42,34 +48,35 @@ struct Node {
     prev: Link,
     user_bytes: u32,
     value_bytes: u32,
-    whole: Witness, // of the bytes behind it
+    whole: Witness, // of the bytes that follow
 }
 
-/// Names a node of one arena.
+/// The id of a node in one arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId(NonNull<Node>);
 
-// SAFETY: an id is an address; what it gives access to is immutable or atomic (Whole), and held by the arena (Home).
+// SAFETY: an id is an address; the data it gives access to is immutable or atomic (Initialised),
+// and held by the arena (Owner).
 unsafe impl Send for NodeId {}
-// SAFETY: as above; an id itself has no inner state.
+// SAFETY: as above; an id itself has no interior state.
 unsafe impl Sync for NodeId {}
 
-/// From one node to another, or to none.
+/// A link from one node to another, or to none.
 #[derive(Debug, Default)]
 pub struct Link(AtomicPtr<Node>);
 
 impl Link {
-    /// Where it leads; that node is seen whole.
+    /// Returns the linked node, fully initialised.
     pub fn get(&self) -> Option<NodeId> {
         NonNull::new(self.0.load(Acquire)).map(NodeId)
     }
 
-    /// Leads to `to` from now on, for whoever looks.
+    /// Links to `to`.
     pub fn set(&self, to: Option<NodeId>) {
         self.0.store(address(to), Release);
     }
 
-    /// Leads to `to`, if it led to `from`.
+    /// Links to `to` if the link is `from`. Returns whether it was.
     pub fn replace(&self, from: Option<NodeId>, to: NodeId) -> bool {
         self.0.compare_exchange(address(from), to.0.as_ptr(), Release, Relaxed).is_ok()
     }
@@ -79,79 +86,83 @@ fn address(id: Option<NodeId>) -> *mut Node {
     id.map_or(ptr::null_mut(), |id| id.0.as_ptr())
 }
 
-/// Where a block's memory is from; it goes back there when this is dropped.
-enum Room {
+/// The memory of a block, returned to its source when dropped.
+enum BlockMemory {
     Heap(NonNull<u8>, Layout),
-    /// Of a node's own size.
+    /// Pages for one node, of its size.
     Pages(Pages),
-    /// Of a usual size, which the next memtable will want too.
+    /// Pages of a shared block's size, which the next memtable can reuse.
     PooledPages(PooledPages),
 }
 
-impl Room {
-    /// `bytes`, more than none; `own` if one node wants just these.
-    fn new(bytes: usize, own: bool, budget: &Arc<Budget>) -> Room {
+impl BlockMemory {
+    /// Allocates `bytes`, more than 0; `dedicated` if they are for one node.
+    fn new(bytes: usize, dedicated: bool, budget: &Arc<Budget>) -> BlockMemory {
         if let Some(bytes) = NonZeroUsize::new(bytes).filter(|bytes| bytes.get() >= PAGES_BYTES_MIN) {
-            let pages =
-                if own { Pages::new(bytes).map(Room::Pages) } else { budget.lend(bytes).map(Room::PooledPages) };
-            if let Ok(room) = pages {
-                return room;
+            let pages = if dedicated {
+                Pages::new(bytes).map(BlockMemory::Pages)
+            } else {
+                budget.lend(bytes).map(BlockMemory::PooledPages)
+            };
+            if let Ok(memory) = pages {
+                return memory;
             }
         }
         let layout = Layout::from_size_align(bytes, ALIGN).expect("a batch fits into memory");
         // SAFETY: `layout` has a size above zero.
         let Some(start) = NonNull::new(unsafe { alloc::alloc(layout) }) else { alloc::handle_alloc_error(layout) };
-        Room::Heap(start, layout)
+        BlockMemory::Heap(start, layout)
     }
 
     fn start(&self) -> NonNull<u8> {
         match self {
-            Room::Heap(start, _) => *start,
-            Room::Pages(pages) => pages.start(),
-            Room::PooledPages(pages) => pages.start(),
+            BlockMemory::Heap(start, _) => *start,
+            BlockMemory::Pages(pages) => pages.start(),
+            BlockMemory::PooledPages(pages) => pages.start(),
         }
     }
 }
 
-impl Drop for Room {
+impl Drop for BlockMemory {
     fn drop(&mut self) {
-        if let Room::Heap(start, layout) = self {
+        if let BlockMemory::Heap(start, layout) = self {
             // SAFETY: made by `alloc` with this layout, and freed only here.
             unsafe { alloc::dealloc(start.as_ptr(), *layout) };
         }
     }
 }
 
-/// Memory that is handed out from the front.
+/// A block of memory that is handed out from the front.
 struct Block {
     start: NonNull<u8>,
     bytes: usize,
     used: AtomicUsize,
-    _room: Room,
-    whole: Witness, // of the fields before
+    _room: BlockMemory,
+    whole: Witness, // of the fields above
 }
 
 /// Nodes, made by any thread and freed together.
 pub struct Arena {
-    /// The block that nodes are cut from; one of `blocks`.
+    /// The shared block that nodes are allocated from; one of `blocks`.
     current: AtomicPtr<Block>,
-    /// All blocks, made by `Box::into_raw`. Held while a block is added.
+    /// All blocks, made by `Box::into_raw`. Locked while a block is added.
     blocks: Mutex<Vec<NonNull<Block>>>,
     held: Held,
 }
 
-// SAFETY: blocks are reached by shared reference only and hand out disjoint memory by an atomic counter (Stay).
+// SAFETY: blocks are reached by shared reference only, and an atomic counter hands out disjoint
+// memory (Stable).
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// No memory yet; what it takes is counted in `held`.
+    /// Makes an arena without memory. Its blocks are counted in `held`.
     pub fn new(held: Held) -> Arena {
         Arena { current: AtomicPtr::default(), blocks: Mutex::default(), held }
     }
 
-    /// Makes a node with `height` links that lead nowhere. Its value comes in two pieces.
+    /// Makes a node with `height` empty links. Its value is the concatenation of two pieces.
     #[inline]
     pub fn node(&self, height: usize, user: &[u8], trailer: u64, [head, tail]: [&[u8]; 2]) -> NodeId {
         let higher = (height - 1) * size_of::<Link>();
@@ -165,8 +176,9 @@ impl Arena {
             value_bytes: size(head.len() + tail.len()),
             whole: Witness::new(),
         };
-        // SAFETY: `bytes` bytes from `start` are ours alone (Stay), aligned for `Node` and `Link`, whose sizes are
-        // multiples of that alignment; the parts lie one behind the other within them.
+        // SAFETY: `bytes` bytes from `start` belong to this node alone (Stable), aligned for `Node`
+        // and `Link`, whose sizes are multiples of that alignment; the parts follow one another
+        // within them.
         unsafe {
             let node = start.add(higher).cast::<Node>();
             for height in 1..height {
@@ -184,24 +196,26 @@ impl Arena {
         }
     }
 
-    /// The node's link at `height`.
+    /// Returns the node's link at `height`.
     ///
     /// # Safety
     /// The node has more links than `height`.
     pub unsafe fn link(&self, node: NodeId, height: usize) -> &Link {
-        // SAFETY: the node lives as long as the arena (Home, Stay), and by contract this link is one of its own.
+        // SAFETY: the node exists as long as the arena (Owner, Stable), and by contract this link
+        // is one of its own.
         unsafe { node.0.cast::<Link>().sub(height).as_ref() }
     }
 
-    /// The node's back link.
+    /// Returns the node's back link.
     pub fn back(&self, node: NodeId) -> &Link {
-        // SAFETY: the node lives as long as the arena (Home, Stay).
+        // SAFETY: the node exists as long as the arena (Owner, Stable).
         unsafe { &(*node.0.as_ptr()).prev }
     }
 
-    /// The node's internal key.
+    /// Returns the node's internal key.
     pub fn key(&self, node: NodeId) -> &[u8] {
-        // SAFETY: the bytes lie behind the node's head, live as long as the arena, and never change (Home, Stay, Whole).
+        // SAFETY: the bytes follow the node's header, exist as long as the arena, and never change
+        // (Owner, Stable, Initialised).
         unsafe {
             let Node { user_bytes, whole, .. } = &*node.0.as_ptr();
             whole.read();
@@ -209,7 +223,7 @@ impl Arena {
         }
     }
 
-    /// The node's key as the user gave it.
+    /// Returns the node's user key.
     pub fn user(&self, node: NodeId) -> &[u8] {
         // SAFETY: as for the whole key.
         unsafe {
@@ -219,7 +233,7 @@ impl Arena {
         }
     }
 
-    /// The node's value.
+    /// Returns the node's value.
     pub fn value(&self, node: NodeId) -> &[u8] {
         // SAFETY: as for the key, which the value follows.
         unsafe {
@@ -230,32 +244,34 @@ impl Arena {
         }
     }
 
-    /// `bytes` bytes, a multiple of the alignment, that nobody else has.
+    /// Allocates `bytes` bytes, a multiple of the alignment.
     fn allocate(&self, bytes: usize) -> NonNull<u8> {
         let current = self.current.load(Acquire);
-        // SAFETY: null, or a block that lives as long as the arena; it was published whole.
-        match unsafe { current.as_ref() }.and_then(|block| block.cut(bytes)) {
+        // SAFETY: null, or a block that exists as long as the arena; it was initialised before it
+        // was published.
+        match unsafe { current.as_ref() }.and_then(|block| block.allocate(bytes)) {
             Some(start) => start,
             None => self.grow(current, bytes),
         }
     }
 
-    /// As [`allocate`](Arena::allocate), after `full` had no room.
+    /// As [`allocate`](Arena::allocate), after block `full` was too full.
     #[cold]
     fn grow(&self, full: *mut Block, bytes: usize) -> NonNull<u8> {
         let mut blocks = self.blocks.lock();
         if self.current.load(Relaxed) != full {
             drop(blocks);
-            return self.allocate(bytes); // another thread has grown it
+            return self.allocate(bytes); // another thread has added a block
         }
-        let usual = (BLOCK_BYTES_MIN << blocks.len().min(16)).min(BLOCK_BYTES_MAX);
-        let own = bytes > usual / 4; // a large node has a block of its own, and the current one goes on
-        let size = if own { bytes } else { usual };
-        let room = Room::new(size, own, self.held.budget());
-        let (start, used, whole) = (room.start(), AtomicUsize::new(bytes), Witness::new());
-        let block = Box::into_raw(Box::new(Block { start, bytes: size, used, _room: room, whole }));
-        blocks.push(NonNull::new(block).expect("a box is nowhere near address zero"));
-        if !own {
+        let shared_size = (BLOCK_BYTES_MIN << blocks.len().min(16)).min(BLOCK_BYTES_MAX);
+        // A large node gets its own block; the current one stays.
+        let dedicated = bytes > shared_size / 4;
+        let size = if dedicated { bytes } else { shared_size };
+        let memory = BlockMemory::new(size, dedicated, self.held.budget());
+        let (start, used, whole) = (memory.start(), AtomicUsize::new(bytes), Witness::new());
+        let block = Box::into_raw(Box::new(Block { start, bytes: size, used, _room: memory, whole }));
+        blocks.push(NonNull::new(block).expect("a box is not null"));
+        if !dedicated {
             self.current.store(block, Release);
         }
         drop(blocks);
@@ -265,11 +281,11 @@ impl Arena {
 }
 
 impl Block {
-    fn cut(&self, bytes: usize) -> Option<NonNull<u8>> {
+    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
         self.whole.read();
         let fits = |at: usize| at.checked_add(bytes).filter(|end| *end <= self.bytes);
         let at = self.used.fetch_update(Relaxed, Relaxed, fits).ok()?;
-        // SAFETY: the cut ends within the block; the counter gives each byte away once.
+        // SAFETY: the range ends within the block; the counter hands out each byte once.
         Some(unsafe { self.start.add(at) })
     }
 }
@@ -277,7 +293,7 @@ impl Block {
 impl Drop for Arena {
     fn drop(&mut self) {
         for block in self.blocks.get_mut().drain(..) {
-            // SAFETY: made by `Box::into_raw`; nobody can reach it any more. Nodes have nothing to drop.
+            // SAFETY: made by `Box::into_raw`; no reference is left. Nodes have nothing to drop.
             drop(unsafe { Box::from_raw(block.as_ptr()) });
         }
     }

@@ -1,12 +1,13 @@
-//! Which keys a memtable may have: a Bloom filter that is read while it is filled. A search in a large memtable meets a dozen
-//! nodes that no cache has, for a key that mostly is not there.
+//! A Bloom filter of a memtable's keys, read while it is filled. Without it a lookup of an absent
+//! key in a large memtable visits a dozen nodes that are in no processor cache.
 //!
-//! All bits of a key are in one word, so asking costs one load and adding one atomic operation.
+//! All bits of a key are in one word, so a check costs one load and an insert one atomic
+//! operation.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use terrace_storage::Held;
 
-/// Bits set for each key. Of absent keys fewer than one in twenty-five passes with a word for eight keys, which is what the smallest
-/// pairs make; with pairs of 100 B one in two hundred and fifty.
+/// Bits set per key. With a word for eight keys, as the smallest pairs have, fewer than one
+/// absent key in 25 passes; with pairs of 100 B one in 250.
 const BITS: u32 = 4;
 
 /// A filter for keys of the bytewise order, in which equal keys have equal bytes.
@@ -16,20 +17,21 @@ pub struct KeyFilter {
 }
 
 impl KeyFilter {
-    /// An empty filter of `bytes`.
+    /// Makes an empty filter of `bytes`.
     pub fn new(bytes: u64, mut held: Held) -> KeyFilter {
         let words = bytes.div_ceil(8);
         held.set(words * 8);
         KeyFilter { words: vec![0; words as usize].into_iter().map(AtomicU64::new).collect(), _held: held }
     }
 
-    /// Adds a key. Who may read at its sequence sees this: the sequence becomes visible by a `Release` store later than this.
+    /// Adds a key. A reader at the key's sequence number sees it: the sequence number becomes
+    /// visible by a later `Release` store.
     pub fn add(&self, user: &[u8]) {
         let (word, bits) = self.place(user);
         word.fetch_or(bits, Relaxed);
     }
 
-    /// Whether `user` may have been added. If it was, then yes.
+    /// Whether `user` may have been added. No false negatives.
     pub fn may_hold(&self, user: &[u8]) -> bool {
         let (word, bits) = self.place(user);
         word.load(Relaxed) & bits == bits
@@ -42,10 +44,12 @@ impl KeyFilter {
     }
 }
 
-/// Multiplicative, eight bytes at a time. Whoever chooses keys can make it useless, and reads no slower than without a filter.
+/// A multiplicative hash, eight bytes at a time. Adversarial keys can make the filter useless;
+/// reads are then as slow as without it.
 fn hash(user: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| {
-        let product = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15); // 2^64 by the golden ratio, made odd
+        // 2^64 by the golden ratio, made odd.
+        let product = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         product ^ (product >> 32)
     };
     let (words, rest) = user.as_chunks();
@@ -59,7 +63,7 @@ mod tests {
     use terrace_storage::{Budget, Holder, StorageConfig};
 
     #[test]
-    fn holds_what_was_added_and_little_else() {
+    fn holds_every_added_key_and_few_others() {
         let budget = Budget::new(&StorageConfig::default());
         let key = |n: u32| format!("{n:016}").into_bytes();
         for (keys, bytes, worst) in
@@ -70,7 +74,7 @@ mod tests {
             assert!((0..keys).all(|n| filter.may_hold(&key(2 * n))), "{keys} keys in {bytes} B");
             let wrong = (0..100_000).filter(|n| filter.may_hold(&key(2 * n + 1))).count();
             assert!(wrong <= worst, "{wrong} of 100,000 absent keys pass {bytes} B with {keys}");
-            assert_eq!(budget.held().0.iter().sum::<u64>(), bytes.next_multiple_of(8), "told to the budget");
+            assert_eq!(budget.held().0.iter().sum::<u64>(), bytes.next_multiple_of(8), "counted in the budget");
         }
         assert_eq!(budget.held().0.iter().sum::<u64>(), 0, "given back");
     }

@@ -1,17 +1,18 @@
-//! Few threads at one list, in every order, with every value that their loads may see: `make loom`.
+//! Model checks of the skip list: a few threads, in every interleaving, with every value that
+//! their loads may return: `make loom`.
 //!
-//! What a reader takes from a node that is not whole, or not ordered behind its writing, fails the model by itself; see
-//! `Witness`.
+//! A read of a node that is not initialised, or not ordered after its writes, fails the model by
+//! itself; see `Witness`.
 use super::skiplist::SkipList;
 use loom::{model::Builder, sync::Arc, thread};
 use std::sync::LazyLock;
 use terrace_format::KeyOrder;
 use terrace_storage::{Budget, Holder, StorageConfig};
 
-/// A thread is interrupted at most this often where it could go on. Most mistakes need one interruption or two.
+/// Most preemptions per execution. Most bugs need one or two.
 const PREEMPTIONS_MAX: usize = 3;
 
-/// Of all lists; its own locks and counters are not the model's.
+/// The budget of all lists; its own locks and counters are outside the model.
 static BUDGET: LazyLock<std::sync::Arc<Budget>> = LazyLock::new(|| Budget::new(&StorageConfig::default()));
 
 fn model(scene: impl Fn() + Send + Sync + 'static) {
@@ -20,7 +21,7 @@ fn model(scene: impl Fn() + Send + Sync + 'static) {
     builder.check(scene);
 }
 
-/// A list of these keys, each with as many links as is said.
+/// Makes a list of keys, each with its number of links.
 fn list(keys: &[(u8, usize)]) -> Arc<SkipList> {
     let list = SkipList::new(KeyOrder::Bytewise, BUDGET.hold(Holder::Memtables));
     keys.iter().for_each(|(key, height)| add(&list, *key, *height));
@@ -31,13 +32,13 @@ fn add(list: &SkipList, key: u8, height: usize) {
     list.insert(&[key; 20], u64::from(key) << 8, [&[key], &[key; 2]], height);
 }
 
-/// The keys from the first to the last; each node must be whole.
+/// Returns the keys from the first to the last; checks each node.
 fn forward(list: &SkipList) -> Vec<u8> {
     let nodes = std::iter::successors(list.first(), |node| list.next(*node));
     nodes.map(|node| whole(list.key(node), list.value(node))).collect()
 }
 
-/// The keys from the last to the first.
+/// Returns the keys from the last to the first.
 fn backward(list: &SkipList) -> Vec<u8> {
     let nodes = std::iter::successors(list.last(), |node| list.prev(*node));
     nodes.map(|node| whole(list.key(node), list.value(node))).collect()
@@ -53,9 +54,9 @@ fn reversed(mut keys: Vec<u8>) -> Vec<u8> {
     keys
 }
 
-/// Whoever reads sees everything that was there before, in order, and nothing half.
+/// A reader sees every earlier entry, in order, and only complete nodes.
 #[test]
-fn a_reader_beside_a_writer_misses_nothing() {
+fn a_reader_concurrent_with_a_writer_misses_nothing() {
     model(|| {
         let list = list(&[(1, 1), (9, 1)]);
         let writer = list.clone();
@@ -71,9 +72,9 @@ fn a_reader_beside_a_writer_misses_nothing() {
     });
 }
 
-/// Two writers, each with keys that go into one gap: nobody's node is lost, on any level.
+/// Two writers insert into the same splice: no node is lost, on any level.
 #[test]
-fn writers_at_one_gap_lose_nothing() {
+fn writers_at_one_splice_lose_nothing() {
     model(|| {
         let list = list(&[(1, 2)]);
         let other = list.clone();
@@ -88,7 +89,7 @@ fn writers_at_one_gap_lose_nothing() {
     });
 }
 
-/// A list that is still empty, whose end two writers find at once.
+/// Two writers append to an empty list at the same time.
 #[test]
 fn writers_at_the_end_lose_nothing() {
     model(|| {
@@ -101,10 +102,12 @@ fn writers_at_the_end_lose_nothing() {
     });
 }
 
-/// Two threads whose nodes do not fit into the first block: one makes the next, and each byte is given away once.
+/// Two threads insert nodes that do not fit into the first block: one adds a block, and each byte
+/// is handed out once.
 #[test]
-fn an_arena_that_grows_gives_each_byte_away_once() {
-    const BYTES: usize = 8100; // one fits into the first block of 16 KiB, three into the second of 32
+fn a_growing_arena_hands_out_each_byte_once() {
+    // One fits into the first block of 16 KiB, three into the second of 32 KiB.
+    const BYTES: usize = 8100;
     let budget = Budget::new(&StorageConfig::default());
     model(move || {
         let list = Arc::new(SkipList::new(KeyOrder::Bytewise, budget.hold(Holder::Memtables)));

@@ -1,5 +1,6 @@
-//! Counts memory as LevelDB's arena would, so that `write_buffer_size` means here what LevelDB's `write_buffer_size` means and
-//! the same history seals its memtables at the same places. Source of the rules: LevelDB's `util/arena.cc`.
+//! Counts memory as LevelDB's arena does, so that `write_buffer_size` has LevelDB's meaning and
+//! the same history seals its memtables at the same places. Source of the rules: LevelDB's
+//! `util/arena.cc`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,15 +9,15 @@ const BLOCK_BYTES: u64 = 4096;
 const OWN_BLOCK_ABOVE: u64 = BLOCK_BYTES / 4;
 const POINTER_BYTES: u64 = 8;
 
-/// Bits of a meter's state that hold what is left of the block.
+/// Bits of a meter's state for the bytes left in the block.
 const LEFT_BITS: u32 = 13;
 
-/// Counts, from any thread, what an arena of 4 KiB blocks would have taken.
+/// Counts the memory that an arena with blocks of 4 KiB would use. Thread-safe.
 #[derive(Debug, Default)]
-pub struct ArenaMeter(AtomicU64); // bytes taken, then what is left of the last block
+pub struct ArenaMeter(AtomicU64); // bytes used, then bytes left in the last block
 
 impl ArenaMeter {
-    /// Counts one entry: its encoding and a skip-list node of `height` links.
+    /// Counts one entry: its encoding, and a skip-list node of `height` links.
     pub fn entry(&self, key_bytes: usize, value_bytes: usize, height: usize) {
         let encoded = varint_bytes(key_bytes) + key_bytes as u64 + varint_bytes(value_bytes) + value_bytes as u64;
         let after = |state: u64| {
@@ -27,18 +28,18 @@ impl ArenaMeter {
         self.0.fetch_update(Relaxed, Relaxed, after).expect("every state has a successor");
     }
 
-    /// Counts bytes that no arena of LevelDB's would hold.
-    pub fn more(&self, bytes: u64) {
+    /// Counts bytes that LevelDB's arena would not hold.
+    pub fn add_bytes(&self, bytes: u64) {
         self.0.fetch_add(bytes << LEFT_BITS, Relaxed);
     }
 
-    /// Bytes so far.
+    /// Returns the bytes so far.
     pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed) >> LEFT_BITS
     }
 }
 
-/// A meter's state, taken apart.
+/// A meter's state, unpacked.
 struct Fill {
     taken: u64,
     left_in_block: u64,
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_entries_share_a_block_and_large_ones_own_theirs() {
+    fn small_entries_share_a_block_and_large_ones_have_their_own() {
         let meter = ArenaMeter::default();
         meter.entry(24, 100, 1); // 1 + 24 + 1 + 100 bytes, then a node of 16
         assert_eq!(meter.bytes(), 4096 + 8);

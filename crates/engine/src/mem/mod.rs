@@ -1,4 +1,10 @@
-//! A memtable: the newest writes, sorted, in memory; its log makes them survive.
+//! A memtable: the newest writes, sorted, in memory. Its WAL makes them durable.
+//!
+//! ```text
+//! insert ─▶ Bloom filter ─▶ skip list (arena)      entries
+//!        └▶ RangeTombstones (under a lock)         range tombstones
+//! seal   ─▶ immutable, table number drawn ─▶ flush job ─▶ SSTable in level 0
+//! ```
 mod arena;
 mod filter;
 #[cfg(all(test, loom))]
@@ -28,28 +34,30 @@ use terrace_format::{
 };
 use terrace_storage::{Budget, Held, Holder};
 
-/// Sorted entries in memory. Readers and writers at any time; entries are never changed or removed.
+/// Sorted entries in memory, read and written concurrently. Entries never change and are never
+/// removed.
 pub struct MemTable {
     list: SkipList,
-    /// Of the keys in the list, where there is one.
+    /// Bloom filter of the keys in the list, if enabled.
     filter: Option<KeyFilter>,
-    /// Deletes of ranges. Guards only itself; no I/O under it.
+    /// Range tombstones. The lock guards only itself; no I/O under it.
     ranges: RwLock<RangeTombstones>,
-    /// Whether there are any.
+    /// Whether there are range tombstones.
     has_ranges: AtomicBool,
     ranges_held: Held,
     meter: ArenaMeter,
     last: AtomicU64,
-    /// The log that holds these entries.
+    /// The WAL with these entries.
     pub log: LogId,
-    /// The table that these entries become. Drawn when the memtable is sealed, so that level 0, which is ordered by
-    /// number, is ordered by age whatever order flushes and merges end in.
+    /// Number of the table that a flush writes. Drawn when the memtable is sealed: level 0 is
+    /// ordered by table number, so it is ordered by age in whatever order flushes and compactions
+    /// end.
     table: OnceLock<TableId>,
 }
 
 impl MemTable {
-    /// An empty memtable whose entries are in `log` and whose memory is of `budget`. Its filter has `filter_bytes`; it has
-    /// none where these are none, or keys are not compared bytewise.
+    /// Makes an empty memtable with its entries in WAL `log` and its memory counted in `budget`.
+    /// The filter has `filter_bytes`; there is none if that is 0 or keys are not compared bytewise.
     pub fn new(order: KeyOrder, log: LogId, filter_bytes: u64, budget: &Arc<Budget>) -> MemTable {
         let filtered = filter_bytes > 0 && order.is_bytewise();
         MemTable {
@@ -65,22 +73,23 @@ impl MemTable {
         }
     }
 
-    /// No more entries come; these will become `table`.
+    /// Seals the memtable: no more entries are inserted, and a flush will write `table`.
     pub fn seal(&self, table: TableId) {
         self.table.set(table).expect("a memtable is sealed once");
     }
 
-    /// The table that a sealed memtable becomes.
+    /// Returns the table number of a sealed memtable.
     pub fn sealed_as(&self) -> TableId {
         *self.table.get().expect("only sealed memtables are flushed")
     }
 
-    /// Inserts a batch, which has something in it; its first operation gets the batch's sequence, the others count up from there.
+    /// Inserts a non-empty batch. The first operation gets the batch's sequence number; the others
+    /// count up from it.
     pub fn insert(&self, batch: &Batch) {
         self.insert_behind(&[], batch);
     }
 
-    /// As [`insert`](MemTable::insert), with `head` in front of each value.
+    /// As [`insert`](MemTable::insert), with `head` before each value.
     pub fn insert_behind(&self, head: &[u8], batch: &Batch) {
         let (first, mut seq) = (batch.sequence(), batch.sequence());
         for op in batch.ops() {
@@ -108,26 +117,29 @@ impl MemTable {
         let grown = self.ranges.write().insert_within(self.list.order(), from, to, seq, first) as u64;
         self.has_ranges.store(true, Release); // before the write becomes visible
         self.ranges_held.add(grown);
-        // Where ranges overlap, as much for each as there are: the memtable is full the sooner. At least what the log has of it.
-        self.meter.more(grown.max((from.len() + to.len() + key::TRAILER_BYTES) as u64));
+        // Overlapping range tombstones are split into fragments, and each fragment is charged, so
+        // the memtable fills sooner. The charge is at least the size in the WAL.
+        self.meter.add_bytes(grown.max((from.len() + to.len() + key::TRAILER_BYTES) as u64));
     }
 
-    /// Whether some range was deleted.
+    /// Whether there are range tombstones.
     pub fn has_range_deletes(&self) -> bool {
         self.has_ranges.load(Acquire)
     }
 
-    /// The deletes of ranges; locks out their writers for as long as the answer lives.
+    /// Returns the range tombstones. Blocks their writers while the guard exists.
     pub fn range_tombstones(&self) -> impl Deref<Target = RangeTombstones> + '_ {
         self.ranges.read()
     }
 
-    /// The newest delete of a range that hides `user` from a reader at `at`; zero if none does.
+    /// Returns the newest range tombstone that shadows `user` for a reader at `at`; zero if there
+    /// is none.
     pub fn newest_range_delete(&self, user: &[u8], at: SeqNo) -> SeqNo {
         if self.has_range_deletes() { self.ranges.read().newest(self.list.order(), user, at) } else { SeqNo::ZERO }
     }
 
-    /// Memory in use: of entries as LevelDB's arena would count it, of deletes of ranges as it is.
+    /// Returns the memory in use: of entries as LevelDB's arena would count it, of range tombstones
+    /// the real size.
     pub fn charged_bytes(&self) -> u64 {
         self.meter.bytes()
     }
@@ -137,22 +149,22 @@ impl MemTable {
         self.list.first().is_none() && !self.has_range_deletes()
     }
 
-    /// Entries. Walks all of them.
+    /// Returns the number of entries. Walks the list.
     pub fn len(&self) -> u64 {
         std::iter::successors(self.list.first(), |id| self.list.next(*id)).count() as u64
     }
 
-    /// The newest sequence inserted; zero while empty.
+    /// Returns the newest inserted sequence number; zero while empty.
     pub fn last_sequence(&self) -> SeqNo {
         SeqNo(self.last.load(Relaxed))
     }
 
-    /// Whether it may have entries of this user key, by its filter. True if it has none.
+    /// Whether there may be entries of this user key, by the filter; true without a filter.
     pub fn may_have(&self, user: &[u8]) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.may_hold(user))
     }
 
-    /// The newest entry for `lookup`'s user key that `lookup` may see.
+    /// Returns the newest entry of `lookup`'s user key at or below its sequence number.
     pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, NodeId)> {
         if !self.may_have(key::user_key(lookup)) {
             return None;
@@ -162,27 +174,27 @@ impl MemTable {
         if self.list.order().user(key::user_key(found), key::user_key(lookup)).is_ne() {
             return None;
         }
-        let parsed = key::parse(found).expect("a memtable holds whole keys");
+        let parsed = key::parse(found).expect("a memtable has valid keys");
         Some((parsed.seq, parsed.kind, node))
     }
 
-    /// The internal key of an entry.
+    /// Returns the internal key of an entry.
     pub fn key(&self, node: NodeId) -> &[u8] {
         self.list.key(node)
     }
 
-    /// The value of an entry.
+    /// Returns the value of an entry.
     pub fn value(&self, node: NodeId) -> &[u8] {
         self.list.value(node)
     }
 
-    /// A cursor that stands nowhere yet.
+    /// Returns a cursor that is not positioned.
     pub fn cursor(self: &Arc<Self>) -> MemCursor {
         MemCursor { mem: self.clone(), at: None }
     }
 }
 
-/// Walks a memtable; sees entries inserted while it walks.
+/// A cursor over a memtable. It sees entries inserted while it is used.
 pub struct MemCursor {
     mem: Arc<MemTable>,
     at: Option<NodeId>,
@@ -194,44 +206,44 @@ impl MemCursor {
         self.mem.may_have(user)
     }
 
-    /// Whether it stands on an entry.
+    /// Whether it is at an entry.
     pub fn valid(&self) -> bool {
         self.at.is_some()
     }
 
-    /// To the first entry at or after `target`.
+    /// Moves to the first entry at or after `target`.
     pub fn seek(&mut self, target: &[u8]) {
         self.at = self.mem.list.seek(target);
     }
 
-    /// To the first entry.
+    /// Moves to the first entry.
     pub fn seek_first(&mut self) {
         self.at = self.mem.list.first();
     }
 
-    /// To the last entry.
+    /// Moves to the last entry.
     pub fn seek_last(&mut self) {
         self.at = self.mem.list.last();
     }
 
-    /// One forward; must stand on an entry.
+    /// Moves forward; must be at an entry.
     pub fn next(&mut self) {
         self.at = self.at.and_then(|node| self.mem.list.next(node));
     }
 
-    /// One back; must stand on an entry.
+    /// Moves backward; must be at an entry.
     pub fn prev(&mut self) {
         self.at = self.at.and_then(|node| self.mem.list.prev(node));
     }
 
-    /// The internal key; must stand on an entry.
+    /// Returns the internal key; must be at an entry.
     pub fn key(&self) -> &[u8] {
-        self.mem.list.key(self.at.expect("the cursor stands on an entry"))
+        self.mem.list.key(self.at.expect("the cursor is at an entry"))
     }
 
-    /// The value; must stand on an entry.
+    /// Returns the value; must be at an entry.
     pub fn value(&self) -> &[u8] {
-        self.mem.list.value(self.at.expect("the cursor stands on an entry"))
+        self.mem.list.value(self.at.expect("the cursor is at an entry"))
     }
 }
 
@@ -244,9 +256,9 @@ mod tests {
         mem.get(&key::lookup(user, SeqNo(at))).map(|(seq, kind, _)| (seq, kind))
     }
 
-    /// Each range cuts the last one, whose rest has all sequences of those before.
+    /// Each range splits the last one, so the last fragment has all sequence numbers.
     #[test]
-    fn deletes_of_ranges_are_charged_for_what_they_cut() {
+    fn range_tombstones_are_charged_for_their_fragments() {
         let budget = Budget::new(&StorageConfig::default());
         let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &budget);
         for n in 0..1000_u64 {
@@ -256,14 +268,15 @@ mod tests {
             mem.insert(&batch);
         }
         let bytes = mem.range_tombstones().byte_len() as u64;
-        assert!(bytes > 4_000_000, "{bytes}: they are not cut, so nothing is shown");
+        assert!(bytes > 4_000_000, "{bytes}: not split into fragments, so the test shows nothing");
         let charged = [mem.charged_bytes(), budget.held().0[0]];
         assert!(charged.iter().all(|charged| charged.abs_diff(bytes) < bytes / 50), "{charged:?} for {bytes}");
     }
 
-    /// Nobody sees one of them without the others, so what each cuts has one sequence of them all.
+    /// Readers see all range tombstones of a batch or none, so a fragment has one sequence number
+    /// for all of them.
     #[test]
-    fn deletes_of_ranges_in_one_batch_are_one_to_all_readers() {
+    fn range_tombstones_of_one_batch_share_a_sequence_for_all_readers() {
         let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &Budget::new(&StorageConfig::default()));
         let mut batch = Batch::new();
         batch.delete_range(b"a", b"~");
@@ -277,15 +290,16 @@ mod tests {
         batch.set_sequence(SeqNo(100));
         mem.insert(&batch);
         assert!(mem.range_tombstones().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
-        // Of the last key the delete behind which it was put is the newest, of each before it the next key's is.
+        // The last key has the tombstone inserted just before it; each earlier key has that of the
+        // next key.
         let newest = |n: u64, at: u64| mem.newest_range_delete(format!("key{n:04}").as_bytes(), SeqNo(at));
         assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
-        assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "who reads as of before sees the older one alone");
+        assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "an older snapshot sees only the older tombstone");
     }
 
-    /// One memtable with a filter and one without are asked the same.
+    /// A memtable with a filter and one without get the same lookups.
     #[test]
-    fn a_filter_changes_no_answer() {
+    fn a_filter_changes_no_lookup() {
         let budget = Budget::new(&StorageConfig::default());
         let plain = MemTable::new(KeyOrder::default(), LogId(1), 0, &budget);
         let filtered = MemTable::new(KeyOrder::default(), LogId(1), 1 << 10, &budget);

@@ -1,10 +1,16 @@
-//! A skip list that readers walk, and writers add to, without a lock. Nodes live in an [`Arena`] and never move, change
-//! or go.
+//! A lock-free skip list for concurrent readers and writers. Nodes are in an [`Arena`]; they
+//! never move, change or get removed.
 //!
-//! Order of publication: a node's own links are set, then it is linked behind its predecessors from the bottom up, by
-//! compare-and-swap, then its successor's back link. A reader that follows a link sees a whole node. A back link names
-//! *some* node before its own: the last one, or, while others are being inserted, one a little further back; who walks
-//! back goes forward from there to the last.
+//! ```text
+//! level 1:  head ──────────▶ b ──────────▶ nil
+//! level 0:  head ──▶ a ────▶ b ──▶ c ────▶ nil      links: exact, set by compare-and-swap
+//!           head ◀── a ◀──── b ◀── c                back links: some node before
+//! ```
+//! Order of publication: a node's own links are set; it is linked after its predecessors from the
+//! bottom level up, by compare-and-swap; then its successor's back link is set. A reader that
+//! follows a link sees an initialised node. A back link names *some* node before its own: the
+//! predecessor, or, during concurrent inserts, a node a little further back. Moving backward
+//! follows the back link and then goes forward to the predecessor.
 use super::arena::{Arena, Link, NodeId};
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::cmp::Ordering;
@@ -12,13 +18,16 @@ use terrace_format::{KeyOrder, key::TRAILER_BYTES};
 use terrace_storage::Held;
 
 const HEIGHT_MAX: usize = 12;
-/// Bits of a mixed number that a node spends on each link above the first: one node in four has a second.
+/// Bits of a random number that a node spends per link above the first: one node in four has a
+/// second link.
 const BITS_PER_LINK: u32 = 2;
 
-/// Links of the node with sequence `seq`: 1 ..= 12, each more four times rarer. A function of the sequence, so that
-/// writers share no generator and the height is known before the insert.
+/// Returns the number of links of the node with sequence number `seq`: 1 ..= 12, each further
+/// link four times rarer. It depends only on the sequence number, so writers share no generator
+/// and the height is known before the insert.
 pub fn height(seq: u64) -> usize {
-    let mixed = (seq ^ (seq >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9); // splitmix64's steps, without its counter
+    // The steps of splitmix64, without its counter.
+    let mixed = (seq ^ (seq >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     let bounded = (mixed >> 31) | 1 << (BITS_PER_LINK as usize * (HEIGHT_MAX - 1));
     1 + (bounded.trailing_zeros() / BITS_PER_LINK) as usize
@@ -28,7 +37,7 @@ pub fn height(seq: u64) -> usize {
 struct Target<'a> {
     user: &'a [u8],
     trailer: u64,
-    /// The first bytes of the user key, if it has as many, as a number of the same order.
+    /// The first 16 bytes of the user key as a number of the same order; `None` for shorter keys.
     head: Option<u128>,
 }
 
@@ -47,8 +56,8 @@ fn head(user: &[u8]) -> Option<u128> {
     user.first_chunk::<{ size_of::<u128>() }>().map(|bytes| u128::from_be_bytes(*bytes))
 }
 
-/// A place in the list, level by level: the last node before it, and the node behind it.
-struct Gap {
+/// The position of a key: per level the last node before it and the node after it.
+struct Splice {
     before: [NodeId; HEIGHT_MAX],
     after: [Option<NodeId>; HEIGHT_MAX],
 }
@@ -57,16 +66,16 @@ struct Gap {
 pub struct SkipList {
     arena: Arena,
     order: KeyOrder,
-    bytewise: bool, // that order
+    bytewise: bool, // whether `order` is bytewise
     head: NodeId,
-    /// Levels in use.
+    /// Number of levels in use.
     height: AtomicUsize,
-    /// The last node of each level, or one a little before it: where ascending keys go.
+    /// The last node of each level, or one a little before it: where ascending keys are appended.
     tails: [Link; HEIGHT_MAX],
 }
 
 impl SkipList {
-    /// An empty list, whose memory is counted in `held`.
+    /// Makes an empty list with its memory counted in `held`.
     pub fn new(order: KeyOrder, held: Held) -> SkipList {
         let arena = Arena::new(held);
         let head = arena.node(HEIGHT_MAX, &[], 0, [&[]; 2]);
@@ -82,29 +91,30 @@ impl SkipList {
         }
     }
 
-    /// The order of its keys.
+    /// Returns the order of the keys.
     pub fn order(&self) -> &KeyOrder {
         &self.order
     }
 
-    /// Adds an entry with `height` links. A key that is there stays as it is.
+    /// Inserts an entry with `height` links. An existing key stays unchanged.
     #[inline]
     pub fn insert(&self, user: &[u8], trailer: u64, value: [&[u8]; 2], height: usize) {
         let target = Target::new(user, trailer);
         if self.height.load(Relaxed) < height {
-            self.height.fetch_max(height, Relaxed); // a reader that sees it early finds empty links at the head
+            // A reader that sees it early finds empty links at the head.
+            self.height.fetch_max(height, Relaxed);
         }
-        let mut gap = Gap { before: [self.head; HEIGHT_MAX], after: [None; HEIGHT_MAX] };
-        if !self.is_at_end(&target, height, &mut gap) {
-            self.find(&target, |level, before, after| (gap.before[level], gap.after[level]) = (before, after));
+        let mut splice = Splice { before: [self.head; HEIGHT_MAX], after: [None; HEIGHT_MAX] };
+        if !self.is_at_end(&target, height, &mut splice) {
+            self.find(&target, |level, before, after| (splice.before[level], splice.after[level]) = (before, after));
         }
         let same = |node| self.key(node).ends_with(&trailer.to_le_bytes()) && self.compare(node, &target).is_eq();
-        if gap.after[0].is_some_and(same) {
-            return; // a damaged log may say the same thing twice
+        if splice.after[0].is_some_and(same) {
+            return; // a damaged WAL may have a record twice
         }
         let node = self.arena.node(height, user, trailer, value);
         for level in 0..height {
-            let after = self.link_in(node, &target, level, gap.before[level], gap.after[level]);
+            let after = self.link_in(node, &target, level, splice.before[level], splice.after[level]);
             match after {
                 None => self.tails[level].set(Some(node)),
                 Some(after) if level == 0 => self.arena.back(after).set(Some(node)),
@@ -113,8 +123,8 @@ impl SkipList {
         }
     }
 
-    /// Links `node` in at `level`, behind `before` or, if others have come in meanwhile, a little further on. Returns what
-    /// follows it there.
+    /// Links `node` at `level` after `before` or, after concurrent inserts, a little further on.
+    /// Returns its successor.
     #[inline]
     fn link_in(
         &self,
@@ -139,32 +149,32 @@ impl SkipList {
         }
     }
 
-    /// The first node whose key is at or after `target`.
+    /// Returns the first node at or after `target`.
     pub fn seek(&self, target: &[u8]) -> Option<NodeId> {
         self.find(&Target::of(target), |_, _, _| ())
     }
 
-    /// The first node.
+    /// Returns the first node.
     pub fn first(&self) -> Option<NodeId> {
         self.next(self.head)
     }
 
-    /// The last node.
+    /// Returns the last node.
     pub fn last(&self) -> Option<NodeId> {
         self.last_before(self.tails[0].get()?, None)
     }
 
-    /// The node after `id`.
+    /// Returns the node after `id`.
     pub fn next(&self, id: NodeId) -> Option<NodeId> {
         self.link(id, 0).get()
     }
 
-    /// The node before `id`.
+    /// Returns the node before `id`.
     pub fn prev(&self, id: NodeId) -> Option<NodeId> {
         self.last_before(self.arena.back(id).get()?, Some(id))
     }
 
-    /// From `at` forward to the node whose successor is `end`; `None` if that is the head.
+    /// Goes forward from `at` to the node with successor `end`; `None` if that is the head.
     fn last_before(&self, mut at: NodeId, end: Option<NodeId>) -> Option<NodeId> {
         while let Some(next) = self.next(at).filter(|next| Some(*next) != end) {
             at = next;
@@ -172,32 +182,33 @@ impl SkipList {
         (at != self.head).then_some(at)
     }
 
-    /// The node's internal key.
+    /// Returns the node's internal key.
     pub fn key(&self, id: NodeId) -> &[u8] {
         self.arena.key(id)
     }
 
-    /// The node's value.
+    /// Returns the node's value.
     pub fn value(&self, id: NodeId) -> &[u8] {
         self.arena.value(id)
     }
 
-    /// Whether `target` goes behind everything on the lowest `levels` levels; then `gap` says where. So ascending keys need no
-    /// search.
+    /// Whether `target` is after all nodes on the lowest `levels` levels; then sets `splice`.
+    /// Ascending keys need no search.
     #[inline]
-    fn is_at_end(&self, target: &Target<'_>, levels: usize, gap: &mut Gap) -> bool {
+    fn is_at_end(&self, target: &Target<'_>, levels: usize, splice: &mut Splice) -> bool {
         (0..levels).all(|level| {
             let tail = self.tails[level].get().unwrap_or(self.head);
-            gap.before[level] = tail;
+            splice.before[level] = tail;
             self.link(tail, level).get().is_none() && (tail == self.head || self.is_before(tail, target))
         })
     }
 
-    /// The first node at or after `target`. On the way down tells `note` of every level, the last node before `target`
-    /// there, and what follows it.
-    fn find(&self, target: &Target<'_>, mut note: impl FnMut(usize, NodeId, Option<NodeId>)) -> Option<NodeId> {
+    /// Returns the first node at or after `target`. Calls `record` for every level, top down, with
+    /// the last node before `target` and its successor.
+    fn find(&self, target: &Target<'_>, mut record: impl FnMut(usize, NodeId, Option<NodeId>)) -> Option<NodeId> {
         let mut at = self.head;
-        let mut after = None; // known not to lie before the target, so not compared again one level down
+        // Known not to be before the target, so not compared again one level down.
+        let mut after = None;
         for level in (0..self.height.load(Relaxed)).rev() {
             loop {
                 let next = self.link(at, level).get();
@@ -209,13 +220,13 @@ impl SkipList {
                     }
                 }
             }
-            note(level, at, after);
+            record(level, at, after);
         }
         after
     }
 
-    /// Whether the node's key lies before `target`. Most keys of the bytewise order differ early: then this is two loads
-    /// and a comparison, without a call.
+    /// Whether the node's key is before `target`. Most bytewise keys differ early: then this is two
+    /// loads and a comparison, without a call.
     #[inline]
     fn is_before(&self, node: NodeId, target: &Target<'_>) -> bool {
         if self.bytewise
@@ -230,12 +241,14 @@ impl SkipList {
     #[inline(never)]
     fn compare(&self, node: NodeId, target: &Target<'_>) -> Ordering {
         let key = Target::of(self.key(node));
-        self.order.user(key.user, target.user).then_with(|| target.trailer.cmp(&key.trailer)) // newer ones come first
+        // Newer entries come first.
+        self.order.user(key.user, target.user).then_with(|| target.trailer.cmp(&key.trailer))
     }
 
-    /// The node's link at `level`. Private, because its callers vouch for the level: a node is asked only for levels on
-    /// which it was found, below that, or below the height it was just made with; the head and the tails have them all
-    /// (a tail of a level was linked there).
+    /// Returns the node's link at `level`. Private, because the callers guarantee that the node has
+    /// it: they use levels on which the node was found, lower ones, or those below the height it
+    /// was made with. The head and the tails have all levels (the tail of a level was linked
+    /// there).
     #[allow(unsafe_code)]
     fn link(&self, node: NodeId, level: usize) -> &Link {
         // SAFETY: the node has more than `level` links, by the rule above.
@@ -290,7 +303,7 @@ mod tests {
         let list = SkipList::new(KeyOrder::Bytewise, uncounted());
         assert_eq!((list.first(), list.last()), (None, None));
         let model: BTreeMap<Vec<u8>, u64> = (0..5000).map(|n| (user(n), n)).collect();
-        (0..5000).chain(17..19).for_each(|n| add(&list, n)); // what is there already stays as it is
+        (0..5000).chain(17..19).for_each(|n| add(&list, n)); // existing keys stay unchanged
         let forward = walk(list.first(), |id| list.next(id));
         let backward = walk(list.last(), |id| list.prev(id));
         assert!(forward.iter().eq(backward.iter().rev()));
@@ -318,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn heights_are_a_quarter_as_frequent_link_by_link() {
+    fn each_further_link_is_a_quarter_as_frequent() {
         let mut counts = [0u32; HEIGHT_MAX + 1];
         (0..1 << 16).for_each(|seq| counts[height(seq)] += 1);
         assert_eq!(counts[0], 0);
@@ -328,7 +341,8 @@ mod tests {
         }
     }
 
-    /// Writers that hit the same gaps all the time lose nothing, and readers see whole nodes in order both ways.
+    /// Writers that insert at the same positions lose no node, and readers see initialised nodes in
+    /// order both ways.
     #[test]
     fn readers_see_sorted_nodes_while_writers_add() {
         const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };

@@ -1,5 +1,6 @@
-//! A point read: memtables newest first, then level by level, the newest run first; the first answer is the newest. Where
-//! a range with the key was deleted, all that is older, and so all that comes later, is hidden.
+//! A point lookup: memtables newest first, then level by level, the newest run first. The first
+//! entry found is the newest. A range tombstone over the key shadows all older entries, and so
+//! everything searched later.
 use super::{pinned::PinnedValue, view::View};
 use crate::{
     Result,
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, key};
 use terrace_storage::placement::{Bytes, ReadHow, Storage, Table};
 
-/// A value where it lies.
+/// A value in its place.
 pub enum Value<'a> {
     /// In a memtable.
     Memory(&'a Arc<MemTable>, NodeId),
@@ -19,7 +20,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Value::Memory(mem, node) => mem.value(*node),
@@ -27,12 +28,12 @@ impl Value<'_> {
         }
     }
 
-    /// A copy.
+    /// Returns a copy.
     pub fn to_vec(&self) -> Vec<u8> {
         self.bytes().to_vec()
     }
 
-    /// Keeps it where it is.
+    /// Pins the value where it is.
     pub fn pin(self) -> PinnedValue {
         match self {
             Value::Memory(mem, node) => PinnedValue::in_memory(mem.clone(), node),
@@ -41,65 +42,68 @@ impl Value<'_> {
     }
 }
 
-/// What is asked, and of whom.
+/// The parameters of a point lookup.
 pub struct PointLookup<'a> {
     /// Opens tables.
     pub storage: &'a dyn Storage,
-    /// Of user keys.
+    /// Order of user keys.
     pub order: &'a KeyOrder,
-    /// The key and the sequence at which to read it.
+    /// The key and the sequence number to read at, as an internal key.
     pub lookup: &'a [u8],
-    /// Whether tables may have deletes of ranges.
+    /// Whether tables may have range tombstones.
     pub ranges: bool,
-    /// Whether what is stored for a value is to be turned into the value, which lives elsewhere.
+    /// Whether to read the value of a stored value pointer.
     pub resolve: bool,
     /// How to read blocks.
     pub how: ReadHow,
 }
 
-/// What a place knows of a key: nothing, or whether it has a value.
-type Known<T> = Option<Option<T>>;
+/// The answer of one memtable or table: it does not have the key, or its newest entry is a value
+/// or a tombstone.
+type LookupResult<T> = Option<Option<T>>;
 
-/// Answers `question` from `view`. `worn` is told of a table, and its level, whose allowance of fruitless seeks this used up.
+/// Looks up `point` in `view`. Calls `on_budget_spent` with a table and its level if this lookup
+/// exhausted the table's seek budget.
 pub fn get<'a>(
-    question: &PointLookup<'_>,
+    point: &PointLookup<'_>,
     view: &'a View,
-    worn: impl FnOnce(usize, TableId),
+    on_budget_spent: impl FnOnce(usize, TableId),
 ) -> Result<Option<Value<'a>>> {
-    if let Some(known) = in_memory(view, question.lookup) {
-        return match known {
-            Some(Value::Memory(mem, node)) if question.resolve => {
+    if let Some(result) = search_memtables(view, point.lookup) {
+        return match result {
+            Some(Value::Memory(mem, node)) if point.resolve => {
                 let stored = Bytes::from(mem.value(node).to_vec());
-                question.value(key::apart(mem.key(node)).seq, stored).map(|value| Some(Value::StoredValue(value)))
+                point.value(key::apart(mem.key(node)).seq, stored).map(|value| Some(Value::StoredValue(value)))
             }
-            known => Ok(known),
+            result => Ok(result),
         };
     }
-    let (mut answer, mut asked, mut first) = (None, 0, None);
+    let (mut answer, mut searched, mut first) = (None, 0, None);
     for (level, run) in view.version.runs() {
-        let Some(table) = run.find(question.order, question.lookup) else { continue };
-        (asked, first) = (asked + 1, first.or(Some((*level, table))));
-        if let Some(known) = question.ask(table)? {
-            answer = known;
+        let Some(table) = run.find(point.order, point.lookup) else { continue };
+        (searched, first) = (searched + 1, first.or(Some((*level, table))));
+        if let Some(result) = point.search_table(table)? {
+            answer = result;
             break;
         }
     }
-    let in_vain = first.filter(|_| asked > 1); // LevelDB's rule: the first of several tables pays
-    if let Some((level, table)) = in_vain.filter(|(_, table)| table.charge_seek()) {
-        worn(level, table.meta.id);
+    // LevelDB's rule: the first of several probed tables pays.
+    let charged = first.filter(|_| searched > 1);
+    if let Some((level, table)) = charged.filter(|(_, table)| table.charge_seek()) {
+        on_budget_spent(level, table.meta.id);
     }
     Ok(answer.map(Value::StoredValue))
 }
 
-fn in_memory<'a>(view: &'a View, lookup: &[u8]) -> Known<Value<'a>> {
+fn search_memtables<'a>(view: &'a View, lookup: &[u8]) -> LookupResult<Value<'a>> {
     let key::Parsed { user, seq, .. } = key::apart(lookup);
     for mem in view.memtables() {
-        let hidden = mem.newest_range_delete(user, seq);
+        let newest_tombstone = mem.newest_range_delete(user, seq);
         if let Some((seq, kind, node)) = mem.get(lookup) {
-            let seen = kind == Kind::Put && seq > hidden;
+            let seen = kind == Kind::Put && seq > newest_tombstone;
             return Some(seen.then_some(Value::Memory(mem, node)));
         }
-        if hidden > SeqNo::ZERO {
+        if newest_tombstone > SeqNo::ZERO {
             return Some(None);
         }
     }
@@ -107,33 +111,34 @@ fn in_memory<'a>(view: &'a View, lookup: &[u8]) -> Known<Value<'a>> {
 }
 
 impl PointLookup<'_> {
-    /// Asks one table. Not part of the loop over the runs, which would have to keep all that this needs at hand.
+    /// Probes one table. Out of line, so that the loop over the runs needs few registers.
     #[inline(never)]
-    fn ask(&self, table: &TableRef) -> Result<Known<Bytes>> {
+    fn search_table(&self, table: &TableRef) -> Result<LookupResult<Bytes>> {
         let table = table.open(self.storage)?;
-        let hidden = if self.ranges { self.hidden(&**table)? } else { SeqNo::ZERO };
+        let newest_tombstone = if self.ranges { self.newest_tombstone(&**table)? } else { SeqNo::ZERO };
         Ok(match table.get(self.lookup, self.how)? {
-            Some(found) if found.kind == Kind::Put && found.seq > hidden => {
+            Some(found) if found.kind == Kind::Put && found.seq > newest_tombstone => {
                 Some(Some(if self.resolve { self.value(found.seq, found.value)? } else { found.value }))
             }
             Some(_) => Some(None),
-            None => (hidden > SeqNo::ZERO).then_some(None),
+            None => (newest_tombstone > SeqNo::ZERO).then_some(None),
         })
     }
 
-    /// The value for which the put at `seq` has `stored`.
+    /// Returns the value for the bytes `stored` of the put at `seq`.
     fn value(&self, seq: SeqNo, stored: Bytes) -> Result<Bytes> {
         Ok(self.storage.value(key::user_key(self.lookup), seq, stored, self.how)?)
     }
 
-    /// The newest delete of a range in `table` that hides the key; zero if none does.
-    fn hidden(&self, table: &dyn Table) -> Result<SeqNo> {
+    /// Returns the newest range tombstone in `table` that shadows the key; zero if there is none.
+    fn newest_tombstone(&self, table: &dyn Table) -> Result<SeqNo> {
         let key::Parsed { user, seq, .. } = key::apart(self.lookup);
         Ok(table.range_tombstones()?.map_or(SeqNo::ZERO, |deletes| deletes.newest(self.order, user, seq)))
     }
 }
 
-/// Starts to read what [`get`] of the same would wait for: the block of the first table that may have the key.
+/// Starts to read the block that [`get`] would wait for: that of the first table that may have
+/// the key.
 pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8]) -> Result<()> {
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
@@ -148,8 +153,9 @@ pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8
     Ok(())
 }
 
-/// LevelDB's read sampling: a scan that stands on `internal` would, as a point read, have asked every table whose range
-/// holds its key; if there are several, the first one pays. Returns it if that used its allowance up.
+/// LevelDB's read sampling. A scan positioned at `internal` charges a seek as a point lookup of
+/// the key would: if several tables cover the key, the first one pays. Returns the table if this
+/// exhausted its seek budget.
 pub fn sample(order: &KeyOrder, view: &View, internal: &[u8]) -> Option<(usize, TableId)> {
     let mut holding = view.version.runs().iter().filter_map(|(level, run)| Some((*level, run.find(order, internal)?)));
     let (level, first) = holding.next()?;

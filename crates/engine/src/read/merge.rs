@@ -1,15 +1,23 @@
-//! Many sorted sources walked as one, in internal-key order, forward and backward.
+//! The merging iterator: many sorted sources as one, in internal-key order, forward and backward.
 //!
-//! The sources that stand on an entry queue up in the order of their entries. A step moves the first one; where it still
-//! comes before the second, as it mostly does, that one comparison is all, and there is none for entries that lie decoded
-//! before the second source's. Where two sources hold the same internal key the
-//! earlier source comes first; both entries are then the same write.
+//! ```text
+//! source 0 (memtable)   ─▶ ┐   queue, by the entry each source is at
+//! source 1 (run, L0)    ─▶ ├─▶ [1, 0, 3]      the head is the current source
+//! source 3 (run, L2)    ─▶ ┘
+//! source 2 (run, L1)        deferred or exhausted: not in the queue
+//! ```
+//! A move advances the head; if it still precedes the second source, which is the common case,
+//! that one comparison is all. Entries that are decoded and precede the second source's entry
+//! need no comparison. If two sources hold the same internal key the earlier source comes first;
+//! both entries are the same write.
 //!
-//! Each source moves strictly in the direction of the walk, so that every walk ends: memtables by themselves, tables because their
-//! cursors report a key that does not follow the one before it, and where a source jumps, what it jumped to is compared here.
+//! Each source moves strictly in the direction of iteration, so every iteration ends: memtables
+//! by construction; tables because their cursors report a key that does not follow the previous
+//! one; and after a skip the new key is compared here.
 //!
-//! Who looks for a key and finds it needs no other source until the walk goes on: [`Merge::find`] asks filters first, and leaves the
-//! sources that it can do without where they are. A seek to a key that is there then costs little more than a point read.
+//! A lookup of one key often needs one source only: [`Merge::find`] asks filters first and defers
+//! positioning the other sources until the iteration continues. A seek to an existing key then
+//! costs little more than a point lookup.
 use super::source::{Direction, Source, Sources};
 use crate::Result;
 use std::cmp::Ordering;
@@ -19,83 +27,86 @@ use terrace_format::{
 };
 use terrace_storage::placement::{EntryRef, Origin, WholeBlock};
 
-/// All sources as one. After an error it stands nowhere until the next seek.
+/// All sources as one. After an error it is not positioned until the next seek.
 pub struct Merge {
     order: KeyOrder,
     sources: Sources,
-    /// Numbers of the sources that stand on an entry, the current one first, then as they come in `direction`.
+    /// Numbers of the sources that are at an entry, in the order of `direction`; the first is the
+    /// current one.
     queue: Vec<usize>,
     direction: Direction,
-    /// All that the current source has decoded, in `direction`, comes before the second source's entry.
-    clear: bool,
-    /// Sources, by bits, that are not placed yet: what they have at or after the current key comes after the current entry, or is newer
-    /// than what was looked for. Only walking forward.
+    /// Whether all decoded entries of the current source, in `direction`, precede the second
+    /// source's entry.
+    run_free: bool,
+    /// Sources (bits) that are not positioned yet. Their entries at or after the current key come
+    /// after the current entry, or are newer than the target. Only while moving forward.
     deferred: u64,
 }
 
 impl Merge {
-    /// Stands nowhere yet.
+    /// Makes an iterator that is not positioned.
     #[inline]
     pub fn new(order: KeyOrder, sources: Sources) -> Merge {
         let queue = Vec::with_capacity(sources.len());
-        Merge { order, sources, queue, direction: Direction::Forward, clear: false, deferred: 0 }
+        Merge { order, sources, queue, direction: Direction::Forward, run_free: false, deferred: 0 }
     }
 
-    /// Whether it stands on an entry.
+    /// Whether it is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// To the first entry at or after `target`.
+    /// Moves to the first entry at or after `target`.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
-        self.place(Direction::Forward, |_, source| source.seek(target))
+        self.position_all(Direction::Forward, |_, source| source.seek(target))
     }
 
-    /// To the first entry at or after `target`, which is what a reader looks for: its user key at its sequence. Earlier sources must have what
-    /// is newer. If one has the key, others are not placed until the walk goes on.
+    /// Moves to the first entry at or after `target`, the user key and sequence number of a reader.
+    /// Earlier sources must have the newer entries. If one source has the key, others stay deferred
+    /// until the iteration continues.
     pub fn find(&mut self, target: &[u8]) -> Result<()> {
-        // What an order takes for the same key, a filter may not.
+        // Keys that a custom order considers equal may differ for a filter.
         if self.sources.len() > u64::BITS as usize || !self.order.is_bytewise() {
             return self.seek(target);
         }
         self.queue.clear();
         self.direction = Direction::Forward;
         self.deferred = u64::MAX.checked_shl(self.sources.len() as u32).map_or(u64::MAX, |none| !none);
-        if !self.ask_each(target)? {
-            self.catch_up(target)?;
+        if !self.probe_sources(target)? {
+            self.seek_deferred(target)?;
         }
-        self.line_up();
+        self.rebuild_queue();
         Ok(())
     }
 
-    /// Whether every source is placed.
+    /// Whether every source is positioned.
     pub fn is_whole(&self) -> bool {
         self.deferred == 0
     }
 
-    /// To the first entry.
+    /// Moves to the first entry.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.place(Direction::Forward, |_, source| source.seek_first())
+        self.position_all(Direction::Forward, |_, source| source.seek_first())
     }
 
-    /// To the last entry.
+    /// Moves to the last entry.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.place(Direction::Backward, |_, source| source.seek_last())
+        self.position_all(Direction::Backward, |_, source| source.seek_last())
     }
 
-    /// One forward. Must stand on an entry.
+    /// Moves forward. Must be at an entry.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         if self.direction == Direction::Backward {
             return self.turn_forward();
         }
         if self.deferred > 0 {
-            self.place_deferred()?;
+            self.position_deferred()?;
         }
         let at = self.at();
         if self.sources[at].step_forward() {
-            if !self.clear {
+            if !self.run_free {
                 self.requeue(at);
             }
             return Ok(());
@@ -104,7 +115,7 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// One back. Must stand on an entry.
+    /// Moves backward. Must be at an entry.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.direction == Direction::Forward {
@@ -112,7 +123,7 @@ impl Merge {
         }
         let at = self.at();
         if self.sources[at].step_back() {
-            if !self.clear {
+            if !self.run_free {
                 self.requeue(at);
             }
             return Ok(());
@@ -121,30 +132,30 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// The number of the source whose entry it stands on. Must stand on an entry.
+    /// Returns the number of the current source. Must be at an entry.
     #[inline]
     pub fn source(&self) -> usize {
         self.at()
     }
 
-    /// Moves the source whose entry it stands on to its first entry at or after `target`, which lies ahead of a forward walk;
-    /// then stands on the first entry of all sources.
+    /// Moves the current source to its first entry at or after `target`, which is ahead of a
+    /// forward iteration; then the iterator is at the first entry of all sources.
     pub fn skip_to(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Forward);
         if self.deferred > 0 {
-            self.place_deferred()?;
+            self.position_deferred()?;
         }
         let at = self.at();
         let source = &mut self.sources[at];
         let order = &self.order;
         let behind = |source: &Source| source.valid() && order.internal(source.key(), target).is_lt();
         let moved = source.seek(target).and_then(|()| if behind(source) { Err(source.out_of_order()) } else { Ok(()) });
-        self.clear = false;
+        self.run_free = false;
         self.enqueue(at, moved)
     }
 
-    /// Moves the source whose entry it stands on to its last entry before `target`, which lies ahead of a backward walk;
-    /// then stands on the last entry of all sources.
+    /// Moves the current source to its last entry before `target`, which is ahead of a backward
+    /// iteration; then the iterator is at the last entry of all sources.
     pub fn skip_before(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Backward);
         let at = self.at();
@@ -155,29 +166,29 @@ impl Merge {
             .seek(target)
             .and_then(|()| if source.valid() { source.prev() } else { source.seek_last() })
             .and_then(|()| if ahead(source) { Err(source.out_of_order()) } else { Ok(()) });
-        self.clear = false;
+        self.run_free = false;
         self.enqueue(at, moved)
     }
 
-    /// The internal key. Must stand on an entry.
+    /// Returns the internal key. Must be at an entry.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.sources[self.at()].key()
     }
 
-    /// The internal key taken apart. Must stand on an entry.
+    /// Returns the parsed internal key. Must be at an entry.
     #[inline]
     pub fn parsed(&self) -> Parsed<'_> {
         key::apart(self.key())
     }
 
-    /// The value. Must stand on an entry.
+    /// Returns the value. Must be at an entry.
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.sources[self.at()].value()
     }
 
-    /// The internal key and the value. Must stand on an entry.
+    /// Returns the internal key and the value. Must be at an entry.
     #[inline]
     pub fn pair(&self) -> (&[u8], &[u8]) {
         match &self.sources[self.at()] {
@@ -186,7 +197,8 @@ impl Merge {
         }
     }
 
-    /// The internal key; and its bytes and those of the value, or of what stands in its place. Must stand on an entry.
+    /// Returns the internal key, and the bytes of key and value (or of the value pointer). Must be
+    /// at an entry.
     #[inline]
     pub fn sized_key(&self) -> (&[u8], usize) {
         match &self.sources[self.at()] {
@@ -195,7 +207,7 @@ impl Merge {
         }
     }
 
-    /// Has the value at hand, wherever it lies. Must stand on an entry.
+    /// Makes the value available, wherever it is stored. Must be at an entry.
     pub fn fetch(&mut self) -> Result<()> {
         let at = self.at();
         match &mut self.sources[at] {
@@ -204,7 +216,7 @@ impl Merge {
         }
     }
 
-    /// The entry, for `TableSink::keep`. Must stand on an entry.
+    /// Returns the entry, for `TableSink::keep`. Must be at an entry.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         match &self.sources[self.at()] {
@@ -213,7 +225,8 @@ impl Merge {
         }
     }
 
-    /// Whether it has just come to a block, walking forward, among whose entries no other source has anything.
+    /// Whether a forward iteration is at the first entry of a block, and no other source has an
+    /// entry within the block.
     #[inline]
     pub fn comes_to_block(&self) -> bool {
         debug_assert!(self.direction == Direction::Forward && self.is_whole());
@@ -227,7 +240,7 @@ impl Merge {
         self.queue.get(1).is_none_or(|&second| self.precedes(bound, self.at(), second))
     }
 
-    /// That block, if it can be had as it is.
+    /// Returns the block at the current entry, if it can be copied unchanged.
     pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
         let at = self.at();
         let Source::Run(c) = &mut self.sources[at] else { return Ok(None) };
@@ -241,7 +254,7 @@ impl Merge {
         }
     }
 
-    /// To the first entry behind that block.
+    /// Moves to the first entry after that block.
     pub fn skip_block(&mut self) -> Result<()> {
         let at = self.at();
         let Source::Run(c) = &mut self.sources[at] else { unreachable!("memtables have no blocks") };
@@ -249,31 +262,31 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// One forward if the next entry is at hand, surely of another user key, and `wanted`; else it stays and the answer is
-    /// false.
+    /// Moves forward if the next entry is decoded, certainly has another user key, and `wanted`
+    /// accepts it. Otherwise stays and returns false.
     #[inline]
     pub fn next_apart(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let at = self.at();
         match &mut self.sources[at] {
-            Source::Run(c) if self.clear && self.direction == Direction::Forward && self.order.is_bytewise() => {
+            Source::Run(c) if self.run_free && self.direction == Direction::Forward && self.order.is_bytewise() => {
                 c.entries_mut().next_apart(wanted)
             }
             _ => false,
         }
     }
 
-    /// Whether the entry before is at hand and surely of another user key.
+    /// Whether the previous entry is decoded and certainly has another user key.
     #[inline]
     pub fn apart_from_prev(&self) -> bool {
         match &self.sources[self.at()] {
-            Source::Run(c) if self.clear && self.direction == Direction::Backward && self.order.is_bytewise() => {
+            Source::Run(c) if self.run_free && self.direction == Direction::Backward && self.order.is_bytewise() => {
                 c.entries().decoded().apart_from_prev()
             }
             _ => false,
         }
     }
 
-    /// Whether it was walked backward last.
+    /// Whether the last move was backward.
     #[inline]
     pub fn is_backward(&self) -> bool {
         self.direction == Direction::Backward
@@ -281,13 +294,13 @@ impl Merge {
 
     #[inline]
     fn at(&self) -> usize {
-        *self.queue.first().expect("the merge stands on an entry")
+        *self.queue.first().expect("the iterator is at an entry")
     }
 
-    /// From an entry of a backward walk to the one after it.
+    /// Moves from an entry of a backward iteration to the next one.
     fn turn_forward(&mut self) -> Result<()> {
         let (at, key, order) = (self.at(), self.key().to_vec(), self.order.clone());
-        self.place(Direction::Forward, |number, source| {
+        self.position_all(Direction::Forward, |number, source| {
             if number == at {
                 return source.next();
             }
@@ -296,10 +309,10 @@ impl Merge {
         })
     }
 
-    /// From an entry of a forward walk to the one before it.
+    /// Moves from an entry of a forward iteration to the previous one.
     fn turn_backward(&mut self) -> Result<()> {
         let (at, key) = (self.at(), self.key().to_vec());
-        self.place(Direction::Backward, |number, source| {
+        self.position_all(Direction::Backward, |number, source| {
             if number == at {
                 return source.prev();
             }
@@ -308,21 +321,25 @@ impl Merge {
         })
     }
 
-    /// Moves every source by `step`, and queues those that then stand on an entry.
-    fn place(&mut self, direction: Direction, mut step: impl FnMut(usize, &mut Source) -> Result<()>) -> Result<()> {
+    /// Moves every source by `step` and queues those that are at an entry.
+    fn position_all(
+        &mut self,
+        direction: Direction,
+        mut step: impl FnMut(usize, &mut Source) -> Result<()>,
+    ) -> Result<()> {
         self.queue.clear();
         self.direction = direction;
         self.deferred = 0;
         for (number, source) in self.sources.iter_mut().enumerate() {
             step(number, source)?;
         }
-        self.line_up();
+        self.rebuild_queue();
         Ok(())
     }
 
-    /// Places one source after the other that may have `target`'s user key, until one has; tells whether one has. The last is
-    /// placed in any case, as all are if it does not have the key.
-    fn ask_each(&mut self, target: &[u8]) -> Result<bool> {
+    /// Seeks one source after the other that may have `target`'s user key, until one has it.
+    /// Returns whether one has. If none has it, the last source is positioned too.
+    fn probe_sources(&mut self, target: &[u8]) -> Result<bool> {
         let last = self.sources.len().wrapping_sub(1);
         for (number, source) in self.sources.iter_mut().enumerate() {
             if number != last && !source.may_have(target)? {
@@ -337,8 +354,8 @@ impl Merge {
         Ok(false)
     }
 
-    /// Places the deferred sources.
-    fn catch_up(&mut self, target: &[u8]) -> Result<()> {
+    /// Positions the deferred sources.
+    fn seek_deferred(&mut self, target: &[u8]) -> Result<()> {
         while self.deferred > 0 {
             let number = self.deferred.trailing_zeros() as usize;
             self.sources[number].seek(target)?;
@@ -347,46 +364,46 @@ impl Merge {
         Ok(())
     }
 
-    /// Places the deferred sources behind the current entry.
+    /// Positions the deferred sources after the current entry.
     #[inline(never)]
-    fn place_deferred(&mut self) -> Result<()> {
+    fn position_deferred(&mut self) -> Result<()> {
         let key = self.key().to_vec();
-        self.queue.clear(); // an error must leave it nowhere
-        self.catch_up(&key)?;
-        self.line_up();
+        self.queue.clear(); // after an error it must not be positioned
+        self.seek_deferred(&key)?;
+        self.rebuild_queue();
         Ok(())
     }
 
-    /// Queues the placed sources that stand on an entry.
-    fn line_up(&mut self) {
+    /// Queues the positioned sources that are at an entry.
+    fn rebuild_queue(&mut self) {
         self.queue.clear();
-        self.clear = false;
+        self.run_free = false;
         for (number, source) in self.sources.iter().enumerate() {
-            // No bit is set where there are more sources than bits.
+            // With more sources than bits no bit is set.
             let is_deferred = self.deferred.checked_shr(number as u32).is_some_and(|bits| bits & 1 == 1);
             if !is_deferred && source.valid() {
                 let place = self.queue.partition_point(|&other| !self.precedes(source.key(), number, other));
                 self.queue.insert(place, number);
             }
         }
-        self.look_ahead();
+        self.update_run_free();
     }
 
-    /// Source `at`, which heads the queue, has moved to what it had not decoded.
+    /// Requeues source `at`, the head of the queue, after a move beyond its decoded entries.
     fn enqueue(&mut self, at: usize, moved: Result<()>) -> Result<()> {
         if moved.is_err() {
             self.queue.clear();
         } else if self.sources[at].valid() {
             self.requeue(at);
-            self.look_ahead();
+            self.update_run_free();
         } else {
             self.queue.remove(0);
-            self.clear = false;
+            self.run_free = false;
         }
         moved
     }
 
-    /// Source `first`, which heads the queue, has moved to another entry.
+    /// Requeues source `first`, the head of the queue, after a move.
     #[inline]
     fn requeue(&mut self, first: usize) {
         if let Some(&second) = self.queue.get(1)
@@ -397,20 +414,20 @@ impl Merge {
                 0 => self.queue.swap(0, 1),
                 passed => self.queue[..2 + passed].rotate_left(1),
             }
-            self.clear = false;
+            self.run_free = false;
         }
     }
 
-    /// Finds out whether the current source may walk through all that it has decoded.
-    fn look_ahead(&mut self) {
+    /// Computes whether all decoded entries of the current source precede the second source.
+    fn update_run_free(&mut self) {
         let Some(&first) = self.queue.first().filter(|_| self.deferred == 0) else { return };
         let second = self.queue.get(1).copied();
         let precedes = |key| second.is_none_or(|second| self.precedes(key, first, second));
-        self.clear = self.sources[first].farthest(self.direction).is_some_and(precedes);
+        self.run_free = self.sources[first].farthest(self.direction).is_some_and(precedes);
     }
 
-    /// Whether `key`, of source `a`, comes before the entry of source `b`, in the direction of the walk.
-    #[inline(always)] // into what is done for each entry
+    /// Whether `key` of source `a` precedes the entry of source `b` in the direction of iteration.
+    #[inline(always)] // part of every move
     fn precedes(&self, key: &[u8], a: usize, b: usize) -> bool {
         let order = self.order.internal(key, self.sources[b].key()).then(a.cmp(&b));
         order == if self.direction == Direction::Forward { Ordering::Less } else { Ordering::Greater }

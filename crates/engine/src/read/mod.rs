@@ -1,10 +1,18 @@
-//! Reading: a view is pinned, its sources are merged, and what a reader may see is picked from the merge.
-pub mod ahead;
+//! Reads. A reader pins a view (memtables and one version), merges its sorted sources and picks the
+//! entries that its snapshot may see.
+//!
+//! ```text
+//! get:     view ─▶ memtables, newest first ─▶ runs, newest first ─▶ first entry found ─▶ value
+//! cursor:  view ─▶ one source per memtable and run ─▶ Merge (internal-key order)
+//!               ─▶ SnapshotIter (drops shadowed entries and tombstones) ─▶ Cursor (bounds, values)
+//! ```
+#[path = "separated_values.rs"]
 pub mod apart;
 pub mod get;
 pub mod merge;
 pub mod pinned;
 pub mod range_tombstone_iter;
+mod read_ahead;
 pub mod run;
 pub mod scan;
 pub mod snapshot;

@@ -1,14 +1,15 @@
-//! A value that is not copied: it stays where the store has it.
+//! A value that is not copied: it stays in the memory where the store has it.
 use crate::mem::{MemTable, NodeId};
 use std::{fmt, ops::Deref, sync::Arc};
 use terrace_storage::placement::Bytes;
 
-/// The bytes of a value, shown where they lie; see [`Db::get_pinned`](crate::Db::get_pinned). It never changes, whatever is
-/// written, compacted or closed meanwhile. Clones show the same bytes.
+/// The bytes of a value, in place; see [`Db::get_pinned`](crate::Db::get_pinned). They never
+/// change, whatever is written, compacted or closed meanwhile. Clones share the bytes.
 ///
-/// What it lies in is kept in memory for as long: a block, a whole memtable, or, with `allow_mmap_reads`, the mapping of a table or segment,
-/// which then keeps its space on the disk though it is removed.
-/// So do not hoard it; [`to_vec`](slice::to_vec) makes a copy that costs only itself.
+/// A pinned value keeps its container in memory: a block, a whole memtable, or, with
+/// `allow_mmap_reads`, the mapping of an SSTable or segment, which then keeps its disk space
+/// after its deletion. Do not keep many; [`to_vec`](slice::to_vec) makes a copy that holds only
+/// its own bytes.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -20,21 +21,21 @@ use terrace_storage::placement::Bytes;
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct PinnedValue(Place);
+pub struct PinnedValue(PinnedBytes);
 
 #[derive(Clone)]
-enum Place {
+enum PinnedBytes {
     Memory(Arc<MemTable>, NodeId),
     StoredValue(Bytes),
 }
 
 impl PinnedValue {
     pub(crate) fn in_memory(mem: Arc<MemTable>, node: NodeId) -> PinnedValue {
-        PinnedValue(Place::Memory(mem, node))
+        PinnedValue(PinnedBytes::Memory(mem, node))
     }
 
     pub(crate) fn stored(bytes: Bytes) -> PinnedValue {
-        PinnedValue(Place::StoredValue(bytes))
+        PinnedValue(PinnedBytes::StoredValue(bytes))
     }
 }
 
@@ -43,8 +44,8 @@ impl Deref for PinnedValue {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Place::Memory(mem, node) => mem.value(*node),
-            Place::StoredValue(bytes) => bytes,
+            PinnedBytes::Memory(mem, node) => mem.value(*node),
+            PinnedBytes::StoredValue(bytes) => bytes,
         }
     }
 }

@@ -1,53 +1,56 @@
-//! Which keys deletes of ranges hide from a reader, source by source of a merge.
+//! Finds the range tombstones that shadow keys for a reader, over all sources of a merging
+//! iterator.
 //!
-//! Asked for one key, it finds out as far as the same holds for its neighbours: that stretch answers until the reader
-//! leaves it, so a walk pays once for each end of a range that it meets.
+//! A lookup of one key returns the whole span of keys around it for which the answer is the same.
+//! The span is cached until the reader leaves it, so a scan pays once per end of a range
+//! tombstone.
 use super::view::View;
 use crate::{Result, mem::MemTable, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo};
 use terrace_storage::placement::Storage;
 
-/// A source's deletes.
-enum Source {
+/// A source of range tombstones.
+enum TombstoneSource {
     Memory(Arc<MemTable>),
     Run(Run),
 }
 
-/// The deletes that a reader sees.
+/// The range tombstones that a reader sees.
 pub struct RangeTombstoneIter {
     storage: Arc<dyn Storage>,
     order: KeyOrder,
-    /// Those of a merge, newest first.
-    sources: Vec<Source>,
+    /// The sources of the merging iterator, newest first.
+    sources: Vec<TombstoneSource>,
     seq: SeqNo,
-    stretch: Option<Stretch>,
+    span: Option<TombstoneSpan>,
 }
 
-/// Keys from `from` on, before `to` (`None` is unbounded), of all of which the same holds.
+/// Keys from `from` on and before `to` (`None` is unbounded) with the same newest tombstone.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct TombstoneSpan {
     /// First key.
     pub from: Option<Vec<u8>>,
-    /// The key behind the last.
+    /// The first key after the span.
     pub to: Option<Vec<u8>>,
-    /// The newest delete; zero if there is none.
+    /// The newest range tombstone; zero if there is none.
     pub newest: SeqNo,
-    /// Number of the source that has it: every entry here in a source behind that one is older.
+    /// Number of the source with that tombstone. Every entry of a later source within the span is
+    /// older.
     pub source: usize,
 }
 
-impl Stretch {
-    fn everything() -> Stretch {
-        Stretch { from: None, to: None, newest: SeqNo::ZERO, source: usize::MAX }
+impl TombstoneSpan {
+    fn unbounded() -> TombstoneSpan {
+        TombstoneSpan { from: None, to: None, newest: SeqNo::ZERO, source: usize::MAX }
     }
 
-    fn holds(&self, order: &KeyOrder, user: &[u8]) -> bool {
+    fn contains(&self, order: &KeyOrder, user: &[u8]) -> bool {
         self.from.as_ref().is_none_or(|from| order.user(from, user).is_le())
             && self.to.as_ref().is_none_or(|to| order.user(user, to).is_lt())
     }
 
-    /// Narrows it to what also lies in `from .. to`.
+    /// Narrows the span to its part within `from .. to`.
     fn narrow(&mut self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) {
         if let Some(from) = from
             && self.from.as_ref().is_none_or(|own| order.user(own, from).is_lt())
@@ -63,37 +66,38 @@ impl Stretch {
 }
 
 impl RangeTombstoneIter {
-    /// Those of `view` that a reader at `seq` sees.
+    /// Makes the iterator for a reader of `view` at `seq`.
     pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, view: &View, seq: SeqNo) -> RangeTombstoneIter {
-        let memtables = view.memtables().map(|mem| Source::Memory(mem.clone()));
-        let sources = memtables.chain(view.version.runs().iter().map(|(_, run)| Source::Run(run.clone()))).collect();
-        RangeTombstoneIter { storage, order, sources, seq, stretch: None }
+        let memtables = view.memtables().map(|mem| TombstoneSource::Memory(mem.clone()));
+        let sources =
+            memtables.chain(view.version.runs().iter().map(|(_, run)| TombstoneSource::Run(run.clone()))).collect();
+        RangeTombstoneIter { storage, order, sources, seq, span: None }
     }
 
-    /// What holds around `user`.
-    pub fn around(&mut self, user: &[u8]) -> Result<&Stretch> {
-        if !self.stretch.as_ref().is_some_and(|stretch| stretch.holds(&self.order, user)) {
-            self.stretch = Some(self.find(user)?);
+    /// Returns the span around `user`. I/O if a table must be opened.
+    pub fn span_at(&mut self, user: &[u8]) -> Result<&TombstoneSpan> {
+        if !self.span.as_ref().is_some_and(|span| span.contains(&self.order, user)) {
+            self.span = Some(self.find(user)?);
         }
-        Ok(self.stretch.get_or_insert_with(Stretch::everything))
+        Ok(self.span.get_or_insert_with(TombstoneSpan::unbounded))
     }
 
-    /// Whether it is known, without looking, that nothing hides `user`.
+    /// Whether the cached span shows that nothing shadows `user`.
     #[inline]
     pub fn is_clear(&self, user: &[u8]) -> bool {
-        self.stretch.as_ref().is_some_and(|known| known.newest == SeqNo::ZERO && known.holds(&self.order, user))
+        self.span.as_ref().is_some_and(|known| known.newest == SeqNo::ZERO && known.contains(&self.order, user))
     }
 
-    fn find(&self, user: &[u8]) -> Result<Stretch> {
-        let mut found = Stretch::everything();
+    fn find(&self, user: &[u8]) -> Result<TombstoneSpan> {
+        let mut found = TombstoneSpan::unbounded();
         for (number, source) in self.sources.iter().enumerate() {
             match source {
-                Source::Memory(mem) if !mem.has_range_deletes() => {}
-                Source::Memory(mem) => {
+                TombstoneSource::Memory(mem) if !mem.has_range_deletes() => {}
+                TombstoneSource::Memory(mem) => {
                     let own = mem.range_tombstones();
                     self.add(&mut found, number, own.stretch(&self.order, user, self.seq));
                 }
-                Source::Run(run) => {
+                TombstoneSource::Run(run) => {
                     let next = run.partition_point(|table| self.order.user(table.smallest(), user).is_le());
                     found.narrow(&self.order, None, run.get(next).map(|table| table.smallest()));
                     let Some(table) = next.checked_sub(1).map(|at| &run[at]) else { continue };
@@ -107,7 +111,7 @@ impl RangeTombstoneIter {
         Ok(found)
     }
 
-    fn add(&self, found: &mut Stretch, source: usize, own: terrace_format::range_tombstones::Stretch<'_>) {
+    fn add(&self, found: &mut TombstoneSpan, source: usize, own: terrace_format::range_tombstones::Stretch<'_>) {
         found.narrow(&self.order, own.from, own.to);
         if own.newest > found.newest {
             (found.newest, found.source) = (own.newest, source);

@@ -1,10 +1,11 @@
-//! A cursor over a run: its tables one after the other, each opened when the cursor reaches it.
+//! A cursor over a sorted run: its SSTables one after the other, each opened when the cursor
+//! reaches it.
 use crate::{Error, Result, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};
 use terrace_storage::placement::{Cursor, ObjectId, ReadHow, Storage};
 
-/// Walks the entries of a run's tables.
+/// Iterates over the entries of a run.
 pub struct RunCursor {
     storage: Arc<dyn Storage>,
     order: KeyOrder,
@@ -15,19 +16,20 @@ pub struct RunCursor {
 }
 
 impl RunCursor {
-    /// Stands nowhere yet.
+    /// Makes a cursor that is not positioned.
     #[inline]
     pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, run: Run, how: ReadHow) -> RunCursor {
         RunCursor { storage, order, run, how, at: 0, table: None }
     }
 
-    /// Whether it stands on an entry.
+    /// Whether it is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.table.as_ref().is_some_and(|cursor| cursor.valid())
     }
 
-    /// Whether it may have entries of `target`'s user key, as far as that can be told without reading blocks.
+    /// Whether the run may have entries of `target`'s user key, as far as filters and key ranges
+    /// say.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
         match self.run.find(&self.order, target) {
             Some(table) => Ok(table.open(&*self.storage)?.may_have(target)?),
@@ -35,7 +37,7 @@ impl RunCursor {
         }
     }
 
-    /// To the first entry at or after `target`.
+    /// Moves to the first entry at or after `target`.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         let at = self.run.first_at_or_after(&self.order, target);
         if let Some(cursor) = self.enter(at)? {
@@ -44,7 +46,7 @@ impl RunCursor {
         self.forward_to_entry()
     }
 
-    /// To the first entry.
+    /// Moves to the first entry.
     pub fn seek_first(&mut self) -> Result<()> {
         if let Some(cursor) = self.enter(0)? {
             cursor.seek_first()?;
@@ -52,7 +54,7 @@ impl RunCursor {
         self.forward_to_entry()
     }
 
-    /// To the last entry.
+    /// Moves to the last entry.
     pub fn seek_last(&mut self) -> Result<()> {
         if let Some(cursor) = self.enter(self.run.len().wrapping_sub(1))? {
             cursor.seek_last()?;
@@ -60,41 +62,41 @@ impl RunCursor {
         self.backward_to_entry()
     }
 
-    /// One forward. Must stand on an entry.
+    /// Moves forward. Must be at an entry.
     pub fn next(&mut self) -> Result<()> {
         self.entries_mut().next()?;
         self.forward_to_entry()
     }
 
-    /// One back. Must stand on an entry.
+    /// Moves backward. Must be at an entry.
     pub fn prev(&mut self) -> Result<()> {
         self.entries_mut().prev()?;
         self.backward_to_entry()
     }
 
-    /// To the first entry behind the block that it is in. Must stand on an entry.
+    /// Moves to the first entry after the current block. Must be at an entry.
     pub fn skip_block(&mut self) -> Result<()> {
         self.entries_mut().skip_block()?;
         self.forward_to_entry()
     }
 
-    /// Where it stands; must be on an entry.
+    /// Returns the table cursor. Must be at an entry.
     #[inline]
     pub fn entries(&self) -> &Cursor {
-        self.table.as_ref().expect("the cursor stands on an entry")
+        self.table.as_ref().expect("the cursor is at an entry")
     }
 
-    /// To step among what is decoded.
+    /// Returns the table cursor, to move within its decoded entries.
     #[inline]
     pub fn entries_mut(&mut self) -> &mut Cursor {
-        self.table.as_mut().expect("the cursor stands on an entry")
+        self.table.as_mut().expect("the cursor is at an entry")
     }
 
-    /// What is wrong if it stands where no search could have led it.
+    /// Returns the error for a cursor that is positioned where no seek can lead.
     pub fn out_of_order(&self) -> Error {
         let table = self.run.get(self.at).map_or(TableId(0), |table| table.meta.id);
         let place = self.storage.place_of(ObjectId::Table(table));
-        Error::corrupt("table", place, 0, "its keys are not in the order that its index and the manifest tell of")
+        Error::corrupt("table", place, 0, "its keys are not in the order of its index and the manifest")
     }
 
     fn enter(&mut self, at: usize) -> Result<Option<&mut Cursor>> {
@@ -103,7 +105,7 @@ impl RunCursor {
             return Ok(None);
         };
         if self.table.is_none() || self.at != at {
-            self.table = None; // an error below must leave the cursor standing nowhere
+            self.table = None; // after an error the cursor must not be positioned
             self.table = Some(table.open(&*self.storage)?.cursor(self.how)?);
             self.at = at;
         }

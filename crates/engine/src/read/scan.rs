@@ -1,4 +1,4 @@
-//! Ranges: where a read begins and ends, a cursor to walk it by hand, and an iterator.
+//! Range reads: their options and bounds, a cursor, and an iterator.
 use super::{
     apart::Apart,
     get,
@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use terrace_format::{KeyOrder, SeqNo, TableId, key};
 use terrace_storage::Process;
 
-/// How to read, and which keys. The default reads everything as of now.
+/// How to read, and which keys. The default reads everything in its current state.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -41,12 +41,12 @@ impl ReadOptions {
     pub(crate) const DEFAULT: ReadOptions =
         ReadOptions { snapshot: None, from: None, to: None, prefix: None, verify_checksums: true, fill_cache: true };
 
-    /// Everything as of now.
+    /// Reads everything in its current state.
     pub fn new() -> ReadOptions {
         ReadOptions::default()
     }
 
-    /// As of `snapshot`.
+    /// Reads at `snapshot`.
     pub fn snapshot(mut self, snapshot: &Snapshot) -> ReadOptions {
         self.snapshot = Some(snapshot.clone());
         self
@@ -64,29 +64,29 @@ impl ReadOptions {
         self
     }
 
-    /// Only keys that begin with `prefix`. In the bytewise order they lie together; in a custom one every key from `from`
-    /// to `to` has to be looked at.
+    /// Only keys that start with `prefix`. In the bytewise order they are adjacent; in a custom
+    /// order every key from `from` to `to` is checked.
     pub fn prefix(mut self, prefix: impl Into<Vec<u8>>) -> ReadOptions {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// Verify the checksum of every block that is read from storage; cached blocks were verified, or not, when they were
-    /// read. Default true; off, damaged bytes may be returned as values.
+    /// Verify the checksum of every block read from storage. Cached blocks were verified, or not,
+    /// when they were read. Default true. If off, damaged bytes may be returned as values.
     pub fn verify_checksums(mut self, yes: bool) -> ReadOptions {
         self.verify_checksums = yes;
         self
     }
 
-    /// Keep what is read in the block cache. Default true. Blocks that a scan reads ahead are not kept in any case, so that
-    /// a scan over everything leaves the cache as it was.
+    /// Keep blocks in the block cache. Default true. Blocks read ahead by a scan are never kept, so
+    /// that a full scan leaves the cache unchanged.
     pub fn fill_cache(mut self, yes: bool) -> ReadOptions {
         self.fill_cache = yes;
         self
     }
 }
 
-/// The keys of a read: `from ..  to`, all of which begin with `prefix`.
+/// The keys of a read: `from ..  to`, all with prefix `prefix`.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     order: KeyOrder,
@@ -107,19 +107,19 @@ impl Bounds {
         Bounds { order, from, to, prefix }
     }
 
-    #[inline(always)] // for the many that have none
+    #[inline(always)] // inlined for the many reads without bounds
     pub(crate) fn hold(&self, key: &[u8]) -> bool {
         self.from.as_ref().is_none_or(|from| self.order.user(key, from).is_ge())
             && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
     }
 
     #[inline]
-    fn admit(&self, key: &[u8]) -> bool {
+    fn has_prefix(&self, key: &[u8]) -> bool {
         self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
     }
 }
 
-/// The first key, bytewise, after all that begin with `prefix`; `None` if there is none.
+/// Returns the first key, bytewise, after all keys with `prefix`; `None` if there is none.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
@@ -127,8 +127,9 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// A position among the pairs of a range, as the store was when the cursor was made. Forward and backward cost the
-/// same. After an error the cursor stands nowhere; seek again. Holds back the removal of the files it reads.
+/// A position among the pairs of a range, in the state of the store when the cursor was made.
+/// Forward and backward cost the same. After an error the cursor is not positioned; seek again.
+/// It pins the files that it reads.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -143,38 +144,38 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub struct Cursor {
-    visible: SnapshotIter,
-    /// Where values live apart. Boxed: a cursor moves when it is made.
-    apart: Option<Box<Apart>>,
+    iter: SnapshotIter,
+    /// Reads separated values. Boxed: a cursor moves when it is made.
+    separated: Option<Box<Apart>>,
     bounds: Bounds,
-    inside: bool,
-    /// Values may lie elsewhere than their keys: whatever may be in `apart`, or in the files of a table.
-    elsewhere: bool,
+    on_pair: bool,
+    /// Whether values may be stored separately from keys, in the value log or in files of a table.
+    needs_fetch: bool,
     sampler: Sampler,
-    /// The last seek found its key before it had searched every run, so it was not charged for.
-    spared: bool,
-    /// Why this cursor must not be used: its snapshot is not of this store.
+    /// Whether the last seek found its key before it had probed every run and was not charged.
+    uncharged_seek: bool,
+    /// The error for a cursor with a snapshot of another store.
     refused: Option<Error>,
     _held: Option<Snapshot>,
 }
 
-/// Charges tables for what a cursor's reads cost the more, the more runs there are.
+/// Charges tables for a cursor's reads, which cost more with more runs.
 pub(crate) struct Sampler {
     /// Also pins the version that the cursor reads.
     view: Arc<View>,
     store: Weak<dyn ReadTrigger>,
-    /// Which opened the store: a cursor that a forked child has inherited moves no more.
+    /// The process that opened the store: in a forked child the cursor no longer moves.
     process: Process,
-    /// Bytes of compaction that a seek is worth for each run of level 0.
+    /// Bytes of compaction that one seek is worth per run of level 0.
     seek_bytes: u64,
     left: usize,
 }
 
-/// Who hears of tables that have cost enough.
+/// Receives the tables that reads have charged enough.
 pub(crate) trait ReadTrigger: Send + Sync {
-    /// Seeks have been worth merging level 0, of which this is the oldest table.
+    /// Range reads have paid for a compaction of level 0, with `oldest` as its oldest table.
     fn sought_enough(self: Arc<Self>, oldest: TableId);
-    /// A table of this level has used up its allowance of fruitless seeks.
+    /// The seek budget of `table` in `level` is exhausted.
     fn worn(self: Arc<Self>, level: usize, table: TableId);
 }
 
@@ -183,8 +184,8 @@ impl Sampler {
         Sampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
     }
 
-    /// Every run was searched.
-    fn sought(&self) {
+    /// Charges a range read that probed every run.
+    fn seek_with(&self) {
         if let Some(oldest) = self.view.version.charge_range_read(self.seek_bytes)
             && let Some(store) = self.store.upgrade()
         {
@@ -192,7 +193,7 @@ impl Sampler {
         }
     }
 
-    /// The cursor stands on `user`, having read `bytes` more.
+    /// Notes that the cursor is at `user` after reading `bytes`.
     #[inline]
     fn read(&mut self, order: &KeyOrder, user: &[u8], bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
@@ -207,9 +208,9 @@ impl Sampler {
         self.charge(order, user);
     }
 
-    /// Tables are charged for entries that a read has passed at these keys.
+    /// Charges tables for entries that a read skipped at these keys.
     #[cold]
-    fn passed(&self, order: &KeyOrder, users: &[Vec<u8>]) {
+    fn skipped(&self, order: &KeyOrder, users: &[Vec<u8>]) {
         users.iter().for_each(|user| self.charge(order, user));
     }
 
@@ -223,11 +224,11 @@ impl Sampler {
 }
 
 impl Cursor {
-    #[inline] // it is large, and moves otherwise
+    #[inline] // the cursor is large and would be copied
     pub(crate) fn new(
         order: KeyOrder,
-        visible: SnapshotIter,
-        apart: Option<Box<Apart>>,
+        iter: SnapshotIter,
+        separated: Option<Box<Apart>>,
         sampler: Sampler,
         mut options: ReadOptions,
         fetches: bool,
@@ -236,76 +237,76 @@ impl Cursor {
         let held = options.snapshot.take();
         let bounds = Bounds::new(order, options);
         Cursor {
-            visible,
-            elsewhere: fetches || apart.is_some(),
-            apart,
+            iter,
+            needs_fetch: fetches || separated.is_some(),
+            separated,
             bounds,
-            inside: false,
+            on_pair: false,
             sampler,
-            spared: false,
+            uncharged_seek: false,
             refused,
             _held: held,
         }
     }
 
-    /// Whether it stands on a pair.
+    /// Whether the cursor is at a pair.
     #[inline]
     pub fn valid(&self) -> bool {
-        self.inside
+        self.on_pair
     }
 
-    /// The key. Panics if the cursor stands nowhere.
+    /// Returns the key. Panics if the cursor is not at a pair.
     pub fn key(&self) -> &[u8] {
-        assert!(self.inside, "key() on a cursor that stands nowhere; check valid() first");
-        self.visible.key()
+        assert!(self.on_pair, "key() on a cursor that is not at a pair; check valid() first");
+        self.iter.key()
     }
 
-    /// The value. Panics if the cursor stands nowhere.
+    /// Returns the value. Panics if the cursor is not at a pair.
     pub fn value(&self) -> &[u8] {
-        assert!(self.inside, "value() on a cursor that stands nowhere; check valid() first");
-        match &self.apart {
-            None => self.visible.value(),
-            Some(apart) => apart.value(self.visible.value()),
+        assert!(self.on_pair, "value() on a cursor that is not at a pair; check valid() first");
+        match &self.separated {
+            None => self.iter.value(),
+            Some(separated) => separated.value(self.iter.value()),
         }
     }
 
-    /// To the first pair of the range.
+    /// Moves to the first pair of the range.
     ///
     /// # Errors
-    /// As of [`Db::get`](crate::Db::get); so for all moves.
+    /// As [`Db::get`](crate::Db::get); so for all moves.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
-            Some(from) => self.sought(SnapshotIter::next, |visible| visible.seek(&from)),
-            None => self.sought(SnapshotIter::next, SnapshotIter::seek_first),
+            Some(from) => self.seek_with(SnapshotIter::next, |iter| iter.seek(&from)),
+            None => self.seek_with(SnapshotIter::next, SnapshotIter::seek_first),
         }
     }
 
-    /// To the last pair of the range.
+    /// Moves to the last pair of the range.
     ///
     /// # Errors
-    /// As of [`Db::get`](crate::Db::get).
+    /// As [`Db::get`](crate::Db::get).
     pub fn seek_to_last(&mut self) -> Result<()> {
         match self.bounds.to.clone() {
-            Some(to) => self.sought(SnapshotIter::prev, |visible| visible.seek_before(&to)),
-            None => self.sought(SnapshotIter::prev, SnapshotIter::seek_last),
+            Some(to) => self.seek_with(SnapshotIter::prev, |iter| iter.seek_before(&to)),
+            None => self.seek_with(SnapshotIter::prev, SnapshotIter::seek_last),
         }
     }
 
-    /// To the first pair at or after `key`.
+    /// Moves to the first pair at or after `key`.
     ///
     /// # Errors
-    /// As of [`Db::get`](crate::Db::get).
+    /// As [`Db::get`](crate::Db::get).
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         match &self.bounds.from {
             Some(from) if self.bounds.order.user(key, from).is_lt() => self.seek_to_first(),
-            _ => self.sought(SnapshotIter::next, |visible| visible.seek(key)),
+            _ => self.seek_with(SnapshotIter::next, |iter| iter.seek(key)),
         }
     }
 
-    /// To the last pair at or before `key`.
+    /// Moves to the last pair at or before `key`.
     ///
     /// # Errors
-    /// As of [`Db::get`](crate::Db::get).
+    /// As [`Db::get`](crate::Db::get).
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -321,110 +322,109 @@ impl Cursor {
             Some(to) if self.bounds.order.user(key, to).is_ge() => self.seek_to_last(),
             _ => {
                 let order = self.bounds.order.clone();
-                self.sought(SnapshotIter::prev, |visible| {
-                    visible.seek(key)?;
-                    if visible.valid() && order.user(visible.key(), key).is_eq() {
-                        Ok(())
-                    } else {
-                        visible.seek_before(key)
-                    }
+                self.seek_with(SnapshotIter::prev, |iter| {
+                    iter.seek(key)?;
+                    if iter.valid() && order.user(iter.key(), key).is_eq() { Ok(()) } else { iter.seek_before(key) }
                 })
             }
         }
     }
 
-    /// One forward; stands nowhere after the last pair. Does nothing on a cursor that stands nowhere.
+    /// Moves forward; invalid after the last pair. Does nothing on a cursor that is not at a pair.
     ///
     /// # Errors
-    /// As of [`Db::get`](crate::Db::get).
-    #[expect(clippy::should_implement_trait, reason = "a cursor goes both ways; `Scan` is the iterator")]
+    /// As [`Db::get`](crate::Db::get).
+    #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways; `Scan` is the iterator")]
     pub fn next(&mut self) -> Result<()> {
-        if self.inside { self.stepped(SnapshotIter::next) } else { Ok(()) }
+        if self.on_pair { self.step_with(SnapshotIter::next) } else { Ok(()) }
     }
 
-    /// One back; stands nowhere before the first pair. Does nothing on a cursor that stands nowhere.
+    /// Moves backward; invalid before the first pair. Does nothing on a cursor that is not at a
+    /// pair.
     ///
     /// # Errors
-    /// As of [`Db::get`](crate::Db::get).
+    /// As [`Db::get`](crate::Db::get).
     pub fn prev(&mut self) -> Result<()> {
-        if self.inside { self.stepped(SnapshotIter::prev) } else { Ok(()) }
+        if self.on_pair { self.step_with(SnapshotIter::prev) } else { Ok(()) }
     }
 
-    /// As [`placed`](Cursor::placed), one entry on. What the seek before has spared is searched now.
+    /// As [`position`](Cursor::position), one entry further. Charges the seek before it if that was
+    /// not charged.
     #[inline]
-    fn stepped(&mut self, step: impl Fn(&mut SnapshotIter) -> Result<()>) -> Result<()> {
-        if std::mem::take(&mut self.spared) {
-            self.sampler.sought();
+    fn step_with(&mut self, step: impl Fn(&mut SnapshotIter) -> Result<()>) -> Result<()> {
+        if std::mem::take(&mut self.uncharged_seek) {
+            self.sampler.seek_with();
         }
-        self.placed(&step, &step)
+        self.position(&step, &step)
     }
 
-    /// As [`placed`](Cursor::placed), by a search in as many runs as it takes.
-    fn sought(
+    /// As [`position`](Cursor::position), by a seek. Charges it if every run was probed.
+    fn seek_with(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,
         place: impl FnOnce(&mut SnapshotIter) -> Result<()>,
     ) -> Result<()> {
-        self.inside = false;
+        self.on_pair = false;
         if let Some(error) = &self.refused {
             return Err(error.clone());
         }
-        self.placed(step, place)?;
-        self.spared = !self.visible.is_whole();
-        if !self.spared {
-            self.sampler.sought();
+        self.position(step, place)?;
+        self.uncharged_seek = !self.iter.is_whole();
+        if !self.uncharged_seek {
+            self.sampler.seek_with();
         }
         Ok(())
     }
 
-    /// Places the cursor, then goes on by `step` while it stands on keys of the range without the prefix.
+    /// Moves the cursor by `place`, then by `step` over keys within the bounds but without the
+    /// prefix.
     #[inline]
-    fn placed(
+    fn position(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,
         place: impl FnOnce(&mut SnapshotIter) -> Result<()>,
     ) -> Result<()> {
-        self.inside = false;
+        self.on_pair = false;
         if !self.sampler.process.is_current() {
             return Err(terrace_storage::Error::forked("the store of this cursor", self.sampler.process).into());
         }
-        place(&mut self.visible)?;
-        while self.visible.valid() {
-            if self.elsewhere {
-                let key = self.visible.key();
+        place(&mut self.iter)?;
+        while self.iter.valid() {
+            if self.needs_fetch {
+                let key = self.iter.key();
                 if !self.bounds.hold(key) {
                     break;
                 }
-                if !self.bounds.admit(key) {
-                    step(&mut self.visible)?;
+                if !self.bounds.has_prefix(key) {
+                    step(&mut self.iter)?;
                     continue;
                 }
                 self.fetch()?;
             }
-            let (key, bytes) = self.visible.sized_key();
+            let (key, bytes) = self.iter.sized_key();
             if !self.bounds.hold(key) {
                 break;
             }
-            if self.bounds.admit(key) {
-                self.inside = true;
+            if self.bounds.has_prefix(key) {
+                self.on_pair = true;
                 self.sampler.read(&self.bounds.order, key, bytes);
                 break;
             }
-            step(&mut self.visible)?;
+            step(&mut self.iter)?;
         }
-        if let Some(users) = self.visible.passed() {
-            self.sampler.passed(&self.bounds.order, &users);
+        if let Some(users) = self.iter.skipped() {
+            self.sampler.skipped(&self.bounds.order, &users);
         }
         Ok(())
     }
 
-    /// Has the value of the pair that it stands on at hand.
+    /// Makes the value of the current pair available.
     #[inline(never)]
     fn fetch(&mut self) -> Result<()> {
-        self.visible.fetch()?;
-        if let Some(apart) = &mut self.apart {
-            let (key, value) = self.visible.pair();
-            apart.read(key, self.visible.seq(), value)?;
+        self.iter.fetch()?;
+        if let Some(separated) = &mut self.separated {
+            let (key, value) = self.iter.pair();
+            separated.read(key, self.iter.seq(), value)?;
         }
         Ok(())
     }

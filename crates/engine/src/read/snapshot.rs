@@ -1,21 +1,21 @@
-//! Snapshots: read positions that compactions must respect for as long as they are held.
+//! Snapshots: sequence numbers at which compactions must keep entries readable.
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::SeqNo;
 use terrace_storage::Process;
 
-/// The positions held.
+/// The snapshots of a store.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    /// Guards only itself; no I/O under it.
+    /// Held sequence numbers, with their counts. Guards only itself; no I/O under it.
     held: Mutex<BTreeMap<SeqNo, usize>>,
-    /// A forked child has a copy, whose lock may never be released.
+    /// A forked child has a copy of the lock that may never be released.
     process: Process,
 }
 
-/// A read position: reads through it see the store as it was when it was made. Holds back the removal of what it sees;
-/// drop it soon. Clones hold the same position.
+/// A snapshot: reads through it see the store as it was when the snapshot was made. It keeps
+/// shadowed entries and files from being removed, so drop it soon. Clones hold the same snapshot.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -27,36 +27,36 @@ pub struct Snapshots {
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Snapshot(Arc<Held>);
+pub struct Snapshot(Arc<HeldSnapshot>);
 
 #[derive(Debug)]
-struct Held {
+struct HeldSnapshot {
     seq: SeqNo,
-    book: Arc<Snapshots>,
+    registry: Arc<Snapshots>,
 }
 
 impl Snapshot {
-    /// Sequence of the last write it sees.
+    /// Returns the sequence number of the last write that the snapshot sees.
     pub fn sequence(&self) -> u64 {
         self.0.seq.0
     }
 
-    /// The position, if it is one of the store that keeps `book`.
-    pub(crate) fn seq_in(&self, book: &Arc<Snapshots>) -> Result<SeqNo> {
-        if Arc::ptr_eq(&self.0.book, book) {
+    /// Returns the sequence number if the snapshot belongs to the store with `registry`.
+    pub(crate) fn seq_in(&self, registry: &Arc<Snapshots>) -> Result<SeqNo> {
+        if Arc::ptr_eq(&self.0.registry, registry) {
             return Ok(self.0.seq);
         }
-        Err(Error::Invalid("the snapshot is of another store, or of an earlier opening of this one".into()))
+        Err(Error::Invalid("the snapshot belongs to another store, or to this store before it was reopened".into()))
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldSnapshot {
     fn drop(&mut self) {
-        if !self.book.process.is_current() {
+        if !self.registry.process.is_current() {
             return;
         }
-        let mut held = self.book.held.lock();
-        let count = held.get_mut(&self.seq).expect("a snapshot is in the book for as long as it lives");
+        let mut held = self.registry.held.lock();
+        let count = held.get_mut(&self.seq).expect("a held snapshot is registered");
         *count -= 1;
         if *count == 0 {
             held.remove(&self.seq);
@@ -65,30 +65,33 @@ impl Drop for Held {
 }
 
 impl Snapshots {
-    /// Holds the position that `visible` tells. Asked under the lock, so that no compaction slips in between.
+    /// Adds a snapshot at the sequence number that `visible` returns. `visible` is called under the
+    /// lock, so that no compaction misses the snapshot.
     pub fn hold(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> Snapshot {
-        // In a forked child nothing is read through it.
+        // A forked child reads nothing through it.
         let mut held = self.process.is_current().then(|| self.held.lock());
         let seq = visible();
         if let Some(held) = &mut held {
             *held.entry(seq).or_default() += 1;
         }
-        Snapshot(Arc::new(Held { seq, book: self.clone() }))
+        Snapshot(Arc::new(HeldSnapshot { seq, registry: self.clone() }))
     }
 
-    /// The oldest position that a reader to come may use: the oldest held, or what is visible now.
+    /// Returns the lowest sequence number that a reader may use: the oldest snapshot, or the
+    /// current sequence number.
     pub fn oldest(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
         let held = self.held.lock();
         held.keys().next().copied().unwrap_or_else(visible)
     }
 
-    /// All positions that readers to come may use: those held, in order, and what is visible now, which later ones follow.
+    /// Returns the held snapshots, ascending, and the current sequence number, which is the lowest
+    /// of future snapshots.
     pub fn positions(&self, visible: impl FnOnce() -> SeqNo) -> (Vec<SeqNo>, SeqNo) {
         let held = self.held.lock();
         (held.keys().copied().collect(), visible())
     }
 
-    /// Positions held.
+    /// Returns the number of snapshots.
     pub fn len(&self) -> usize {
         self.held.lock().values().sum()
     }

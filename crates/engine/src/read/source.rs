@@ -1,4 +1,4 @@
-//! What a walk merges: memtables and runs, each sorted.
+//! The sorted sources of a merging iterator: memtables and runs.
 use super::run::RunCursor;
 use crate::{Error, Result, mem::MemCursor};
 use std::{
@@ -7,24 +7,24 @@ use std::{
 };
 use terrace_format::key;
 
-/// Which way a walk goes.
+/// Direction of iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,
     Backward,
 }
 
-/// One sorted source.
-#[expect(clippy::large_enum_variant, reason = "boxed, every key would be one step further away")]
+/// A sorted source.
+#[expect(clippy::large_enum_variant, reason = "boxing would add an indirection per key")]
 pub enum Source {
     /// A memtable.
     Mem(MemCursor),
-    /// A run of tables.
+    /// A run of SSTables.
     Run(RunCursor),
 }
 
-/// Calls the same method on whichever cursor a source has; memtables cannot fail.
-macro_rules! each {
+/// Calls the corresponding method of the source's cursor. Memtables cannot fail.
+macro_rules! dispatch {
     ($source:expr, $cursor:ident => $mem:expr, $run:expr) => {
         match $source {
             Source::Mem($cursor) => $mem,
@@ -36,37 +36,38 @@ macro_rules! each {
 impl Source {
     #[inline]
     pub fn valid(&self) -> bool {
-        each!(self, c => c.valid(), c.valid())
+        dispatch!(self, c => c.valid(), c.valid())
     }
 
     #[inline]
     pub fn key(&self) -> &[u8] {
-        each!(self, c => c.key(), c.entries().key())
+        dispatch!(self, c => c.key(), c.entries().key())
     }
 
     #[inline]
     pub fn value(&self) -> &[u8] {
-        each!(self, c => c.value(), c.entries().value())
+        dispatch!(self, c => c.value(), c.entries().value())
     }
 
-    /// Whether it may have entries of `target`'s user key, as far as that can be told without reading blocks.
+    /// Whether the source may have entries of `target`'s user key, as far as filters and key ranges
+    /// say.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
-        each!(self, c => Ok(c.may_have(key::user_key(target))), c.may_have(target))
+        dispatch!(self, c => Ok(c.may_have(key::user_key(target))), c.may_have(target))
     }
 
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
-        each!(self, c => { c.seek(target); Ok(()) }, c.seek(target))
+        dispatch!(self, c => { c.seek(target); Ok(()) }, c.seek(target))
     }
 
     pub fn seek_first(&mut self) -> Result<()> {
-        each!(self, c => { c.seek_first(); Ok(()) }, c.seek_first())
+        dispatch!(self, c => { c.seek_first(); Ok(()) }, c.seek_first())
     }
 
     pub fn seek_last(&mut self) -> Result<()> {
-        each!(self, c => { c.seek_last(); Ok(()) }, c.seek_last())
+        dispatch!(self, c => { c.seek_last(); Ok(()) }, c.seek_last())
     }
 
-    /// What is wrong where it stands: not where a jump had to lead.
+    /// Returns the error for a source that is positioned where a seek cannot lead.
     #[cold]
     pub fn out_of_order(&self) -> Error {
         match self {
@@ -76,14 +77,14 @@ impl Source {
     }
 
     pub fn next(&mut self) -> Result<()> {
-        each!(self, c => { c.next(); Ok(()) }, c.next())
+        dispatch!(self, c => { c.next(); Ok(()) }, c.next())
     }
 
     pub fn prev(&mut self) -> Result<()> {
-        each!(self, c => { c.prev(); Ok(()) }, c.prev())
+        dispatch!(self, c => { c.prev(); Ok(()) }, c.prev())
     }
 
-    /// One forward among what is decoded.
+    /// Moves forward within the decoded entries.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         match self {
@@ -92,7 +93,7 @@ impl Source {
         }
     }
 
-    /// One back among what is decoded.
+    /// Moves backward within the decoded entries.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         match self {
@@ -101,7 +102,7 @@ impl Source {
         }
     }
 
-    /// The last key that steps among what is decoded may reach.
+    /// Returns the last key that moves within the decoded entries can reach.
     pub fn farthest(&self, direction: Direction) -> Option<&[u8]> {
         let Source::Run(c) = self else { return None };
         let [first, last] = c.entries().decoded().bounds();
@@ -109,31 +110,32 @@ impl Source {
     }
 }
 
-/// The sources of a walk. The next walk of the same thread uses their memory again: cursors often seek once, and two kilobytes
-/// are more than allocators have at hand without a search.
+/// The sources of a merging iterator. Their memory is reused by the next iterator of the same
+/// thread: cursors often seek once, and allocating two kilobytes is not cheap.
 pub struct Sources(Vec<Source>);
 
-/// Sources whose memory is kept, 18 KiB.
-const KEPT_MAX: usize = 64;
+/// Most sources for which memory is kept (18 KiB).
+const SCRATCH_MAX: usize = 64;
 
 thread_local! {
-    /// Empty; memory for the next walk.
-    static SPARE: Cell<Vec<Source>> = const { Cell::new(Vec::new()) };
+    /// Empty memory for the next iterator.
+    static SCRATCH: Cell<Vec<Source>> = const { Cell::new(Vec::new()) };
 }
 
 impl Sources {
-    /// None yet, in the memory that the last walk has left.
+    /// Makes an empty list, in the memory of the last one.
     #[inline]
     pub fn new() -> Sources {
-        Sources(SPARE.try_with(Cell::take).unwrap_or_default()) // none where the thread ends
+        Sources(SCRATCH.try_with(Cell::take).unwrap_or_default()) // unset while the thread exits
     }
 }
 
 impl Drop for Sources {
     fn drop(&mut self) {
         self.0.clear();
-        if self.0.capacity() <= KEPT_MAX {
-            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.0))); // the other, if walks overlap, goes
+        if self.0.capacity() <= SCRATCH_MAX {
+            // If two are alive, the second replaces the first.
+            let _ = SCRATCH.try_with(|scratch| scratch.set(std::mem::take(&mut self.0)));
         }
     }
 }

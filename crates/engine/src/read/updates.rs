@@ -1,10 +1,12 @@
-//! The tail of the history: what the logs still have of it, in the order of writing.
+//! The tail of the history: writes that the WALs still have, in the order of writing.
 //!
-//! A log's head says at which sequence it begins. It ends where the next one begins, whatever lies behind in it: what a
-//! power cut or a full disk cut off was never part of the history, and the next log took its sequences. So the heads of a
-//! chain rise, and a log whose head does not lie before all later ones has nothing to add. Heads are looked at from the newest
-//! log back, as far as is asked for.
-use crate::{Error, Result, WriteBatch, version::obsolete_files::Follower};
+//! The first record of a WAL is empty and carries the sequence number at which the WAL begins. A
+//! WAL ends where the next one begins, whatever follows in it: writes that a power cut or a full
+//! disk cut off were never part of the history, and the next WAL reuses their sequence numbers.
+//! So the first sequence numbers of a chain of WALs ascend, and a WAL that does not start below
+//! all later ones contributes nothing. First records are read from the newest WAL back, as far as
+//! needed.
+use crate::{Error, Result, WriteBatch, version::obsolete_files::WalFollower};
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};
 use terrace_storage::{
@@ -12,7 +14,7 @@ use terrace_storage::{
     placement::{LogEvent, LogKind, LogReader, ObjectId, Storage},
 };
 
-/// Some of what was written, as one record of the log has it.
+/// One record of a WAL: some writes.
 ///
 /// ```
 /// # use terrace::{Db, Op, Options};
@@ -25,64 +27,66 @@ use terrace_storage::{
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// Sequence of the first operation; the others count up from it.
+    /// Sequence number of the first operation; the others count up from it.
     pub sequence: u64,
-    /// The operations. Writers that were served together are together here; no batch is ever torn apart.
+    /// The operations. Batches of one commit group are in one update; no batch is split.
     pub batch: WriteBatch,
 }
 
 impl Update {
-    /// Sequence of the last operation: from here on, the next update tells more.
+    /// Returns the sequence number of the last operation. Later updates have higher ones.
     pub fn last_sequence(&self) -> u64 {
         self.sequence + (self.batch.len() as u64).max(1) - 1
     }
 }
 
-/// What was written behind some sequence, up to the moment of asking; see [`Db::updates_since`](crate::Db::updates_since).
-/// Ends after its first error.
+/// The writes after some sequence number, up to the moment of the call; see
+/// [`Db::updates_since`](crate::Db::updates_since). Ends after its first error.
 pub struct Updates {
     storage: Arc<dyn Storage>,
-    /// Keeps the logs of the chain.
-    follower: Arc<Follower>,
-    /// Logs to read, oldest first. Only the first is open: there may be very many.
-    chain: VecDeque<Link>,
+    /// Keeps the WALs of the chain.
+    follower: Arc<WalFollower>,
+    /// WALs to read, oldest first. Only the first is open, as there may be many.
+    chain: VecDeque<WalLink>,
     reader: Option<Box<dyn LogReader>>,
-    /// Where the history goes on.
+    /// The next sequence number to return.
     next: SeqNo,
-    /// Where it ended when it was asked for.
+    /// The last sequence number at the time of the call.
     last: SeqNo,
     process: Process,
 }
 
-/// A log of ours.
-struct Link {
+/// A WAL written by Terrace.
+struct WalLink {
     log: LogId,
-    head: SeqNo,
+    first_sequence: SeqNo,
 }
 
 impl Updates {
-    /// What `logs`, oldest first and kept by `follower`, have behind `since` and up to `last`.
+    /// Opens the part of `logs`, oldest first and kept by `follower`, after `since` and up to
+    /// `last`.
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
-        follower: Arc<Follower>,
+        follower: Arc<WalFollower>,
         logs: Vec<LogId>,
         since: SeqNo,
         last: SeqNo,
     ) -> Result<Updates> {
-        let (mut chain, next) = (VecDeque::<Link>::new(), since.plus(1));
+        let (mut chain, next) = (VecDeque::<WalLink>::new(), since.plus(1));
         for log in logs.into_iter().rev() {
-            // LevelDB's, or torn at its start: what lies before has no link to what follows.
-            let Some(head) = head(&mut *storage.open_log(log, LogKind::Wal)?)? else { break };
-            if chain.front().is_none_or(|younger| head < younger.head) {
-                chain.push_front(Link { log, head });
+            // A WAL of LevelDB, or with a torn first record: earlier WALs have no link to later
+            // ones.
+            let Some(first_sequence) = first_sequence(&mut *storage.open_log(log, LogKind::Wal)?)? else { break };
+            if chain.front().is_none_or(|younger| first_sequence < younger.first_sequence) {
+                chain.push_front(WalLink { log, first_sequence });
             }
-            if head <= next {
+            if first_sequence <= next {
                 break;
             }
         }
-        let oldest = chain.front().map_or(last.plus(1), |link| link.head);
+        let oldest = chain.front().map_or(last.plus(1), |link| link.first_sequence);
         if oldest > next && next <= last {
-            return Err(gone(next, oldest));
+            return Err(sequence_gone(next, oldest));
         }
         Ok(Updates { storage, follower, chain, reader: None, next, last, process: Process::current() })
     }
@@ -92,8 +96,8 @@ impl Updates {
             return Err(StorageError::forked(self.storage.name(), self.process).into());
         }
         while self.next <= self.last {
-            let end = self.chain.get(1).map(|link| link.head);
-            let Some(link) = self.chain.front() else { return Err(gone(self.next, self.last.plus(1))) };
+            let end = self.chain.get(1).map(|link| link.first_sequence);
+            let Some(link) = self.chain.front() else { return Err(sequence_gone(self.next, self.last.plus(1))) };
             let reader = match &mut self.reader {
                 Some(reader) => reader,
                 none => {
@@ -122,14 +126,15 @@ impl Updates {
         Ok(None)
     }
 
-    /// The first log of the chain has no more; the next one must go on where it ended.
+    /// Closes the first WAL of the chain, which is exhausted. The next one must continue where it
+    /// ended.
     fn leave(&mut self) -> Result<()> {
         self.reader = None;
         self.chain.pop_front();
         match self.chain.front() {
-            Some(link) if link.head <= self.next => Ok(()),
-            Some(link) => Err(gone(self.next, link.head)),
-            None => Err(gone(self.next, self.last.plus(1))),
+            Some(link) if link.first_sequence <= self.next => Ok(()),
+            Some(link) => Err(sequence_gone(self.next, link.first_sequence)),
+            None => Err(sequence_gone(self.next, self.last.plus(1))),
         }
     }
 }
@@ -146,13 +151,13 @@ impl Iterator for Updates {
     }
 }
 
-/// The sequence at which a log of ours begins; `None` if it does not say so.
-fn head(reader: &mut dyn LogReader) -> Result<Option<SeqNo>> {
+/// Returns the sequence number at which a WAL of Terrace begins; `None` if it does not say.
+fn first_sequence(reader: &mut dyn LogReader) -> Result<Option<SeqNo>> {
     let LogEvent::Record { bytes, .. } = reader.next()? else { return Ok(None) };
-    let head = reader.ours().then(|| Batch::decode(bytes)).and_then(|batch| batch.ok());
-    Ok(head.filter(Batch::is_empty).map(|batch| batch.sequence()))
+    let first_sequence = reader.ours().then(|| Batch::decode(bytes)).and_then(|batch| batch.ok());
+    Ok(first_sequence.filter(Batch::is_empty).map(|batch| batch.sequence()))
 }
 
-fn gone(wanted: SeqNo, oldest: SeqNo) -> Error {
+fn sequence_gone(wanted: SeqNo, oldest: SeqNo) -> Error {
     Error::SequenceGone { wanted: wanted.0, oldest: oldest.0 }
 }

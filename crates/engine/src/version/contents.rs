@@ -1,29 +1,31 @@
-//! What a table holds that hides older entries, or is hidden itself. Whoever writes a table counts; of a table that was there when the
-//! store was opened its facts and range tombstones say it, once it has been looked at. No manifest does: LevelDB must read it.
+//! Counts of the entries in an SSTable that shadow older entries or are shadowed themselves. The
+//! writer of a table counts them. For a table of an earlier session they come from its properties
+//! and range tombstones once it has been opened. The manifest does not have them, as LevelDB must
+//! be able to read it.
 use super::TableRef;
 use terrace_format::{Kind, RangeTombstones, SeqNo, TableProperties, key::Parsed, range_tombstones::Fragment};
 use terrace_storage::placement::Storage;
 
-/// Ranges that are told apart; those behind them count as one.
+/// Ranges kept per table. Further ranges extend the last one.
 const RANGES_MAX: usize = 32;
 
-/// What is counted of a table.
+/// Counts of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Entries of any kind; 0 if nothing is known of them, as of LevelDB's tables.
+    /// Entries of any kind; 0 if unknown, as for LevelDB's tables.
     pub entries: u64,
-    /// Of these, tombstones of one key.
+    /// Point tombstones among the entries.
     pub tombstones: u64,
-    /// Of these, those behind a newer one of their key: some snapshot saw them when they were written.
+    /// Entries after a newer one of their key: a snapshot saw them when the table was written.
     pub shadowed: u64,
-    /// User keys that range tombstones delete, from the first up to but not including the second, in order.
+    /// User keys that range tombstones delete, as ascending ranges (start included, end excluded).
     pub ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The newest sequence.
+    /// The newest sequence number.
     pub newest: SeqNo,
 }
 
 impl Contents {
-    /// Of a table that says this of itself.
+    /// Makes the counts from a table's own properties and range tombstones.
     pub fn told(facts: Option<TableProperties>, ranges: Option<&RangeTombstones>) -> Contents {
         let facts = facts.unwrap_or_default();
         let TableProperties { entries, deletes: tombstones, sequences: (_, newest), .. } = facts;
@@ -32,7 +34,7 @@ impl Contents {
         contents
     }
 
-    /// Counts an entry, the first of its user key or not.
+    /// Counts an entry; `begins_key` if it is the first of its user key.
     pub fn add(&mut self, entry: &Parsed<'_>, begins_key: bool) {
         self.entries += 1;
         self.tombstones += u64::from(entry.kind == Kind::Delete);
@@ -40,7 +42,7 @@ impl Contents {
         self.newest = self.newest.max(entry.seq);
     }
 
-    /// Counts all of `other`, which is of the same table.
+    /// Adds the counts of another part of the same table.
     pub fn extend(&mut self, other: &Contents) {
         self.entries += other.entries;
         self.tombstones += other.tombstones;
@@ -48,7 +50,7 @@ impl Contents {
         self.newest = self.newest.max(other.newest);
     }
 
-    /// Counts range tombstones, behind those before.
+    /// Adds a range tombstone, which starts at or after the end of the previous one.
     pub fn add_range(&mut self, fragment: &Fragment) {
         self.newest = self.newest.max(fragment.sequences.first().copied().unwrap_or_default());
         let full = self.ranges.len() >= RANGES_MAX;
@@ -58,19 +60,21 @@ impl Contents {
         }
     }
 
-    /// Whether it hides anything of older tables for certain, if they have it.
+    /// Whether it has point or range tombstones, which certainly shadow older entries if there are
+    /// any.
     pub fn has_tombstones(&self) -> bool {
         self.tombstones > 0 || !self.ranges.is_empty()
     }
 
-    /// Entries and range tombstones that are gone once nothing older lies below, and no snapshot is older.
+    /// Returns the number of entries and range tombstones that can be dropped once no older entry
+    /// lies below and no snapshot is older.
     pub fn garbage(&self) -> u64 {
         self.tombstones.max(self.shadowed) + self.ranges.len() as u64
     }
 }
 
 impl TableRef {
-    /// Looks what it holds. I/O, unless that is known.
+    /// Loads the counts unless they are known. I/O.
     pub fn look_for_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.contents().is_none() {
             let table = self.open(storage)?;

@@ -1,7 +1,15 @@
-//! A version: which tables make up each level, at one moment. Never changed once made; readers pin the one they use.
+//! A version: the SSTables of each level at one moment. A version never changes; readers pin the
+//! one they use.
 //!
-//! A level is a list of *runs*; a run is a list of tables that do not overlap, in key order. Level 0 has a run per
-//! table, newest first (by table number: docs/durability.md); every deeper level of a leveled tree has one run.
+//! ```text
+//! Version ── levels[0] ── run ── table          level 0: one run per table, newest first
+//!         │             └ run ── table
+//!         ├─ levels[1] ── run ── table table …  deeper levels: one run, in key order
+//!         └─ …
+//! ```
+//! A level is a list of *sorted runs*; a run is a list of tables that do not overlap, in key
+//! order. Level 0 has a run per table, newest first by table number (docs/durability.md); each
+//! deeper level of a leveled tree has one run.
 pub mod check;
 pub mod contents;
 pub mod obsolete_files;
@@ -27,54 +35,56 @@ use terrace_format::{
 };
 use terrace_storage::placement::{ObjectId, Storage, Table, TableMeta};
 
-/// A table of a version, and what its readers learn about it.
+/// A table of a version, with facts that are learned while it is in use.
 pub struct TableRef {
-    /// What storage says of it, `refs` sorted.
+    /// Metadata, with `refs` sorted.
     pub meta: TableMeta,
-    /// Fruitless seeks it may still cost before it is worth compacting.
-    seeks_left: AtomicI64,
-    /// Whether it was allowed more of them than at first.
-    indulged: AtomicBool,
-    /// Opened when it is first read, and held as long as some version has the table.
+    /// Fruitless seeks that the table may still cost before a seek compaction is due.
+    seek_budget: AtomicI64,
+    /// Whether the seek budget was extended.
+    budget_extended: AtomicBool,
+    /// The open table: opened by the first read, then held while any version has it.
     table: OnceLock<Arc<dyn Table>>,
-    /// Whether it deletes ranges, once somebody has looked: no manifest says so.
+    /// Whether the table has range tombstones; set once it was opened for that. The manifest does
+    /// not say.
     deletes: OnceLock<bool>,
-    /// What it holds, once that is known.
+    /// Entry counts, once known.
     contents: OnceLock<Contents>,
 }
 
 impl fmt::Debug for TableRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TableRef").field("meta", &self.meta).field("seeks_left", &self.seeks_left).finish()
+        f.debug_struct("TableRef").field("meta", &self.meta).field("seeks_left", &self.seek_budget).finish()
     }
 }
 
-/// One seek costs about as much as compacting 16 KiB (LevelDB's estimate), but never fewer than a hundred.
+/// One seek costs about as much as compacting 16 KiB (LevelDB's estimate). The seek budget of a
+/// table is at least 100.
 const BYTES_PER_SEEK: u64 = 16 << 10;
-const SEEKS_MIN: i64 = 100;
+const SEEK_BUDGET_MIN: i64 = 100;
 
-/// Fruitless seeks that a table's own bytes allow.
-fn seeks_allowed(meta: &TableMeta) -> i64 {
-    i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEKS_MIN)
+/// Returns the seek budget for a table of this size.
+fn initial_seek_budget(meta: &TableMeta) -> i64 {
+    i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEK_BUDGET_MIN)
 }
 
 impl TableRef {
-    /// A table that has cost nothing yet.
+    /// Makes a reference with a full seek budget.
     pub fn new(mut meta: TableMeta) -> TableRef {
-        meta.refs.sort_unstable(); // for `refers_to`; they come all but sorted
-        let seeks_left = AtomicI64::new(seeks_allowed(&meta));
-        let indulged = AtomicBool::new(false);
+        meta.refs.sort_unstable(); // for `refers_to`; they arrive almost sorted
+        let seek_budget = AtomicI64::new(initial_seek_budget(&meta));
+        let budget_extended = AtomicBool::new(false);
         TableRef {
             meta,
-            seeks_left,
-            indulged,
+            seek_budget,
+            budget_extended,
             table: OnceLock::new(),
             deletes: OnceLock::new(),
             contents: OnceLock::new(),
         }
     }
 
-    /// The table itself.
+    /// Returns the open table. Opens it if necessary (I/O).
     pub fn open(&self, storage: &dyn Storage) -> terrace_storage::Result<&Arc<dyn Table>> {
         match self.table.get() {
             Some(table) => Ok(table),
@@ -82,7 +92,7 @@ impl TableRef {
         }
     }
 
-    /// Looks whether it deletes ranges. I/O, unless somebody has looked before.
+    /// Finds out whether the table has range tombstones. I/O, unless known.
     pub fn look_for_range_deletes(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.deletes.get().is_none() {
             let deletes = self.open(storage)?.range_tombstones()?.is_some();
@@ -91,52 +101,52 @@ impl TableRef {
         Ok(())
     }
 
-    /// Whether it is known to delete ranges.
+    /// Whether the table is known to have range tombstones.
     pub fn deletes_ranges(&self) -> bool {
         self.deletes.get() == Some(&true)
     }
 
-    /// What it holds, if that is known.
+    /// Returns the entry counts, if known.
     pub fn contents(&self) -> Option<&Contents> {
         self.contents.get()
     }
 
-    /// It holds this.
+    /// Sets the entry counts. The first call wins.
     pub fn learn(&self, contents: Contents) {
-        let _ = self.contents.set(contents); // what was counted does not change
+        let _ = self.contents.set(contents); // counts of a table do not change
     }
 
-    /// Whether it refers to `object`.
+    /// Whether the table refers to `object`.
     pub fn refers_to(&self, object: ObjectId) -> bool {
         self.meta.refs.binary_search_by_key(&object, |(referred, _)| *referred).is_ok()
     }
 
-    /// First user key.
+    /// Returns the first user key.
     pub fn smallest(&self) -> &[u8] {
         key::user_key(&self.meta.smallest)
     }
 
-    /// Last user key.
+    /// Returns the last user key.
     pub fn largest(&self) -> &[u8] {
         key::user_key(&self.meta.largest)
     }
 
-    /// The user keys from the first to the last.
+    /// Returns the range from the first to the last user key.
     pub fn span(&self) -> KeyRange<'_> {
         KeyRange { from: Some(self.smallest()), to: Some(self.largest()) }
     }
 
-    /// Charges one fruitless seek; true exactly when the allowance runs out.
+    /// Charges one fruitless seek. Returns true exactly when this exhausts the seek budget.
     pub fn charge_seek(&self) -> bool {
-        self.seeks_left.fetch_sub(1, Relaxed) == 1
+        self.seek_budget.fetch_sub(1, Relaxed) == 1
     }
 
-    /// Allows a table that has used up its seeks more of them, so that they are `seeks` in all, if it was not allowed more before. Whether
-    /// there is one left.
+    /// Extends an exhausted seek budget to `seeks` in total, at most once per table. Returns
+    /// whether any budget is left.
     pub fn indulge(&self, seeks: u64) -> bool {
-        let more = i64::try_from(seeks).unwrap_or(i64::MAX) - seeks_allowed(&self.meta);
-        // Readers may have charged it since.
-        more > 0 && !self.indulged.swap(true, Relaxed) && self.seeks_left.fetch_add(more, Relaxed) + more > 0
+        let more = i64::try_from(seeks).unwrap_or(i64::MAX) - initial_seek_budget(&self.meta);
+        // Readers may have charged further seeks meanwhile.
+        more > 0 && !self.budget_extended.swap(true, Relaxed) && self.seek_budget.fetch_add(more, Relaxed) + more > 0
     }
 
     /// Whether the table may hold keys of `range`.
@@ -155,15 +165,16 @@ pub struct KeyRange<'a> {
     pub to: Option<&'a [u8]>,
 }
 
-/// The number that is kept free for a merge within level 0 whose newest input is `table`.
+/// Returns the table number reserved for an intra-L0 compaction with `table` as newest input.
 pub fn spare_above(table: TableId) -> TableId {
     TableId(table.0 + 1)
 }
 
-/// Tables that do not overlap, in key order.
+/// A sorted run: tables that do not overlap, in key order.
 pub type Run = Arc<Tables>;
 
-/// The tables of a run, and their last keys side by side, so that a search need not visit the tables.
+/// The tables of a run, and an index of their last keys, so that a search does not visit the
+/// tables.
 #[derive(Debug)]
 pub struct Tables {
     tables: Vec<Arc<TableRef>>,
@@ -171,7 +182,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// From tables in the order of their keys.
+    /// Makes a run of tables in key order.
     pub fn new(order: &KeyOrder, tables: Vec<Arc<TableRef>>) -> Tables {
         let (mut keys, mut ends) = (Vec::new(), Vec::with_capacity(tables.len()));
         for table in &tables {
@@ -181,12 +192,13 @@ impl Tables {
         Tables { tables, largest: Fences::new(order, keys, ends) }
     }
 
-    /// Index of the first table that does not end before `internal`; the count of tables if all do.
+    /// Returns the index of the first table that ends at or after `internal`; the number of tables
+    /// if there is none.
     pub fn first_at_or_after(&self, order: &KeyOrder, internal: &[u8]) -> usize {
         self.largest.first_at_or_after(order, internal)
     }
 
-    /// The only table that may hold `lookup` (an internal key).
+    /// Returns the only table that may hold the internal key `lookup`.
     pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Option<&Arc<TableRef>> {
         let table = self.tables.get(self.first_at_or_after(order, lookup));
         table.filter(|table| order.user(table.smallest(), key::user_key(lookup)).is_le())
@@ -201,7 +213,7 @@ impl Deref for Tables {
     }
 }
 
-/// The runs of one level, newest first.
+/// The sorted runs of one level.
 #[derive(Clone, Debug, Default)]
 pub struct Level {
     /// Newest first.
@@ -209,41 +221,47 @@ pub struct Level {
 }
 
 impl Level {
-    /// Every table of the level.
+    /// Returns the tables of the level.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableRef>> {
         self.runs.iter().flat_map(|run| run.iter())
     }
 
-    /// Bytes of its tables.
+    /// Returns the bytes of the tables.
     pub fn bytes(&self) -> u64 {
         self.tables().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
     }
 
-    /// Takes tables of level `number` out and puts others in.
-    fn change(&mut self, order: &KeyOrder, number: usize, out: &BTreeSet<TableId>, put: Vec<Arc<TableRef>>) {
-        if out.is_empty() && put.is_empty() {
-            return; // its runs stay shared with the version before
+    /// Replaces tables of level `number` by others.
+    fn change(
+        &mut self,
+        order: &KeyOrder,
+        number: usize,
+        removed_ids: &BTreeSet<TableId>,
+        added_tables: Vec<Arc<TableRef>>,
+    ) {
+        if removed_ids.is_empty() && added_tables.is_empty() {
+            return; // the runs stay shared with the previous version
         }
-        let stays = |table: &&Arc<TableRef>| !out.contains(&table.meta.id);
+        let stays = |table: &&Arc<TableRef>| !removed_ids.contains(&table.meta.id);
         if number == 0 {
             self.runs.retain(|run| run.iter().all(|table| stays(&table)));
-            for table in put {
+            for table in added_tables {
                 let at = self.runs.partition_point(|run| run[0].meta.id > table.meta.id);
                 self.runs.insert(at, Arc::new(Tables::new(order, vec![table])));
             }
         } else {
-            let mut tables: Vec<_> = self.tables().filter(stays).cloned().chain(put).collect();
+            let mut tables: Vec<_> = self.tables().filter(stays).cloned().chain(added_tables).collect();
             tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
             self.runs = if tables.is_empty() { Vec::new() } else { vec![Arc::new(Tables::new(order, tables))] };
         }
     }
 
-    /// Tables that may hold keys of `range`, in the level's order.
+    /// Returns the tables that may hold keys of `range`, in the order of the level.
     pub fn overlapping(&self, order: &KeyOrder, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
         self.stretches(order, range).flatten().cloned().collect()
     }
 
-    /// The stretch of each run that may hold keys of `range`.
+    /// Returns for each run the slice of tables that may hold keys of `range`.
     pub fn stretches<'a>(
         &'a self,
         order: &'a KeyOrder,
@@ -259,43 +277,45 @@ impl Level {
     }
 }
 
-/// Which tables make up each level.
+/// The tables of each level.
 #[derive(Clone, Debug, Default)]
 pub struct Version {
     /// Level 0 first.
     pub levels: [Level; LEVELS],
-    /// See [`runs`](Version::runs).
+    /// All runs; see [`runs`](Version::runs).
     runs: Vec<(usize, Run)>,
-    /// What range reads have paid towards merging level 0.
-    paid: Paid,
+    /// Charges of range reads for level 0.
+    range_read_charge: RangeReadCharge,
 }
 
-/// Bytes of compaction that the range reads of one version have been worth; the next version begins anew, so that a level 0
-/// which grows meanwhile is merged for its own reasons and not for theirs.
+/// Bytes of compaction that range reads of one version have been worth. The next version starts
+/// at 0, so that a level 0 that grows is compacted for its own size and not for old charges.
 #[derive(Debug, Default)]
-struct Paid(AtomicU64);
+struct RangeReadCharge(AtomicU64);
 
-impl Clone for Paid {
-    fn clone(&self) -> Paid {
-        Paid::default()
+impl Clone for RangeReadCharge {
+    fn clone(&self) -> RangeReadCharge {
+        RangeReadCharge::default()
     }
 }
 
 impl Version {
-    /// Every run with its level, in the order in which reads ask them: what an earlier one says of a key is newer.
+    /// Returns every run with its level, in read order: an earlier run has the newer entries of a
+    /// key.
     pub fn runs(&self) -> &[(usize, Run)] {
         &self.runs
     }
 
-    /// Those of `tables`, by level and number, that there are.
+    /// Returns those of `tables` (level and number) that the version has.
     pub fn named(&self, tables: &[(usize, TableId)]) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         let levels: BTreeSet<_> = tables.iter().map(|(level, _)| *level).collect();
         let wanted: BTreeSet<_> = tables.iter().copied().collect();
-        let there = levels.into_iter().flat_map(|level| self.levels[level].tables().map(move |table| (level, table)));
-        there.filter(move |(level, table)| wanted.contains(&(*level, table.meta.id)))
+        let tables_of_levels =
+            levels.into_iter().flat_map(|level| self.levels[level].tables().map(move |table| (level, table)));
+        tables_of_levels.filter(move |(level, table)| wanted.contains(&(*level, table.meta.id)))
     }
 
-    /// What is known of tables that `level` has got.
+    /// Sets the entry counts of tables in `level`.
     pub fn learn(&self, level: usize, contents: Vec<(TableId, Contents)>) {
         let mut contents: BTreeMap<_, _> = contents.into_iter().collect();
         if !contents.is_empty() {
@@ -304,63 +324,66 @@ impl Version {
         }
     }
 
-    /// Bytes of each level.
+    /// Returns the bytes of each level.
     pub fn held(&self) -> [u64; LEVELS] {
         std::array::from_fn(|level| self.levels[level].bytes())
     }
 
-    /// The levels above the deepest that has a table.
+    /// Returns the levels above the deepest non-empty one.
     pub fn above_deepest(&self) -> &[Level] {
         &self.levels[..self.levels.iter().rposition(|level| level.bytes() > 0).unwrap_or(0)]
     }
 
-    /// Every table with its level.
+    /// Returns every table with its level.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
     }
 
-    /// A range read has looked into every run of level 0, which is worth `worth` bytes of compaction for each. Once such reads
-    /// have been worth merging level 0 into level 1, this is level 0's oldest table, one time.
-    pub fn charge_range_read(&self, worth: u64) -> Option<TableId> {
-        const GRAIN: u64 = 1 << 20; // levels are summed up that often, not at every read
-        let oldest = self.levels[0].runs.last().filter(|_| worth > 0)?;
-        let pays = worth * self.levels[0].runs.len() as u64;
-        let before = self.paid.0.fetch_add(pays, Relaxed);
-        let (before, after) = (before / GRAIN, (before + pays) / GRAIN);
+    /// Charges a range read, which probed every run of level 0, with `bytes_per_run` bytes of
+    /// compaction per run. Returns the oldest table of level 0 once, when the charges have paid for
+    /// a compaction of level 0 into level 1.
+    pub fn charge_range_read(&self, bytes_per_run: u64) -> Option<TableId> {
+        const GRAIN: u64 = 1 << 20; // the price is computed once per this many bytes, not per read
+        let oldest = self.levels[0].runs.last().filter(|_| bytes_per_run > 0)?;
+        let charge = bytes_per_run * self.levels[0].runs.len() as u64;
+        let before = self.range_read_charge.0.fetch_add(charge, Relaxed);
+        let (before, after) = (before / GRAIN, (before + charge) / GRAIN);
         if before == after {
             return None;
         }
-        let price = (self.levels[0].bytes() + self.levels[1].bytes()).div_ceil(GRAIN);
-        (before < price && price <= after).then(|| oldest[0].meta.id)
+        let compaction_bytes = (self.levels[0].bytes() + self.levels[1].bytes()).div_ceil(GRAIN);
+        (before < compaction_bytes && compaction_bytes <= after).then(|| oldest[0].meta.id)
     }
 
-    /// The version that `edit` makes of this one, or what is wrong with the edit. Levels that the edit leaves alone are
-    /// shared, not copied, and not checked again.
+    /// Returns the version that results from `edit`, or a description of why the edit does not
+    /// apply. Levels that the edit does not touch are shared with this version and not checked
+    /// again.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
-        let gone: BTreeMap<_, _> =
+        let removed: BTreeMap<_, _> =
             self.named(&edit.deleted).map(|(level, table)| (table.meta.id, (level, table))).collect();
-        let mut out: [BTreeSet<TableId>; LEVELS] = Default::default();
+        let mut removed_ids: [BTreeSet<TableId>; LEVELS] = Default::default();
         for (number, id) in &edit.deleted {
-            if gone.get(id).is_none_or(|(level, _)| level != number) || !out[*number].insert(*id) {
-                return Err(format!("an edit deletes table {id}, which level {number} does not have"));
+            if removed.get(id).is_none_or(|(level, _)| level != number) || !removed_ids[*number].insert(*id) {
+                return Err(format!("the edit deletes table {id}, which is not in level {number}"));
             }
         }
-        let mut put: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
+        let mut added_tables: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
         let entries: BTreeMap<TableId, u64> = edit.entries.iter().copied().collect();
         for (number, added) in &edit.added {
             let meta = || meta_of(added, entries.get(&added.id).copied().unwrap_or(0));
-            let moved = gone.get(&added.id).map(|(_, table)| Arc::clone(table)); // it keeps its seek allowance
-            put[*number].push(moved.unwrap_or_else(|| Arc::new(TableRef::new(meta()))));
+            // A moved table keeps its seek budget.
+            let moved = removed.get(&added.id).map(|(_, table)| Arc::clone(table));
+            added_tables[*number].push(moved.unwrap_or_else(|| Arc::new(TableRef::new(meta()))));
         }
         let mut next = self.clone();
-        for (number, (out, put)) in out.iter().zip(put).enumerate() {
-            next.levels[number].change(order, number, out, put);
+        for (number, (removed_ids, added_tables)) in removed_ids.iter().zip(added_tables).enumerate() {
+            next.levels[number].change(order, number, removed_ids, added_tables);
         }
         check::edited(order, &next, edit)?;
-        Ok(next.lined_up())
+        Ok(next.with_run_list())
     }
 
-    /// Arranges tables into runs.
+    /// Makes a version of tables per level, in any order.
     pub fn from_tables(order: &KeyOrder, tables: [Vec<Arc<TableRef>>; LEVELS]) -> Result<Version, String> {
         let mut version = Version::default();
         for (level, mut tables) in tables.into_iter().enumerate() {
@@ -374,11 +397,11 @@ impl Version {
             }
         }
         check::version(order, &version)?;
-        Ok(version.lined_up())
+        Ok(version.with_run_list())
     }
 
-    /// With the runs of its levels as they are now.
-    fn lined_up(mut self) -> Version {
+    /// Updates the list of all runs from the levels.
+    fn with_run_list(mut self) -> Version {
         let runs =
             |(level, held): (usize, &Level)| held.runs.iter().map(move |run| (level, run.clone())).collect::<Vec<_>>();
         self.runs = self.levels.iter().enumerate().flat_map(runs).collect();
@@ -386,7 +409,7 @@ impl Version {
     }
 }
 
-/// What an edit says of a table.
+/// Returns the metadata of a table that an edit adds.
 pub fn meta_of(added: &AddedTable, entries: u64) -> TableMeta {
     let (smallest, largest) = (added.smallest.clone(), added.largest.clone());
     let mut meta = TableMeta::bounded(added.id, added.bytes, added.within, smallest, largest);
@@ -401,14 +424,14 @@ fn object_of(referred: Referred) -> ObjectId {
     }
 }
 
-/// Adds `meta` to an edit at `level`.
+/// Adds the table `meta` to `edit` at `level`.
 pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
     let TableMeta { id, bytes, within, entries, smallest, largest, refs, linked_bytes: _ } = meta.clone();
     let referred = |(object, bytes)| match object {
         ObjectId::Wal(id) => Some((Referred::Log(id), bytes)),
         ObjectId::Segment(id) => Some((Referred::Values(id), bytes)),
-        ObjectId::Bundle(_) => None, // `within` says it
-        // Nothing points there.
+        ObjectId::Bundle(_) => None, // recorded by `within`
+        // Tables have no references of these kinds.
         ObjectId::Table(_) | ObjectId::SmallLog(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => None,
     };
     let refs = refs.into_iter().filter_map(referred).collect();
@@ -416,17 +439,18 @@ pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
     edit.entries.extend((entries > 0).then_some((id, entries)));
 }
 
-/// What a table needs that has a file of its own: the bundle that it is in instead of itself.
+/// Returns the objects with files that a table needs. For a table inside a bundle these are the
+/// bundle and its references, not a file of its own.
 pub fn files(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
     objects(table).filter(|object| table.meta.within.is_none() || *object != ObjectId::Table(table.meta.id))
 }
 
-/// The objects that a table needs: itself and what it refers to.
+/// Returns the objects that a table needs: itself and its references.
 pub fn objects(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
     objects_of(&table.meta)
 }
 
-/// The same of a table that may be in no version.
+/// As [`objects`], for the metadata of a table.
 pub fn objects_of(meta: &TableMeta) -> impl Iterator<Item = ObjectId> + '_ {
     std::iter::once(ObjectId::Table(meta.id)).chain(meta.refs.iter().map(|(object, _)| *object))
 }

@@ -1,18 +1,27 @@
-//! Two versions: the *live* one serves reads, the *durable* one is what the manifest says and trails it.
+//! The version set: the *live* version serves reads, the *durable* version is the manifest's and
+//! trails it.
 //!
 //! ```text
-//! install:  live := live + edit; the edit and its ticket join the queue          (in memory, at once)
-//! release:  from the front, while tickets are mature: log edits, sync once,
-//!           durable := durable + edits, retire what nobody needs any more        (in the order of install, but for flushes)
+//! flush or compaction job
+//!    │ install            live := live + edit; edit and durability handles are queued (memory)
+//!    ▼
+//! pending edits
+//!    │ commit             front of the queue, while handles are durable: append the edits to the
+//!    ▼                    manifest, sync once, durable := durable + edits
+//! durable version
+//!    │                    files that neither version names and no reader pins are obsolete
+//!    ▼
+//! file deletion
 //! ```
-//! The rule that makes this safe: an edit enters the manifest only when everything it names is durable, and a file is
-//! removed only when the edit that stops needing it is durable and no reader holds it. Releasing first-in first-out keeps
-//! every prefix of the manifest a version that once was live. Only a flush into level 0 may overtake, and only compactions: it
-//! adds the newest run of all, whatever has become of those below.
+//! Invariants: an edit enters the manifest only when every file it names is durable; a file is
+//! deleted only when the edit that stops naming it is durable and no reader pins it. Edits are
+//! committed in the order of install, so every prefix of the manifest is a version that was live.
+//! Only a flush into level 0 may overtake, and only compactions: it adds the newest run, whatever
+//! becomes of the older ones.
 use super::{
     TableRef, Version, add_to, meta_of,
     obsolete_files::ObsoleteFiles,
-    pending::{Pending, Queue, Released, Retained},
+    pending::{CommittedRecord, Pending, PendingQueue, Retained},
     segments::Segments,
     spare_above,
 };
@@ -24,47 +33,48 @@ use terrace_storage::{
     placement::{LogKind, LogWriter, ObjectId, Storage, TableMeta},
 };
 
-/// The versions and the numbers that go with them. Guarded by the control lock; does no I/O.
+/// The versions, and the numbers that belong to them. Guarded by the state lock; does no I/O.
 #[derive(Debug)]
 pub struct VersionSet {
     order: KeyOrder,
     live: Arc<Version>,
     durable: Arc<Version>,
-    pending: Queue,
+    pending: PendingQueue,
     next_file: u64,
-    /// Numbers kept free for merges within level 0, each right above that of a flushed or sealed table.
+    /// Table numbers reserved for intra-L0 compactions, each directly above that of a flushed or
+    /// sealed table.
     spares: BTreeSet<TableId>,
-    /// Largest sequence of the memtables flushed so far: live, and per the manifest.
+    /// Largest flushed sequence number: live, and in the manifest.
     base: SeqNo,
     durable_base: SeqNo,
-    /// Oldest log that replay needs: live, and per the manifest.
+    /// Oldest WAL that replay needs: live, and in the manifest.
     replay_from: LogId,
     durable_replay_from: LogId,
     pointers: [Vec<u8>; LEVELS],
     durable_pointers: [Vec<u8>; LEVELS],
-    /// What waits for what.
+    /// Obsolete files.
     pub retire: ObsoleteFiles,
-    /// Of the value log.
+    /// Value-log segments.
     pub segments: Segments,
 }
 
-/// Where a store stands after recovery: the beginning of a version set.
+/// The state of a store after recovery.
 #[derive(Debug, Default)]
 pub struct Start {
     /// The tables, all durable.
     pub version: Version,
-    /// Numbers below it are taken.
+    /// The next free file number.
     pub next_file: u64,
-    /// Largest sequence in tables.
+    /// Largest sequence number in tables.
     pub base: SeqNo,
-    /// Oldest log to replay.
+    /// Oldest WAL to replay.
     pub replay_from: LogId,
-    /// Where each level's next compaction starts: internal keys.
+    /// Where each level's next compaction starts (internal keys).
     pub pointers: [Vec<u8>; LEVELS],
 }
 
 impl VersionSet {
-    /// Live and durable begin as one.
+    /// Makes a version set with one version as both live and durable.
     pub fn new(order: KeyOrder, start: Start) -> VersionSet {
         let version = Arc::new(start.version);
         let mut retire = ObsoleteFiles::default();
@@ -74,7 +84,7 @@ impl VersionSet {
             order,
             live: version.clone(),
             durable: version,
-            pending: Queue::default(),
+            pending: PendingQueue::default(),
             next_file: start.next_file,
             spares: BTreeSet::new(),
             base: start.base,
@@ -88,25 +98,26 @@ impl VersionSet {
         }
     }
 
-    /// What serves reads.
+    /// Returns the live version, which serves reads.
     pub fn live(&self) -> &Arc<Version> {
         &self.live
     }
 
-    /// A number that nothing has.
+    /// Draws a file number.
     pub fn new_number(&mut self) -> u64 {
         let number = self.next_file;
         self.next_file += 1;
         number
     }
 
-    /// The number that the next file gets: higher than that of every table there is.
+    /// Returns the next file number, which is above every table's.
     pub fn next_number(&self) -> u64 {
         self.next_file
     }
 
-    /// The number of a memtable's table, to be drawn as it is sealed. `spare` keeps the number above it free, for a merge
-    /// within level 0 to take the table's place later, when younger tables have drawn theirs.
+    /// Draws the table number of a memtable that is sealed. With `spare` it also reserves the next
+    /// number, so that an intra-L0 compaction can later take the table's position although younger
+    /// tables have drawn their numbers.
     pub fn new_sealed_number(&mut self, spare: bool) -> TableId {
         let table = TableId(self.new_number());
         if spare {
@@ -116,109 +127,115 @@ impl VersionSet {
         table
     }
 
-    /// Numbers kept free.
+    /// Returns the reserved table numbers.
     pub fn spares(&self) -> &BTreeSet<TableId> {
         &self.spares
     }
 
-    /// Largest sequence that is in tables which the manifest has.
+    /// Returns the largest sequence number in tables that the manifest names.
     pub fn durable_base(&self) -> SeqNo {
         self.durable_base
     }
 
-    /// Oldest log whose entries are not all in tables of the live version.
+    /// Returns the oldest WAL with entries that are not in tables of the live version.
     pub fn replay_from(&self) -> LogId {
         self.replay_from
     }
 
-    /// Oldest log that replay needs by the manifest.
+    /// Returns the oldest WAL that replay needs by the manifest.
     pub fn durable_replay_from(&self) -> LogId {
         self.durable_replay_from
     }
 
-    /// Where `level`'s next compaction starts.
+    /// Returns where each level's next compaction starts.
     pub fn pointers(&self) -> &[Vec<u8>; LEVELS] {
         &self.pointers
     }
 
-    /// Edits that wait for their tickets.
+    /// Returns the number of pending edits.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether an edit of a compaction waits.
+    /// Whether a compaction's edit is pending.
     pub fn compaction_pending(&self) -> bool {
         self.pending.has_compaction()
     }
 
-    /// What is replaced but kept.
+    /// Returns the bytes that pending edits keep.
     pub fn retained(&self) -> Retained {
         self.pending.retained()
     }
 
-    /// The same in one sum, in bytes.
+    /// Returns the same as one sum, in bytes.
     pub fn retained_bytes(&self) -> u64 {
         let Retained { log_bytes, shadow_bytes } = self.retained();
         log_bytes + shadow_bytes
     }
 
-    /// The memtables up to `base` are in tables of `edit`; replay begins at `replay_from`, behind about `log_bytes` of logs.
+    /// Installs a flush: memtables up to sequence number `base` are in the tables of `edit`, and
+    /// replay starts at `replay_from`. About `log_bytes` of WALs become obsolete with it.
     pub fn install_flush(
         &mut self,
         mut edit: Edit,
         base: SeqNo,
         replay_from: LogId,
         log_bytes: u64,
-        ticket: DurabilityHandle,
+        handle: DurabilityHandle,
     ) -> Result<Arc<Version>> {
         let next = self.next(&edit)?;
         debug_assert!(
             base >= self.base && replay_from >= self.replay_from,
-            "flushes end in the order of their memtables"
+            "flushes are installed in the order of their memtables"
         );
         (self.base, self.replay_from) = (base, replay_from);
         edit.log_number = Some(replay_from.0);
-        Ok(self.install(next, Pending { edit, tickets: vec![ticket], retains: log_bytes, ..Pending::default() }))
+        Ok(self.install(next, Pending { edit, handles: vec![handle], retained_bytes: log_bytes, ..Pending::default() }))
     }
 
-    /// The tables that go with `edit` and that the manifest may never have heard of: storage knows whether it has.
-    fn perhaps_unheard_of<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a TableMeta> {
+    /// Returns the inputs of `edit` that the manifest may not name yet; storage knows whether it
+    /// does.
+    fn uncommitted_inputs<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a TableMeta> {
         let added = self.pending.added();
-        self.gone(edit).map(|table| &table.meta).filter(move |meta| added.contains(&meta.id))
+        self.removed_tables(edit).map(|table| &table.meta).filter(move |meta| added.contains(&meta.id))
     }
 
-    /// The tables that are in no level any more behind `edit`; moved ones are.
-    fn gone<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a Arc<TableRef>> {
+    /// Returns the tables that are in no level after `edit`; moved tables stay.
+    fn removed_tables<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a Arc<TableRef>> {
         let moved: BTreeSet<_> = edit.added.iter().map(|(_, added)| added.id).collect();
         self.live.named(&edit.deleted).map(|(_, table)| table).filter(move |table| !moved.contains(&table.meta.id))
     }
 
-    /// Tables were replaced by others. Of those that the manifest may never have heard of `give_up` tells whether nothing has been done to
-    /// make them durable, nor will be. It is asked once nothing can fail any more: a table that is given up has to be released with `edit`.
-    /// So many bytes of the others are `linked`, and stay when these go.
+    /// Installs a compaction. For each input that the manifest may not name yet, `cancel_sync`
+    /// returns whether its sync was cancelled before it started. It is called when nothing can fail
+    /// any more, because such a table must be committed together with `edit`. `linked` bytes of the
+    /// inputs stay in use by the outputs.
     pub fn install_compaction(
         &mut self,
         edit: Edit,
-        tickets: Vec<DurabilityHandle>,
+        handles: Vec<DurabilityHandle>,
         linked: u64,
-        mut give_up: impl FnMut(&TableMeta) -> bool,
+        mut cancel_sync: impl FnMut(&TableMeta) -> bool,
     ) -> Result<Arc<Version>> {
         let next = self.next(&edit)?;
-        let unheard_of = self.perhaps_unheard_of(&edit).filter(|meta| give_up(meta));
-        let given_up: BTreeSet<_> = unheard_of.map(|meta| meta.id).collect();
+        let cancelled = self.uncommitted_inputs(&edit).filter(|meta| cancel_sync(meta));
+        let sync_cancelled: BTreeSet<_> = cancelled.map(|meta| meta.id).collect();
         for (level, pointer) in &edit.compact_pointers {
             self.pointers[*level].clone_from(pointer);
         }
         for (_, table) in &edit.deleted {
             self.spares.remove(&spare_above(*table));
         }
-        let shadows = self.gone(&edit).filter(|table| !given_up.contains(&table.meta.id));
-        let retains = shadows.map(|table| table.meta.bytes).sum::<u64>().saturating_sub(linked);
-        self.retire.never_durable(&given_up);
-        Ok(self.install(next, Pending { edit, tickets, compaction: true, retains, given_up, ..Pending::default() }))
+        let replaced = self.removed_tables(&edit).filter(|table| !sync_cancelled.contains(&table.meta.id));
+        let retained_bytes = replaced.map(|table| table.meta.bytes).sum::<u64>().saturating_sub(linked);
+        self.retire.never_committed(&sync_cancelled);
+        Ok(self.install(
+            next,
+            Pending { edit, handles, compaction: true, retained_bytes, sync_cancelled, ..Pending::default() },
+        ))
     }
 
-    /// What the live version becomes with `edit`.
+    /// Returns the version that `edit` makes of the live one.
     fn next(&self, edit: &Edit) -> Result<Version> {
         self.live.apply(&self.order, edit).map_err(inconsistent)
     }
@@ -227,57 +244,59 @@ impl VersionSet {
         let edit = &mut pending.edit;
         edit.last_sequence = Some(self.base);
         edit.next_file_number = Some(self.next_file);
-        let gone = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
+        let removed_tables = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
         let added: Vec<_> = edit.added.iter().map(|(_, added)| meta_of(added, 0)).collect();
-        let dead = self.segments.replace(gone, &added).into_iter();
-        // Logs that replay may need count as such already.
+        let dead = self.segments.replace(removed_tables, &added).into_iter();
+        // WALs that replay may need are counted already.
         let kept_anyway = |object| matches!(object, ObjectId::Wal(log) if log >= self.durable_replay_from);
-        pending.retains += dead.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes).sum::<u64>();
+        pending.retained_bytes += dead.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes).sum::<u64>();
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
         self.pending.push(pending);
         self.live.clone()
     }
 
-    /// How many edits may enter the manifest now, and as which records, in their order; the error if one of them, or of those behind,
-    /// never can.
+    /// Returns how many pending edits can be committed now, and their manifest records in order.
+    /// Fails if one of the edits looked at can never be committed.
     pub fn releasable(&mut self) -> Result<(usize, Vec<Edit>)> {
         let count = self.pending.releasable()?;
         Ok((count, self.pending.records(count)))
     }
 
-    /// The first `count` edits, which were [`releasable`](VersionSet::releasable), are durable in the manifest. Returns what may
-    /// be removed now; and the tables that were replaced, to be dropped under no lock, since that may close them.
+    /// Notes that the first `count` pending edits, which were
+    /// [`releasable`](VersionSet::releasable), are durable in the manifest. Returns the objects to
+    /// delete, and the replaced tables. The caller drops the latter under no lock, since that may
+    /// close files.
     pub fn released(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
         let mut replaced = Vec::new();
-        for Released { edit, passed } in self.pending.release(count) {
+        for CommittedRecord { edit, transient } in self.pending.release(count) {
             let next = Arc::new(self.durable.apply(&self.order, &edit).map_err(inconsistent)?);
             self.durable_base = edit.last_sequence.unwrap_or(self.durable_base);
             self.durable_replay_from = edit.log_number.map_or(self.durable_replay_from, LogId);
             for (level, pointer) in edit.compact_pointers {
                 self.durable_pointers[level] = pointer;
             }
-            // Record by record: a table may come and go within one batch.
-            self.retire.durable_moved(&self.durable, &next, (&edit.deleted, passed), self.durable_replay_from);
+            // One record at a time: a table may come and go within one batch.
+            self.retire.durable_advanced(&self.durable, &next, (&edit.deleted, transient), self.durable_replay_from);
             replaced.extend(self.durable.named(&edit.deleted).map(|(_, table)| table.clone()));
             self.durable = next;
         }
         Ok((self.removable(), replaced))
     }
 
-    /// What nobody needs any more, readers included.
+    /// Takes the objects that no version and no reader needs any more.
     pub fn removable(&mut self) -> Vec<ObjectId> {
-        let removable = self.retire.take_removable(&self.live, &self.durable);
+        let removable = self.retire.take_deletable(&self.live, &self.durable);
         removable.iter().for_each(|object| self.segments.forget(*object));
         removable
     }
 
-    /// Largest sequence that is in tables.
+    /// Returns the largest sequence number in tables of the live version.
     pub fn base(&self) -> SeqNo {
         self.base
     }
 
-    /// Where a copy of the live version stands.
+    /// Returns the state of a copy of the live version.
     pub fn live_start(&self) -> Start {
         Start {
             version: (*self.live).clone(),
@@ -288,9 +307,10 @@ impl VersionSet {
         }
     }
 
-    /// One edit that says all of the durable version, to begin a manifest with. Edits that wait come behind it there.
+    /// Returns one edit with the whole durable version, the snapshot at the start of a manifest.
+    /// Pending edits will follow it there.
     pub fn snapshot(&mut self, requires: &[String]) -> Edit {
-        self.pending.not_below(self.next_file);
+        self.pending.raise_next_file(self.next_file);
         let mut edit = Edit {
             requires: requires.to_vec(),
             comparator: Some(self.order.name().to_string()),
@@ -309,25 +329,28 @@ impl VersionSet {
     }
 }
 
-/// An edit of our own making does not fit: a bug or damaged memory, never the user's doing. Nothing was changed.
+/// An edit that does not apply: a bug or damaged memory, never the caller's fault. Nothing was
+/// changed.
 fn inconsistent(detail: String) -> Error {
     Error::Bug(detail)
 }
 
-/// The manifest being written. Only the releasing job holds it, and it does its I/O under no other lock.
+/// The current manifest file. Only the job that commits edits uses it, and does its I/O under no
+/// other lock.
 pub struct Manifest {
     id: LogId,
     writer: Box<dyn LogWriter>,
-    /// Bytes of the snapshot that it began with.
-    begun_bytes: u64,
-    /// Each sync is followed by a durable mark, an empty record.
-    marks: bool,
-    /// Why it may not be the root any more, and nothing may be appended to it.
+    /// Bytes of the snapshot at its start.
+    snapshot_bytes: u64,
+    /// Whether each sync is followed by a durable mark, an empty record.
+    writes_marks: bool,
+    /// The error after which the root file may name another manifest. Then nothing more is
+    /// appended.
     doubt: Option<Error>,
 }
 
 impl Manifest {
-    /// Begins manifest `id` with `snapshot`, durable but not yet the root.
+    /// Creates manifest `id` with `snapshot`, durable but not yet named by the root file.
     pub fn create(storage: &dyn Storage, id: LogId, snapshot: &Edit) -> Result<Manifest> {
         let create = || {
             let writer = storage.create_log(id, LogKind::Manifest, &snapshot.encode())?;
@@ -335,22 +358,24 @@ impl Manifest {
             Ok(writer)
         };
         let writer = create().inspect_err(|_: &Error| {
-            let _ = storage.remove(ObjectId::Manifest(id)); // half a manifest; best effort, the next open removes it too
+            // An incomplete manifest; best effort, the next open removes it too.
+            let _ = storage.remove(ObjectId::Manifest(id));
         })?;
-        let begun_bytes = writer.bytes();
-        let mut manifest = Manifest { id, writer, begun_bytes, marks: storage.promises(), doubt: None };
+        let snapshot_bytes = writer.bytes();
+        let mut manifest = Manifest { id, writer, snapshot_bytes, writes_marks: storage.promises(), doubt: None };
         manifest.mark();
         Ok(manifest)
     }
 
-    /// Notes that all edits so far are durable. They are with or without the mark. If it fails, the next append returns its error.
+    /// Appends a durable mark: all edits so far are durable. They are durable without the mark too,
+    /// so an error is left to the next append.
     fn mark(&mut self) {
-        if self.marks {
+        if self.writes_marks {
             let _ = self.writer.append(&[]);
         }
     }
 
-    /// Appends edits, in order, and makes them durable with one sync.
+    /// Appends `edits` in order and syncs once.
     pub fn log(&mut self, edits: &[Edit]) -> Result<()> {
         self.doubt.clone().map_or(Ok(()), Err)?;
         for edit in edits {
@@ -361,32 +386,34 @@ impl Manifest {
         Ok(())
     }
 
-    /// Another manifest may have become the root, or not.
+    /// Notes that the root file may name another manifest.
     pub fn doubt(&mut self, why: &Error) {
         self.doubt = Some(why.clone());
     }
 
-    /// Whether it is the root still.
+    /// Whether the root file certainly names this manifest.
     pub fn is_sure(&self) -> bool {
         self.doubt.is_none()
     }
 
-    /// Its number.
+    /// Returns the number of the manifest.
     pub fn id(&self) -> LogId {
         self.id
     }
 
-    /// Whether it has outgrown `limit` bytes, or what it began with, by edits.
+    /// Whether the manifest should be rewritten: its edits have outgrown `limit` bytes or its
+    /// snapshot.
     pub fn overlong(&self, limit: u64) -> bool {
-        is_overlong(self.writer.bytes(), self.begun_bytes, limit)
+        exceeds_limit(self.writer.bytes(), self.snapshot_bytes, limit)
     }
 }
 
-/// One that is short, or twice as long as it began at most, goes on. Of eight times that length most is what was, whatever the `limit`: a
-/// small store's manifest is not to outgrow the store.
-fn is_overlong(bytes: u64, begun: u64, limit: u64) -> bool {
+/// A manifest under `limit`, or under twice its snapshot, is kept. At eight times its snapshot
+/// most of it is obsolete whatever the limit is: the manifest of a small store must not outgrow
+/// the store.
+fn exceeds_limit(bytes: u64, snapshot: u64, limit: u64) -> bool {
     const SHORT: u64 = 1 << 20;
-    bytes > limit.min((8 * begun).max(SHORT)).max(2 * begun)
+    bytes > limit.min((8 * snapshot).max(SHORT)).max(2 * snapshot)
 }
 
 #[cfg(test)]
@@ -395,42 +422,42 @@ mod tests {
     use terrace_format::edit::AddedTable;
 
     #[test]
-    fn a_manifest_outgrows_its_limit_or_its_beginning() {
-        let longest = |begun: u64, limit: u64| {
-            (0..100 << 10).take_while(|kib: &u64| !is_overlong(kib << 10, begun << 10, limit << 10)).last()
+    fn a_manifest_is_rewritten_past_its_limit_or_a_multiple_of_its_snapshot() {
+        let longest = |snapshot: u64, limit: u64| {
+            (0..100 << 10).take_while(|kib: &u64| !exceeds_limit(kib << 10, snapshot << 10, limit << 10)).last()
         };
-        assert_eq!(longest(0, 4), Some(4), "as short as is wanted");
+        assert_eq!(longest(0, 4), Some(4), "up to the limit");
         assert_eq!(
-            [10, 200, 10 << 10].map(|begun| longest(begun, 64 << 10)),
+            [10, 200, 10 << 10].map(|snapshot| longest(snapshot, 64 << 10)),
             [1024, 1600, 64 << 10].map(Some),
             "eight times"
         );
-        assert_eq!(longest(40 << 10, 64 << 10), Some(80 << 10), "half of it was there when it began");
+        assert_eq!(longest(40 << 10, 64 << 10), Some(80 << 10), "twice its snapshot");
     }
 
-    /// A manifest that began anew said the next file number, and what was installed before said a lower one behind it: LevelDB
-    /// believes the last, and would have given numbers that are taken.
+    /// A rewritten manifest contained the next file number, and an edit installed earlier a lower
+    /// one after it: LevelDB believes the last, and would have reused numbers.
     #[test]
-    fn what_waits_says_no_lower_number_behind_a_snapshot() {
+    fn pending_edits_after_a_snapshot_carry_no_lower_file_number() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
         set.install_flush(Edit::default(), SeqNo(5), LogId(3), 0, DurabilityHandle::mature())
-            .expect("nothing contradicts it");
+            .expect("the edit applies");
         (0..5).for_each(|_| assert!(set.new_number() < 15));
-        let edits = [set.snapshot(&[])].into_iter().chain(set.releasable().expect("it is mature").1);
+        let edits = [set.snapshot(&[])].into_iter().chain(set.releasable().expect("the handle is durable").1);
         let said: Vec<_> = edits.map(|edit| edit.next_file_number).collect();
         assert_eq!(said, [Some(15), Some(15)], "numbers FALL");
     }
 
-    /// The edit that brought a table goes on to wait for it alone if that of its consumer is refused.
+    /// If the consumer's edit is refused, the edit that added the table still waits for the table.
     #[test]
-    fn nothing_is_given_up_for_an_edit_that_is_refused() {
+    fn a_refused_edit_cancels_no_sync() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
         let key = terrace_format::key::lookup(b"a", SeqNo(1));
         let table = AddedTable { id: TableId(7), bytes: 9, within: None, smallest: key, largest: vec![], refs: vec![] };
         let added = AddedTable { largest: table.smallest.clone(), ..table };
         let flush = Edit { added: vec![(0, added)], ..Edit::default() };
-        let (ticket, _maturity) = DurabilityHandle::pending();
-        set.install_flush(flush, SeqNo(5), LogId(3), 0, ticket).expect("nothing contradicts it");
+        let (handle, _completer) = DurabilityHandle::pending();
+        set.install_flush(flush, SeqNo(5), LogId(3), 0, handle).expect("the edit applies");
         let mut asked = Vec::new();
         for missing in [Some((1, TableId(8))), None] {
             let deleted = [(0, TableId(7))].into_iter().chain(missing).collect();
@@ -441,6 +468,6 @@ mod tests {
             });
             assert_eq!(installed.is_ok(), missing.is_none());
         }
-        assert_eq!(asked, [(TableId(7), None)], "given up too SOON");
+        assert_eq!(asked, [(TableId(7), None)], "sync cancelled too SOON");
     }
 }

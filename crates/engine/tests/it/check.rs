@@ -119,7 +119,7 @@ fn overlap_and_tables_that_stand_twice() {
             let twice = (3, edit.added[at(edit, 2)].1.clone());
             edit.added.push(twice);
         })),
-        &["stands twice"],
+        &["occurs twice"],
     );
 }
 

@@ -1,43 +1,47 @@
-//! Which entries of a merge no reader can see any more. Pure.
+//! The drop rule: the entries of a compaction that no reader can see any more. Pure.
 //!
-//! A reader sees the newest entry of a key at or below its position, so an entry is hidden if no position lies between it and the next
-//! newer entry of its key. Positions cut the sequences into stripes: of each key, each stripe keeps one entry.
+//! A reader at a snapshot sees the newest entry of a key at or below the snapshot's sequence
+//! number. The snapshots cut the sequence numbers into stripes. Within one stripe the newest
+//! entry of a key shadows all older ones, so a compaction keeps one entry per key and stripe.
 use terrace_format::{KeyOrder, Kind, SeqNo, key::Parsed};
 
-/// The positions at which anybody may read: snapshots, and whatever is visible from now on.
+/// The snapshots that may be read now or later: the held ones, and the current sequence number
+/// with all that follow it.
 #[derive(Clone, Debug, Default)]
 pub struct Readers {
-    /// Of snapshots, in order.
+    /// Sequence numbers of held snapshots, ascending.
     snapshots: Vec<SeqNo>,
-    /// What readers to come see at least.
+    /// The lowest sequence number at which a future reader may read.
     visible: SeqNo,
 }
 
 impl Readers {
-    /// `snapshots`, in order, of which none is behind `visible`, and everyone who comes later.
+    /// Makes the stripes of `snapshots`, which are ascending and not above `visible`.
     pub fn new(snapshots: Vec<SeqNo>, visible: SeqNo) -> Readers {
         debug_assert!(snapshots.is_sorted());
         Readers { snapshots, visible }
     }
 
-    /// The lowest position.
+    /// Returns the lowest sequence number that any reader uses.
     pub fn oldest(&self) -> SeqNo {
         self.first_from(SeqNo::ZERO)
     }
 
-    /// The lowest position that sees `seq`; below `seq` if nobody sees it yet.
+    /// Returns the upper end of the stripe of `seq`: the lowest snapshot that sees it. The result
+    /// is below `seq` if no reader sees `seq` yet.
     pub fn first_from(&self, seq: SeqNo) -> SeqNo {
-        let behind = self.snapshots.partition_point(|snapshot| *snapshot < seq);
-        self.snapshots.get(behind).copied().unwrap_or(self.visible)
+        let at = self.snapshots.partition_point(|snapshot| *snapshot < seq);
+        self.snapshots.get(at).copied().unwrap_or(self.visible)
     }
 
-    /// Whether whoever sees `older` sees `newer`, too.
+    /// Whether every reader that sees `older` sees `newer` too: both are in one stripe.
     pub fn hide(&self, older: SeqNo, newer: SeqNo) -> bool {
         newer <= self.first_from(older)
     }
 }
 
-/// Fed a merge's entries in internal-key order; remembers the last user key.
+/// Judges the entries of one compaction, which arrive in internal-key order. Remembers the last
+/// user key.
 #[derive(Clone, Debug)]
 pub struct MayDrop {
     readers: Readers,
@@ -47,18 +51,18 @@ pub struct MayDrop {
 }
 
 impl MayDrop {
-    /// For what `readers` can see.
+    /// Makes a rule that keeps every entry a reader of `readers` may see.
     pub fn new(readers: Readers) -> MayDrop {
         MayDrop { readers, last_user: None, last_seq: SeqNo::MAX, begins: false }
     }
 
-    /// The positions that it was made with.
+    /// Returns the stripes that the rule was made with.
     pub fn readers(&self) -> &Readers {
         &self.readers
     }
 
-    /// Whether `entry` may be left out of the output. `is_bottom` tells whether anything older lies deeper than the
-    /// output level.
+    /// Returns whether the compaction may drop `entry`. `is_bottom` returns whether no level below
+    /// the output level can hold an older entry of the key.
     pub fn entry(&mut self, order: &KeyOrder, entry: &Parsed<'_>, is_bottom: impl FnOnce() -> bool) -> bool {
         self.begins = self.last_user.as_deref().is_none_or(|last| order.user(last, entry.user).is_ne());
         if self.begins {
@@ -67,25 +71,27 @@ impl MayDrop {
             last.extend_from_slice(entry.user);
             self.last_seq = SeqNo::MAX;
         }
-        let hidden = !self.begins && self.readers.hide(entry.seq, self.last_seq);
-        // Every reader sees it, so what it hides here goes as well.
-        let spent = entry.kind == Kind::Delete && entry.seq <= self.readers.oldest() && is_bottom();
+        let shadowed = !self.begins && self.readers.hide(entry.seq, self.last_seq);
+        // Every reader sees this tombstone, so the entries that it shadows in this compaction are
+        // dropped too.
+        let obsolete_tombstone = entry.kind == Kind::Delete && entry.seq <= self.readers.oldest() && is_bottom();
         self.last_seq = entry.seq;
-        hidden || spent
+        shadowed || obsolete_tombstone
     }
 
-    /// Where the rule stands, to go back there.
+    /// Returns the state of the rule, for [`go_back`](MayDrop::go_back).
     pub fn place(&self) -> (Option<Vec<u8>>, SeqNo, bool) {
         (self.last_user.clone(), self.last_seq, self.begins)
     }
 
-    /// Goes back to a `place`.
+    /// Restores a state that [`place`](MayDrop::place) returned.
     pub fn go_back(&mut self, place: (Option<Vec<u8>>, SeqNo, bool)) {
         (self.last_user, self.last_seq, self.begins) = place;
     }
 
-    /// Whether the entry fed last was the first of its user key. A later one that is kept does not begin a table: at worst a table
-    /// ends a little later.
+    /// Whether the last entry was the first of its user key. If the first one is dropped, a kept
+    /// later entry does not count as a start of the key; at worst an output table ends a little
+    /// later.
     pub fn begins_key(&self) -> bool {
         self.begins
     }
@@ -112,9 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_some_reader_may_see() {
+    fn keeps_every_entry_that_a_reader_may_see() {
         use Kind::{Delete, Put};
-        type Case<'a> = (&'a [u64], bool, &'a [(&'a str, u64, Kind)], &'a [bool]); // snapshots, bottom, entries, dropped?
+        // Snapshots, bottom, entries, dropped?
+        type Case<'a> = (&'a [u64], bool, &'a [(&'a str, u64, Kind)], &'a [bool]);
         let cases: [Case<'_>; 10] = [
             (&[], false, &[("a", 5, Put), ("a", 3, Put), ("b", 4, Put)], &[false, true, false]),
             (&[4], false, &[("a", 5, Put), ("a", 3, Put), ("a", 2, Put)], &[false, false, true]),
@@ -130,7 +137,8 @@ mod tests {
                 &[false, false, true, false],
             ),
             (&[3], true, &[("a", 8, Delete), ("a", 5, Delete), ("a", 3, Put)], &[false, true, false]),
-            (&[3], false, &[("a", 11, Put), ("a", 10, Put), ("a", 8, Put)], &[false, false, true]), // 11 is to come
+            // A future write.
+            (&[3], false, &[("a", 11, Put), ("a", 10, Put), ("a", 8, Put)], &[false, false, true]),
         ];
         for (snapshots, bottom, entries, want) in cases {
             let got = dropped(&readers(snapshots, 10), bottom, entries);
@@ -139,25 +147,25 @@ mod tests {
     }
 
     proptest! {
-        /// By the definition: what each reader sees is what it saw.
+        /// By definition: each reader sees the same entries before and after.
         #[test]
-        fn no_reader_notices(mut seqs in vec((1..30_u64, any::<bool>()), 1..12), mut held in vec(0..20_u64, 0..5), bottom: bool) {
+        fn every_reader_sees_the_same_as_before(mut seqs in vec((1..30_u64, any::<bool>()), 1..12), mut snapshots in vec(0..20_u64, 0..5), bottom: bool) {
             seqs.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
             seqs.dedup_by_key(|(seq, _)| *seq);
-            held.sort_unstable();
+            snapshots.sort_unstable();
             let entries: Vec<_> =
                 seqs.iter().map(|(seq, put)| ("k", *seq, if *put { Kind::Put } else { Kind::Delete })).collect();
-            let goes = dropped(&readers(&held, 20), bottom, &entries);
+            let dropped_entries = dropped(&readers(&snapshots, 20), bottom, &entries);
             let seen = |at: u64, all: bool| {
-                let mut left = entries.iter().zip(&goes).filter(|(_, goes)| all || !**goes).map(|(entry, _)| entry);
+                let mut left = entries.iter().zip(&dropped_entries).filter(|(_, is_dropped)| all || !**is_dropped).map(|(entry, _)| entry);
                 let newest = left.find(|(_, seq, _)| *seq <= at).map(|(_, seq, kind)| (*seq, *kind));
                 newest.filter(|(_, kind)| !bottom || *kind == Kind::Put)
             };
-            for at in held.iter().copied().chain(20..31) {
-                prop_assert_eq!(seen(at, false), seen(at, true), "at {}, of {:?}, {:?} went", at, &entries, &goes);
+            for at in snapshots.iter().copied().chain(20..31) {
+                prop_assert_eq!(seen(at, false), seen(at, true), "at {}, of {:?}, dropped {:?}", at, &entries, &dropped_entries);
             }
-            let stripes = held.len() + 1 + entries.iter().filter(|(_, seq, _)| *seq > 20).count();
-            prop_assert!(goes.iter().filter(|goes| !**goes).count() <= stripes);
+            let stripes = snapshots.len() + 1 + entries.iter().filter(|(_, seq, _)| *seq > 20).count();
+            prop_assert!(dropped_entries.iter().filter(|is_dropped| !**is_dropped).count() <= stripes);
         }
     }
 }

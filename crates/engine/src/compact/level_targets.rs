@@ -1,0 +1,99 @@
+//! Target sizes of levels 1 and deeper.
+use terrace_format::LEVELS;
+
+/// Each level's target is this many times the target of the level above.
+const LEVEL_MULTIPLIER: u64 = 10;
+/// Level 1 may grow to this many times its base before a new level is started. An L0 compaction
+/// then writes as much as that level would cost, and reads probe one level less.
+const LEVEL_1_SLACK: u64 = 4;
+
+/// Target bytes of levels 1 and deeper. A level at its target is due. No level's target is below
+/// that of the level above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelSizes([u64; LEVELS]);
+
+impl LevelSizes {
+    /// Sizes levels from the first: level 1 holds `base` bytes, each deeper level ten times its
+    /// upper neighbour. Source: LevelDB's `MaxBytesForLevel`.
+    pub fn from_first(base: u64) -> LevelSizes {
+        LevelSizes(std::array::from_fn(|level| {
+            base.saturating_mul(LEVEL_MULTIPLIER.saturating_pow(level.saturating_sub(1) as u32))
+        }))
+    }
+
+    /// Sizes levels from the last (dynamic level bytes). The last non-empty level of `level_bytes`
+    /// is never due. Each level above gets a tenth of its lower neighbour, but at least `base`; the
+    /// last level counts as holding all bytes. So old versions stay a small share of the store at
+    /// any size. Source of the idea: RocksDB's `level_compaction_dynamic_level_bytes`.
+    pub fn from_last(base: u64, level_bytes: &[u64; LEVELS]) -> LevelSizes {
+        let (total, last) = (sum(level_bytes), last(level_bytes));
+        LevelSizes(std::array::from_fn(|level| match last.checked_sub(level) {
+            None | Some(0) => u64::MAX,
+            Some(above_last) => base.max(total / LEVEL_MULTIPLIER.pow(above_last as u32)),
+        }))
+    }
+
+    /// Returns the target of `level`, which is 1 or deeper.
+    pub fn of(&self, level: usize) -> u64 {
+        self.0[level]
+    }
+}
+
+/// Returns the last non-empty level, at least 1.
+pub fn last(level_bytes: &[u64; LEVELS]) -> usize {
+    level_bytes.iter().rposition(|bytes| *bytes > 0).unwrap_or(0).max(1)
+}
+
+/// Returns the last level that the store should have so that level 1 stays within four times
+/// `base`. Of level 0 at most `base` bytes count, as they will soon be in level 1; a larger level
+/// 0 consists mostly of overwrites.
+pub fn last_needed(base: u64, level_bytes: &[u64; LEVELS]) -> usize {
+    let (total, sizes) =
+        (sum(&level_bytes[1..]).saturating_add(level_bytes[0].min(base)), LevelSizes::from_first(base));
+    (1..LEVELS).find(|level| total <= sizes.of(*level).saturating_mul(LEVEL_1_SLACK)).unwrap_or(LEVELS - 1)
+}
+
+fn sum(level_bytes: &[u64]) -> u64 {
+    level_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn levels_are_few_and_the_last_holds_everything() {
+        const ALL: u64 = u64::MAX;
+        assert_eq!([1, 2, 3].map(|level| LevelSizes::from_first(16).of(level)), [16, 160, 1600]);
+        let cases = [
+            ([0, 0, 0, 0], 1, [ALL, ALL, ALL]),
+            ([16, 48, 0, 0], 1, [ALL, ALL, ALL]),
+            ([16, 49, 0, 0], 2, [ALL, ALL, ALL]),
+            ([500, 48, 0, 0], 1, [ALL, ALL, ALL]), // a backlog in level 0 starts no level
+            ([0, 16, 484, 0], 2, [50, ALL, ALL]),
+            ([0, 60, 580, 0], 2, [64, ALL, ALL]),
+            ([0, 60, 581, 0], 3, [64, ALL, ALL]), // until level 3 has a table
+            ([0, 60, 0, 581], 3, [16, 64, ALL]),
+            ([0, 0, 0, 20], 1, [16, 16, ALL]), // the store was larger before
+        ];
+        for (first, needed, want) in cases {
+            let level_bytes: [u64; LEVELS] = std::array::from_fn(|level| first.get(level).copied().unwrap_or(0));
+            let sizes = LevelSizes::from_last(16, &level_bytes);
+            assert_eq!(
+                (last_needed(16, &level_bytes), [1, 2, 3].map(|level| sizes.of(level))),
+                (needed, want),
+                "{level_bytes:?}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_target_is_below_that_of_the_level_above(base in 1..1_u64 << 40, level_bytes in prop::array::uniform7(0..1_u64 << 62)) {
+            let sizes = LevelSizes::from_last(base, &level_bytes);
+            prop_assert!(sizes.of(1) >= base && (1..LEVELS - 1).all(|level| sizes.of(level) <= sizes.of(level + 1)), "{sizes:?}");
+            prop_assert!((1..LEVELS).contains(&last_needed(base, &level_bytes)));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The number of threads that compactions get. Pure.
+//!
+//! Compactions compete with readers and writers for processors. While level 0 is short, their
+//! debt costs nothing yet, so they get few threads. They get all configured threads when level 0
+//! is half way to the slowdown trigger, as a write stall would cost more, and when the store is
+//! idle.
+use crate::Options;
+
+/// Returns the number of threads, of the `max_threads` that an option grants: concurrent
+/// compactions, or subcompactions of one.
+pub fn threads(options: &Options, max_threads: u64, l0_runs: u64, idle: bool) -> usize {
+    let granted = if is_pressing(options, l0_runs) || idle {
+        max_threads
+    } else {
+        max_threads.min(options.base_background_compactions)
+    };
+    usize::try_from(granted).unwrap_or(usize::MAX)
+}
+
+/// Whether level 0 is half way to the slowdown trigger.
+pub fn is_pressing(options: &Options, l0_runs: u64) -> bool {
+    l0_runs >= options.l0_pressing_runs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_threads_until_level_0_grows_or_the_store_is_idle() {
+        // Level 0 is due at 4 runs and slows writes at 8.
+        let mut options = Options::leveldb_compatible();
+        options.base_background_compactions = 1;
+        let at = |l0_runs, idle| threads(&options, 3, l0_runs, idle);
+        assert_eq!([at(0, false), at(5, false), at(6, false), at(0, true)], [1, 1, 3, 3]);
+        assert_eq!(threads(&Options::leveldb_compatible(), 3, 0, false), 3, "LevelDB does not limit threads");
+    }
+}

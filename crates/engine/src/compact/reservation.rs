@@ -1,0 +1,170 @@
+//! Reservations of running compactions, and the rule for which compactions may run at the same
+//! time.
+use super::{
+    idle::IdleDetector,
+    plan::{LevelTotals, Plan, span},
+};
+use crate::Error;
+use terrace_format::{KeyOrder, TableId};
+
+/// The inputs of a compaction, and the levels and key range in which its outputs may be placed.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    tables: Vec<TableId>,
+    levels: (usize, usize),
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+    /// Sums over the inputs that leave the upper level.
+    leaving: LevelTotals,
+    /// Whether only value-log GC needs the compaction.
+    only_collects: bool,
+}
+
+impl Claim {
+    /// Makes the reservation of `plan`.
+    pub fn of(order: &KeyOrder, plan: &Plan) -> Claim {
+        let (smallest, largest) = span(order, plan.inputs().map(|(_, table)| table)).expect("a plan has inputs");
+        Claim {
+            tables: plan.inputs().map(|(_, table)| table.meta.id).collect(),
+            levels: (plan.level, plan.output_level),
+            smallest: smallest.to_vec(),
+            largest: largest.to_vec(),
+            leaving: LevelTotals::of(&plan.upper),
+            only_collects: plan.only_collects,
+        }
+    }
+
+    /// Whether tables are rewritten in their own level.
+    fn rewrites_in_place(&self) -> bool {
+        self.levels.0 == self.levels.1 && self.levels.0 > 0
+    }
+
+    /// Whether both may run at the same time: they share no input, and no level in which their key
+    /// ranges overlap. Tables of level 0 overlap anyway, so an intra-L0 compaction only must not
+    /// share an input.
+    pub fn is_disjoint(&self, order: &KeyOrder, other: &Claim) -> bool {
+        let levels_disjoint = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
+        let keys_disjoint =
+            order.user(&self.largest, &other.smallest).is_lt() || order.user(&self.smallest, &other.largest).is_gt();
+        // Compactions with disjoint levels or keys share no table; no search is needed.
+        let intra_l0 = self.levels.1 == 0 || other.levels.1 == 0;
+        let shares_input = || self.tables.iter().any(|table| other.tables.contains(table));
+        levels_disjoint || keys_disjoint || intra_l0 && !shares_input()
+    }
+}
+
+/// The running compactions, and other reservations that a new one must respect.
+#[derive(Debug, Default)]
+pub struct Busy {
+    jobs: Vec<Claim>,
+    /// Compactions that met damaged tables, with the error. No compaction that conflicts with them
+    /// starts any more: it would read the damaged table again, or move newer entries below it.
+    damaged: Vec<(Claim, Error)>,
+    /// The reservation of a manual compaction that waits to start.
+    wanted: Option<Claim>,
+    /// Whether the store receives writes.
+    pub lull: IdleDetector,
+}
+
+impl Busy {
+    /// Notes that `plan` starts.
+    pub fn begin(&mut self, order: &KeyOrder, plan: &Plan) {
+        self.jobs.push(Claim::of(order, plan));
+    }
+
+    /// Notes that `plan` has ended.
+    pub fn end(&mut self, plan: &Plan) {
+        let first = plan.inputs().map(|(_, table)| table.meta.id).next();
+        self.jobs.retain(|job| job.tables.first() != first.as_ref());
+    }
+
+    /// Notes that `plan` has ended because of damage, described by `error`.
+    pub fn end_damaged(&mut self, order: &KeyOrder, plan: &Plan, error: Error) {
+        self.end(plan);
+        self.damaged.push((Claim::of(order, plan), error));
+    }
+
+    /// Returns the damage that keeps `plan` from starting, if any.
+    pub fn damage(&self, order: &KeyOrder, plan: &Plan) -> Option<&Error> {
+        if self.damaged.is_empty() {
+            return None; // the common case
+        }
+        let reservation = Claim::of(order, plan);
+        self.damaged.iter().find(|(damaged, _)| !damaged.is_disjoint(order, &reservation)).map(|(_, error)| error)
+    }
+
+    /// Returns the damage that a compaction of `table` met, if any.
+    pub fn damage_of(&self, table: TableId) -> Option<&Error> {
+        self.damaged.iter().find(|(reservation, _)| reservation.tables.contains(&table)).map(|(_, error)| error)
+    }
+
+    /// Returns the first damage that any compaction met.
+    pub fn first_damage(&self) -> Option<&Error> {
+        self.damaged.first().map(|(_, error)| error)
+    }
+
+    /// Returns the first damage that keeps compactions of `level` from starting.
+    pub fn damage_in(&self, level: usize) -> Option<&Error> {
+        let met = |(reservation, _): &&(Claim, Error)| (reservation.levels.0..=reservation.levels.1).contains(&level);
+        self.damaged.iter().find(met).map(|(_, error)| error)
+    }
+
+    /// Sets or clears the reservation of a manual compaction that waits to start. No conflicting
+    /// compaction starts before it.
+    pub fn want(&mut self, reservation: Option<Claim>) {
+        self.wanted = reservation;
+    }
+
+    /// Returns the reservation of the waiting manual compaction.
+    pub fn wanted(&self) -> Option<&Claim> {
+        self.wanted.as_ref()
+    }
+
+    /// Whether `plan` conflicts with the waiting manual compaction.
+    pub fn hinders(&self, order: &KeyOrder, plan: &Plan) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Claim::of(order, plan)))
+    }
+
+    /// Whether `table` is an input of a running compaction.
+    pub fn has(&self, table: TableId) -> bool {
+        self.jobs.iter().any(|job| job.tables.contains(&table))
+    }
+
+    /// Whether a compaction runs that rewrites a table in place or that only value-log GC needs.
+    pub fn collects(&self) -> bool {
+        self.jobs.iter().any(|job| job.rewrites_in_place() || job.only_collects)
+    }
+
+    /// Whether a compaction runs that moves tables down or shortens level 0.
+    pub fn merges(&self) -> bool {
+        !self.jobs.iter().all(Claim::rewrites_in_place)
+    }
+
+    /// Returns one input of each running compaction.
+    pub fn marks(&self) -> Vec<TableId> {
+        self.jobs.iter().filter_map(|job| job.tables.first().copied()).collect()
+    }
+
+    /// Returns the number of running compactions.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether no compaction runs.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Returns the sums over the tables that running compactions take out of `level`.
+    pub fn leaving(&self, level: usize) -> LevelTotals {
+        let jobs = self.jobs.iter().filter(|job| job.levels.0 == level);
+        jobs.fold(LevelTotals::default(), |sum, job| sum.plus(&job.leaving))
+    }
+
+    /// Whether `plan` conflicts with no running compaction and no known damage.
+    pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
+        let reservation = Claim::of(order, plan);
+        let disjoint = |other: &Claim| other.is_disjoint(order, &reservation);
+        self.jobs.iter().all(disjoint) && self.damaged.iter().all(|(damaged, _)| disjoint(damaged))
+    }
+}

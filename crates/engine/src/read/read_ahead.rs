@@ -1,0 +1,220 @@
+//! Read-ahead of separated values: while a scan is at one pair, a prefetcher requests the values
+//! of the next ones, up to a window of bytes. A device that serves several reads at a time then
+//! serves them together.
+//!
+//! The prefetcher starts after a cursor has moved in one direction a few times and has stalled on
+//! a value. It looks a few pairs ahead at first, and further while its predictions hold: a short
+//! range costs almost nothing, and values in memory cost nothing. It stops after a while and
+//! restarts on the next stall, because a value that was prefetched in time cannot be
+//! distinguished from one that was in memory. Errors of the prefetcher are ignored; the scan
+//! meets them itself when it gets there.
+use crate::Result;
+use std::{cmp::Ordering, collections::VecDeque};
+use terrace_format::KeyOrder;
+
+/// Moves in one direction before the prefetcher starts.
+const MOVES_MIN: u32 = 3;
+/// Bytes requested at first.
+const BYTES_FIRST: u64 = 16 << 10;
+/// Most values requested and not reached yet.
+const PAIRS_MAX: usize = 256;
+/// Values that the prefetcher requests before it stops.
+const PREFETCH_RUN_MAX: usize = 4096;
+
+/// Walks ahead of a cursor and requests values.
+pub trait Prefetcher: Send {
+    /// Positions at `user`, to continue in one direction.
+    fn start(&mut self, user: &[u8], forward: bool) -> Result<()>;
+    /// Moves to the next pair and requests its value. Returns the user key and the bytes requested,
+    /// or `None` at the end of the range.
+    fn prefetch_next(&mut self) -> Result<Option<(Vec<u8>, u64)>>;
+}
+
+/// The read-ahead of one cursor.
+pub struct ReadAhead<S> {
+    prefetcher: S,
+    order: KeyOrder,
+    window: u64,
+    /// Bytes to stay ahead; grows up to `window` while predictions hold.
+    distance: u64,
+    prefetched: VecDeque<(Vec<u8>, u64)>,
+    /// Bytes of the values in `prefetched`.
+    bytes: u64,
+    /// Position of the scan.
+    at: Vec<u8>,
+    forward: bool,
+    moves: u32,
+    /// Whether the scan has stalled since the prefetcher started.
+    stalled: bool,
+    /// Values that the prefetcher may still request; 0 if it is stopped.
+    run_left: usize,
+}
+
+impl<S: Prefetcher> ReadAhead<S> {
+    /// Makes a read-ahead of up to `window` bytes; 0 turns it off.
+    pub fn new(prefetcher: S, order: KeyOrder, window: u64) -> ReadAhead<S> {
+        let (prefetched, at) = (VecDeque::new(), Vec::new());
+        ReadAhead {
+            prefetcher,
+            order,
+            window,
+            distance: 0,
+            prefetched,
+            bytes: 0,
+            at,
+            forward: true,
+            moves: 0,
+            stalled: false,
+            run_left: 0,
+        }
+    }
+
+    /// Notes that the scan is at `user`.
+    pub fn reached(&mut self, user: &[u8]) {
+        if self.window == 0 || self.run_left == 0 && !self.stalled {
+            return; // the position does not matter yet
+        }
+        match self.prefetched.pop_front() {
+            Some((expected, bytes)) if expected == user => self.bytes -= bytes,
+            _ => self.restart(user),
+        }
+        self.at.clear();
+        self.at.extend_from_slice(user);
+        if self.run_left > 0
+            && (self.bytes < self.distance / 2 || self.prefetched.is_empty())
+            && !self.prefetch().unwrap_or(false)
+        {
+            self.run_left = 0;
+        }
+    }
+
+    /// Notes that the scan had to wait for a value.
+    pub fn stalled(&mut self) {
+        self.stalled = true;
+    }
+
+    /// Resets the prediction: the scan is at an unexpected position.
+    fn restart(&mut self, user: &[u8]) {
+        self.prefetched.clear();
+        self.bytes = 0;
+        let forward = self.order.user(user, &self.at) != Ordering::Less;
+        self.moves = if forward == self.forward { self.moves + 1 } else { 1 };
+        self.forward = forward;
+        self.distance = BYTES_FIRST.min(self.window);
+        self.run_left = 0;
+        if self.stalled && self.moves > MOVES_MIN && self.prefetcher.start(user, forward).is_ok() {
+            (self.run_left, self.stalled) = (PREFETCH_RUN_MAX, false);
+            self.moves = 0; // a wrong prediction needs new moves before the next start
+        }
+    }
+
+    /// Requests values up to the distance. Returns whether there may be more.
+    fn prefetch(&mut self) -> Result<bool> {
+        while (self.bytes < self.distance || self.prefetched.is_empty())
+            && self.prefetched.len() < PAIRS_MAX
+            && self.run_left > 0
+        {
+            let Some((user, bytes)) = self.prefetcher.prefetch_next()? else { return Ok(false) };
+            self.run_left -= 1;
+            self.bytes += bytes;
+            self.prefetched.push_back((user, bytes));
+        }
+        self.distance = (2 * self.distance).min(self.window);
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    };
+
+    /// A number of pairs with values of 4 KiB; counts requests.
+    struct CountingPrefetcher {
+        pairs: i64,
+        at: i64,
+        step: i64,
+        prefetched: Arc<AtomicUsize>,
+    }
+
+    fn key(number: i64) -> Vec<u8> {
+        format!("{number:05}").into_bytes()
+    }
+
+    impl Prefetcher for CountingPrefetcher {
+        fn start(&mut self, user: &[u8], forward: bool) -> Result<()> {
+            self.at = std::str::from_utf8(user).expect("digits").parse().expect("a number");
+            self.step = if forward { 1 } else { -1 };
+            Ok(())
+        }
+
+        fn prefetch_next(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
+            self.at += self.step;
+            if !(0..self.pairs).contains(&self.at) {
+                return Ok(None);
+            }
+            self.prefetched.fetch_add(1, Relaxed);
+            Ok(Some((key(self.at), 4096)))
+        }
+    }
+
+    /// Returns how many values were requested after each move of a scan over `path` that stalls on
+    /// each value.
+    fn prefetched(window: u64, path: impl Iterator<Item = i64>) -> Vec<usize> {
+        prefetched_of(1000, window, path, |_| true)
+    }
+
+    /// The same for a number of pairs, where the scan stalls as `waits` says.
+    fn prefetched_of(
+        pairs: i64,
+        window: u64,
+        path: impl Iterator<Item = i64>,
+        waits: impl Fn(i64) -> bool,
+    ) -> Vec<usize> {
+        let prefetched = Arc::new(AtomicUsize::new(0));
+        let counting = CountingPrefetcher { pairs, at: 0, step: 1, prefetched: prefetched.clone() };
+        let mut ahead = ReadAhead::new(counting, KeyOrder::Bytewise, window);
+        path.map(|number| {
+            ahead.reached(&key(number));
+            if waits(number) {
+                ahead.stalled();
+            }
+            assert!(ahead.bytes <= window.max(4096) && ahead.prefetched.len() <= PAIRS_MAX);
+            prefetched.load(Relaxed)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn each_value_is_prefetched_once_and_in_time() {
+        let forward = prefetched(256 << 10, 0..1000);
+        let backward = prefetched(256 << 10, (0..1000).rev());
+        for (name, counts) in [("forward", forward), ("backward", backward)] {
+            assert_eq!(counts[..3], [0; 3], "{name}: nothing is prefetched for a short range");
+            assert!((990..1000).contains(counts.last().expect("a thousand")), "{name}: {:?}", counts.last());
+            let ahead = |at: usize| counts[at] - (at + 1 - (1000 - counts[999]));
+            assert!((100..900).all(|at| (32..=64).contains(&ahead(at))), "{name}: half a window at least, one at most");
+        }
+    }
+
+    #[test]
+    fn nothing_is_prefetched_for_a_cursor_that_does_not_stall() {
+        let last = |waits: fn(i64) -> bool| *prefetched_of(20_000, 256 << 10, 0..20_000, waits).last().expect("many");
+        assert_eq!(last(|_| false), 0, "all is in memory");
+        let once = last(|number| number == 7);
+        assert!((PREFETCH_RUN_MAX..PREFETCH_RUN_MAX + 64).contains(&once), "{once} for one stall");
+        let now_and_then = last(|number| number % 64 == 0);
+        assert!(now_and_then > 19_000, "{now_and_then} with a stall now and then");
+    }
+
+    #[test]
+    fn random_seeks_and_a_window_of_0_prefetch_little_and_nothing() {
+        assert_eq!(prefetched(0, 0..1000).last(), Some(&0));
+        let jumps = (0..1000).map(|number| number * 617 % 1000);
+        let wasted = *prefetched(256 << 10, jumps).last().expect("a thousand");
+        assert!(wasted < 1000, "{wasted} for a thousand jumps");
+    }
+}

@@ -1,0 +1,122 @@
+//! Separated values: a cursor reads the value of each pair from the value log when it moves
+//! there, with read-ahead. A value stored inline with its key costs only a check.
+use super::{
+    read_ahead::{Prefetcher, ReadAhead},
+    snapshot_iter::SnapshotIter,
+};
+use crate::Result;
+use std::sync::Arc;
+use terrace_format::{KeyOrder, SeqNo, value_log::INLINE};
+use terrace_storage::{
+    ReadCoalescer,
+    placement::{Bytes, ReadHow, Storage, StoredValue},
+};
+
+/// Most pairs with inline values that the prefetcher skips to find a separated one. If separated
+/// values are that rare, waiting for each is fine.
+const INLINE_SKIP_MAX: usize = 256;
+
+/// The value at the position of a cursor.
+pub struct Apart {
+    storage: Arc<dyn Storage>,
+    how: ReadHow,
+    value: ValueLocation,
+    coalescer: ReadCoalescer,
+    ahead: ReadAhead<ValuePrefetcher>,
+}
+
+/// The location of the value.
+enum ValueLocation {
+    /// In the bytes stored with the key, from this offset on.
+    Inline(usize),
+    /// In the value log.
+    Read(Bytes),
+}
+
+impl Apart {
+    /// Makes a reader without a value. `iter` makes the iterator of the read-ahead, which goes
+    /// up to `window` bytes ahead, over keys for which `in_bounds` returns true.
+    pub fn new(
+        storage: Arc<dyn Storage>,
+        how: ReadHow,
+        order: KeyOrder,
+        window: u64,
+        iter: impl Fn() -> SnapshotIter + Send + 'static,
+        in_bounds: impl Fn(&[u8]) -> bool + Send + 'static,
+    ) -> Apart {
+        let prefetcher = ValuePrefetcher {
+            storage: storage.clone(),
+            make: Box::new(iter),
+            in_bounds: Box::new(in_bounds),
+            iter: None,
+            forward: true,
+        };
+        let (coalescer, ahead) =
+            (ReadCoalescer::new(window, storage.budget()), ReadAhead::new(prefetcher, order, window));
+        Apart { storage, how, value: ValueLocation::Inline(0), coalescer, ahead }
+    }
+
+    /// Reads the value of the pair `user` written at `seq`, which has the bytes `stored` with its
+    /// key.
+    #[inline]
+    pub fn read(&mut self, user: &[u8], seq: SeqNo, stored: &[u8]) -> Result<()> {
+        if stored.starts_with(INLINE) {
+            self.value = ValueLocation::Inline(INLINE.len());
+            return Ok(());
+        }
+        self.ahead.reached(user);
+        let value = self.storage.next_value(user, seq, stored, self.how, &mut self.coalescer);
+        if self.coalescer.waited() {
+            self.ahead.stalled();
+        }
+        self.value = ValueLocation::Read(value?);
+        Ok(())
+    }
+
+    /// Returns the value that was read last; `stored` are the bytes stored with its key.
+    pub fn value<'a>(&'a self, stored: &'a [u8]) -> &'a [u8] {
+        match &self.value {
+            ValueLocation::Inline(from) => &stored[*from..],
+            ValueLocation::Read(value) => value,
+        }
+    }
+}
+
+/// Whether a key is within a cursor's bounds.
+type InBounds = dyn Fn(&[u8]) -> bool + Send;
+
+/// Walks over the same pairs as the cursor and requests their values.
+struct ValuePrefetcher {
+    storage: Arc<dyn Storage>,
+    make: Box<dyn Fn() -> SnapshotIter + Send>,
+    in_bounds: Box<InBounds>,
+    iter: Option<SnapshotIter>,
+    forward: bool,
+}
+
+impl Prefetcher for ValuePrefetcher {
+    fn start(&mut self, user: &[u8], forward: bool) -> Result<()> {
+        self.forward = forward;
+        self.iter.get_or_insert_with(&self.make).seek(user)
+    }
+
+    fn prefetch_next(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
+        let Some(iter) = self.iter.as_mut().filter(|iter| iter.valid()) else { return Ok(None) };
+        for _ in 0..=INLINE_SKIP_MAX {
+            if self.forward {
+                iter.next()?
+            } else {
+                iter.prev()?
+            }
+            if !iter.valid() || !(self.in_bounds)(iter.key()) {
+                return Ok(None);
+            }
+            let (user, stored) = iter.pair();
+            if let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored) {
+                self.storage.expect_value(stored);
+                return Ok(Some((user.to_vec(), pointer.bytes)));
+            }
+        }
+        Ok(None)
+    }
+}
