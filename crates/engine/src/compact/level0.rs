@@ -12,7 +12,7 @@ use super::{
     leveled::{bytes, expand_inputs},
     plan::{Plan, Situation},
 };
-use crate::version::{TableRef, spare_above};
+use crate::version::{TableRef, reserved_above};
 use std::sync::Arc;
 
 /// Whether level 0, although due by its number of runs, should wait for more of them: its bytes
@@ -47,7 +47,7 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = ctx;
     let min_runs = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|min_runs| *min_runs > 0)?;
     let is_free = |table: &&Arc<TableRef>| !busy.has(table.meta.id) && busy.damage_of(table.meta.id).is_none();
-    let newest = |table: &&Arc<TableRef>| is_free(table) && ctx.spares.contains(&spare_above(table.meta.id));
+    let newest = |table: &&Arc<TableRef>| is_free(table) && ctx.spares.contains(&reserved_above(table.meta.id));
     let mut upper: Vec<Arc<TableRef>> = Vec::new();
     for table in version.levels[0].tables().skip_while(|table| !newest(table)).take_while(is_free) {
         let (runs, bytes_so_far) = (upper.len() as u64, bytes(&upper));
@@ -64,7 +64,7 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     (upper.len() >= min_runs.max(2)).then(|| Plan {
         level: 0,
         output_level: 0,
-        number: Some(spare_above(upper[0].meta.id)),
+        number: Some(reserved_above(upper[0].meta.id)),
         upper,
         lower: Vec::new(),
         grandparents: Vec::new(),

@@ -17,12 +17,11 @@
 //! Source: LevelDB's `version_set.cc`. With LevelDB's numbers the same history picks the same
 //! tables.
 use super::{
-    claim::Claim,
+    level_targets::{self, LevelSizes},
     level0, move_level_down,
     plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
-    seeks,
-    sizes::{self, LevelSizes},
-    tombstones,
+    reservation::Claim,
+    seek_compaction, tombstones,
 };
 use crate::version::{KeyRange, TableRef, Version};
 use std::{cmp::Ordering, sync::Arc};
@@ -68,7 +67,7 @@ pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTo
 /// the table overlaps no table in levels 0 to that one, and not too many bytes in the next.
 /// LevelDB's rule. The caller ensures that no compaction runs.
 pub fn level_for_flush(ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
-    let deepest = if ctx.limits.fits() { sizes::last(&ctx.version.held()).min(2) } else { 2 };
+    let deepest = if ctx.limits.fits() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
     let levels = &ctx.version.levels;
     let overlaps = |level: usize| levels[level].tables().any(|table| table.overlaps(ctx.order, range));
     if overlaps(0) {
@@ -98,7 +97,7 @@ impl Policy for Leveled {
         for level in due(ctx, &held) {
             let blocked = match pick_table(ctx, level, &reserved) {
                 Pick::Plan(plan) => return Some(plan),
-                Pick::Blocked(claim) => claim,
+                Pick::Blocked(reservation) => reservation,
                 Pick::None => continue,
             };
             if level == 0
@@ -108,7 +107,7 @@ impl Policy for Leveled {
             }
             reserved.push(blocked);
         }
-        let seek_plan = seeks::plan(ctx).filter(|plan| admits(ctx, &reserved, plan));
+        let seek_plan = seek_compaction::plan(ctx).filter(|plan| admits(ctx, &reserved, plan));
         seek_plan.or_else(|| tombstones::plan(ctx, |plan| admits(ctx, &reserved, plan)))
     }
 
@@ -143,7 +142,7 @@ enum Pick {
 /// Returns the levels that are due, highest score first. Tables that are being compacted do not
 /// count, nor does a level 0 that may wait.
 fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
-    let sizes = ctx.limits.level_sizes(held);
+    let sizes = ctx.limits.level_targets(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let totals = LevelTotals::of(ctx.version.levels[n].tables()).minus(&ctx.busy.leaving(n));
@@ -158,8 +157,8 @@ fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
 /// Whether `plan` conflicts neither with a running compaction nor with a reservation.
 fn admits(ctx: &Situation<'_>, reserved: &[Claim], plan: &Plan) -> bool {
     let blocks_reserved = || {
-        let claim = Claim::of(ctx.order, plan);
-        reserved.iter().any(|other| !other.is_disjoint(ctx.order, &claim))
+        let reservation = Claim::of(ctx.order, plan);
+        reserved.iter().any(|other| !other.is_disjoint(ctx.order, &reservation))
     };
     ctx.busy.admits(ctx.order, plan) && (reserved.is_empty() || !blocks_reserved())
 }

@@ -1,26 +1,31 @@
 //! Compaction decisions: the picker and policy, the entries a compaction may drop, value-log GC
 //! victims. All of it is pure (no I/O, no clock, no locks); `jobs/compact.rs` runs the plans.
-#[path = "reservation.rs"]
-pub mod claim;
+//!
+//! ```text
+//! Situation (live version, running compactions, limits) ─▶ Policy ─▶ Plan ─▶ compaction job
+//!   leveled:  move_level_down ─▶ levels by score ─▶ seek_compaction ─▶ tombstones
+//! ```
+pub mod compaction_rate;
+pub mod drop_rule;
 pub mod idle;
 pub mod level0;
+pub mod level_targets;
 pub mod leveled;
-#[path = "drop_rule.rs"]
-pub mod may_drop;
 mod move_level_down;
-#[path = "parallelism.rs"]
-pub mod pace;
+pub mod parallelism;
 pub mod plan;
-#[path = "compaction_rate.rs"]
-pub mod rate;
-#[path = "seek_compaction.rs"]
-pub mod seeks;
+pub mod reservation;
+pub mod seek_compaction;
 pub mod shadow_estimate;
-#[path = "level_targets.rs"]
-pub mod sizes;
 pub mod split;
 pub mod tombstones;
 pub mod value_log_gc;
+
+// Former names, until all imports follow.
+pub use self::{
+    compaction_rate as rate, drop_rule as may_drop, level_targets as sizes, parallelism as pace, reservation as claim,
+    seek_compaction as seeks,
+};
 
 #[cfg(test)]
 mod tests;

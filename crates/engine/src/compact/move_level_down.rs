@@ -1,9 +1,9 @@
 //! Starts a new last level without writing a byte: all levels move down by one, the last one
 //! first, as no table lies below it.
 use super::{
+    level_targets,
     leveled::expand_inputs,
     plan::{Plan, Situation},
-    sizes,
 };
 use terrace_format::LEVELS;
 
@@ -15,9 +15,9 @@ pub fn move_level_down(ctx: &Situation<'_>, level_bytes: &[u64; LEVELS]) -> Opti
     if !limits.fits() {
         return None;
     }
-    let (sizes, last) = (limits.level_sizes(level_bytes), sizes::last(level_bytes));
+    let (sizes, last) = (limits.level_targets(level_bytes), level_targets::last(level_bytes));
     let needs_new_level =
-        level_bytes[last] > 0 && sizes::last_needed(limits.max_bytes_for_level_base, level_bytes) > last;
+        level_bytes[last] > 0 && level_targets::last_needed(limits.max_bytes_for_level_base, level_bytes) > last;
     let due = |level: &usize| level_bytes[*level] >= sizes.of(*level) && level_bytes[level + 1] == 0;
     let level = if needs_new_level { last } else { (1..last).rev().find(due)? };
     let tables = version.levels[level].tables().cloned().collect();

@@ -1,6 +1,6 @@
 //! The compaction picker's interface: a policy looks at a version and returns a plan. Pure: no
 //! I/O, no clock, no locks.
-use super::{claim::Busy, sizes::LevelSizes};
+use super::{level_targets::LevelSizes, reservation::Busy};
 use crate::version::{KeyRange, TableRef, Version};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, SeqNo, TableId};
@@ -42,7 +42,7 @@ impl Limits {
     }
 
     /// Returns the targets of levels that hold `held` bytes now.
-    pub fn level_sizes(&self, held: &[u64; LEVELS]) -> LevelSizes {
+    pub fn level_targets(&self, held: &[u64; LEVELS]) -> LevelSizes {
         if self.fits() {
             LevelSizes::from_last(self.max_bytes_for_level_base, held)
         } else {
@@ -54,7 +54,7 @@ impl Limits {
     /// that move down without a rewrite do not count, nor does what another way of sizing levels
     /// left there.
     pub fn debt(&self, held: &[u64; LEVELS]) -> u64 {
-        let (sizes, from_first) = (self.level_sizes(held), LevelSizes::from_first(self.max_bytes_for_level_base));
+        let (sizes, from_first) = (self.level_targets(held), LevelSizes::from_first(self.max_bytes_for_level_base));
         let moves_down = |level: usize| self.fits() && held.get(level + 1).is_none_or(|below| *below == 0);
         let over = |level: usize| held[level].saturating_sub(sizes.of(level).max(from_first.of(level)));
         (1..LEVELS).filter(|level| !moves_down(*level)).map(over).sum()

@@ -2,9 +2,8 @@
 //! levels still point to values, while newer entries shadow them. A compaction that merges both
 //! exposes the garbage, and value-log GC can then reclaim it. Pure.
 use super::{
-    leveled,
+    level_targets, leveled,
     plan::{Limits, Plan, Policy, Situation},
-    sizes,
 };
 use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
@@ -32,7 +31,7 @@ pub struct ShadowStats {
 impl ShadowStats {
     /// Notes that `plan` produced `outputs`.
     pub fn merged(&mut self, plan: &Plan, outputs: &[TableMeta], limits: &Limits) {
-        if plan.level == plan.output_level || plan.output_level != sizes::last(&plan.version.held()) {
+        if plan.level == plan.output_level || plan.output_level != level_targets::last(&plan.version.held()) {
             return; // says nothing about the deepest level
         }
         // Only bytes that overlap something can shadow.

@@ -3,10 +3,10 @@
 use super::{
     leveled::{Leveled, is_bottom, level_for_flush, renewal, score},
     plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
-    seeks,
+    seek_compaction,
 };
 use crate::{
-    compact::claim::{Busy, Claim},
+    compact::reservation::{Busy, Claim},
     version::{
         Contents, KeyRange, TableRef, add_to,
         set::{Start, VersionSet},
@@ -274,7 +274,7 @@ impl Tree {
 
 /// Returns the due levels, most urgent first, by the policy's specification.
 fn due(ctx: &Situation<'_>) -> Vec<usize> {
-    let sizes = ctx.limits.level_sizes(&ctx.version.held());
+    let sizes = ctx.limits.level_targets(&ctx.version.held());
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let (level, leaving) = (&ctx.version.levels[n], ctx.busy.leaving(n));
@@ -490,7 +490,7 @@ fn tables_with_unknown_entries_count_by_bytes() {
     let there = LevelTotals::of(version.levels[1].tables());
     assert_eq!(there, LevelTotals { tables: 3, bytes: 8200, entries: 30, uncounted_bytes: 1200 });
     let limits = Limits { max_bytes_for_level_base: 1000, max_entries_for_level_base: 100, ..Limits::default() };
-    let sizes = limits.level_sizes(&[0; LEVELS]);
+    let sizes = limits.level_targets(&[0; LEVELS]);
     assert!((score(&limits, &sizes, 1, &there, false) - (0.03 + 1.2)).abs() < 1e-9);
     let none = there.minus(&there);
     assert_eq!(none, LevelTotals::default());
@@ -531,7 +531,7 @@ fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let price = |levels| {
         let tree = Tree::stacked(Limits { target_file_size: 1000, ..Limits::default() }, levels);
         let table = tree.versions.live().levels[0].tables().next().expect("a table").meta.id;
-        tree.situated(|ctx| seeks::price(ctx, (0, table)).map(|(_, bytes)| bytes))
+        tree.situated(|ctx| seek_compaction::price(ctx, (0, table)).map(|(_, bytes)| bytes))
     };
     assert_eq!(price([1, 1, 1, 0, 0, 0, 0]), Some(2000));
     assert_eq!(price([1, 0, 0, 1, 1, 0, 0]), Some(2000));
@@ -540,17 +540,17 @@ fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let mut tree = Tree::stacked(Limits { target_file_size: 1000, ..Limits::default() }, [1, 0, 1, 0, 0, 0, 0]);
     let table = tree.versions.live().levels[0].tables().next().expect("a table").meta.id;
     let planned = |tree: &Tree, hint| {
-        tree.situated(|ctx| seeks::plan(&Situation { seek_hint: Some(hint), ..*ctx })).expect("a plan")
+        tree.situated(|ctx| seek_compaction::plan(&Situation { seek_hint: Some(hint), ..*ctx })).expect("a plan")
     };
     let moves = planned(&tree, (0, table));
     assert!(moves.trivial_move);
-    assert_eq!(seeks::left_of_hint(&moves, table, false), None, "LevelDB drops the hint after a move");
-    let hint = seeks::left_of_hint(&moves, table, true).expect("the seeks have paid for a merge");
+    assert_eq!(seek_compaction::left_of_hint(&moves, table, false), None, "LevelDB drops the hint after a move");
+    let hint = seek_compaction::left_of_hint(&moves, table, true).expect("the seeks have paid for a merge");
     tree.begin(moves);
     tree.end_one();
     let merges = planned(&tree, hint);
     assert_eq!((merges.level, merges.lower.len(), merges.trivial_move), (1, 1, false));
-    assert_eq!(seeks::left_of_hint(&merges, table, true), None);
+    assert_eq!(seek_compaction::left_of_hint(&merges, table, true), None);
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl MemTable {
     }
 
     /// Whether there are range tombstones.
-    pub fn has_range_deletes(&self) -> bool {
+    pub fn has_range_tombstones(&self) -> bool {
         self.has_ranges.load(Acquire)
     }
 
@@ -134,8 +134,8 @@ impl MemTable {
 
     /// Returns the newest range tombstone that shadows `user` for a reader at `at`; zero if there
     /// is none.
-    pub fn newest_range_delete(&self, user: &[u8], at: SeqNo) -> SeqNo {
-        if self.has_range_deletes() { self.ranges.read().newest(self.list.order(), user, at) } else { SeqNo::ZERO }
+    pub fn newest_range_tombstone(&self, user: &[u8], at: SeqNo) -> SeqNo {
+        if self.has_range_tombstones() { self.ranges.read().newest(self.list.order(), user, at) } else { SeqNo::ZERO }
     }
 
     /// Returns the memory in use: of entries as LevelDB's arena would count it, of range tombstones
@@ -146,7 +146,7 @@ impl MemTable {
 
     /// Whether nothing was inserted.
     pub fn is_empty(&self) -> bool {
-        self.list.first().is_none() && !self.has_range_deletes()
+        self.list.first().is_none() && !self.has_range_tombstones()
     }
 
     /// Returns the number of entries. Walks the list.
@@ -292,7 +292,7 @@ mod tests {
         assert!(mem.range_tombstones().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
         // The last key has the tombstone inserted just before it; each earlier key has that of the
         // next key.
-        let newest = |n: u64, at: u64| mem.newest_range_delete(format!("key{n:04}").as_bytes(), SeqNo(at));
+        let newest = |n: u64, at: u64| mem.newest_range_tombstone(format!("key{n:04}").as_bytes(), SeqNo(at));
         assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
         assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "an older snapshot sees only the older tombstone");
     }

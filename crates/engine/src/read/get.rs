@@ -98,7 +98,7 @@ pub fn get<'a>(
 fn search_memtables<'a>(view: &'a View, lookup: &[u8]) -> LookupResult<Value<'a>> {
     let key::Parsed { user, seq, .. } = key::apart(lookup);
     for mem in view.memtables() {
-        let newest_tombstone = mem.newest_range_delete(user, seq);
+        let newest_tombstone = mem.newest_range_tombstone(user, seq);
         if let Some((seq, kind, node)) = mem.get(lookup) {
             let seen = kind == Kind::Put && seq > newest_tombstone;
             return Some(seen.then_some(Value::Memory(mem, node)));

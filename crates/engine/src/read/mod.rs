@@ -6,8 +6,6 @@
 //! cursor:  view ─▶ one source per memtable and run ─▶ Merge (internal-key order)
 //!               ─▶ SnapshotIter (drops shadowed entries and tombstones) ─▶ Cursor (bounds, values)
 //! ```
-#[path = "separated_values.rs"]
-pub mod apart;
 pub mod get;
 pub mod merge;
 pub mod pinned;
@@ -15,8 +13,12 @@ pub mod range_tombstone_iter;
 mod read_ahead;
 pub mod run;
 pub mod scan;
+pub mod separated_values;
 pub mod snapshot;
 pub mod snapshot_iter;
 pub mod source;
 pub mod updates;
 pub mod view;
+
+// Former name, until all imports follow.
+pub use self::separated_values as apart;

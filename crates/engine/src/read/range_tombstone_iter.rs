@@ -92,7 +92,7 @@ impl RangeTombstoneIter {
         let mut found = TombstoneSpan::unbounded();
         for (number, source) in self.sources.iter().enumerate() {
             match source {
-                TombstoneSource::Memory(mem) if !mem.has_range_deletes() => {}
+                TombstoneSource::Memory(mem) if !mem.has_range_tombstones() => {}
                 TombstoneSource::Memory(mem) => {
                     let own = mem.range_tombstones();
                     self.add(&mut found, number, own.stretch(&self.order, user, self.seq));

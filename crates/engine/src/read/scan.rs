@@ -1,7 +1,7 @@
 //! Range reads: their options and bounds, a cursor, and an iterator.
 use super::{
-    apart::Apart,
     get,
+    separated_values::Apart,
     snapshot::Snapshot,
     snapshot_iter::{SAMPLE_BYTES, SnapshotIter},
     view::View,
@@ -88,15 +88,15 @@ impl ReadOptions {
 
 /// The keys of a read: `from ..  to`, all with prefix `prefix`.
 #[derive(Clone, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct ReadRange {
     order: KeyOrder,
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
     prefix: Option<Vec<u8>>,
 }
 
-impl Bounds {
-    pub(crate) fn new(order: KeyOrder, ReadOptions { mut from, mut to, prefix, .. }: ReadOptions) -> Bounds {
+impl ReadRange {
+    pub(crate) fn new(order: KeyOrder, ReadOptions { mut from, mut to, prefix, .. }: ReadOptions) -> ReadRange {
         if let (KeyOrder::Bytewise, Some(prefix)) = (&order, &prefix) {
             from = from.filter(|from| from > prefix).or_else(|| Some(prefix.clone()));
             to = match (to, after_prefix(prefix)) {
@@ -104,7 +104,7 @@ impl Bounds {
                 (to, end) => to.or(end),
             };
         }
-        Bounds { order, from, to, prefix }
+        ReadRange { order, from, to, prefix }
     }
 
     #[inline(always)] // inlined for the many reads without bounds
@@ -118,6 +118,9 @@ impl Bounds {
         self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))
     }
 }
+
+// Former name, until all imports follow.
+pub(crate) use ReadRange as Bounds;
 
 /// Returns the first key, bytewise, after all keys with `prefix`; `None` if there is none.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
@@ -147,7 +150,7 @@ pub struct Cursor {
     iter: SnapshotIter,
     /// Reads separated values. Boxed: a cursor moves when it is made.
     separated: Option<Box<Apart>>,
-    bounds: Bounds,
+    bounds: ReadRange,
     on_pair: bool,
     /// Whether values may be stored separately from keys, in the value log or in files of a table.
     needs_fetch: bool,
@@ -235,7 +238,7 @@ impl Cursor {
         refused: Option<Error>,
     ) -> Cursor {
         let held = options.snapshot.take();
-        let bounds = Bounds::new(order, options);
+        let bounds = ReadRange::new(order, options);
         Cursor {
             iter,
             needs_fetch: fetches || separated.is_some(),

@@ -166,7 +166,7 @@ pub struct KeyRange<'a> {
 }
 
 /// Returns the table number reserved for an intra-L0 compaction with `table` as newest input.
-pub fn spare_above(table: TableId) -> TableId {
+pub fn reserved_above(table: TableId) -> TableId {
     TableId(table.0 + 1)
 }
 

@@ -217,17 +217,17 @@ mod tests {
         let tables = array::from_fn(|level| (level == 1).then(|| table.clone()).into_iter().collect());
         let old = Arc::new(Version::from_tables(&KeyOrder::Bytewise, tables).expect("one table"));
         let (also, empty) = (Arc::new(Version::clone(&old)), Arc::<Version>::default());
-        let mut retire = ObsoleteFiles::default();
-        [&old, &also, &empty].into_iter().for_each(|version| retire.pin(version));
-        retire.durable_advanced(&old, &empty, (&[(1, TableId(1))], Vec::new()), LogId(0));
-        let mut stays = || assert_eq!((retire.take_deletable(&empty, &empty), retire.waiting()), (Vec::new(), 1));
+        let mut tracker = ObsoleteFiles::default();
+        [&old, &also, &empty].into_iter().for_each(|version| tracker.pin(version));
+        tracker.durable_advanced(&old, &empty, (&[(1, TableId(1))], Vec::new()), LogId(0));
+        let mut stays = || assert_eq!((tracker.take_deletable(&empty, &empty), tracker.waiting()), (Vec::new(), 1));
         stays();
         stays();
         drop(old);
         stays();
         drop(also);
-        assert_eq!(retire.take_deletable(&empty, &empty), [ObjectId::Table(TableId(1))]);
-        assert_eq!(retire.waiting(), 0);
+        assert_eq!(tracker.take_deletable(&empty, &empty), [ObjectId::Table(TableId(1))]);
+        assert_eq!(tracker.waiting(), 0);
     }
 
     proptest! {

@@ -22,8 +22,8 @@ use super::{
     TableRef, Version, add_to, meta_of,
     obsolete_files::ObsoleteFiles,
     pending::{CommittedRecord, Pending, PendingQueue, Retained},
+    reserved_above,
     segments::Segments,
-    spare_above,
 };
 use crate::{Error, Result};
 use std::{collections::BTreeSet, sync::Arc};
@@ -77,9 +77,9 @@ impl VersionSet {
     /// Makes a version set with one version as both live and durable.
     pub fn new(order: KeyOrder, start: Start) -> VersionSet {
         let version = Arc::new(start.version);
-        let mut retire = ObsoleteFiles::default();
-        retire.pin(&version);
-        retire.log_made(start.replay_from);
+        let mut obsolete_files = ObsoleteFiles::default();
+        obsolete_files.pin(&version);
+        obsolete_files.log_made(start.replay_from);
         VersionSet {
             order,
             live: version.clone(),
@@ -93,7 +93,7 @@ impl VersionSet {
             durable_replay_from: start.replay_from,
             durable_pointers: start.pointers.clone(),
             pointers: start.pointers,
-            retire,
+            retire: obsolete_files,
             segments: Segments::default(),
         }
     }
@@ -115,12 +115,12 @@ impl VersionSet {
         self.next_file
     }
 
-    /// Draws the table number of a memtable that is sealed. With `spare` it also reserves the next
+    /// Draws the table number of a memtable that is sealed. With `reserve_next` it also reserves the next
     /// number, so that an intra-L0 compaction can later take the table's position although younger
     /// tables have drawn their numbers.
-    pub fn new_sealed_number(&mut self, spare: bool) -> TableId {
+    pub fn new_sealed_number(&mut self, reserve_next: bool) -> TableId {
         let table = TableId(self.new_number());
-        if spare {
+        if reserve_next {
             let above = TableId(self.new_number());
             self.spares.insert(above);
         }
@@ -224,7 +224,7 @@ impl VersionSet {
             self.pointers[*level].clone_from(pointer);
         }
         for (_, table) in &edit.deleted {
-            self.spares.remove(&spare_above(*table));
+            self.spares.remove(&reserved_above(*table));
         }
         let replaced = self.removed_tables(&edit).filter(|table| !sync_cancelled.contains(&table.meta.id));
         let retained_bytes = replaced.map(|table| table.meta.bytes).sum::<u64>().saturating_sub(linked);
