@@ -1,6 +1,6 @@
 //! Whether newer versions of a key stand above older ones, in every run of every level: a lookup takes the first that it meets.
 use crate::version::{TableRef, Version};
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 use terrace_format::{KeyOrder, SeqNo, key};
 use terrace_storage::{
     Result,
@@ -70,7 +70,7 @@ struct Seen {
 struct Walk<'a> {
     storage: &'a dyn Storage,
     level: usize,
-    tables: std::slice::Iter<'a, Arc<TableRef>>,
+    tables: crate::version::run::TableIter<'a>,
     /// The table, and the entry in it; `None` behind the last.
     at: Option<(&'a TableRef, Cursor)>,
 }

@@ -24,7 +24,7 @@ use super::{
     seek_compaction, tombstones,
 };
 use crate::version::{KeyRange, TableRef, Version};
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 use terrace_format::{KeyOrder, LEVELS, TableId};
 
 /// The leveled policy. It is stateless.
@@ -35,13 +35,13 @@ impl Limits {
     /// Returns the bytes to which a compaction may extend its own inputs if that adds none from the
     /// lower level.
     pub fn expanded_bytes(&self) -> u64 {
-        25 * self.target_file_size
+        self.target_file_size.saturating_mul(25)
     }
 
     /// Returns the bytes of grandparents at which an output table is ended. A table that overlaps
     /// more is rewritten, not moved.
     pub fn grandparent_bytes(&self) -> u64 {
-        10 * self.target_file_size
+        self.target_file_size.saturating_mul(10)
     }
 }
 
@@ -69,11 +69,11 @@ pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTo
 pub fn level_for_flush(ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
     let deepest = if ctx.limits.fits() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
     let levels = &ctx.version.levels;
-    let overlaps = |level: usize| levels[level].tables().any(|table| table.overlaps(ctx.order, range));
+    let overlaps = |level: usize| levels[level].stretches(ctx.order, range).any(|tables| !tables.is_empty());
     if overlaps(0) {
         return 0;
     }
-    let below = |level: usize| -> u64 { bytes(&levels[level].overlapping(ctx.order, range)) };
+    let below = |level: usize| -> u64 { sum_bytes(levels[level].stretches(ctx.order, range).flatten()) };
     (1..=deepest)
         .take_while(|&level| !overlaps(level) && below(level + 1) <= ctx.limits.grandparent_bytes())
         .last()
@@ -145,7 +145,7 @@ fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
-            let totals = LevelTotals::of(ctx.version.levels[n].tables()).minus(&ctx.busy.leaving(n));
+            let totals = ctx.version.levels[n].totals().minus(&ctx.busy.leaving(n));
             (score(ctx.limits, &sizes, n, &totals, ctx.busy.lull.is_idle()), n)
         })
         .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level0::should_wait(ctx)))
@@ -165,13 +165,14 @@ fn admits(ctx: &Situation<'_>, reserved: &[Claim], plan: &Plan) -> bool {
 
 /// Picks the first table of `level`, in picking order, that can be compacted now.
 fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Claim]) -> Pick {
-    let candidates = if ctx.limits.least_overlap && level > 0 { by_min_overlap } else { round_robin };
+    let by_overlap = ctx.limits.least_overlap && level > 0;
+    let candidates = if by_overlap { by_min_overlap(ctx, level) } else { round_robin(ctx, level) };
     let mut blocked = Pick::None;
-    for table in candidates(ctx, level) {
+    for table in candidates {
         if ctx.busy.has(table.meta.id) {
             continue;
         }
-        let plan = expand_table(ctx, level, table);
+        let plan = expand_table(ctx, level, table.clone());
         if admits(ctx, reserved, &plan) {
             return Pick::Plan(plan);
         }
@@ -186,29 +187,31 @@ fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Claim]) -> Pick {
 }
 
 /// Returns the tables of `level` once around the key space, from the end of its last compaction.
-fn round_robin(ctx: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
-    let mut tables: Vec<_> = ctx.version.levels[level].tables().cloned().collect();
-    if level == 0 {
-        tables.reverse(); // LevelDB keeps level 0 oldest first
+fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
+    let (runs, pointer) = (&ctx.version.levels[level].runs, &ctx.pointers[level]);
+    let is_passed = |table: &Arc<TableRef>| ctx.order.internal(&table.meta.largest, pointer).is_le();
+    if let ([run], 1..) = (&runs[..], level) {
+        let start = if pointer.is_empty() { 0 } else { run.partition_point(is_passed) % run.len() };
+        return Box::new(run.range(start..run.len()).chain(run.range(0..start)));
     }
-    let pointer = &ctx.pointers[level];
-    let behind = |table: &Arc<TableRef>| ctx.order.internal(&table.meta.largest, pointer) == Ordering::Greater;
-    let start = if pointer.is_empty() { 0 } else { tables.iter().position(behind).unwrap_or(0) };
-    tables.rotate_left(start);
-    tables
+    // LevelDB keeps level 0 oldest first.
+    let mut tables: Vec<_> = runs.iter().rev().flat_map(|run| run.iter()).collect();
+    let first = tables.iter().position(|table| !pointer.is_empty() && !is_passed(table));
+    tables.rotate_left(first.unwrap_or(0));
+    Box::new(tables.into_iter())
 }
 
 /// Returns the tables of `level` by ascending ratio of overlapping bytes in the next level to own
 /// bytes: the cheapest to rewrite come first.
-fn by_min_overlap(ctx: &Situation<'_>, level: usize) -> Vec<Arc<TableRef>> {
+fn by_min_overlap<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
     let below = &ctx.version.levels[level + 1];
     let cost = |table: &TableRef| {
-        let met: u64 = below.stretches(ctx.order, &table.span()).flatten().map(|table| table.meta.bytes).sum();
+        let met = sum_bytes(below.stretches(ctx.order, &table.span()).flatten());
         met as f64 / table.meta.bytes.max(1) as f64
     };
-    let mut tables: Vec<_> = ctx.version.levels[level].tables().map(|table| (cost(table), table.clone())).collect();
+    let mut tables: Vec<_> = ctx.version.levels[level].tables().map(|table| (cost(table), table)).collect();
     tables.sort_by(|a, b| a.0.total_cmp(&b.0));
-    tables.into_iter().map(|(_, table)| table).collect()
+    Box::new(tables.into_iter().map(|(_, table)| table))
 }
 
 /// Returns the compaction of one table. In level 0 it includes all runs that overlap the table.
@@ -227,7 +230,8 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
         let (from, to) = span(order, upper.iter().chain(&lower)).expect("a plan has inputs");
         let wider = with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }));
         let free = || !wider.iter().any(|table| ctx.busy.has(table.meta.id));
-        if wider.len() > upper.len() && bytes(&wider) + bytes(&lower) < limits.expanded_bytes() && free() {
+        if wider.len() > upper.len() && bytes(&wider).saturating_add(bytes(&lower)) < limits.expanded_bytes() && free()
+        {
             let lower_for_wider = lower_inputs(ctx, level + 1, &wider);
             if lower_for_wider.len() == lower.len() {
                 (upper, lower) = (wider, lower_for_wider);
@@ -315,13 +319,19 @@ pub fn with_boundaries(ctx: &Situation<'_>, level: usize, mut tables: Vec<Arc<Ta
 
 /// Returns the bytes of `tables`.
 pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
-    tables.iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
+    sum_bytes(tables)
+}
+
+/// Saturates: sizes in a manifest may be any number.
+fn sum_bytes<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> u64 {
+    tables.into_iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
 }
 
 /// Whether no level below `level` can hold a key of `range`, so that a tombstone there shadows
 /// nothing. Always false for level 0, where older runs may hold the key.
 pub fn is_range_bottom(order: &KeyOrder, version: &Version, level: usize, range: &KeyRange<'_>) -> bool {
-    level > 0 && version.levels[level + 1..].iter().all(|level| level.overlapping(order, range).is_empty())
+    level > 0
+        && version.levels[level + 1..].iter().all(|level| level.stretches(order, range).all(|tables| tables.is_empty()))
 }
 
 /// As [`is_range_bottom`], for one user key.

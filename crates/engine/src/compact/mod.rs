@@ -28,4 +28,6 @@ pub use self::{
 };
 
 #[cfg(test)]
+mod scale;
+#[cfg(test)]
 mod tests;

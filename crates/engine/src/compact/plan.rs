@@ -1,10 +1,10 @@
 //! The compaction picker's interface: a policy looks at a version and returns a plan. Pure: no
 //! I/O, no clock, no locks.
 use super::{level_targets::LevelSizes, reservation::Busy};
+pub use crate::version::LevelTotals;
 use crate::version::{KeyRange, TableRef, Version};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, SeqNo, TableId};
-use terrace_storage::placement::TableMeta;
 
 /// The limits that a policy works with, in bytes unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,50 +57,7 @@ impl Limits {
         let (sizes, from_first) = (self.level_targets(held), LevelSizes::from_first(self.max_bytes_for_level_base));
         let moves_down = |level: usize| self.fits() && held.get(level + 1).is_none_or(|below| *below == 0);
         let over = |level: usize| held[level].saturating_sub(sizes.of(level).max(from_first.of(level)));
-        (1..LEVELS).filter(|level| !moves_down(*level)).map(over).sum()
-    }
-}
-
-/// Sums over some tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LevelTotals {
-    /// Tables; in level 0 each is a run.
-    pub tables: usize,
-    /// Bytes of the tables.
-    pub bytes: u64,
-    /// Known entries of the tables.
-    pub entries: u64,
-    /// Bytes of the tables with an unknown number of entries.
-    pub uncounted_bytes: u64,
-}
-
-impl LevelTotals {
-    /// Sums over `tables`.
-    pub fn of<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> LevelTotals {
-        tables.into_iter().fold(LevelTotals::default(), |sum, table| {
-            let TableMeta { bytes, entries, .. } = table.meta;
-            sum.plus(&LevelTotals { tables: 1, bytes, entries, uncounted_bytes: if entries == 0 { bytes } else { 0 } })
-        })
-    }
-
-    /// Returns the sum of both. Saturates: sizes in a manifest may be any number.
-    pub fn plus(&self, other: &LevelTotals) -> LevelTotals {
-        LevelTotals {
-            tables: self.tables + other.tables,
-            bytes: self.bytes.saturating_add(other.bytes),
-            entries: self.entries.saturating_add(other.entries),
-            uncounted_bytes: self.uncounted_bytes.saturating_add(other.uncounted_bytes),
-        }
-    }
-
-    /// Returns the difference, at least 0 in each field.
-    pub fn minus(&self, other: &LevelTotals) -> LevelTotals {
-        LevelTotals {
-            tables: self.tables.saturating_sub(other.tables),
-            bytes: self.bytes.saturating_sub(other.bytes),
-            entries: self.entries.saturating_sub(other.entries),
-            uncounted_bytes: self.uncounted_bytes.saturating_sub(other.uncounted_bytes),
-        }
+        (1..LEVELS).filter(|level| !moves_down(*level)).map(over).fold(0, u64::saturating_add)
     }
 }
 

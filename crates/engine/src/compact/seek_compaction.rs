@@ -41,6 +41,6 @@ pub fn left_of_hint(plan: &Plan, id: TableId, whole_price_paid: bool) -> Option<
 
 /// Returns table `id` if `level` has it and is not the last level.
 fn find<'a>(ctx: &Situation<'a>, level: usize, id: TableId) -> Option<&'a Arc<TableRef>> {
-    let levels = &ctx.version.levels[..LEVELS - 1];
-    levels.get(level)?.tables().find(|table| table.meta.id == id)
+    let found = ctx.version.named(&[(level, id)]).next();
+    found.filter(|(level, _)| level + 1 < LEVELS).map(|(_, table)| table)
 }

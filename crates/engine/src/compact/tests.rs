@@ -3,7 +3,7 @@
 use super::{
     leveled::{Leveled, is_bottom, level_for_flush, renewal, score},
     plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
-    seek_compaction,
+    seek_compaction, tombstones,
 };
 use crate::{
     compact::reservation::{Busy, Claim},
@@ -189,6 +189,21 @@ impl Tree {
             self.begin(plan);
         }
         self.check_starvation();
+        self.check_tombstone_plan();
+    }
+
+    /// The pick by remembered summaries is that of a full scan.
+    fn check_tombstone_plan(&self) {
+        for shadow_ratio in [0.0, 1.0] {
+            let picked = |pick: fn(&Situation<'_>, fn(&Plan) -> bool) -> Option<Plan>, admits: fn(&Plan) -> bool| {
+                let plan = self.situated(|ctx| pick(&Situation { hiding_share: shadow_ratio, ..*ctx }, admits));
+                plan.map(|plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>())
+            };
+            for admits in [(|_| true) as fn(&Plan) -> bool, |plan| plan.upper[0].meta.id.0 % 2 == 0] {
+                let scanned = picked(|ctx, admits| tombstones::plan_by_full_scan(ctx, admits), admits);
+                (0..2).for_each(|_| assert_eq!(picked(|ctx, admits| tombstones::plan(ctx, admits), admits), scanned));
+            }
+        }
     }
 
     /// Ends one of the running compactions.

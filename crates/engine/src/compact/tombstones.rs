@@ -17,7 +17,7 @@ use super::{
     leveled::{bytes, expand_table, with_boundaries},
     plan::{Limits, Plan, Situation},
 };
-use crate::version::{Contents, KeyRange, TableRef};
+use crate::version::{Contents, KeyRange, TableRef, Version};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, LEVELS};
 
@@ -74,42 +74,100 @@ fn exceeds(part: u64, all: u64, percent: u64, idle: bool) -> bool {
 
 /// Whether a table with no older table below is worth a rewrite for the entries that this drops.
 pub fn is_worth_rewriting(contents: &Contents, percent: u64, idle: bool) -> bool {
-    exceeds(contents.garbage(), contents.entries + contents.ranges.len() as u64, percent, idle)
+    exceeds(contents.garbage(), contents.entries.saturating_add(contents.ranges.len() as u64), percent, idle)
 }
 
 /// Picks the first compaction, from level 0 down, that tombstones pay for. `admits` checks
 /// whether a plan may start.
+///
+/// Runs under the state lock after every change, so it does not visit all tables: a chunk of tables
+/// remembers which of them have much garbage, and the version remembers that nothing paid off.
 pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
     let Situation { version, limits, busy, .. } = ctx;
     if limits.tombstone_compaction_percent == 0 {
         return None;
     }
     let idle = busy.lull.is_long();
-    let of_level = |level: usize| version.levels[level].tables().map(move |table| (level, table));
-    let tables = (0..LEVELS).flat_map(of_level);
-    let has_garbage = |contents: &Contents| {
-        let dense = contents.tombstones.saturating_mul(8) >= contents.entries;
-        contents.has_tombstones() && dense || contents.shadowed > 0 || !contents.ranges.is_empty()
+    let inputs =
+        [limits.tombstone_compaction_percent, u64::from(idle), ctx.oldest_reader.0, ctx.hiding_share.to_bits()];
+    if version.has_no_tombstone_plan(inputs) {
+        return None;
+    }
+    // Entries smaller than this count as shadowing larger ones below.
+    let small = if ctx.hiding_share > 0.0 { average_of_deepest(version) / SIZE_RATIO } else { 0 };
+    let (mut is_complete, mut rejected) = (busy.is_empty(), false);
+    for (level, chunk) in version.runs().iter().flat_map(|(level, run)| run.chunks().iter().map(move |c| (*level, c))) {
+        let garbage = chunk.garbage();
+        is_complete &= garbage.is_some();
+        let is_candidate = |table: &&Arc<TableRef>| {
+            visited();
+            let is_small = |contents: &Contents| contents.entries > 0 && table.meta.bytes / contents.entries < small;
+            let contents = table.contents();
+            contents.is_some_and(|contents| idle || contents.has_much_garbage() || is_small(contents))
+        };
+        let all = idle || garbage.is_none_or(|garbage| garbage.smallest_entries.is_some_and(|bytes| bytes < small));
+        let tables: Vec<_> = match garbage {
+            Some(garbage) if !all => garbage.tables.iter().map(|at| &chunk.tables()[*at]).collect(),
+            _ => chunk.tables().iter().filter(is_candidate).collect(),
+        };
+        for table in tables.into_iter().filter(|table| !busy.has(table.meta.id)) {
+            if let Some(plan) = of_table(ctx, level, table, idle) {
+                if admits(&plan) {
+                    return Some(plan);
+                }
+                rejected = true;
+            }
+        }
+    }
+    if is_complete && !rejected {
+        version.set_no_tombstone_plan(inputs);
+    }
+    None
+}
+
+/// [`plan`] by a scan of all tables.
+#[cfg(test)]
+pub fn plan_by_full_scan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
+    let idle = ctx.busy.lull.is_long();
+    let small = if ctx.hiding_share > 0.0 { average_of_deepest(ctx.version) / SIZE_RATIO } else { 0 };
+    let is_small =
+        |table: &TableRef, contents: &Contents| contents.entries > 0 && table.meta.bytes / contents.entries < small;
+    let is_candidate = |table: &Arc<TableRef>| {
+        let contents = table.contents();
+        contents.is_some_and(|contents| idle || contents.has_much_garbage() || is_small(table, contents))
     };
-    let average = if ctx.hiding_share > 0.0 { average_of_deepest(ctx) } else { 0 };
-    let is_candidate = |table: &TableRef| {
-        let small =
-            |contents: &Contents| contents.entries > 0 && table.meta.bytes / contents.entries < average / SIZE_RATIO;
-        table.contents().is_some_and(|contents| idle || has_garbage(contents) || small(contents))
-    };
-    let free = tables.filter(|(_, table)| is_candidate(table) && !busy.has(table.meta.id));
-    free.filter_map(|(level, table)| of_table(ctx, level, table, idle)).find(admits)
+    let free = ctx.version.tables().filter(|(_, table)| is_candidate(table) && !ctx.busy.has(table.meta.id));
+    let plans = free.filter_map(|(level, table)| of_table(ctx, level, table, idle)).find(admits);
+    plans.filter(|_| ctx.limits.tombstone_compaction_percent > 0)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Tables that [`plan`] has visited.
+    pub static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+fn visited() {
+    #[cfg(test)]
+    VISITED.set(VISITED.get() + 1);
 }
 
 /// Returns the average bytes of an entry in the deepest level.
-fn average_of_deepest(ctx: &Situation<'_>) -> u64 {
-    let deepest = ctx.version.levels.iter().rev().flat_map(|level| level.runs.first()).next();
-    let known = deepest
-        .iter()
-        .flat_map(|run| run.iter())
-        .filter_map(|table| Some((table.meta.bytes, table.contents()?.entries)));
-    let (bytes, entries) =
-        known.fold((0_u64, 0_u64), |(bytes, entries), (b, e)| (bytes.saturating_add(b), entries + e));
+fn average_of_deepest(version: &Version) -> u64 {
+    let deepest = version.levels.iter().rev().flat_map(|level| level.runs.first()).next();
+    let (mut bytes, mut entries) = (0_u64, 0_u64);
+    for chunk in deepest.iter().flat_map(|run| run.chunks()) {
+        let mut add = |more: (u64, u64)| {
+            (bytes, entries) = (bytes.saturating_add(more.0), entries.saturating_add(more.1));
+        };
+        match chunk.garbage() {
+            Some(garbage) => add(garbage.counted),
+            None => {
+                let known = chunk.tables().iter().filter_map(|t| Some((t.meta.bytes, t.contents()?.entries)));
+                known.for_each(add);
+            }
+        }
+    }
     bytes.checked_div(entries).unwrap_or(0)
 }
 
@@ -167,19 +225,20 @@ fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
 fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], within: bool) -> Gain {
     let mut gain = Gain { upper_bytes: bytes(upper), shadow_ratio: ctx.hiding_share, ..Gain::default() };
     for contents in upper.iter().filter_map(|table| table.contents()) {
-        gain.upper_entries += contents.entries;
-        gain.tombstones += contents.tombstones;
+        gain.upper_entries = gain.upper_entries.saturating_add(contents.entries);
+        gain.tombstones = gain.tombstones.saturating_add(contents.tombstones);
     }
     let ranges = || upper.iter().filter_map(|table| table.contents()).flat_map(|contents| &contents.ranges);
     let mut add = |tables: &[Arc<TableRef>]| {
         for table in tables {
-            gain.lower_bytes += table.meta.bytes;
-            gain.lower_entries += match table.contents() {
+            gain.lower_bytes = gain.lower_bytes.saturating_add(table.meta.bytes);
+            let entries = match table.contents() {
                 Some(contents) if contents.entries > 0 => contents.entries,
                 _ => table.meta.bytes.div_ceil(ENTRY_BYTES),
             };
             let part = ranges().map(|range| halves_covered(ctx.order, range, table)).max().unwrap_or(0);
-            gain.covered_bytes += table.meta.bytes / 2 * part;
+            gain.lower_entries = gain.lower_entries.saturating_add(entries);
+            gain.covered_bytes = gain.covered_bytes.saturating_add(table.meta.bytes / 2 * part);
         }
     };
     add(lower);
@@ -210,7 +269,7 @@ pub fn should_rewrite(ctx: &Situation<'_>, table: &TableRef, output_level: usize
         |contents: &Contents| visible_to_all(ctx, contents) && is_worth_rewriting(contents, percent, false);
     let is_bottom = || {
         let first_below = &ctx.version.levels[output_level + 1..];
-        first_below.iter().all(|level| level.stretches(ctx.order, &table.span()).all(<[_]>::is_empty))
+        first_below.iter().all(|level| level.stretches(ctx.order, &table.span()).all(|tables| tables.is_empty()))
     };
     percent > 0 && table.contents().is_some_and(should_rewrite) && is_bottom()
 }

@@ -100,7 +100,7 @@ impl RangeTombstoneIter {
                 TombstoneSource::Run(run) => {
                     let next = run.partition_point(|table| self.order.user(table.smallest(), user).is_le());
                     found.narrow(&self.order, None, run.get(next).map(|table| table.smallest()));
-                    let Some(table) = next.checked_sub(1).map(|at| &run[at]) else { continue };
+                    let Some(table) = next.checked_sub(1).and_then(|at| run.get(at)) else { continue };
                     found.narrow(&self.order, Some(table.smallest()), None);
                     if let Some(own) = table.open(&*self.storage)?.range_tombstones()? {
                         self.add(&mut found, number, own.stretch(&self.order, user, self.seq));

@@ -1,7 +1,7 @@
 //! Invariants of a version. A version that breaks one is refused before any read uses it.
 use super::{Level, TableRef, Version};
-use std::collections::HashSet;
-use terrace_format::{KeyOrder, TableId, edit::Edit, key};
+use std::{collections::HashSet, sync::Arc};
+use terrace_format::{KeyOrder, key};
 
 /// Checks a version: bounds are valid internal keys in order, tables of a run do not overlap, no
 /// table occurs twice.
@@ -16,18 +16,18 @@ pub fn version(order: &KeyOrder, version: &Version) -> Result<(), String> {
     version.levels.iter().enumerate().try_for_each(|(number, level)| runs(order, number, level))
 }
 
-/// Checks the result of applying `edit` to a valid version: the added tables, that each occurs
-/// once, and the runs of the levels that got one.
-pub fn edited(order: &KeyOrder, version: &Version, edit: &Edit) -> Result<(), String> {
-    let mut added: Vec<TableId> = edit.added.iter().map(|(_, table)| table.id).collect();
-    added.sort_unstable();
-    let found: Vec<_> = version.tables().filter(|(_, found)| added.binary_search(&found.meta.id).is_ok()).collect();
-    if found.len() != added.len() || added.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(format!("the edit adds one of the tables {added:?} twice"));
+/// Checks the tables that an edit has added to a valid version: each of them, and that it overlaps
+/// no neighbour in its run.
+pub fn added(order: &KeyOrder, version: &Version, added: &[(usize, Arc<TableRef>)]) -> Result<(), String> {
+    for (level, new) in added {
+        table(order, new)?;
+        for run in version.levels[*level].runs.iter().filter(|_| *level > 0) {
+            let [before, after] = run.neighbours(order, new);
+            let pairs = [before.map(|before| (before, new)), after.map(|after| (new, after))];
+            pairs.into_iter().flatten().try_for_each(|(first, second)| disjoint(order, *level, first, second))?;
+        }
     }
-    found.iter().try_for_each(|(_, found)| table(order, found))?;
-    let changed = |number: &usize| edit.added.iter().any(|(level, _)| level == number);
-    (0..version.levels.len()).filter(changed).try_for_each(|number| runs(order, number, &version.levels[number]))
+    Ok(())
 }
 
 fn table(order: &KeyOrder, table: &TableRef) -> Result<(), String> {
@@ -42,12 +42,15 @@ fn table(order: &KeyOrder, table: &TableRef) -> Result<(), String> {
 
 fn runs(order: &KeyOrder, number: usize, level: &Level) -> Result<(), String> {
     for run in &level.runs {
-        for pair in run.windows(2) {
-            // Compared by internal key: LevelDB may let two neighbours share a user key.
-            if order.internal(&pair[0].meta.largest, &pair[1].meta.smallest).is_ge() {
-                return Err(format!("tables {} and {} overlap in level {number}", pair[0].meta.id, pair[1].meta.id));
-            }
-        }
+        run.iter().zip(run.iter().skip(1)).try_for_each(|(first, second)| disjoint(order, number, first, second))?;
+    }
+    Ok(())
+}
+
+/// Compared by internal key: LevelDB may let two neighbours share a user key.
+fn disjoint(order: &KeyOrder, level: usize, first: &TableRef, second: &TableRef) -> Result<(), String> {
+    if order.internal(&first.meta.largest, &second.meta.smallest).is_ge() {
+        return Err(format!("tables {} and {} overlap in level {level}", first.meta.id, second.meta.id));
     }
     Ok(())
 }

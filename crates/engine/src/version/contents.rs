@@ -60,10 +60,11 @@ impl Contents {
         }
     }
 
-    /// Whether it has point or range tombstones, which certainly shadow older entries if there are
-    /// any.
-    pub fn has_tombstones(&self) -> bool {
-        self.tombstones > 0 || !self.ranges.is_empty()
+    /// Whether the table has a range tombstone, a shadowed entry, or a tombstone per eight entries:
+    /// garbage that a compaction may pay off for.
+    pub fn has_much_garbage(&self) -> bool {
+        let dense = self.tombstones.saturating_mul(8) >= self.entries;
+        self.tombstones > 0 && dense || self.shadowed > 0 || !self.ranges.is_empty()
     }
 
     /// Returns the number of entries and range tombstones that can be dropped once no older entry

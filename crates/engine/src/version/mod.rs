@@ -11,17 +11,23 @@
 //! order. Level 0 has a run per table, newest first by table number (docs/durability.md); each
 //! deeper level of a leveled tree has one run.
 pub mod check;
+mod chunks;
 pub mod contents;
+mod index;
 pub mod obsolete_files;
 pub mod pending;
+pub mod run;
 pub mod segments;
 pub mod set;
+mod totals;
 
 pub use contents::Contents;
+use index::{Placed, TableIndex};
+use parking_lot::Mutex;
+pub use run::{Run, TableSlice, Tables};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    ops::Deref,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
@@ -30,10 +36,10 @@ use std::{
 use terrace_format::{
     KeyOrder, LEVELS, TableId,
     edit::{AddedTable, Edit, Referred},
-    fences::Fences,
     key,
 };
 use terrace_storage::placement::{ObjectId, Storage, Table, TableMeta};
+pub use totals::LevelTotals;
 
 /// A table of a version, with facts that are learned while it is in use.
 pub struct TableRef {
@@ -170,89 +176,76 @@ pub fn reserved_above(table: TableId) -> TableId {
     TableId(table.0 + 1)
 }
 
-/// A sorted run: tables that do not overlap, in key order.
-pub type Run = Arc<Tables>;
-
-/// The tables of a run, and an index of their last keys, so that a search does not visit the
-/// tables.
-#[derive(Debug)]
-pub struct Tables {
-    tables: Vec<Arc<TableRef>>,
-    largest: Fences,
-}
-
-impl Tables {
-    /// Makes a run of tables in key order.
-    pub fn new(order: &KeyOrder, tables: Vec<Arc<TableRef>>) -> Tables {
-        let (mut keys, mut ends) = (Vec::new(), Vec::with_capacity(tables.len()));
-        for table in &tables {
-            keys.extend_from_slice(&table.meta.largest);
-            ends.push(keys.len());
-        }
-        Tables { tables, largest: Fences::new(order, keys, ends) }
-    }
-
-    /// Returns the index of the first table that ends at or after `internal`; the number of tables
-    /// if there is none.
-    pub fn first_at_or_after(&self, order: &KeyOrder, internal: &[u8]) -> usize {
-        self.largest.first_at_or_after(order, internal)
-    }
-
-    /// Returns the only table that may hold the internal key `lookup`.
-    pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Option<&Arc<TableRef>> {
-        let table = self.tables.get(self.first_at_or_after(order, lookup));
-        table.filter(|table| order.user(table.smallest(), key::user_key(lookup)).is_le())
-    }
-}
-
-impl Deref for Tables {
-    type Target = [Arc<TableRef>];
-
-    fn deref(&self) -> &[Arc<TableRef>] {
-        &self.tables
-    }
-}
-
 /// The sorted runs of one level.
 #[derive(Clone, Debug, Default)]
 pub struct Level {
     /// Newest first.
     pub runs: Vec<Run>,
+    totals: LevelTotals,
 }
 
 impl Level {
+    /// Makes a level of tables in any order: a run per table for level 0, else one run.
+    fn new(order: &KeyOrder, number: usize, mut tables: Vec<Arc<TableRef>>) -> Level {
+        let runs = if number == 0 {
+            tables.sort_by_key(|table| std::cmp::Reverse(table.meta.id));
+            tables.into_iter().map(|table| Arc::new(Tables::new(order, vec![table]))).collect()
+        } else if tables.is_empty() {
+            Vec::new()
+        } else {
+            tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
+            vec![Arc::new(Tables::new(order, tables))]
+        };
+        Level::of(runs)
+    }
+
+    fn of(runs: Vec<Run>) -> Level {
+        let totals = runs.iter().fold(LevelTotals::default(), |sum, run| sum.plus(run.totals()));
+        Level { runs, totals }
+    }
+
     /// Returns the tables of the level.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableRef>> {
         self.runs.iter().flat_map(|run| run.iter())
     }
 
-    /// Returns the bytes of the tables.
-    pub fn bytes(&self) -> u64 {
-        self.tables().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
+    /// Returns the sums over the tables.
+    pub fn totals(&self) -> &LevelTotals {
+        &self.totals
     }
 
-    /// Replaces tables of level `number` by others.
-    fn change(
-        &mut self,
+    /// Returns the bytes of the tables.
+    pub fn bytes(&self) -> u64 {
+        self.totals.bytes
+    }
+
+    /// Returns level `number` without `removed` and with `added`.
+    fn replaced(
+        &self,
         order: &KeyOrder,
         number: usize,
-        removed_ids: &BTreeSet<TableId>,
-        added_tables: Vec<Arc<TableRef>>,
-    ) {
-        if removed_ids.is_empty() && added_tables.is_empty() {
-            return; // the runs stay shared with the previous version
+        removed: Vec<Arc<TableRef>>,
+        added: Vec<Arc<TableRef>>,
+    ) -> Level {
+        if removed.is_empty() && added.is_empty() {
+            return self.clone(); // the runs stay shared
         }
-        let stays = |table: &&Arc<TableRef>| !removed_ids.contains(&table.meta.id);
         if number == 0 {
-            self.runs.retain(|run| run.iter().all(|table| stays(&table)));
-            for table in added_tables {
-                let at = self.runs.partition_point(|run| run[0].meta.id > table.meta.id);
-                self.runs.insert(at, Arc::new(Tables::new(order, vec![table])));
+            let removed: BTreeSet<TableId> = removed.iter().map(|table| table.meta.id).collect();
+            let stays = |run: &&Run| run.iter().all(|table| !removed.contains(&table.meta.id));
+            let mut runs: Vec<Run> = self.runs.iter().filter(stays).cloned().collect();
+            for table in added {
+                let newer = |run: &Run| run.first().is_some_and(|first| first.meta.id > table.meta.id);
+                runs.insert(runs.partition_point(newer), Arc::new(Tables::new(order, vec![table])));
             }
-        } else {
-            let mut tables: Vec<_> = self.tables().filter(stays).cloned().chain(added_tables).collect();
-            tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
-            self.runs = if tables.is_empty() { Vec::new() } else { vec![Arc::new(Tables::new(order, tables))] };
+            return Level::of(runs);
+        }
+        match self.runs.first() {
+            Some(run) => {
+                let run = run.replaced(order, removed, added);
+                Level::of(if run.is_empty() { Vec::new() } else { vec![Arc::new(run)] })
+            }
+            None => Level::new(order, number, added),
         }
     }
 
@@ -261,18 +254,18 @@ impl Level {
         self.stretches(order, range).flatten().cloned().collect()
     }
 
-    /// Returns for each run the slice of tables that may hold keys of `range`.
+    /// Returns for each run the tables that may hold keys of `range`.
     pub fn stretches<'a>(
         &'a self,
         order: &'a KeyOrder,
         range: &'a KeyRange<'_>,
-    ) -> impl Iterator<Item = &'a [Arc<TableRef>]> {
+    ) -> impl Iterator<Item = TableSlice<'a>> {
         self.runs.iter().map(move |run| {
-            let before =
+            let ends_before =
                 |table: &Arc<TableRef>| range.from.is_some_and(|from| order.user(table.largest(), from).is_lt());
-            let rest = &run[run.partition_point(before)..];
-            let begun = |table: &Arc<TableRef>| range.to.is_none_or(|to| order.user(table.smallest(), to).is_le());
-            &rest[..rest.partition_point(begun)]
+            let starts = |table: &Arc<TableRef>| range.to.is_none_or(|to| order.user(table.smallest(), to).is_le());
+            let from = run.partition_point(ends_before);
+            TableSlice::new(run, from..run.partition_point(starts).max(from))
         })
     }
 }
@@ -284,8 +277,21 @@ pub struct Version {
     pub levels: [Level; LEVELS],
     /// All runs; see [`runs`](Version::runs).
     runs: Vec<(usize, Run)>,
+    index: Arc<TableIndex>,
     /// Charges of range reads for level 0.
     range_read_charge: RangeReadCharge,
+    no_tombstone_plan: PlanMemo,
+}
+
+/// Inputs of the policy for which no tombstone compaction pays off in this version, if known. A
+/// clone starts without.
+#[derive(Debug, Default)]
+struct PlanMemo(Mutex<Option<[u64; 4]>>);
+
+impl Clone for PlanMemo {
+    fn clone(&self) -> PlanMemo {
+        PlanMemo::default()
+    }
 }
 
 /// Bytes of compaction that range reads of one version have been worth. The next version starts
@@ -308,19 +314,32 @@ impl Version {
 
     /// Returns those of `tables` (level and number) that the version has.
     pub fn named(&self, tables: &[(usize, TableId)]) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
-        let levels: BTreeSet<_> = tables.iter().map(|(level, _)| *level).collect();
         let wanted: BTreeSet<_> = tables.iter().copied().collect();
-        let tables_of_levels =
-            levels.into_iter().flat_map(|level| self.levels[level].tables().map(move |table| (level, table)));
-        tables_of_levels.filter(move |(level, table)| wanted.contains(&(*level, table.meta.id)))
+        wanted.into_iter().filter_map(|(level, id)| self.index.get(id).filter(|(found, _)| *found == level))
+    }
+
+    /// Whether the version has table `id`.
+    pub fn has_table(&self, id: TableId) -> bool {
+        self.index.get(id).is_some()
+    }
+
+    /// Whether it is known that no tombstone compaction pays off with `inputs`.
+    pub fn has_no_tombstone_plan(&self, inputs: [u64; 4]) -> bool {
+        *self.no_tombstone_plan.0.lock() == Some(inputs)
+    }
+
+    /// Notes that no tombstone compaction pays off with `inputs`. The contents of all tables must
+    /// be known, as they would change the answer.
+    pub fn set_no_tombstone_plan(&self, inputs: [u64; 4]) {
+        *self.no_tombstone_plan.0.lock() = Some(inputs);
     }
 
     /// Sets the entry counts of tables in `level`.
     pub fn learn(&self, level: usize, contents: Vec<(TableId, Contents)>) {
-        let mut contents: BTreeMap<_, _> = contents.into_iter().collect();
-        if !contents.is_empty() {
-            let known = self.levels[level].tables().filter_map(|table| Some((table, contents.remove(&table.meta.id)?)));
-            known.for_each(|(table, contents)| table.learn(contents));
+        for (id, contents) in contents {
+            if let Some((_, table)) = self.index.get(id).filter(|(found, _)| *found == level) {
+                table.learn(contents);
+            }
         }
     }
 
@@ -345,58 +364,67 @@ impl Version {
     pub fn charge_range_read(&self, bytes_per_run: u64) -> Option<TableId> {
         const GRAIN: u64 = 1 << 20; // the price is computed once per this many bytes, not per read
         let oldest = self.levels[0].runs.last().filter(|_| bytes_per_run > 0)?;
-        let charge = bytes_per_run * self.levels[0].runs.len() as u64;
+        let charge = bytes_per_run.saturating_mul(self.levels[0].runs.len() as u64);
         let before = self.range_read_charge.0.fetch_add(charge, Relaxed);
-        let (before, after) = (before / GRAIN, (before + charge) / GRAIN);
+        let (before, after) = (before / GRAIN, before.saturating_add(charge) / GRAIN);
         if before == after {
             return None;
         }
-        let compaction_bytes = (self.levels[0].bytes() + self.levels[1].bytes()).div_ceil(GRAIN);
-        (before < compaction_bytes && compaction_bytes <= after).then(|| oldest[0].meta.id)
+        let compaction_bytes = self.levels[0].bytes().saturating_add(self.levels[1].bytes()).div_ceil(GRAIN);
+        (before < compaction_bytes && compaction_bytes <= after)
+            .then(|| oldest.first().map(|table| table.meta.id))
+            .flatten()
     }
 
     /// Returns the version that results from `edit`, or a description of why the edit does not
-    /// apply. Levels that the edit does not touch are shared with this version and not checked
-    /// again.
+    /// apply. Shares with this version all chunks of tables that the edit does not touch, and does
+    /// not check them again.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
-        let removed: BTreeMap<_, _> =
-            self.named(&edit.deleted).map(|(level, table)| (table.meta.id, (level, table))).collect();
-        let mut removed_ids: [BTreeSet<TableId>; LEVELS] = Default::default();
-        for (number, id) in &edit.deleted {
-            if removed.get(id).is_none_or(|(level, _)| level != number) || !removed_ids[*number].insert(*id) {
-                return Err(format!("the edit deletes table {id}, which is not in level {number}"));
-            }
+        let mut removed: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
+        let mut removed_ids = BTreeMap::new();
+        for (level, id) in &edit.deleted {
+            let found = self.index.get(*id).filter(|(found, _)| found == level);
+            let Some((_, table)) = found.filter(|(_, table)| removed_ids.insert(*id, Arc::clone(table)).is_none())
+            else {
+                return Err(format!("the edit deletes table {id}, which is not in level {level}"));
+            };
+            removed[*level].push(table.clone());
         }
-        let mut added_tables: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
+        let mut added: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
         let entries: BTreeMap<TableId, u64> = edit.entries.iter().copied().collect();
-        for (number, added) in &edit.added {
-            let meta = || meta_of(added, entries.get(&added.id).copied().unwrap_or(0));
+        for (level, table) in &edit.added {
+            let meta = || meta_of(table, entries.get(&table.id).copied().unwrap_or(0));
             // A moved table keeps its seek budget.
-            let moved = removed.get(&added.id).map(|(_, table)| Arc::clone(table));
-            added_tables[*number].push(moved.unwrap_or_else(|| Arc::new(TableRef::new(meta()))));
+            let moved = removed_ids.get(&table.id).cloned();
+            added[*level].push(moved.unwrap_or_else(|| Arc::new(TableRef::new(meta()))));
         }
-        let mut next = self.clone();
-        for (number, (removed_ids, added_tables)) in removed_ids.iter().zip(added_tables).enumerate() {
-            next.levels[number].change(order, number, removed_ids, added_tables);
+        let placed = |tables: &[Vec<Arc<TableRef>>; LEVELS]| -> Vec<Placed> {
+            let of_level = |(level, tables): (usize, &Vec<Arc<TableRef>>)| {
+                tables.iter().map(move |table| (level, table.clone())).collect::<Vec<_>>()
+            };
+            tables.iter().enumerate().flat_map(of_level).collect()
+        };
+        let index = self.index.replaced(placed(&removed), placed(&added));
+        let index = Arc::new(index.map_err(|id| format!("the edit adds table {id} twice"))?);
+        let added_placed = placed(&added);
+        let mut next = Version { index, ..self.clone() };
+        for (level, (removed, added)) in removed.into_iter().zip(added).enumerate() {
+            next.levels[level] = self.levels[level].replaced(order, level, removed, added);
         }
-        check::edited(order, &next, edit)?;
+        check::added(order, &next, &added_placed)?;
         Ok(next.with_run_list())
     }
 
     /// Makes a version of tables per level, in any order.
     pub fn from_tables(order: &KeyOrder, tables: [Vec<Arc<TableRef>>; LEVELS]) -> Result<Version, String> {
-        let mut version = Version::default();
-        for (level, mut tables) in tables.into_iter().enumerate() {
-            if level == 0 {
-                tables.sort_by_key(|table| std::cmp::Reverse(table.meta.id));
-                version.levels[0].runs =
-                    tables.into_iter().map(|table| Arc::new(Tables::new(order, vec![table]))).collect();
-            } else if !tables.is_empty() {
-                tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
-                version.levels[level].runs = vec![Arc::new(Tables::new(order, tables))];
-            }
+        let (mut version, mut placed) = (Version::default(), Vec::new());
+        for (level, tables) in tables.into_iter().enumerate() {
+            placed.extend(tables.iter().map(|table| (level, table.clone())));
+            version.levels[level] = Level::new(order, level, tables);
         }
         check::version(order, &version)?;
+        let index = TableIndex::default().replaced(Vec::new(), placed);
+        version.index = Arc::new(index.map_err(|id| format!("table {id} occurs twice"))?);
         Ok(version.with_run_list())
     }
 

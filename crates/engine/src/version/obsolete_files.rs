@@ -6,7 +6,7 @@
 //!                                    ▲   │
 //!                                    └───┘ a pinned version still needs it: wait for that version
 //! ```
-use super::{TableRef, Tables, Version, objects};
+use super::{TableRef, Version, objects, run::TableChunk};
 use crate::mem::MemTable;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -113,9 +113,9 @@ impl ObsoleteFiles {
             old.named(deleted).flat_map(|(_, table)| objects(table)).chain(transient).collect();
         remove_needed(&mut unnamed, new, &mut BTreeSet::new());
         self.mark_obsolete(unnamed);
-        let archived_wals = self.live_wals.split_off(&replay_from);
+        let still_live = self.live_wals.split_off(&replay_from);
         self.archived_wals.append(&mut self.live_wals);
-        self.live_wals = archived_wals;
+        self.live_wals = still_live;
         while self.archived_wals.values().sum::<u64>() > self.archive_bytes_max || self.archive_bytes_max == 0 {
             let Some((oldest, _)) = self.archived_wals.pop_first() else { break };
             self.mark_obsolete([ObjectId::Wal(oldest), ObjectId::SmallLog(oldest)]);
@@ -164,21 +164,26 @@ impl ObsoleteFiles {
 }
 
 /// Removes from `set` the objects that `version` needs, and returns them. Versions share most of
-/// their runs; runs in `seen` were compared with the same set before and are skipped.
-fn remove_needed(set: &mut BTreeSet<ObjectId>, version: &Version, seen: &mut BTreeSet<*const Tables>) -> Vec<ObjectId> {
+/// their chunks; chunks in `seen` were compared with the same set before and are skipped.
+fn remove_needed(
+    set: &mut BTreeSet<ObjectId>,
+    version: &Version,
+    seen: &mut BTreeSet<*const TableChunk>,
+) -> Vec<ObjectId> {
     let is_table = |object: &ObjectId| matches!(object, ObjectId::Table(_));
     // No table refers to a table.
-    let mut tables: BTreeSet<_> = set.extract_if(.., is_table).collect();
-    let mut needed = Vec::new();
-    for run in version.levels.iter().flat_map(|level| &level.runs) {
-        if !(tables.is_empty() && set.is_empty()) && seen.insert(Arc::as_ptr(run)) {
-            for table in run.iter() {
-                needed.extend(tables.take(&ObjectId::Table(table.meta.id)));
-                remove_referenced(set, table, &mut needed);
-            }
+    let (mut needed, mut rest) = (Vec::new(), Vec::new());
+    for object in set.extract_if(.., is_table) {
+        let is_needed = matches!(object, ObjectId::Table(id) if version.has_table(id));
+        if is_needed { needed.push(object) } else { rest.push(object) }
+    }
+    let chunks = version.runs().iter().flat_map(|(_, run)| run.chunks());
+    for chunk in chunks.filter(|chunk| chunk.has_references()) {
+        if !set.is_empty() && seen.insert(Arc::as_ptr(chunk)) {
+            chunk.tables().iter().for_each(|table| remove_referenced(set, table, &mut needed));
         }
     }
-    set.append(&mut tables);
+    set.extend(rest);
     needed
 }
 
