@@ -61,7 +61,7 @@ impl ShadowStats {
 
 /// Bytes below which a sample is too small.
 fn window_bytes(limits: &Limits) -> f64 {
-    (WINDOW_TABLES * limits.target_file_size) as f64
+    WINDOW_TABLES as f64 * limits.target_file_size as f64
 }
 
 /// Returns an upper bound of [`ShadowEstimate::hidden`] without visiting any table.

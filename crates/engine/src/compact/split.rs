@@ -18,12 +18,12 @@ pub fn parts(bytes: u64, min_bytes: u64, max_parts: usize) -> usize {
 /// inputs, each with the bytes of its input since the previous anchor.
 pub fn cuts(order: &KeyOrder, mut anchors: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     anchors.sort_by(|a, b| order.user(&a.0, &b.0));
-    let total: u64 = anchors.iter().map(|(_, bytes)| bytes).sum();
-    let share = total / parts.max(1) as u64;
-    let (mut cuts, mut passed): (Vec<Vec<u8>>, u64) = (Vec::new(), 0);
+    let total: u128 = anchors.iter().map(|(_, bytes)| u128::from(*bytes)).sum();
+    let share = total / parts.max(1) as u128;
+    let (mut cuts, mut passed): (Vec<Vec<u8>>, u128) = (Vec::new(), 0);
     for (key, bytes) in anchors {
-        passed += bytes;
-        let due = passed >= share * (cuts.len() as u64 + 1) && cuts.len() + 1 < parts;
+        passed += u128::from(bytes);
+        let due = passed >= share * (cuts.len() as u128 + 1) && cuts.len() + 1 < parts;
         if due && cuts.last().is_none_or(|last| order.user(last, &key).is_lt()) {
             cuts.push(key);
         }

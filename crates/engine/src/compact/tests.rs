@@ -3,7 +3,7 @@
 use super::{
     leveled::{Leveled, is_bottom, level_for_flush, renewal, score},
     plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
-    seek_compaction, tombstones,
+    seek_compaction, split, tombstones, value_log_gc,
 };
 use crate::{
     compact::reservation::{Busy, Claim},
@@ -13,10 +13,13 @@ use crate::{
     },
 };
 use proptest::prelude::*;
-use std::collections::{BTreeMap, VecDeque};
-use terrace_format::{KeyOrder, Kind, LEVELS, LogId, SeqNo, TableId, edit::Edit, key};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use terrace_format::{KeyOrder, Kind, LEVELS, LogId, SegmentId, SeqNo, TableId, edit::Edit, key};
 use terrace_sim::Rng;
-use terrace_storage::{DurabilityHandle, placement::TableMeta};
+use terrace_storage::{
+    DurabilityHandle,
+    placement::{ObjectId, TableMeta},
+};
 
 const ORDER: KeyOrder = KeyOrder::Bytewise;
 const ENTRY_BYTES: u64 = 1000;
@@ -600,4 +603,69 @@ fn tombstones_in_the_last_level_are_dropped_by_a_rewrite_in_place() {
     tree.versions.live().tables().for_each(|(_, table)| table.learn(contents.clone()));
     let plan = tree.situated(|ctx| Leveled.plan(ctx)).expect("a plan");
     assert_eq!((plan.level, plan.output_level), (LEVELS - 1, LEVELS - 1));
+}
+
+/// Sums over sizes that a manifest declares saturate; in tests an overflow would panic.
+#[test]
+fn any_sizes_in_a_manifest_are_summed_without_overflow() {
+    let limits = Limits { target_file_size: u64::MAX / 2, tombstone_compaction_percent: 50, ..Limits::default() };
+    for (least_overlap, level_compaction_dynamic_level_bytes) in [(false, false), (true, true)] {
+        let limits = Limits { least_overlap, level_compaction_dynamic_level_bytes, ..limits };
+        let mut versions = VersionSet::new(ORDER, Start { next_file: 100, ..Start::default() });
+        let mut edit = Edit::default();
+        for id in 2..20_u64 {
+            let [smallest, largest] =
+                [0, 9].map(|n| key::encode(&user(10 * (id as usize / 6) + n), SeqNo(id), Kind::Put));
+            let refs = vec![(ObjectId::Segment(SegmentId(id % 3)), u64::MAX)];
+            let meta = TableMeta::bounded(TableId(id), u64::MAX, None, smallest, largest);
+            add_to(&mut edit, id as usize % 6, &TableMeta { entries: u64::MAX, refs, ..meta });
+        }
+        versions.install_flush(edit, SeqNo(99), LogId(0), u64::MAX, DurabilityHandle::mature()).expect("it applies");
+        versions
+            .install_flush(Edit::default(), SeqNo(99), LogId(0), 9, DurabilityHandle::mature())
+            .expect("it applies");
+        let live = versions.live().clone();
+        let ranges = vec![(user(0), user(99))];
+        let contents =
+            Contents { entries: u64::MAX, tombstones: u64::MAX, shadowed: u64::MAX, ranges, newest: SeqNo(9) };
+        live.tables().for_each(|(_, table)| table.learn(contents.clone()));
+        assert_eq!(versions.retained_bytes(), u64::MAX);
+        limits.debt(&live.held());
+        live.charge_range_read(u64::MAX);
+        live.charge_range_read(u64::MAX);
+        let (mut busy, spares) = (Busy::default(), versions.spares().clone());
+        for idle in [false, true] {
+            busy.lull.rest_long(idle);
+            let ctx = Situation {
+                order: &ORDER,
+                version: &live,
+                busy: &busy,
+                pointers: versions.pointers(),
+                limits: &limits,
+                spares: &spares,
+                seek_hint: Some((1, TableId(7))),
+                oldest_reader: SeqNo(99),
+                hiding_share: 1.0,
+            };
+            (0..LEVELS - 1).for_each(|level| drop(Leveled.plan_range(&ctx, level, &KeyRange::default())));
+            assert!(Leveled.plan(&ctx).is_some());
+            tombstones::plan(&ctx, |_| false);
+            (0..LEVELS - 1).for_each(|level| {
+                seek_compaction::price(&ctx, (level, TableId(6 + level as u64)));
+            });
+            level_for_flush(&ctx, &KeyRange::default());
+        }
+        let segments = &versions.segments;
+        assert_eq!(segments.sum().live, u64::MAX);
+        value_log_gc::victims(segments, &BTreeSet::new(), 20);
+        value_log_gc::oldest(segments, &BTreeSet::new(), 20);
+        split::cuts(&ORDER, vec![(user(1), u64::MAX), (user(2), u64::MAX)], 3);
+        let edit =
+            Edit { deleted: live.tables().map(|(level, table)| (level, table.meta.id)).collect(), ..Edit::default() };
+        versions.install_compaction(edit, Vec::new(), 0, |_| false).expect("it applies");
+        assert_eq!(versions.retained_bytes(), u64::MAX);
+        let count = versions.releasable().expect("durable").0;
+        versions.released(count).expect("it applies");
+        assert_eq!(versions.retained_bytes(), 0);
+    }
 }

@@ -142,10 +142,10 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
     let matching = segments.pointed_into().filter(|(object, _)| exceeds_limit(&all) && !spared.contains(object));
     let mut by_age: Vec<_> = matching.collect();
     by_age.sort_by_key(|(object, _)| object.number());
-    let mut bytes = 0;
+    let mut bytes = 0_u128;
     let picked = by_age.iter().enumerate().take_while(|(at, (_, segment))| {
-        bytes += segment.bytes;
-        *at == 0 || exceeds_limit(segment) && bytes * 4 <= all.bytes
+        bytes += u128::from(segment.bytes);
+        *at == 0 || exceeds_limit(segment) && bytes * 4 <= u128::from(all.bytes)
     });
     picked.map(|(_, (object, _))| *object).collect()
 }
@@ -156,9 +156,10 @@ pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -
     let all = segments.sum_but(spared);
     let exceeds_limit = |sum: &Segment, percent: u64| exceeds(sum.garbage(), sum.bytes, percent);
     let newest = segments.pointed_into().map(|(object, _)| object.number()).max().unwrap_or(0);
+    let is_worth_it = |one: &Segment| u128::from(one.garbage()) * 200 >= u128::from(one.bytes) * u128::from(percent);
     let mut ranked: Vec<(f64, ObjectId, Segment)> = segments
         .pointed_into()
-        .filter(|(object, segment)| segment.garbage() * 200 >= segment.bytes * percent && !spared.contains(object))
+        .filter(|(object, segment)| is_worth_it(segment) && !spared.contains(object))
         .map(|(object, segment)| (benefit_per_cost(&segment, newest - object.number()), object, segment))
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -167,7 +168,7 @@ pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -
         if !exceeds_limit(&remaining, percent * 3 / 4) {
             break;
         }
-        remaining.bytes -= segment.garbage(); // live values stay, in another segment
+        remaining.bytes = remaining.bytes.saturating_sub(segment.garbage()); // live values stay, in another segment
         chosen.insert(object);
     }
     chosen

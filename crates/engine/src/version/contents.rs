@@ -44,9 +44,9 @@ impl Contents {
 
     /// Adds the counts of another part of the same table.
     pub fn extend(&mut self, other: &Contents) {
-        self.entries += other.entries;
-        self.tombstones += other.tombstones;
-        self.shadowed += other.shadowed;
+        self.entries = self.entries.saturating_add(other.entries);
+        self.tombstones = self.tombstones.saturating_add(other.tombstones);
+        self.shadowed = self.shadowed.saturating_add(other.shadowed);
         self.newest = self.newest.max(other.newest);
     }
 
@@ -70,7 +70,7 @@ impl Contents {
     /// Returns the number of entries and range tombstones that can be dropped once no older entry
     /// lies below and no snapshot is older.
     pub fn garbage(&self) -> u64 {
-        self.tombstones.max(self.shadowed) + self.ranges.len() as u64
+        self.tombstones.max(self.shadowed).saturating_add(self.ranges.len() as u64)
     }
 }
 

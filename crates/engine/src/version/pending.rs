@@ -61,12 +61,6 @@ pub struct Retained {
     pub shadow_bytes: u64,
 }
 
-impl Retained {
-    fn of(&mut self, pending: &Pending) -> &mut u64 {
-        if pending.compaction { &mut self.shadow_bytes } else { &mut self.log_bytes }
-    }
-}
-
 impl Pending {
     /// Raises the numbers of this edit, which is committed after the later installed `flush`:
     /// numbers in the manifest never decrease.
@@ -88,8 +82,9 @@ impl Pending {
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     edits: VecDeque<Pending>,
-    /// Sums over `edits`.
-    retained: Retained,
+    /// Retained bytes of all flushes, and of all compactions. Sizes in a manifest may be any number,
+    /// so the sums need more than 64 bits.
+    retained: [u128; 2],
     /// Number of edits ever pushed.
     pushed: u64,
 }
@@ -107,7 +102,12 @@ impl PendingQueue {
 
     /// Returns the bytes that pending edits keep.
     pub fn retained(&self) -> Retained {
-        self.retained
+        let [log_bytes, shadow_bytes] = self.retained.map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
+        Retained { log_bytes, shadow_bytes }
+    }
+
+    fn sum_of(&mut self, pending: &Pending) -> &mut u128 {
+        &mut self.retained[usize::from(pending.compaction)]
     }
 
     /// Returns the tables that pending edits add: new tables, and moved ones.
@@ -126,7 +126,7 @@ impl PendingQueue {
             // The last that is pushed is the last there is.
             adders.for_each(|adder| adder.bound_to = Some(pending.serial));
         }
-        *self.retained.of(&pending) += pending.retained_bytes;
+        *self.sum_of(&pending) += u128::from(pending.retained_bytes);
         self.edits.push_back(pending);
     }
 
@@ -158,7 +158,7 @@ impl PendingQueue {
         let mut released = Vec::new();
         for group in self.groups(count) {
             let edits: Vec<_> = self.edits.drain(..group.len()).collect();
-            edits.iter().for_each(|pending| *self.retained.of(pending) -= pending.retained_bytes);
+            edits.iter().for_each(|pending| *self.sum_of(pending) -= u128::from(pending.retained_bytes));
             released.push(fold(edits.into_iter().map(|pending| pending.edit)));
         }
         released

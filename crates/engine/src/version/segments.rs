@@ -101,7 +101,10 @@ impl Segments {
     pub fn sum_but(&self, spared: &BTreeSet<ObjectId>) -> Segment {
         self.pointed_into().filter(|(object, _)| !spared.contains(object)).fold(
             Segment::default(),
-            |sum, (_, segment)| Segment { bytes: sum.bytes + segment.bytes, live: sum.live + segment.live },
+            |sum, (_, segment)| Segment {
+                bytes: sum.bytes.saturating_add(segment.bytes),
+                live: sum.live.saturating_add(segment.live),
+            },
         )
     }
 

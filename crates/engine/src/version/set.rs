@@ -170,7 +170,7 @@ impl VersionSet {
     /// Returns the same as one sum, in bytes.
     pub fn retained_bytes(&self) -> u64 {
         let Retained { log_bytes, shadow_bytes } = self.retained();
-        log_bytes + shadow_bytes
+        log_bytes.saturating_add(shadow_bytes)
     }
 
     /// Installs a flush: memtables up to sequence number `base` are in the tables of `edit`, and
@@ -227,7 +227,7 @@ impl VersionSet {
             self.spares.remove(&reserved_above(*table));
         }
         let replaced = self.removed_tables(&edit).filter(|table| !sync_cancelled.contains(&table.meta.id));
-        let retained_bytes = replaced.map(|table| table.meta.bytes).sum::<u64>().saturating_sub(linked);
+        let retained_bytes = replaced.map(|table| table.meta.bytes).fold(0, u64::saturating_add).saturating_sub(linked);
         self.retire.never_committed(&sync_cancelled);
         Ok(self.install(
             next,
@@ -249,7 +249,8 @@ impl VersionSet {
         let dead = self.segments.replace(removed_tables, &added).into_iter();
         // WALs that replay may need are counted already.
         let kept_anyway = |object| matches!(object, ObjectId::Wal(log) if log >= self.durable_replay_from);
-        pending.retained_bytes += dead.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes).sum::<u64>();
+        let unreferenced = dead.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes);
+        pending.retained_bytes = unreferenced.fold(pending.retained_bytes, u64::saturating_add);
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
         self.pending.push(pending);
