@@ -45,9 +45,9 @@ impl Limits {
     }
 }
 
-/// Returns the compaction score of a level, in a store that is idle (`resting`) or not. A level
+/// Returns the compaction score of a level, in a store that is idle or not. A level
 /// with a score of 1 is due.
-pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTotals, resting: bool) -> f64 {
+pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTotals, idle: bool) -> f64 {
     let entries = match limits.max_entries_for_level_base {
         0 => 0.0,
         base => totals.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
@@ -55,8 +55,11 @@ pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTo
     if level == 0 {
         // An output of an intra-L0 compaction is one run to probe, but a scan still reads all of
         // its entries.
-        let l0_bytes =
-            if limits.fits() && resting { totals.bytes as f64 / limits.max_bytes_for_level_base as f64 } else { 0.0 };
+        let l0_bytes = if limits.is_dynamic() && idle {
+            totals.bytes as f64 / limits.max_bytes_for_level_base as f64
+        } else {
+            0.0
+        };
         return entries.max(l0_bytes).max(totals.tables as f64 / limits.level0_file_num_compaction_trigger as f64);
     }
     let bytes = if limits.max_entries_for_level_base > 0 { totals.uncounted_bytes } else { totals.bytes };
@@ -67,7 +70,7 @@ pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTo
 /// the table overlaps no table in levels 0 to that one, and not too many bytes in the next.
 /// LevelDB's rule. The caller ensures that no compaction runs.
 pub fn level_for_flush(ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
-    let deepest = if ctx.limits.fits() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
+    let deepest = if ctx.limits.is_dynamic() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
     let levels = &ctx.version.levels;
     let overlaps = |level: usize| levels[level].stretches(ctx.order, range).any(|tables| !tables.is_empty());
     if overlaps(0) {
@@ -117,11 +120,12 @@ impl Policy for Leveled {
             // Picks about one table's worth, so that a large range does not become one large
             // compaction. It stops earlier if the inputs overlap many bytes below, as small tables
             // of tombstones do.
-            let (mut sum, mut met) = (0u64, 0u64);
+            let (mut sum, mut lower_bytes) = (0u64, 0u64);
             let full = upper.iter().position(|table| {
                 sum = sum.saturating_add(table.meta.bytes);
-                met = met.saturating_add(bytes(&lower_inputs(ctx, level + 1, std::slice::from_ref(table))));
-                sum >= ctx.limits.target_file_size || met >= ctx.limits.grandparent_bytes()
+                lower_bytes =
+                    lower_bytes.saturating_add(bytes(&lower_inputs(ctx, level + 1, std::slice::from_ref(table))));
+                sum >= ctx.limits.target_file_size || lower_bytes >= ctx.limits.grandparent_bytes()
             });
             upper.truncate(full.map_or(upper.len(), |at| at + 1));
         }
@@ -206,8 +210,8 @@ fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item =
 fn by_min_overlap<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
     let below = &ctx.version.levels[level + 1];
     let cost = |table: &TableRef| {
-        let met = sum_bytes(below.stretches(ctx.order, &table.span()).flatten());
-        met as f64 / table.meta.bytes.max(1) as f64
+        let lower_bytes = sum_bytes(below.stretches(ctx.order, &table.span()).flatten());
+        lower_bytes as f64 / table.meta.bytes.max(1) as f64
     };
     let mut tables: Vec<_> = ctx.version.levels[level].tables().map(|table| (cost(table), table)).collect();
     tables.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -272,20 +276,20 @@ fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<A
 }
 
 /// Returns a rewrite in place: the first table of `level` with keys of `range` that starts after
-/// user key `behind` and has a number below `older`, with all tables of the level that share a
+/// user key `after` and has a number below `older`, with all tables of the level that share a
 /// user key with it.
 pub fn renewal(
     ctx: &Situation<'_>,
     level: usize,
     range: &KeyRange<'_>,
-    behind: Option<&[u8]>,
+    after: Option<&[u8]>,
     older: TableId,
 ) -> Option<Plan> {
     let order = ctx.order;
-    let rest = KeyRange { from: behind.or(range.from), to: range.to };
-    let begins_behind = |table: &TableRef| behind.is_none_or(|behind| order.user(table.smallest(), behind).is_gt());
-    let mut tables = ctx.version.levels[level].stretches(order, &rest).flatten();
-    let table = tables.find(|table| table.meta.id < older && begins_behind(table))?;
+    let remaining = KeyRange { from: after.or(range.from), to: range.to };
+    let starts_after = |table: &TableRef| after.is_none_or(|after| order.user(table.smallest(), after).is_gt());
+    let mut tables = ctx.version.levels[level].stretches(order, &remaining).flatten();
+    let table = tables.find(|table| table.meta.id < older && starts_after(table))?;
     Some(Plan::in_place(ctx, level, with_boundaries(ctx, level, vec![table.clone()])))
 }
 

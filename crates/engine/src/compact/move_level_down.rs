@@ -12,7 +12,7 @@ use terrace_format::LEVELS;
 /// each level.
 pub fn move_level_down(ctx: &Situation<'_>, level_bytes: &[u64; LEVELS]) -> Option<Plan> {
     let Situation { limits, version, .. } = ctx;
-    if !limits.fits() {
+    if !limits.is_dynamic() {
         return None;
     }
     let (sizes, last) = (limits.level_targets(level_bytes), level_targets::last(level_bytes));

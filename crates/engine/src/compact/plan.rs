@@ -37,13 +37,13 @@ pub struct Limits {
 
 impl Limits {
     /// Whether levels are sized by bytes from the last one.
-    pub fn fits(&self) -> bool {
+    pub fn is_dynamic(&self) -> bool {
         self.level_compaction_dynamic_level_bytes && self.max_entries_for_level_base == 0
     }
 
     /// Returns the targets of levels that hold `held` bytes now.
     pub fn level_targets(&self, held: &[u64; LEVELS]) -> LevelSizes {
-        if self.fits() {
+        if self.is_dynamic() {
             LevelSizes::from_last(self.max_bytes_for_level_base, held)
         } else {
             LevelSizes::from_first(self.max_bytes_for_level_base)
@@ -55,7 +55,7 @@ impl Limits {
     /// left there.
     pub fn debt(&self, held: &[u64; LEVELS]) -> u64 {
         let (sizes, from_first) = (self.level_targets(held), LevelSizes::from_first(self.max_bytes_for_level_base));
-        let moves_down = |level: usize| self.fits() && held.get(level + 1).is_none_or(|below| *below == 0);
+        let moves_down = |level: usize| self.is_dynamic() && held.get(level + 1).is_none_or(|below| *below == 0);
         let over = |level: usize| held[level].saturating_sub(sizes.of(level).max(from_first.of(level)));
         (1..LEVELS).filter(|level| !moves_down(*level)).map(over).fold(0, u64::saturating_add)
     }

@@ -105,8 +105,9 @@ impl Busy {
 
     /// Returns the first damage that keeps compactions of `level` from starting.
     pub fn damage_in(&self, level: usize) -> Option<&Error> {
-        let met = |(reservation, _): &&(Claim, Error)| (reservation.levels.0..=reservation.levels.1).contains(&level);
-        self.damaged.iter().find(met).map(|(_, error)| error)
+        let covers_level =
+            |(reservation, _): &&(Claim, Error)| (reservation.levels.0..=reservation.levels.1).contains(&level);
+        self.damaged.iter().find(covers_level).map(|(_, error)| error)
     }
 
     /// Sets or clears the reservation of a manual compaction that waits to start. No conflicting

@@ -67,12 +67,12 @@ fn window_bytes(limits: &Limits) -> f64 {
 /// Returns an upper bound of [`ShadowEstimate::hidden`] without visiting any table.
 pub fn hidden_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
     let above = version.above_deepest().iter().map(Level::bytes).fold(0, u64::saturating_add);
-    hidden(version, all, share, above)
+    shadowed_bytes(version, all, share, above)
 }
 
 /// Shadowed values are to all values as shadowing table bytes are to all table bytes: values are
 /// spread over levels as keys are.
-fn hidden(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
+fn shadowed_bytes(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
     let tree = version.held().into_iter().fold(1, u64::saturating_add);
     (all.live as f64 * share * bytes as f64 / tree as f64) as u64
 }
@@ -114,7 +114,7 @@ impl<'a> ShadowEstimate<'a> {
     /// Returns the bytes of seemingly live values that are garbage, if `share` of the shadowing
     /// bytes shadow something.
     pub fn hidden(&self, all: &Segment, share: f64) -> u64 {
-        hidden(self.version, all, share, self.bytes)
+        shadowed_bytes(self.version, all, share, self.bytes)
     }
 
     /// Picks a compaction into the next level that exposes shadowed garbage, in the level with the

@@ -20,10 +20,10 @@ pub fn cuts(order: &KeyOrder, mut anchors: Vec<(Vec<u8>, u64)>, parts: usize) ->
     anchors.sort_by(|a, b| order.user(&a.0, &b.0));
     let total: u128 = anchors.iter().map(|(_, bytes)| u128::from(*bytes)).sum();
     let share = total / parts.max(1) as u128;
-    let (mut cuts, mut passed): (Vec<Vec<u8>>, u128) = (Vec::new(), 0);
+    let (mut cuts, mut bytes_so_far): (Vec<Vec<u8>>, u128) = (Vec::new(), 0);
     for (key, bytes) in anchors {
-        passed += u128::from(bytes);
-        let due = passed >= share * (cuts.len() as u128 + 1) && cuts.len() + 1 < parts;
+        bytes_so_far += u128::from(bytes);
+        let due = bytes_so_far >= share * (cuts.len() as u128 + 1) && cuts.len() + 1 < parts;
         if due && cuts.last().is_none_or(|last| order.user(last, &key).is_lt()) {
             cuts.push(key);
         }

@@ -297,11 +297,11 @@ fn due(ctx: &Situation<'_>) -> Vec<usize> {
         .map(|n| {
             let (level, leaving) = (&ctx.version.levels[n], ctx.busy.leaving(n));
             let tables = if n == 0 { level.runs.len() - leaving.tables } else { 1 };
-            let there = LevelTotals::of(level.tables());
-            let entries = there.entries - leaving.entries;
-            let uncounted_bytes = there.uncounted_bytes - leaving.uncounted_bytes;
-            let there = LevelTotals { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted_bytes };
-            (score(ctx.limits, &sizes, n, &there, ctx.busy.lull.is_idle()), n)
+            let totals = LevelTotals::of(level.tables());
+            let entries = totals.entries - leaving.entries;
+            let uncounted_bytes = totals.uncounted_bytes - leaving.uncounted_bytes;
+            let totals = LevelTotals { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted_bytes };
+            (score(ctx.limits, &sizes, n, &totals, ctx.busy.lull.is_idle()), n)
         })
         .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level_0_may_wait(ctx)))
         .collect();
@@ -318,15 +318,15 @@ fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
         return false;
     }
     let keys = |table: &TableRef| table.smallest().to_vec()..=table.largest().to_vec();
-    let (mut upper, mut met) = (0, BTreeMap::new());
+    let (mut upper, mut lower) = (0, BTreeMap::new());
     for run in version.levels[0].tables().filter(|run| !busy.has(run.meta.id)) {
         upper += run.meta.bytes;
-        let meets = |table: &&std::sync::Arc<TableRef>| {
+        let overlaps_run = |table: &&std::sync::Arc<TableRef>| {
             keys(run).contains(&table.smallest().to_vec()) || keys(table).contains(&run.smallest().to_vec())
         };
-        met.extend(version.levels[1].tables().filter(meets).map(|table| (table.meta.id, table.meta.bytes)));
+        lower.extend(version.levels[1].tables().filter(overlaps_run).map(|table| (table.meta.id, table.meta.bytes)));
     }
-    (upper as f64) < met.values().sum::<u64>() as f64 * limits.level0_min_overlap_percent as f64 / 100.0
+    (upper as f64) < lower.values().sum::<u64>() as f64 * limits.level0_min_overlap_percent as f64 / 100.0
 }
 
 /// Two compactions that run at the same time share no table, and where both may place tables
@@ -424,12 +424,12 @@ fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
         (0..runs).for_each(|_| tree.flush_wide());
         tree
     };
-    let left = [(2, 9), (2, 8), (4, 17), (5, 21)].map(|(runs, below)| {
+    let remaining = [(2, 9), (2, 8), (4, 17), (5, 21)].map(|(runs, below)| {
         let mut tree = filled(runs, below);
         tree.settle();
         tree.tables_held()[0]
     });
-    assert_eq!(left, [2, 0, 4, 0]);
+    assert_eq!(remaining, [2, 0, 4, 0]);
 
     let mut tree = filled(2, 9);
     tree.busy.lull.rest(tree.last);
@@ -505,15 +505,15 @@ fn tables_with_unknown_entries_count_by_bytes() {
     [table(2, 500, 0), table(3, 7000, 30), table(4, 700, 0)].iter().for_each(|meta| add_to(&mut edit, 1, meta));
     let mut versions = VersionSet::new(ORDER, Start { next_file: 5, ..Start::default() });
     let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, DurabilityHandle::mature()).unwrap();
-    let there = LevelTotals::of(version.levels[1].tables());
-    assert_eq!(there, LevelTotals { tables: 3, bytes: 8200, entries: 30, uncounted_bytes: 1200 });
+    let totals = LevelTotals::of(version.levels[1].tables());
+    assert_eq!(totals, LevelTotals { tables: 3, bytes: 8200, entries: 30, uncounted_bytes: 1200 });
     let limits = Limits { max_bytes_for_level_base: 1000, max_entries_for_level_base: 100, ..Limits::default() };
     let sizes = limits.level_targets(&[0; LEVELS]);
-    assert!((score(&limits, &sizes, 1, &there, false) - (0.03 + 1.2)).abs() < 1e-9);
-    let none = there.minus(&there);
+    assert!((score(&limits, &sizes, 1, &totals, false) - (0.03 + 1.2)).abs() < 1e-9);
+    let none = totals.minus(&totals);
     assert_eq!(none, LevelTotals::default());
     assert!(
-        (score(&Limits { max_entries_for_level_base: 0, ..limits }, &sizes, 1, &there, false) - 8.2).abs() < 1e-9,
+        (score(&Limits { max_entries_for_level_base: 0, ..limits }, &sizes, 1, &totals, false) - 8.2).abs() < 1e-9,
         "levels are sized by bytes"
     );
 }
@@ -531,15 +531,15 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
         add_to(&mut edit, 2, &tree.made(ids[ids.len() - 1], vec![entry(first), entry(last)]));
     }
     tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
-    let taken = |behind: Option<usize>, older: u64| -> Vec<TableId> {
-        let (behind, all) = (behind.map(user), KeyRange::default());
-        let plan = tree.situated(|ctx| renewal(ctx, 2, &all, behind.as_deref(), TableId(older)));
+    let picked_ids = |after: Option<usize>, older: u64| -> Vec<TableId> {
+        let (after, all) = (after.map(user), KeyRange::default());
+        let plan = tree.situated(|ctx| renewal(ctx, 2, &all, after.as_deref(), TableId(older)));
         plan.map_or_else(Vec::new, |plan| plan.inputs().map(|(_, table)| table.meta.id).collect())
     };
-    assert_eq!(taken(None, u64::MAX), ids[..3]);
-    assert_eq!(taken(Some(3), u64::MAX), ids[3..]);
-    assert_eq!(taken(Some(3), ids[3].0), [], "its number is not below");
-    assert_eq!(taken(Some(5), u64::MAX), []);
+    assert_eq!(picked_ids(None, u64::MAX), ids[..3]);
+    assert_eq!(picked_ids(Some(3), u64::MAX), ids[3..]);
+    assert_eq!(picked_ids(Some(3), ids[3].0), [], "its number is not below");
+    assert_eq!(picked_ids(Some(5), u64::MAX), []);
 }
 
 /// The price of one table in level 0 counts the first level below with an overlap, at any depth,

@@ -321,8 +321,8 @@ mod tests {
             (of(100, 0, 50), true, true),
             (ranges, true, true),
         ] {
-            let worth = [false, true].map(|idle| is_worth_rewriting(&contents, 50, idle));
-            assert_eq!(worth, [under_load, when_idle], "{contents:?}");
+            let outcomes = [false, true].map(|idle| is_worth_rewriting(&contents, 50, idle));
+            assert_eq!(outcomes, [under_load, when_idle], "{contents:?}");
         }
     }
 }

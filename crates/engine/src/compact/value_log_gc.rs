@@ -68,8 +68,8 @@ impl ValueLogGc {
     /// Notes the size of the log, with at most its shadowed garbage deducted. The size becomes the
     /// baseline while garbage is at most half of its limit.
     pub fn look(&mut self, all: &Segment, percent: u64) {
-        let calm = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
-        self.calm_bytes = if calm { all.bytes } else { self.calm_bytes.min(all.bytes) };
+        let is_small = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
+        self.calm_bytes = if is_small { all.bytes } else { self.calm_bytes.min(all.bytes) };
     }
 
     /// Notes that space was freed.
@@ -112,20 +112,20 @@ pub enum Due {
     Collect,
 }
 
-/// Returns the next step if `hidden` bytes of seemingly live values are shadowed garbage and at
+/// Returns the next step if `shadowed` bytes of seemingly live values are shadowed garbage and at
 /// most `percent` of all bytes may be garbage. While the store receives writes, the limit is
-/// relaxed: the log may be an eighth larger, and must have grown by an eighth over its baseline
-/// `calm`, as values that are live now may be garbage by then.
-pub fn due(all: &Segment, hidden: u64, percent: u64, calm: Option<u64>) -> Due {
+/// relaxed (`baseline` is set): the log may be an eighth larger, and must have grown by an eighth
+/// over its baseline, as values that are live now may be garbage by then.
+pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) -> Due {
     let known_garbage = all.garbage();
-    let bytes = if calm.is_some() { all.bytes / 9 * 8 } else { all.bytes };
-    let exceeds_limit = exceeds(bytes.saturating_sub(all.but_hidden(hidden).live), bytes, percent);
-    if !exceeds_limit || calm.is_some_and(|calm| all.bytes <= calm.saturating_add(calm / 8)) {
+    let bytes = if baseline.is_some() { all.bytes / 9 * 8 } else { all.bytes };
+    let exceeds_limit = exceeds(bytes.saturating_sub(all.but_hidden(shadowed).live), bytes, percent);
+    if !exceeds_limit || baseline.is_some_and(|baseline| all.bytes <= baseline.saturating_add(baseline / 8)) {
         return Due::Nothing;
     }
-    let much = exceeds(hidden.saturating_mul(SHADOWED_FRACTION), all.bytes, percent)
-        && hidden > known_garbage / SHADOWED_FRACTION;
-    if much { Due::Reveal } else { Due::Collect }
+    let mostly_shadowed = exceeds(shadowed.saturating_mul(SHADOWED_FRACTION), all.bytes, percent)
+        && shadowed > known_garbage / SHADOWED_FRACTION;
+    if mostly_shadowed { Due::Reveal } else { Due::Collect }
 }
 
 /// Whether `part` is more than `percent` of `all`. Sizes in a manifest may be any number.
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn gc_waits_under_load_and_exposes_shadowed_garbage_first() {
         let all = |live| Segment { bytes: 900, live };
-        let of = |live, hidden, calm| due(&all(live), hidden, 20, calm);
+        let of = |live, shadowed, baseline| due(&all(live), shadowed, 20, baseline);
         assert_eq!([of(720, 0, None), of(719, 0, None)], [Due::Nothing, Due::Collect]);
         assert_eq!([of(640, 0, Some(0)), of(639, 0, Some(0))], [Due::Nothing, Due::Collect], "28.9 %");
         assert_eq!(

@@ -48,7 +48,7 @@ struct Node {
     prev: Link,
     user_bytes: u32,
     value_bytes: u32,
-    whole: Witness, // of the bytes that follow
+    initialised: Witness, // of the bytes that follow
 }
 
 /// The id of a node in one arena.
@@ -138,7 +138,7 @@ struct Block {
     bytes: usize,
     used: AtomicUsize,
     _room: BlockMemory,
-    whole: Witness, // of the fields above
+    initialised: Witness, // of the fields above
 }
 
 /// Nodes, made by any thread and freed together.
@@ -174,7 +174,7 @@ impl Arena {
             prev: Link::default(),
             user_bytes: size(user.len()),
             value_bytes: size(head.len() + tail.len()),
-            whole: Witness::new(),
+            initialised: Witness::new(),
         };
         // SAFETY: `bytes` bytes from `start` belong to this node alone (Stable), aligned for `Node`
         // and `Link`, whose sizes are multiples of that alignment; the parts follow one another
@@ -217,8 +217,8 @@ impl Arena {
         // SAFETY: the bytes follow the node's header, exist as long as the arena, and never change
         // (Owner, Stable, Initialised).
         unsafe {
-            let Node { user_bytes, whole, .. } = &*node.0.as_ptr();
-            whole.read();
+            let Node { user_bytes, initialised, .. } = &*node.0.as_ptr();
+            initialised.read();
             slice::from_raw_parts(node.0.add(1).cast::<u8>().as_ptr(), *user_bytes as usize + TRAILER_BYTES)
         }
     }
@@ -227,8 +227,8 @@ impl Arena {
     pub fn user(&self, node: NodeId) -> &[u8] {
         // SAFETY: as for the whole key.
         unsafe {
-            let Node { user_bytes, whole, .. } = &*node.0.as_ptr();
-            whole.read();
+            let Node { user_bytes, initialised, .. } = &*node.0.as_ptr();
+            initialised.read();
             slice::from_raw_parts(node.0.add(1).cast::<u8>().as_ptr(), *user_bytes as usize)
         }
     }
@@ -237,8 +237,8 @@ impl Arena {
     pub fn value(&self, node: NodeId) -> &[u8] {
         // SAFETY: as for the key, which the value follows.
         unsafe {
-            let Node { user_bytes, value_bytes, whole, .. } = &*node.0.as_ptr();
-            whole.read();
+            let Node { user_bytes, value_bytes, initialised, .. } = &*node.0.as_ptr();
+            initialised.read();
             let key = node.0.add(1).cast::<u8>();
             slice::from_raw_parts(key.add(*user_bytes as usize + TRAILER_BYTES).as_ptr(), *value_bytes as usize)
         }
@@ -268,8 +268,8 @@ impl Arena {
         let dedicated = bytes > shared_size / 4;
         let size = if dedicated { bytes } else { shared_size };
         let memory = BlockMemory::new(size, dedicated, self.held.budget());
-        let (start, used, whole) = (memory.start(), AtomicUsize::new(bytes), Witness::new());
-        let block = Box::into_raw(Box::new(Block { start, bytes: size, used, _room: memory, whole }));
+        let (start, used, initialised) = (memory.start(), AtomicUsize::new(bytes), Witness::new());
+        let block = Box::into_raw(Box::new(Block { start, bytes: size, used, _room: memory, initialised }));
         blocks.push(NonNull::new(block).expect("a box is not null"));
         if !dedicated {
             self.current.store(block, Release);
@@ -282,7 +282,7 @@ impl Arena {
 
 impl Block {
     fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
-        self.whole.read();
+        self.initialised.read();
         let fits = |at: usize| at.checked_add(bytes).filter(|end| *end <= self.bytes);
         let at = self.used.fetch_update(Relaxed, Relaxed, fits).ok()?;
         // SAFETY: the range ends within the block; the counter hands out each byte once.

@@ -27,17 +27,17 @@ impl KeyFilter {
     /// Adds a key. A reader at the key's sequence number sees it: the sequence number becomes
     /// visible by a later `Release` store.
     pub fn add(&self, user: &[u8]) {
-        let (word, bits) = self.place(user);
+        let (word, bits) = self.locate(user);
         word.fetch_or(bits, Relaxed);
     }
 
     /// Whether `user` may have been added. No false negatives.
     pub fn may_hold(&self, user: &[u8]) -> bool {
-        let (word, bits) = self.place(user);
+        let (word, bits) = self.locate(user);
         word.load(Relaxed) & bits == bits
     }
 
-    fn place(&self, user: &[u8]) -> (&AtomicU64, u64) {
+    fn locate(&self, user: &[u8]) -> (&AtomicU64, u64) {
         let hash = hash(user);
         let bits = (0..BITS).fold(0, |bits, nth| bits | (1 << ((hash >> (6 * nth)) & 63)));
         (&self.words[(((hash >> 32) * self.words.len() as u64) >> 32) as usize], bits)

@@ -35,16 +35,16 @@ fn add(list: &SkipList, key: u8, height: usize) {
 /// Returns the keys from the first to the last; checks each node.
 fn forward(list: &SkipList) -> Vec<u8> {
     let nodes = std::iter::successors(list.first(), |node| list.next(*node));
-    nodes.map(|node| whole(list.key(node), list.value(node))).collect()
+    nodes.map(|node| checked_key(list.key(node), list.value(node))).collect()
 }
 
 /// Returns the keys from the last to the first.
 fn backward(list: &SkipList) -> Vec<u8> {
     let nodes = std::iter::successors(list.last(), |node| list.prev(*node));
-    nodes.map(|node| whole(list.key(node), list.value(node))).collect()
+    nodes.map(|node| checked_key(list.key(node), list.value(node))).collect()
 }
 
-fn whole(key: &[u8], value: &[u8]) -> u8 {
+fn checked_key(key: &[u8], value: &[u8]) -> u8 {
     assert!(key.len() == 28 && value.len() == 3 && key[..20].iter().chain(value).all(|byte| *byte == key[0]));
     key[0]
 }

@@ -148,8 +148,9 @@ impl Merge {
         let at = self.at();
         let source = &mut self.sources[at];
         let order = &self.order;
-        let behind = |source: &Source| source.valid() && order.internal(source.key(), target).is_lt();
-        let moved = source.seek(target).and_then(|()| if behind(source) { Err(source.out_of_order()) } else { Ok(()) });
+        let is_before = |source: &Source| source.valid() && order.internal(source.key(), target).is_lt();
+        let moved =
+            source.seek(target).and_then(|()| if is_before(source) { Err(source.out_of_order()) } else { Ok(()) });
         self.run_free = false;
         self.enqueue(at, moved)
     }
@@ -161,11 +162,11 @@ impl Merge {
         let at = self.at();
         let source = &mut self.sources[at];
         let order = &self.order;
-        let ahead = |source: &Source| source.valid() && order.internal(source.key(), target).is_ge();
+        let is_after = |source: &Source| source.valid() && order.internal(source.key(), target).is_ge();
         let moved = source
             .seek(target)
             .and_then(|()| if source.valid() { source.prev() } else { source.seek_last() })
-            .and_then(|()| if ahead(source) { Err(source.out_of_order()) } else { Ok(()) });
+            .and_then(|()| if is_after(source) { Err(source.out_of_order()) } else { Ok(()) });
         self.run_free = false;
         self.enqueue(at, moved)
     }
@@ -412,7 +413,7 @@ impl Merge {
             let rest = &self.queue[2..];
             match rest.partition_point(|&other| !self.precedes(self.sources[first].key(), first, other)) {
                 0 => self.queue.swap(0, 1),
-                passed => self.queue[..2 + passed].rotate_left(1),
+                skipped => self.queue[..2 + skipped].rotate_left(1),
             }
             self.run_free = false;
         }

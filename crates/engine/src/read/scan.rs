@@ -365,13 +365,13 @@ impl Cursor {
     fn seek_with(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,
-        place: impl FnOnce(&mut SnapshotIter) -> Result<()>,
+        start: impl FnOnce(&mut SnapshotIter) -> Result<()>,
     ) -> Result<()> {
         self.on_pair = false;
         if let Some(error) = &self.refused {
             return Err(error.clone());
         }
-        self.position(step, place)?;
+        self.position(step, start)?;
         self.uncharged_seek = !self.iter.is_whole();
         if !self.uncharged_seek {
             self.sampler.seek_with();
@@ -385,13 +385,13 @@ impl Cursor {
     fn position(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,
-        place: impl FnOnce(&mut SnapshotIter) -> Result<()>,
+        start: impl FnOnce(&mut SnapshotIter) -> Result<()>,
     ) -> Result<()> {
         self.on_pair = false;
         if !self.sampler.process.is_current() {
             return Err(terrace_storage::Error::forked("the store of this cursor", self.sampler.process).into());
         }
-        place(&mut self.iter)?;
+        start(&mut self.iter)?;
         while self.iter.valid() {
             if self.needs_fetch {
                 let key = self.iter.key();

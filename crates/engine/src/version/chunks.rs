@@ -132,9 +132,9 @@ mod tests {
         // The first chunk was full, so it is split.
         assert_eq!((changed.len(), shared), (chunks.len() + 1, chunks.len() - 3));
         let few = (0..chunks.len()).fold(chunks, |chunks, at| {
-            let gone: Vec<u32> =
+            let removed: Vec<u32> =
                 (0..100_000).filter(|n| n / CHUNK_MAX as u32 == at as u32 && n % 100 > 0).map(|n| 2 * n).collect();
-            replace(&chunks, gone, Vec::new(), Numbers::new, Ord::cmp)
+            replace(&chunks, removed, Vec::new(), Numbers::new, Ord::cmp)
         });
         assert!((4..=16).contains(&few.len()), "{} chunks for 1,000 elements", few.len());
     }

@@ -26,9 +26,9 @@ pub struct Contents {
 
 impl Contents {
     /// Makes the counts from a table's own properties and range tombstones.
-    pub fn told(facts: Option<TableProperties>, ranges: Option<&RangeTombstones>) -> Contents {
-        let facts = facts.unwrap_or_default();
-        let TableProperties { entries, deletes: tombstones, sequences: (_, newest), .. } = facts;
+    pub fn from_properties(properties: Option<TableProperties>, ranges: Option<&RangeTombstones>) -> Contents {
+        let properties = properties.unwrap_or_default();
+        let TableProperties { entries, deletes: tombstones, sequences: (_, newest), .. } = properties;
         let mut contents = Contents { entries, tombstones, newest, ..Contents::default() };
         ranges.iter().flat_map(|ranges| ranges.fragments()).for_each(|fragment| contents.add_range(fragment));
         contents
@@ -79,7 +79,7 @@ impl TableRef {
     pub fn look_for_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.contents().is_none() {
             let table = self.open(storage)?;
-            self.learn(Contents::told(table.facts()?, table.range_tombstones()?.as_deref()));
+            self.learn(Contents::from_properties(table.facts()?, table.range_tombstones()?.as_deref()));
         }
         Ok(())
     }

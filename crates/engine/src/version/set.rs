@@ -246,10 +246,10 @@ impl VersionSet {
         edit.next_file_number = Some(self.next_file);
         let removed_tables = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
         let added: Vec<_> = edit.added.iter().map(|(_, added)| meta_of(added, 0)).collect();
-        let dead = self.segments.replace(removed_tables, &added).into_iter();
+        let dead_segments = self.segments.replace(removed_tables, &added).into_iter();
         // WALs that replay may need are counted already.
         let kept_anyway = |object| matches!(object, ObjectId::Wal(log) if log >= self.durable_replay_from);
-        let unreferenced = dead.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes);
+        let unreferenced = dead_segments.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes);
         pending.retained_bytes = unreferenced.fold(pending.retained_bytes, u64::saturating_add);
         self.live = Arc::new(next);
         self.retire.pin(&self.live);
@@ -459,16 +459,16 @@ mod tests {
         let flush = Edit { added: vec![(0, added)], ..Edit::default() };
         let (handle, _completer) = DurabilityHandle::pending();
         set.install_flush(flush, SeqNo(5), LogId(3), 0, handle).expect("the edit applies");
-        let mut asked = Vec::new();
+        let mut calls = Vec::new();
         for missing in [Some((1, TableId(8))), None] {
             let deleted = [(0, TableId(7))].into_iter().chain(missing).collect();
             let edit = Edit { deleted, ..Edit::default() };
             let installed = set.install_compaction(edit, Vec::new(), 0, |meta| {
-                asked.push((meta.id, missing));
+                calls.push((meta.id, missing));
                 true
             });
             assert_eq!(installed.is_ok(), missing.is_none());
         }
-        assert_eq!(asked, [(TableId(7), None)], "sync cancelled too SOON");
+        assert_eq!(calls, [(TableId(7), None)], "sync cancelled too SOON");
     }
 }
