@@ -31,6 +31,9 @@ fn user(n: usize) -> Vec<u8> {
     format!("{n:04}").into_bytes()
 }
 
+type Admits = fn(&Plan) -> bool;
+type Picker = fn(&Situation<'_>, Admits) -> Option<Plan>;
+
 /// The most urgent level is waiting.
 struct Waiting {
     level: usize,
@@ -198,11 +201,11 @@ impl Tree {
     /// The pick by remembered summaries is that of a full scan.
     fn check_tombstone_plan(&self) {
         for shadow_ratio in [0.0, 1.0] {
-            let picked = |pick: fn(&Situation<'_>, fn(&Plan) -> bool) -> Option<Plan>, admits: fn(&Plan) -> bool| {
+            let picked = |pick: Picker, admits: Admits| {
                 let plan = self.situated(|ctx| pick(&Situation { hiding_share: shadow_ratio, ..*ctx }, admits));
                 plan.map(|plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>())
             };
-            for admits in [(|_| true) as fn(&Plan) -> bool, |plan| plan.upper[0].meta.id.0 % 2 == 0] {
+            for admits in [(|_| true) as Admits, |plan| plan.upper[0].meta.id.0 % 2 == 0] {
                 let scanned = picked(|ctx, admits| tombstones::plan_by_full_scan(ctx, admits), admits);
                 (0..2).for_each(|_| assert_eq!(picked(|ctx, admits| tombstones::plan(ctx, admits), admits), scanned));
             }

@@ -6,8 +6,8 @@
 //!                   │         ╎         │           removes e, adds x
 //! version n+1   [ a b c ] [ d f x ] [ g h i ]       first and last chunk are shared
 //! ```
-//! Invariants: no chunk is empty; each has at most [`CHUNK_MAX`] elements; two neighbours that a
-//! change touches together have more than half of that.
+//! Invariants: no chunk is empty; each has at most [`CHUNK_MAX`] elements; a chunk that a change has
+//! made and the chunk before it have more than half of that together, so chunks stay few.
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 /// Most elements of a chunk.
@@ -35,15 +35,16 @@ pub fn replace<C: Chunk>(
         let before = |chunk: &Arc<C>| chunk.items().last().is_some_and(|last| compare(last, item).is_lt());
         chunks.partition_point(before).min(chunks.len().saturating_sub(1))
     };
-    let mut changes: BTreeMap<usize, (Vec<C::Item>, Vec<C::Item>)> = BTreeMap::new();
-    removed.into_iter().for_each(|item| changes.entry(place(&item)).or_default().0.push(item));
-    added.into_iter().for_each(|item| changes.entry(place(&item)).or_default().1.push(item));
+    // By chunk: the removed and the added elements.
+    let mut changes = BTreeMap::<usize, [Vec<C::Item>; 2]>::new();
+    removed.into_iter().for_each(|item| changes.entry(place(&item)).or_default()[0].push(item));
+    added.into_iter().for_each(|item| changes.entry(place(&item)).or_default()[1].push(item));
     let (mut out, mut rebuilt) = (Vec::with_capacity(chunks.len() + changes.len()), Vec::new());
     let first = chunks.is_empty().then_some(None);
     for (at, chunk) in first.into_iter().chain(chunks.iter().map(Some)).enumerate() {
         let items = chunk.map_or(&[][..], |chunk| chunk.items());
         match (changes.remove(&at), chunk) {
-            (Some((mut removed, added)), _) => {
+            (Some([mut removed, added]), _) => {
                 removed.sort_by(&compare);
                 let stays = |item: &&C::Item| removed.binary_search_by(|other| compare(other, item)).is_err();
                 rebuilt.extend(items.iter().filter(stays).cloned());

@@ -154,14 +154,14 @@ impl PendingQueue {
 
     /// Removes and returns the first `count` edits, which were
     /// [`releasable`](PendingQueue::releasable).
-    pub fn release(&mut self, count: usize) -> Vec<CommittedRecord> {
-        let mut released = Vec::new();
+    pub fn take_committed(&mut self, count: usize) -> Vec<CommittedRecord> {
+        let mut records = Vec::new();
         for group in self.groups(count) {
             let edits: Vec<_> = self.edits.drain(..group.len()).collect();
             edits.iter().for_each(|pending| *self.sum_of(pending) -= u128::from(pending.retained_bytes));
-            released.push(fold(edits.into_iter().map(|pending| pending.edit)));
+            records.push(fold(edits.into_iter().map(|pending| pending.edit)));
         }
-        released
+        records
     }
 
     /// Moves flushes with durable tables before compactions without. No flush passes another flush,
@@ -307,7 +307,7 @@ mod tests {
         let records = queue.records(5);
         assert_eq!((records.len(), &records[0]), (2, &edit(&[(2, 1)], &[(3, 2)])));
         assert_eq!((&records[1].deleted, &records[1].added), (&bound.deleted, &bound.added));
-        let released = queue.release(5);
+        let released = queue.take_committed(5);
         assert_eq!((released.len(), queue.len(), &released[1].edit), (2, 0, &records[1]));
         assert_eq!(released[1].transient, [10, 11].map(|id| ObjectId::Table(TableId(id))));
     }

@@ -162,6 +162,9 @@ impl Tables {
 
     /// Returns the table at index `at`.
     pub fn get(&self, at: usize) -> Option<&Arc<TableRef>> {
+        if let [only] = &self.chunks[..] {
+            return only.tables.get(at);
+        }
         let chunk = self.ends.partition_point(|end| *end <= at);
         self.chunks.get(chunk)?.tables.get(at - self.start(chunk))
     }

@@ -270,7 +270,7 @@ impl VersionSet {
     /// close files.
     pub fn released(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
         let mut replaced = Vec::new();
-        for CommittedRecord { edit, transient } in self.pending.release(count) {
+        for CommittedRecord { edit, transient } in self.pending.take_committed(count) {
             let next = Arc::new(self.durable.apply(&self.order, &edit).map_err(inconsistent)?);
             self.durable_base = edit.last_sequence.unwrap_or(self.durable_base);
             self.durable_replay_from = edit.log_number.map_or(self.durable_replay_from, LogId);
