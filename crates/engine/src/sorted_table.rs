@@ -49,7 +49,7 @@ impl SortedTableWriter {
     /// be that of the store, and those for blocks, compression and filters.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) if the file exists or cannot be created.
+    /// [`Error::Io`] if the file exists or cannot be created.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<SortedTableWriter> {
         options.validate()?;
         let file = TableFileWriter::create(path.as_ref(), &options.setup())?;
@@ -59,8 +59,8 @@ impl SortedTableWriter {
     /// Adds a pair. Keys ascend, each once.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for a key out of order or too long;
-    /// [`Error::Io`](crate::Error::Io) and [`Error::NoSpace`](crate::Error::NoSpace) of writing.
+    /// [`Error::Invalid`] for a key out of order or too long;
+    /// [`Error::Io`] and [`Error::NoSpace`] of writing.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), Kind::Put, value.as_ref())
     }
@@ -81,8 +81,8 @@ impl SortedTableWriter {
     /// Finishes the table, which must have an entry. It is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) without an entry; [`Error::Io`](crate::Error::Io)
-    /// and [`Error::NoSpace`](crate::Error::NoSpace) of writing. The file is then removed.
+    /// [`Error::Invalid`] without an entry; [`Error::Io`]
+    /// and [`Error::NoSpace`] of writing. The file is then removed.
     pub fn finish(self) -> Result<SortedTable> {
         if self.entries == 0 {
             return Err(Error::Invalid(format!("the table {} has no entry", self.path.display())));
