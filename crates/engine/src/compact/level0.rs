@@ -34,10 +34,9 @@ pub fn should_wait(ctx: &Situation<'_>) -> bool {
         .tables()
         .filter(|table| !busy.has(table.meta.id) && busy.damage_of(table.meta.id).is_none())
         .collect();
-    let overlaps_free_run = |table: &&Arc<TableRef>| free.iter().any(|run| table.overlaps(order, &run.span()));
-    let bytes_so_far = |bytes: u128, table: &Arc<TableRef>| bytes + u128::from(table.meta.bytes);
-    let upper_bytes = free.iter().copied().fold(0, bytes_so_far);
-    let lower_bytes = version.levels[1].tables().filter(overlaps_free_run).fold(0, bytes_so_far);
+    let spans: Vec<_> = free.iter().map(|run| run.span()).collect();
+    let upper_bytes: u128 = free.iter().map(|run| u128::from(run.meta.bytes)).sum();
+    let lower_bytes = version.levels[1].overlapping_bytes(order, &spans);
     upper_bytes * 100 < lower_bytes * u128::from(limits.level0_min_overlap_percent)
 }
 

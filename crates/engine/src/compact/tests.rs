@@ -411,6 +411,20 @@ fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     assert_eq!(tree.tables_held()[0], 3, "the trigger by runs does not wait");
 }
 
+#[test]
+fn tables_that_overlap_several_ranges_count_once() {
+    let tree = Tree::stacked(Limits::default(), [0, 10, 0, 0, 0, 0, 0]); // a table at every 15th key
+    let bytes = |ranges: &[(usize, usize)]| {
+        let keys: Vec<_> = ranges.iter().map(|(from, to)| [*from, *to].map(user)).collect();
+        let ranges: Vec<_> = keys.iter().map(|[from, to]| KeyRange { from: Some(from), to: Some(to) }).collect();
+        tree.versions.live().levels[1].overlapping_bytes(&ORDER, &ranges)
+    };
+    assert_eq!(bytes(&[]), 0);
+    assert_eq!(bytes(&[(1, 14), (136, 149)]), 0, "between tables, and after the last");
+    assert_eq!(bytes(&[(15, 30), (0, 15), (30, 45), (20, 31)]), 4000);
+    assert_eq!(bytes(&[(0, 149), (30, 30)]), 10_000);
+}
+
 /// Runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. Less than half of
 /// it is not worth the rewrite.
 #[test]

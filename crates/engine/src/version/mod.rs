@@ -260,13 +260,23 @@ impl Level {
         order: &'a KeyOrder,
         range: &'a KeyRange<'_>,
     ) -> impl Iterator<Item = TableSlice<'a>> {
-        self.runs.iter().map(move |run| {
-            let ends_before =
-                |table: &Arc<TableRef>| range.from.is_some_and(|from| order.user(table.largest(), from).is_lt());
-            let starts = |table: &Arc<TableRef>| range.to.is_none_or(|to| order.user(table.smallest(), to).is_le());
-            let from = run.partition_point(ends_before);
-            TableSlice::new(run, from..run.partition_point(starts).max(from))
-        })
+        self.runs.iter().map(move |run| TableSlice::new(run, run.overlapping(order, range)))
+    }
+
+    /// Returns the bytes of the tables that may hold keys of any of `ranges`; each counts once.
+    pub fn overlapping_bytes(&self, order: &KeyOrder, ranges: &[KeyRange<'_>]) -> u128 {
+        let of_run = |run: &Run| {
+            let mut slices: Vec<_> = ranges.iter().map(|range| run.overlapping(order, range)).collect();
+            slices.sort_unstable_by_key(|slice| slice.start);
+            let (mut counted, mut bytes) = (0, 0);
+            for slice in slices.into_iter().filter(|slice| slice.end > 0) {
+                let rest = slice.start.max(counted)..slice.end.max(counted);
+                counted = rest.end;
+                bytes += run.range(rest).map(|table| u128::from(table.meta.bytes)).sum::<u128>();
+            }
+            bytes
+        };
+        self.runs.iter().map(of_run).sum()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A sorted run: SSTables that do not overlap, in key order. Versions share its chunks.
 use super::{
-    Contents, TableRef,
+    Contents, KeyRange, TableRef,
     chunks::{CHUNK_MAX, Chunk, replace},
     totals::LevelTotals,
 };
@@ -223,6 +223,15 @@ impl Tables {
         let chunk = self.chunks.get(self.chunk_of(order, lookup))?;
         let table = chunk.tables.get(chunk.largest.first_at_or_after(order, lookup));
         table.filter(|table| order.user(table.smallest(), key::user_key(lookup)).is_le())
+    }
+
+    /// Returns the indices of the tables that may hold keys of `range`.
+    pub fn overlapping(&self, order: &KeyOrder, range: &KeyRange<'_>) -> Range<usize> {
+        let ends_before =
+            |table: &Arc<TableRef>| range.from.is_some_and(|from| order.user(table.largest(), from).is_lt());
+        let starts = |table: &Arc<TableRef>| range.to.is_none_or(|to| order.user(table.smallest(), to).is_le());
+        let from = self.partition_point(ends_before);
+        from..self.partition_point(starts).max(from)
     }
 
     /// Returns the tables before and after `table`, which the run has.
