@@ -13,7 +13,8 @@ use terrace_storage::placement::TableMeta;
 /// Observations fade after about this many tables' worth of bytes. Fewer bytes are too small a
 /// sample.
 const WINDOW_TABLES: u64 = 4;
-/// Each byte that a compaction merged stands for this many bytes that have entered the tree.
+/// A byte that a compaction merged counts as an observation of this many bytes that have
+/// entered the tree.
 const EXTRAPOLATION: f64 = 4.0;
 
 /// Observed share of the bytes merged into the deepest level that shadowed entries there. Guarded
@@ -24,7 +25,7 @@ pub struct ShadowStats {
     merged_bytes: f64,
     /// Bytes by which the outputs of these compactions were smaller than their inputs.
     reclaimed_bytes: f64,
-    /// Bytes of tables that have entered the tree and for which no observation stands.
+    /// Bytes of tables that have entered the tree and that no observation covers yet.
     unmerged_bytes: f64,
 }
 

@@ -413,7 +413,8 @@ fn level_0_is_due_by_bytes_only_in_an_idle_store() {
 
 #[test]
 fn tables_that_overlap_several_ranges_count_once() {
-    let tree = Tree::stacked(Limits::default(), [0, 10, 0, 0, 0, 0, 0]); // a table at every 15th key
+    // A table at every 15th key.
+    let tree = Tree::stacked(Limits::default(), [0, 10, 0, 0, 0, 0, 0]);
     let bytes = |ranges: &[(usize, usize)]| {
         let keys: Vec<_> = ranges.iter().map(|(from, to)| [*from, *to].map(user)).collect();
         let ranges: Vec<_> = keys.iter().map(|[from, to]| KeyRange { from: Some(from), to: Some(to) }).collect();

@@ -65,8 +65,8 @@ pub struct ValueLogGc {
 }
 
 impl ValueLogGc {
-    /// Notes the size of the log, with at most its shadowed garbage deducted. The size becomes the
-    /// baseline while garbage is at most half of its limit.
+    /// Notes the size of the value log and its garbage, shadowed garbage included. The size becomes
+    /// the baseline if garbage is at most half of its limit.
     pub fn look(&mut self, all: &Segment, percent: u64) {
         let is_small = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
         self.calm_bytes = if is_small { all.bytes } else { self.calm_bytes.min(all.bytes) };
@@ -86,8 +86,8 @@ impl ValueLogGc {
         }
     }
 
-    /// Tail GC: returns the segments that no table needs to reference any more. No reader is older
-    /// than the re-appended entries (`oldest_reader`), and these are in tables, as all writes up to
+    /// Tail GC: returns the victims that no table needs to reference any more. `oldest_reader` and
+    /// all later readers see the re-appended entries, and these are in tables, as all writes up to
     /// `flushed` are.
     pub fn spent(&self, oldest_reader: SeqNo, flushed: SeqNo) -> BTreeSet<ObjectId> {
         match self.put_by {
@@ -97,8 +97,8 @@ impl ValueLogGc {
     }
 }
 
-/// Shadowed garbage is exposed before segments are emptied if it is more than one part in this
-/// many of the garbage limit, and of the known garbage.
+/// Shadowed garbage is exposed before segments are emptied if it is more than a quarter of the
+/// garbage limit and of the known garbage.
 const SHADOWED_FRACTION: u64 = 4;
 
 /// The next step of GC.
@@ -168,7 +168,8 @@ pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -
         if !exceeds_limit(&remaining, percent * 3 / 4) {
             break;
         }
-        remaining.bytes = remaining.bytes.saturating_sub(segment.garbage()); // live values stay, in another segment
+        // Live values stay, in another segment.
+        remaining.bytes = remaining.bytes.saturating_sub(segment.garbage());
         chosen.insert(object);
     }
     chosen

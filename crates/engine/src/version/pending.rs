@@ -82,8 +82,8 @@ impl Pending {
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     edits: VecDeque<Pending>,
-    /// Retained bytes of all flushes, and of all compactions. Sizes in a manifest may be any number,
-    /// so the sums need more than 64 bits.
+    /// Retained bytes of all flushes, and of all compactions. Sizes in a manifest may be any
+    /// number, so the sums need more than 64 bits.
     retained: [u128; 2],
     /// Number of edits ever pushed.
     pushed: u64,

@@ -115,9 +115,9 @@ impl VersionSet {
         self.next_file
     }
 
-    /// Draws the table number of a memtable that is sealed. With `reserve_next` it also reserves the next
-    /// number, so that an intra-L0 compaction can later take the table's position although younger
-    /// tables have drawn their numbers.
+    /// Draws the table number of a memtable that is sealed. With `reserve_next` it also reserves
+    /// the next number, so that an intra-L0 compaction can later take the table's position although
+    /// younger tables have drawn their numbers.
     pub fn new_sealed_number(&mut self, reserve_next: bool) -> TableId {
         let table = TableId(self.new_number());
         if reserve_next {
