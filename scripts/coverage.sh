@@ -8,7 +8,7 @@ tools=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/
 target=$(mkdir -p "${CARGO_TARGET_DIR:-target}/coverage" && cd "${CARGO_TARGET_DIR:-target}/coverage" && pwd)
 rm -rf "$target/profiles"
 export CARGO_TARGET_DIR="$target" RUSTFLAGS=-Cinstrument-coverage LLVM_PROFILE_FILE="$target/profiles/%8m.profraw"
-cargo test --no-run --message-format=json -p terrace-format -p terrace-storage -p terrace -p terrace-sim --lib --tests > "$target/built"
+cargo test --no-run --message-format=json -p terrace-format -p terrace-vfs -p terrace-storage -p terrace -p terrace-sim --lib --tests > "$target/built"
 sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p' "$target/built" |
   sed 's/\(\/engine .*\/it-[^ ]*\)$/\1 --skip crash::/' > "$target/tests" # counted, those power cuts take more than half an hour
 # Threads on several processors that count in the same places take ten times as long, so each test gets one processor.

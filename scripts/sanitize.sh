@@ -11,7 +11,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 
 address() {
   export CARGO_TARGET_DIR=$target/address RUSTFLAGS=-Zsanitizer=address
-  ASAN_OPTIONS=handle_sigbus=0 cargo +nightly test --no-fail-fast --target "$host" -p terrace-storage --lib --tests
+  ASAN_OPTIONS=handle_sigbus=0 cargo +nightly test --no-fail-fast --target "$host" -p terrace-vfs -p terrace-storage --lib --tests
   cargo +nightly test --target "$host" -p terrace-device --test it -- node:: serve::
   local suites=(allocations concurrency corpus corrupt creation interop iteration memory model reads seeks)
   cargo +nightly test --target "$host" -p terrace --lib

@@ -11,12 +11,9 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use terrace_storage::{
-    WalWriteMode,
-    backends::files::{
-        folders::{Folders, Inside, inside},
-        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
-    },
+use terrace_vfs::{
+    Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, Inside, JournalCommit, ReadFile, WalWriteMode,
+    WriteFile, inside,
 };
 
 /// A recording directory; clones are handles on the same one.
@@ -107,17 +104,13 @@ impl FileSystem for CrashFs {
         Ok(self.record(|history| history.made.is_some()))
     }
 
-    fn open_files_max(&self) -> Option<u64> {
-        self.0.open_files_max.get().copied()
-    }
-
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
         let id = self.record(|history| history.create(name, false))?;
         Ok(Box::new(Handle { fs: self.clone(), id }))
     }
 
-    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
-        let id = self.record(|history| history.create(name, how == WalWriteMode::Map))?;
+    fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
+        let id = self.record(|history| history.create(name, file_use == FileUse::Log(WalWriteMode::Map)))?;
         Ok(Box::new(Handle { fs: self.clone(), id }))
     }
 
@@ -132,10 +125,6 @@ impl FileSystem for CrashFs {
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         self.record(|history| history.link(from, to))
-    }
-
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        self.record(|history| history.punch(name, range))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -163,45 +152,11 @@ impl FileSystem for CrashFs {
         self.record(History::sync_directory)
     }
 
-    fn commit(&self) -> io::Result<()> {
-        self.record(History::commit)
-    }
-
-    fn can_commit(&self) -> Result<Duration, String> {
-        match self.record(|history| history.rules) {
-            Rules::Ext4 => Ok(Duration::from_secs(5)),
-            Rules::Posix => Err("POSIX knows no such commit".into()),
-        }
-    }
-
-    fn commits(&self) -> io::Result<u64> {
-        Ok(self.record(History::counted))
-    }
-
-    fn beat(&self) -> io::Result<()> {
-        self.record(|history| history.check_journal())
-    }
-
-    fn can_tell_transactions(&self) -> Result<(), String> {
-        self.can_commit().map(drop)
-    }
-
-    fn transaction(&self, _: &dyn WriteFile) -> io::Result<u32> {
-        self.record(|history| history.check_journal().map(|()| history.running()))
-    }
-
-    fn committed(&self) -> io::Result<u32> {
-        self.record(|history| {
-            let counted = history.counted() as u32;
-            history.check_journal().map(|()| counted)
-        })
-    }
-
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.record(|history| history.find(name).and_then(|id| history.sync(id)))
     }
 
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         let mut holders = self.0.lock.lock();
         if holders.exclusive || exclusive && holders.shared > 0 {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -213,6 +168,60 @@ impl FileSystem for CrashFs {
             holders.shared += 1;
         }
         Ok(Box::new(Held { shared: self.0.clone(), exclusive }))
+    }
+
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        Some(self)
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl JournalCommit for CrashFs {
+    fn commit(&self) -> io::Result<()> {
+        self.record(History::commit)
+    }
+
+    fn commit_interval(&self) -> Result<Duration, String> {
+        match self.record(|history| history.rules) {
+            Rules::Ext4 => Ok(Duration::from_secs(5)),
+            Rules::Posix => Err("POSIX knows no such commit".into()),
+        }
+    }
+
+    fn commit_count(&self) -> io::Result<u64> {
+        Ok(self.record(History::counted))
+    }
+
+    fn join_transaction(&self) -> io::Result<()> {
+        self.record(|history| history.check_journal())
+    }
+
+    fn can_tell_transactions(&self) -> Result<(), String> {
+        self.commit_interval().map(drop)
+    }
+
+    fn transaction_of(&self, _: &dyn WriteFile) -> io::Result<u32> {
+        self.record(|history| history.check_journal().map(|()| history.running()))
+    }
+
+    fn committed_transaction(&self) -> io::Result<u32> {
+        self.record(|history| {
+            let counted = history.counted() as u32;
+            history.check_journal().map(|()| counted)
+        })
+    }
+}
+
+impl Capacity for CrashFs {
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.record(|history| history.punch(name, range))
+    }
+
+    fn open_files_max(&self) -> Option<u64> {
+        self.0.open_files_max.get().copied()
     }
 }
 
@@ -293,6 +302,8 @@ struct Held {
     shared: Arc<Shared>,
     exclusive: bool,
 }
+
+impl DirectoryLock for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {

@@ -13,13 +13,8 @@ use std::{
     time::Duration,
 };
 use terrace_format::Medium;
-use terrace_storage::{
-    WalWriteMode,
-    backends::files::{
-        folders::Folders,
-        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
-    },
-    placement::Hint,
+use terrace_vfs::{
+    Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, JournalCommit, ReadFile, WriteFile, journal_of,
 };
 
 mod folders;
@@ -243,14 +238,9 @@ impl FileSystem for FaultFs {
         Ok(self.writer(name, self.inner.create(name)?))
     }
 
-    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
+    fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
         self.call(Needs::Space)?;
-        Ok(self.writer(name, self.inner.create_log(name, how)?))
-    }
-
-    fn create_table(&self, name: &str, hint: &Hint) -> io::Result<Box<dyn WriteFile>> {
-        self.call(Needs::Space)?;
-        Ok(self.writer(name, self.inner.create_table(name, hint)?))
+        Ok(self.writer(name, self.inner.create_for(name, file_use)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
@@ -275,11 +265,6 @@ impl FileSystem for FaultFs {
         Ok(())
     }
 
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        self.call(Needs::Device)?;
-        self.inner.punch(name, range)
-    }
-
     fn remove(&self, name: &str) -> io::Result<()> {
         self.call(Needs::Device)?;
         self.inner.remove(name)?;
@@ -301,56 +286,73 @@ impl FileSystem for FaultFs {
         self.inner.sync_directory()
     }
 
-    fn commit(&self) -> io::Result<()> {
-        self.call(Needs::Saving)?;
-        self.inner.commit()
-    }
-
     fn medium(&self) -> Medium {
         self.inner.medium()
-    }
-
-    fn can_commit(&self) -> Result<Duration, String> {
-        self.inner.can_commit()
-    }
-
-    fn commits(&self) -> io::Result<u64> {
-        self.call(Needs::Device)?;
-        self.inner.commits()
-    }
-
-    fn beat(&self) -> io::Result<()> {
-        self.call(Needs::Device)?;
-        self.inner.beat()
-    }
-
-    fn can_tell_transactions(&self) -> Result<(), String> {
-        self.inner.can_tell_transactions()
-    }
-
-    fn transaction(&self, file: &dyn WriteFile) -> io::Result<u32> {
-        self.call(Needs::Device)?;
-        self.inner.transaction(file)
-    }
-
-    fn committed(&self) -> io::Result<u32> {
-        self.call(Needs::Device)?;
-        self.inner.committed()
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.save(&self.pages(name), || self.inner.sync_file(name))
     }
 
-    fn forget_cached(&self, name: &str) -> io::Result<()> {
-        self.call(Needs::Device)?;
-        self.pages(name).forget();
-        self.inner.forget_cached(name)
-    }
-
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         self.call(Needs::Device)?;
         self.inner.lock(exclusive)
+    }
+
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        self.inner.journal().map(|_| self as &dyn JournalCommit)
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl FaultFs {
+    fn inner_journal(&self) -> io::Result<&dyn JournalCommit> {
+        self.inner.journal().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl JournalCommit for FaultFs {
+    fn commit(&self) -> io::Result<()> {
+        self.call(Needs::Saving)?;
+        self.inner_journal()?.commit()
+    }
+
+    fn commit_interval(&self) -> Result<Duration, String> {
+        journal_of(&*self.inner)?.commit_interval()
+    }
+
+    fn commit_count(&self) -> io::Result<u64> {
+        self.call(Needs::Device)?;
+        self.inner_journal()?.commit_count()
+    }
+
+    fn join_transaction(&self) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner_journal()?.join_transaction()
+    }
+
+    fn can_tell_transactions(&self) -> Result<(), String> {
+        journal_of(&*self.inner)?.can_tell_transactions()
+    }
+
+    fn transaction_of(&self, file: &dyn WriteFile) -> io::Result<u32> {
+        self.call(Needs::Device)?;
+        self.inner_journal()?.transaction_of(file)
+    }
+
+    fn committed_transaction(&self) -> io::Result<u32> {
+        self.call(Needs::Device)?;
+        self.inner_journal()?.committed_transaction()
+    }
+}
+
+impl Capacity for FaultFs {
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.call(Needs::Device)?;
+        self.inner.capacity().map_or(Ok(()), |inner| inner.punch(name, range))
     }
 }
 
@@ -398,6 +400,12 @@ struct Reader {
 }
 
 impl ReadFile for Reader {
+    fn forget_cached(&self) -> io::Result<()> {
+        self.fs.call(Needs::Device)?;
+        self.pages.forget();
+        self.inner.forget_cached()
+    }
+
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.fs.call(Needs::Device)?;
         let delay = self.fs.counter.lock().delay;

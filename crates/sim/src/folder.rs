@@ -3,13 +3,9 @@
 //! Both have one journal, as two directories of one ext4 do. Under [`Rules::Posix`](crate::Rules) a sync of either directory counts
 //! for both, which is more than POSIX promises; use it for ext4.
 use crate::CrashFs;
-use std::{io, ops::Range, time::Duration};
-use terrace_storage::{
-    WalWriteMode,
-    backends::files::{
-        folders::{Folders, Inside},
-        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
-    },
+use std::{io, ops::Range};
+use terrace_vfs::{
+    Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, Inside, JournalCommit, ReadFile, WriteFile,
 };
 
 /// The directory `name` below that of `disk`. Nobody locks it.
@@ -47,8 +43,8 @@ impl FileSystem for Folder {
         self.disk.create(&self.file(name))
     }
 
-    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
-        self.disk.create_log(&self.file(name), how)
+    fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
+        self.disk.create_for(&self.file(name), file_use)
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
@@ -67,10 +63,6 @@ impl FileSystem for Folder {
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         assert_eq!(from.name(), self.disk.name(), "a folder takes files from its parent");
         self.disk.link(name, &self.file(to)).map(|()| true)
-    }
-
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        self.disk.punch(&self.file(name), range)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -98,24 +90,22 @@ impl FileSystem for Folder {
         self.disk.sync_file(&self.file(name))
     }
 
-    fn commit(&self) -> io::Result<()> {
-        self.disk.commit()
-    }
-
-    fn can_commit(&self) -> Result<Duration, String> {
-        self.disk.can_commit()
-    }
-
-    fn commits(&self) -> io::Result<u64> {
-        self.disk.commits()
-    }
-
-    fn beat(&self) -> io::Result<()> {
-        self.disk.beat()
-    }
-
-    fn lock(&self, _exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, _exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         Ok(Box::new(()))
+    }
+
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        self.disk.journal()
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl Capacity for Folder {
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.disk.punch(&self.file(name), range)
     }
 }
 

@@ -1,14 +1,11 @@
 //! A file system that gives directory tables little room: names that are short, without some signs, or alike where only cases
 //! differ; folders and disks that take no more files.
-use std::{collections::BTreeMap, io, ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
-use terrace_storage::{
-    Memory, WalWriteMode,
-    backends::files::{
-        folders::{Folders, Inside, Room},
-        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
-    },
+use terrace_vfs::{
+    Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, Inside, JournalCommit, MemFs, ReadFile, Room,
+    WriteFile,
 };
 
 /// What there is little of. The default has room for everything.
@@ -38,7 +35,7 @@ impl Default for Narrow {
 /// Files in memory with little room for names. Clones share them.
 #[derive(Clone)]
 pub struct NarrowFs {
-    inner: Arc<Memory>,
+    inner: Arc<MemFs>,
     narrow: Narrow,
     /// Names as they were made, by how they are looked up. A leaf lock.
     names: Arc<Mutex<BTreeMap<String, String>>>,
@@ -47,7 +44,7 @@ pub struct NarrowFs {
 impl NarrowFs {
     /// An empty one.
     pub fn new(narrow: Narrow) -> NarrowFs {
-        NarrowFs { inner: Arc::new(Memory::new()), narrow, names: Arc::default() }
+        NarrowFs { inner: Arc::new(MemFs::new()), narrow, names: Arc::default() }
     }
 
     fn key(&self, name: &str) -> String {
@@ -104,7 +101,7 @@ impl FileSystem for NarrowFs {
         self.inner.create(name).inspect(|_| self.enter(name))
     }
 
-    fn create_log(&self, name: &str, _: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
+    fn create_for(&self, name: &str, _: FileUse) -> io::Result<Box<dyn WriteFile>> {
         self.create(name)
     }
 
@@ -121,10 +118,6 @@ impl FileSystem for NarrowFs {
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         self.link_into(from, to)
-    }
-
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        self.inner.punch(&self.made(name), range)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -147,28 +140,22 @@ impl FileSystem for NarrowFs {
         self.inner.sync_file(&self.made(name))
     }
 
-    fn forget_cached(&self, name: &str) -> io::Result<()> {
-        self.inner.forget_cached(&self.made(name))
-    }
-
-    fn commit(&self) -> io::Result<()> {
-        self.inner.commit()
-    }
-
-    fn can_commit(&self) -> Result<Duration, String> {
-        self.inner.can_commit()
-    }
-
-    fn commits(&self) -> io::Result<u64> {
-        self.inner.commits()
-    }
-
-    fn beat(&self) -> io::Result<()> {
-        self.inner.beat()
-    }
-
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         self.inner.lock(exclusive)
+    }
+
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        self.inner.journal()
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl Capacity for NarrowFs {
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.inner.capacity().map_or(Ok(()), |inner| inner.punch(&self.made(name), range))
     }
 }
 

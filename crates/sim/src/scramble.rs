@@ -1,14 +1,9 @@
 //! A directory whose bytes make sense only through it: what goes around the seam reads and leaves garbage.
 use crate::rng::mix;
-use std::{io, ops::Range, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 use terrace_format::Medium;
-use terrace_storage::{
-    WalWriteMode,
-    backends::files::{
-        folders::Folders,
-        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
-    },
-    placement::Hint,
+use terrace_vfs::{
+    Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, JournalCommit, ReadFile, WriteFile,
 };
 
 /// XORs every byte with a mask that depends on its offset, on the way in and on the way out. Names stay as they are.
@@ -51,12 +46,8 @@ impl FileSystem for ScrambleFs {
         Ok(Box::new(Writer { inner: self.0.create(name)?, bytes: 0 }))
     }
 
-    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writer { inner: self.0.create_log(name, how)?, bytes: 0 }))
-    }
-
-    fn create_table(&self, name: &str, hint: &Hint) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writer { inner: self.0.create_table(name, hint)?, bytes: 0 }))
+    fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writer { inner: self.0.create_for(name, file_use)?, bytes: 0 }))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
@@ -69,10 +60,6 @@ impl FileSystem for ScrambleFs {
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         self.0.link(from, to)
-    }
-
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        self.0.punch(name, range)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -91,36 +78,24 @@ impl FileSystem for ScrambleFs {
         self.0.sync_directory()
     }
 
-    fn commit(&self) -> io::Result<()> {
-        self.0.commit()
-    }
-
     fn medium(&self) -> Medium {
         self.0.medium()
-    }
-
-    fn can_commit(&self) -> Result<Duration, String> {
-        self.0.can_commit()
-    }
-
-    fn commits(&self) -> io::Result<u64> {
-        self.0.commits()
-    }
-
-    fn beat(&self) -> io::Result<()> {
-        self.0.beat()
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.0.sync_file(name)
     }
 
-    fn forget_cached(&self, name: &str) -> io::Result<()> {
-        self.0.forget_cached(name)
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
+        self.0.lock(exclusive)
     }
 
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
-        self.0.lock(exclusive)
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        self.0.journal()
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        self.0.capacity()
     }
 }
 
@@ -154,6 +129,10 @@ impl WriteFile for Writer {
 struct Reader(Box<dyn ReadFile>);
 
 impl ReadFile for Reader {
+    fn forget_cached(&self) -> io::Result<()> {
+        self.0.forget_cached()
+    }
+
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.0.read_exact_at(buf, offset)?;
         scramble(buf, offset);

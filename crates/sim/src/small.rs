@@ -6,12 +6,10 @@ use std::{
     io,
     ops::Range,
     sync::Arc,
-    time::Duration,
 };
 use terrace_format::Medium;
-use terrace_storage::backends::files::{
-    folders::{Folders, Inside, Room},
-    fs::{DirEntry, FileSystem, ReadFile, WriteFile},
+use terrace_vfs::{
+    Capacity, DirEntry, DirectoryLock, FileSystem, Folders, Inside, JournalCommit, ReadFile, Room, WriteFile,
 };
 
 /// Bytes of a hole that is counted.
@@ -175,20 +173,6 @@ impl FileSystem for SmallFs {
         Ok(())
     }
 
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        let mut space = self.space.lock();
-        self.inner.punch(name, range.clone())?;
-        let Space { names, inodes, used, .. } = &mut *space;
-        if let Some(inode) = names.get(name).and_then(|number| inodes.get_mut(number)).filter(|inode| inode.names == 1)
-        {
-            let end = range.end.min(inode.bytes / PAGE * PAGE);
-            *used -= inode.taken();
-            inode.punched.extend(range.start / PAGE..end / PAGE);
-            *used += inode.taken();
-        }
-        Ok(())
-    }
-
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut space = self.space.lock();
         self.inner.remove(name)?;
@@ -212,30 +196,24 @@ impl FileSystem for SmallFs {
         self.inner.sync_file(name)
     }
 
-    fn forget_cached(&self, name: &str) -> io::Result<()> {
-        self.inner.forget_cached(name)
-    }
-
-    fn commit(&self) -> io::Result<()> {
-        self.inner.commit()
-    }
-
     fn medium(&self) -> Medium {
         self.inner.medium()
     }
 
-    fn can_commit(&self) -> Result<Duration, String> {
-        self.inner.can_commit()
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
+        self.inner.lock(exclusive)
     }
 
-    fn commits(&self) -> io::Result<u64> {
-        self.inner.commits()
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        self.inner.journal()
     }
 
-    fn beat(&self) -> io::Result<()> {
-        self.inner.beat()
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
     }
+}
 
+impl Capacity for SmallFs {
     fn free_bytes(&self) -> Option<u64> {
         let space = self.space.lock();
         (!space.silent).then(|| space.free())
@@ -251,8 +229,20 @@ impl FileSystem for SmallFs {
         Ok(())
     }
 
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
-        self.inner.lock(exclusive)
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        let mut space = self.space.lock();
+        if let Some(inner) = self.inner.capacity() {
+            inner.punch(name, range.clone())?;
+        }
+        let Space { names, inodes, used, .. } = &mut *space;
+        if let Some(inode) = names.get(name).and_then(|number| inodes.get_mut(number)).filter(|inode| inode.names == 1)
+        {
+            let end = range.end.min(inode.bytes / PAGE * PAGE);
+            *used -= inode.taken();
+            inode.punched.extend(range.start / PAGE..end / PAGE);
+            *used += inode.taken();
+        }
+        Ok(())
     }
 }
 

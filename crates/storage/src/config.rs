@@ -1,6 +1,7 @@
 //! How tables are written and read: the numbers and parts that storage needs from the engine's options.
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{KeyOrder, Layout, compress::Codec, filter::FilterPolicy};
+use terrace_vfs::WalWriteMode;
 
 /// What a store's tables look like, and how much memory reading them may take.
 ///
@@ -118,14 +119,4 @@ pub enum FilterForm {
     Block,
     /// Ours: one filter for the whole table, so that a miss does not touch the index. LevelDB skips it.
     Table,
-}
-
-/// How the records of a write-ahead log reach the operating system; the bytes of the file are the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WalWriteMode {
-    /// By a system call each, as LevelDB does.
-    #[default]
-    Write,
-    /// Through a mapping of the preallocated file, where the file system has what that takes.
-    Map,
 }

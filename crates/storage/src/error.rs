@@ -1,7 +1,7 @@
 //! Why storage failed, in words that say what to do.
-use crate::Process;
 use std::{io, sync::Arc};
 use terrace_format::Corrupt;
+use terrace_vfs::Process;
 
 /// A failed storage operation. Cloneable, because one failed sync is the answer to many writers.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,14 +1,7 @@
 //! What a store turns out to be made of, before a backend is chosen for it.
 use crate::{
     Error, Result, StorageConfig,
-    backends::{
-        dirs,
-        files::{
-            fs::{DirEntry, FileSystem},
-            root,
-        },
-        raw::DATA,
-    },
+    backends::{dirs, files::root, raw::DATA},
     placement::OpenMode,
 };
 use std::io;
@@ -18,6 +11,7 @@ use terrace_format::{
     log_record::{Deframer, Event},
     value_log::Frames,
 };
+use terrace_vfs::{DirEntry, FileSystem};
 
 /// What the marker `text` of the store `place` says; [`Error::Unsupported`] if it says what this version does not know.
 pub fn read_marker(place: &str, text: &str) -> Result<FormatFile> {

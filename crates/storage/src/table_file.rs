@@ -1,9 +1,6 @@
 //! Finished tables in files, wherever they are: what one store takes over from another, or from outside.
-use crate::backends::files::{
-    fs::FileSystem,
-    real::{RealFs, parent},
-};
 use std::{fmt, path::Path, sync::Arc};
+use terrace_vfs::{FileSystem, RealFs, parent};
 
 /// A finished table, or segment of a value log, in a file. Its bytes never change.
 #[derive(Clone)]

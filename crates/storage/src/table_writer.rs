@@ -1,13 +1,10 @@
 //! Writes one table into a file of the caller's choosing, outside of any store.
 use crate::{
     Error, Process, Result, StorageConfig,
-    backends::files::{
-        fs::{FileSystem, WriteFile},
-        real::{RealFs, parent},
-    },
     sst::{Bounds, ByteSink, Writer},
 };
 use std::path::Path;
+use terrace_vfs::{FileSystem, RealFs, WriteFile, parent};
 
 /// Bytes gathered before they are handed to the operating system.
 const GATHER_BYTES: usize = 64 << 10;

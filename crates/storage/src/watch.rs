@@ -1,7 +1,6 @@
 //! Commit trackers for programs that are no stores: since when do files of one's own survive a power cut?
 use crate::{
     DurabilityHandle, DurabilityMode, Error, IoStats, Purpose, Result, StorageConfig,
-    backends::files::{fs::FileSystem, real::RealFs},
     durability::{DurabilityTracker, Finished},
 };
 use std::{
@@ -11,6 +10,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use terrace_vfs::{FileSystem, RealFs};
 
 /// Watches finished files of one directory until they are durable, by any [`DurabilityMode`]: NobLSM's `check_commit` and `is_committed` on a
 /// kernel as it is.

@@ -7,9 +7,10 @@ use std::{fs, path::Path};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("format", &[]),
     ("device", &[]),
-    ("storage", &["terrace-format", "terrace-device"]),
+    ("vfs", &["terrace-format", "terrace-device"]),
+    ("storage", &["terrace-format", "terrace-device", "terrace-vfs"]),
     ("engine", &["terrace-format", "terrace-storage"]),
-    ("sim", &["terrace-format", "terrace-device", "terrace-storage"]),
+    ("sim", &["terrace-format", "terrace-device", "terrace-vfs", "terrace-storage"]),
     ("lab", &["terrace", "terrace-format", "terrace-device", "terrace-storage", "terrace-sim"]),
     ("peers", &["terrace-lab"]),
     (

@@ -23,10 +23,10 @@ const UNSAFE: &[&str] = &[
     "crates/peers/src/ffi/common.rs",
     "crates/peers/src/leveldb/ffi.rs",
     "crates/peers/src/rocksdb/ffi.rs",
-    "crates/storage/src/backends/files/mapped_read.rs",
-    "crates/storage/src/backends/files/kernel.rs",
-    "crates/storage/src/bpf/kernel.rs",
-    "crates/storage/src/pages.rs",
+    "crates/vfs/src/mapped_read.rs",
+    "crates/vfs/src/kernel.rs",
+    "crates/vfs/src/bpf/kernel.rs",
+    "crates/vfs/src/pages.rs",
 ];
 
 /// Reports restricted words, and crate roots that do not forbid `unsafe`.

@@ -19,10 +19,7 @@ use terrace::{Comparator, Cursor, Db, Error, Options, ReadOptions, Scan, Snapsho
 use terrace_sim::Rng;
 use terrace_storage::{
     Memory,
-    backends::files::{
-        folders::Folders,
-        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
-    },
+    vfs::{DirEntry, DirectoryLock, FileSystem, Folders, JournalCommit, ReadFile, WriteFile},
 };
 
 #[test]
@@ -273,22 +270,13 @@ impl FileSystem for Slow {
     fn sync_directory(&self) -> io::Result<()> {
         self.inner.sync_directory()
     }
-    fn commit(&self) -> io::Result<()> {
-        self.inner.commit()
-    }
-    fn can_commit(&self) -> Result<Duration, String> {
-        self.inner.can_commit()
-    }
-    fn commits(&self) -> io::Result<u64> {
-        self.inner.commits()
-    }
-    fn beat(&self) -> io::Result<()> {
-        self.inner.beat()
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        self.inner.journal()
     }
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.inner.sync_file(name)
     }
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         self.inner.lock(exclusive)
     }
 }

@@ -1,7 +1,7 @@
 //! Folders with faults.
 use super::{FaultFs, Needs};
 use std::io;
-use terrace_storage::backends::files::folders::{Folders, Inside, Room};
+use terrace_vfs::{Folders, Inside, Room};
 
 impl FaultFs {
     fn inner_folders(&self) -> io::Result<&dyn Folders> {

@@ -3,9 +3,9 @@ use std::{sync::Arc, time::Duration};
 use terrace_sim::{CrashFs, FaultFs, Plan, Rng, Rules};
 use terrace_storage::{
     DurabilityHandle, Error, IoStats, Purpose,
-    backends::files::fs::FileSystem,
     durability::{DurabilityTracker, Evidence, Finished, JournalTracker},
 };
+use terrace_vfs::{FileSystem, JournalCommit};
 
 const SEEDS: u64 = 40;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -106,12 +106,12 @@ fn tickets_mature_as_soon_as_the_journal_is_known_to_have_them() {
     let (mut early, mut rng) = (0, Rng::new(5));
     for _ in 0..50 {
         let mut bench = Bench::new(Evidence::Count, HOUR);
-        (0..rng.below(5)).for_each(|_| drop(bench.disk.commits()));
+        (0..rng.below(5)).for_each(|_| drop(bench.disk.commit_count()));
         bench.build(&mut rng);
         bench.advance();
-        let begun = bench.disk.commits().unwrap();
+        let begun = bench.disk.commit_count().unwrap();
         while bench.advance() {}
-        let took = bench.disk.commits().unwrap() - begun;
+        let took = bench.disk.commit_count().unwrap() - begun;
         assert!(took <= 3, "{took} commits went by");
         early += u64::from(took <= 2);
     }

@@ -12,6 +12,12 @@
 //! ```
 use crate::StorageConfig;
 use terrace_format::{Layout, TableForm, Values};
+use terrace_vfs::FileSystem;
+
+/// The number of files that may be open at once on `fs`, where each takes a descriptor of the process.
+pub(super) fn open_files_max(fs: &dyn FileSystem) -> Option<u64> {
+    fs.capacity()?.open_files_max()
+}
 
 /// `setup` with no more tables open than there are descriptors for.
 pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> StorageConfig {

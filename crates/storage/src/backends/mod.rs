@@ -6,17 +6,15 @@ use crate::{
     placement::{OpenMode, Storage},
 };
 use dirs::Dirs;
-use files::{Files, fs::FileSystem, real::RealFs};
-use memory::Memory;
+use files::Files;
 use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use terrace_format::{TableForm, Values, names::FileName};
+use terrace_vfs::{FileSystem, MemFs, RealFs, journal_of, set_aside_from};
 use value_log::ValueLog;
 
 mod descriptors;
 pub(crate) mod dirs;
 pub mod files;
-mod holders;
-pub mod memory;
 mod open_files;
 pub mod raw;
 mod shares;
@@ -32,7 +30,7 @@ pub enum Location {
     /// A directory, with logs and tables on the device that its file `DATA` names.
     Split(PathBuf),
     /// Memory of this process.
-    Memory(Memory),
+    Memory(MemFs),
 }
 
 impl Location {
@@ -107,7 +105,7 @@ impl DurabilityMode {
     pub fn refusal(self, path: &Path) -> Option<String> {
         let fs = RealFs::new(path);
         match self {
-            DurabilityMode::Auto => fs.can_commit().err(),
+            DurabilityMode::Auto => DurabilityMode::Group.interval(&fs).err(),
             _ => self.interval(&fs).err(),
         }
     }
@@ -135,11 +133,11 @@ impl DurabilityMode {
     /// How often the journal that this tier rests on commits by itself; zero where it rests on none. Or why it cannot be had.
     fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
         match self {
-            DurabilityMode::Group => fs.can_commit(),
-            DurabilityMode::Journal | DurabilityMode::JournalBpf => match fs.can_commit()? {
+            DurabilityMode::Group => journal_of(fs)?.commit_interval(),
+            DurabilityMode::Journal | DurabilityMode::JournalBpf => match journal_of(fs)?.commit_interval()? {
                 Duration::MAX => Err("it has no journal that commits by itself".into()),
                 interval if self == DurabilityMode::Journal => Ok(interval),
-                interval => fs.can_tell_transactions().map(|()| interval),
+                interval => journal_of(fs)?.can_tell_transactions().map(|()| interval),
             },
             DurabilityMode::Sync
             | DurabilityMode::Background
@@ -154,14 +152,15 @@ impl DurabilityMode {
     pub fn tracker(self, fs: &dyn FileSystem, setup: &StorageConfig) -> Result<Arc<dyn DurabilityTracker>> {
         let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
         let interval = self.interval(fs).map_err(refused)?;
-        let (pause, files_max) = (setup.durability_interval, descriptors::for_waiting(setup, fs.open_files_max()));
+        let (pause, files_max) =
+            (setup.durability_interval, descriptors::for_waiting(setup, descriptors::open_files_max(fs)));
         let batched = |way| Arc::new(BatchTracker::new(way, pause).with_files_max(files_max));
         let journal = |evidence| Arc::new(JournalTracker::new(evidence, pause, interval).with_files_max(files_max));
         Ok(match self {
             DurabilityMode::Sync => Arc::new(SyncTracker),
             DurabilityMode::None => Arc::new(NoTracker),
             DurabilityMode::Background => batched(Way::Background),
-            DurabilityMode::Auto if fs.can_commit().is_err() => batched(Way::Background),
+            DurabilityMode::Auto if DurabilityMode::Group.interval(fs).is_err() => batched(Way::Background),
             DurabilityMode::Auto | DurabilityMode::Group => batched(Way::Group),
             DurabilityMode::Inherit => self.resolved(fs)?.tracker(fs, setup)?,
             DurabilityMode::Journal => journal(Evidence::Count),
@@ -204,7 +203,7 @@ pub fn open_files(
     setup: &StorageConfig,
 ) -> Result<Box<dyn Storage>> {
     let layout = crate::layout::of_files(&*fs, mode, setup)?;
-    let setup = &descriptors::for_tables(setup, layout, fs.open_files_max());
+    let setup = &descriptors::for_tables(setup, layout, descriptors::open_files_max(&*fs));
     let block = |layout| Files::open(fs, mode, tracker, setup, layout);
     match (layout.tables, layout.values) {
         (TableForm::Block | TableForm::Bundled, Values::Table) => Ok(Box::new(block(layout)?)),
@@ -305,7 +304,7 @@ fn own_names(fs: &RealFs, at: &dyn Fn(&str) -> String) -> Result<Vec<String>> {
         }
     }
     for name in fs.list_lost().map_err(|e| Error::io("list", at("lost"), e))? {
-        if files::root::set_aside_from(&name).is_some() {
+        if set_aside_from(&name).is_some() {
             names.push(format!("lost/{name}"));
         }
     }

@@ -11,12 +11,13 @@
 //! ```
 use crate::{
     Error, Result, StorageConfig,
-    backends::{files::fs::FileSystem, open_files},
+    backends::open_files,
     durability::DurabilityTracker,
     placement::{Bytes, Hint, Lifetime, LogKind, OpenMode, ReadHow, Storage, TableMeta, TableSink},
 };
 use std::{fmt::Debug, sync::Arc};
 use terrace_format::{Batch, FormatFile, Kind, Layout, LogId, SeqNo, TableId, Values, key, value_log::WAL_SIDECAR};
+use terrace_vfs::FileSystem;
 
 mod logs;
 mod places;

@@ -11,9 +11,10 @@
 //! Both steps of `group` are needed. With delayed allocation a file's inode commits at size 0 before its bytes are written
 //! back, and space that is allocated but not yet written reads as zeros, whatever has been committed.
 use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
-use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind, backends::files::fs::FileSystem};
+use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
+use terrace_vfs::{FileSystem, JournalCommit};
 
 /// How a batch becomes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,9 @@ impl BatchTracker {
         match self.way {
             Way::Group => {
                 let start = Instant::now();
-                fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e))?;
+                super::journal_of(fs)
+                    .and_then(JournalCommit::commit)
+                    .map_err(|e| Error::io("commit the journal of", fs.name(), e))?;
                 traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());
                 Ok(())
             }
@@ -141,7 +144,8 @@ impl DurabilityTracker for BatchTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Purpose, backends::files::real::RealFs};
+    use crate::Purpose;
+    use terrace_vfs::RealFs;
 
     const HOUR: Duration = Duration::from_secs(3600);
 

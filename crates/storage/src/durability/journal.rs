@@ -15,16 +15,17 @@
 //! Where the kernel tells the transaction of each file (`bpf/`), steps 2 and 4 ask for that one instead, and step 2 first makes
 //! sure that the inode takes part in the transaction that runs.
 use super::{
-    DurabilityTracker, Finished,
+    DurabilityTracker, Finished, journal_of,
     waiting::{Queue, Waiting},
 };
-use crate::{Completer, DurabilityHandle, Error, IoStats, Result, SyncKind, backends::files::fs::FileSystem};
+use crate::{Completer, DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     io,
     time::{Duration, Instant},
 };
+use terrace_vfs::{FileSystem, JournalCommit};
 
 /// What tells that a commit has what was written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,27 +136,27 @@ impl Progress {
             self.moved = Some(Instant::now());
         }
         self.batches.push_back(Batch::of(builds, *due.as_ref().unwrap_or(&u64::MAX)));
-        due.and_then(|_| fs.beat())
+        due.and_then(|_| journal_of(fs)?.join_transaction())
     }
 
     /// The count, or the transaction, by which `builds` are durable.
     fn due(&self, builds: &[Waiting], fs: &dyn FileSystem, evidence: Evidence) -> io::Result<u64> {
         if evidence == Evidence::Count {
-            return Ok(fs.commits()? + COMMITS);
+            return Ok(journal_of(fs)?.commit_count()? + COMMITS);
         }
-        let now = self.count(fs, evidence)?;
+        let (journal, now) = (journal_of(fs)?, self.count(fs, evidence)?);
         // No file is left that would tell when the names of that moment are committed.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files
-            .map(|file| fs.transaction(&*file.file).map(|number| unwrapped(now, number)))
+            .map(|file| journal.transaction_of(&*file.file).map(|number| unwrapped(now, number)))
             .try_fold(least, |due, next| next.map(|next| due.max(next)))
     }
 
     fn count(&self, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<u64> {
         match evidence {
-            Evidence::Count => fs.commits(),
-            Evidence::Transactions => Ok(unwrapped(self.commits, fs.committed()?)),
+            Evidence::Count => journal_of(fs)?.commit_count(),
+            Evidence::Transactions => Ok(unwrapped(self.commits, journal_of(fs)?.committed_transaction()?)),
         }
     }
 
@@ -169,7 +170,7 @@ impl Progress {
             return Ok(());
         }
         (self.commits, self.moved) = (commits, Some(Instant::now()));
-        fs.beat()?; // behind the count: what was counted before the journal was aborted has been committed
+        journal_of(fs)?.join_transaction()?; // behind the count: what was counted before the journal was aborted has been committed
         let due = self.batches.partition_point(|batch| batch.due <= commits);
         self.batches.drain(..due).flat_map(|batch| batch.maturities).for_each(Completer::keep);
         Ok(())
@@ -185,7 +186,9 @@ impl Progress {
             return Ok(());
         }
         let start = Instant::now();
-        let committed = fs.commit().map_err(|e| Error::io("commit the journal of", fs.name(), e));
+        let committed = journal_of(fs)
+            .and_then(JournalCommit::commit)
+            .map_err(|e| Error::io("commit the journal of", fs.name(), e));
         if committed.is_ok() {
             let bytes = self.batches.iter().map(|batch| batch.bytes).sum();
             traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());

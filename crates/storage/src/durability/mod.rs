@@ -1,14 +1,11 @@
 //! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
-use crate::{
-    DurabilityHandle, Error, IoStats, Purpose, Result, SyncKind,
-    backends::files::fs::{FileSystem, WriteFile},
-};
-use std::time::Instant;
+use crate::{DurabilityHandle, Error, IoStats, Purpose, Result, SyncKind};
+use std::{io, time::Instant};
+use terrace_vfs::{FileSystem, JournalCommit, WriteFile};
 
 mod batch;
 mod journal;
 mod none;
-pub mod probe;
 mod sync;
 mod waiting;
 
@@ -48,6 +45,11 @@ impl Finished {
         }
         Ok(())
     }
+}
+
+/// The journal of `fs`; an error of the kind `Unsupported` where there is none.
+fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
+    terrace_vfs::journal_of(fs).map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
 /// How tickets mature.

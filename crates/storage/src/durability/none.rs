@@ -1,6 +1,7 @@
 //! DurabilityMode `none`: nothing is synced and nothing promised; for stores that may vanish with the power.
 use super::{DurabilityTracker, Finished};
-use crate::{DurabilityHandle, IoStats, Result, backends::files::fs::FileSystem};
+use crate::{DurabilityHandle, IoStats, Result};
+use terrace_vfs::FileSystem;
 
 /// Calls every ticket mature at once. What was written survives the end of the process, no more.
 #[derive(Debug, Default)]

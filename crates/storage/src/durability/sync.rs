@@ -1,7 +1,8 @@
 //! DurabilityMode `sync`: every build is synced before it is handed out, LevelDB's way.
 use super::{DurabilityTracker, Finished};
-use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind, backends::files::fs::FileSystem};
+use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use std::time::{Duration, Instant};
+use terrace_vfs::{FileSystem, JournalCommit};
 
 /// One `fdatasync` for each file of a build, then one sync of the directory; on a device without a file system one flush for all.
 /// Tickets are mature at once.
@@ -17,8 +18,8 @@ impl DurabilityTracker for SyncTracker {
     }
 
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
-        if fs.can_commit() == Ok(Duration::MAX) {
-            return together(fs, &files, traffic);
+        if let Some(journal) = fs.journal().filter(|journal| journal.commit_interval() == Ok(Duration::MAX)) {
+            return together(fs, journal, &files, traffic);
         }
         for finished in &files {
             let start = Instant::now();
@@ -43,11 +44,16 @@ impl DurabilityTracker for SyncTracker {
 }
 
 /// Where a commit happens when it is asked for, and never else, one saves all files and their names.
-fn together(fs: &dyn FileSystem, files: &[Finished], traffic: &IoStats) -> Result<DurabilityHandle> {
+fn together(
+    fs: &dyn FileSystem,
+    journal: &dyn JournalCommit,
+    files: &[Finished],
+    traffic: &IoStats,
+) -> Result<DurabilityHandle> {
     if let Some(first) = files.first() {
         let start = Instant::now();
         files.iter().try_for_each(|file| file.file.write_back().map_err(|e| Error::io("write back", &file.name, e)))?;
-        fs.commit().map_err(|e| Error::io("flush", fs.name(), e))?;
+        journal.commit().map_err(|e| Error::io("flush", fs.name(), e))?;
         traffic.blocked(SyncKind::Tables(first.purpose), files.iter().map(|file| file.bytes).sum(), start.elapsed());
     }
     Ok(DurabilityHandle::mature())

@@ -95,18 +95,13 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Purpose,
-        backends::{
-            files::{fs::FileSystem, real::RealFs},
-            memory::Memory,
-        },
-    };
+    use crate::Purpose;
+    use terrace_vfs::{FileSystem, MemFs, RealFs};
 
     #[test]
     fn files_with_a_descriptor_crowd_a_queue_and_no_others() {
         let directory = tempfile::tempdir().unwrap();
-        let (real, memory) = (RealFs::new(directory.path()), Memory::new());
+        let (real, memory) = (RealFs::new(directory.path()), MemFs::new());
         memory.make_directory().unwrap();
         let finished = |fs: &dyn FileSystem, name: &str| {
             let file = fs.create(name).unwrap();

@@ -6,7 +6,10 @@ use terrace_format::{
     log_record::{Deframer, Event, Framer},
     names::encode_current,
 };
-use terrace_storage::{Memory, WalWriteMode, backends::files::fs::FileSystem};
+use terrace_storage::{
+    Memory, WalWriteMode,
+    vfs::{FileSystem, FileUse},
+};
 
 /// A directory's files with their bytes.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -44,7 +47,7 @@ pub fn holding(fs: Arc<dyn FileSystem>, files: &Files) -> Arc<dyn FileSystem> {
 fn write<'a>(fs: &dyn FileSystem, files: impl Iterator<Item = (&'a String, &'a Vec<u8>)>) {
     for (name, bytes) in files {
         let is_log = matches!(FileName::parse(name), Some(FileName::Log(_) | FileName::Manifest(_)));
-        let made = if is_log { fs.create_log(name, WalWriteMode::Write) } else { fs.create(name) };
+        let made = if is_log { fs.create_for(name, FileUse::Log(WalWriteMode::Write)) } else { fs.create(name) };
         made.unwrap().append(bytes).unwrap();
     }
 }

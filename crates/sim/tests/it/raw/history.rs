@@ -1,14 +1,7 @@
 //! A seeded history of files that come, grow, are renamed and go, and the oracle that judges what a power cut left of them.
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_sim::{CrashDevice, Rng};
-use terrace_storage::{
-    WalWriteMode,
-    backends::{
-        files::fs::{FileSystem, WriteFile},
-        raw::RawFs,
-    },
-    placement::{Hint, Lifetime},
-};
+use terrace_vfs::{DirectoryLock, FileSystem, FileUse, WalWriteMode, WriteFile, raw::RawFs};
 
 /// What a file was given, and how much of it must survive.
 #[derive(Clone, Default)]
@@ -24,7 +17,7 @@ pub type Names = BTreeMap<String, usize>;
 pub struct History {
     pub device: CrashDevice,
     pub fs: Arc<RawFs>,
-    held: Option<Box<dyn Send + Sync>>,
+    held: Option<Box<dyn DirectoryLock>>,
     rng: Rng,
     pub files: Vec<Written>,
     /// The names after each change of them, and the step at which it began.
@@ -61,10 +54,8 @@ impl History {
                 // Long names fill the slot journal, which then begins anew.
                 let name = format!("{:03}{}", self.files.len(), "-".repeat(self.rng.below(2) * 200));
                 let file = match self.rng.below(3) {
-                    0 => self.fs.create_log(&name, WalWriteMode::Write),
-                    1 => self
-                        .fs
-                        .create_table(&name, &Hint { level: 2, expected_bytes: 0, lifetime: Lifetime::Compaction }),
+                    0 => self.fs.create_for(&name, FileUse::Log(WalWriteMode::Write)),
+                    1 => self.fs.create_for(&name, FileUse::Table { level: 2 }),
                     _ => self.fs.create(&name),
                 };
                 self.open.push((self.files.len(), file.unwrap()));

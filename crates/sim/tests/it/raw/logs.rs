@@ -4,17 +4,14 @@ use std::sync::Arc;
 use terrace_device::{BlockDevice, Deaf};
 use terrace_format::raw::{PAGE, page::PAYLOAD};
 use terrace_sim::{CrashDevice, DeviceImage};
-use terrace_storage::{
-    WalWriteMode,
-    backends::{
-        files::fs::FileSystem,
-        raw::{self, RawFs},
-    },
+use terrace_vfs::{
+    FileSystem, FileUse, WalWriteMode,
+    raw::{self, RawFs},
 };
 
 /// A log of so many full pages of `byte`.
 fn full_pages(fs: &RawFs, name: &str, byte: u8, pages: usize) {
-    let mut log = fs.create_log(name, WalWriteMode::Write).unwrap();
+    let mut log = fs.create_for(name, FileUse::Log(WalWriteMode::Write)).unwrap();
     (0..pages).for_each(|_| log.append(&[byte; PAYLOAD]).unwrap());
 }
 

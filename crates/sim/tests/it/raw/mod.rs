@@ -21,13 +21,12 @@ use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::Sizes;
 use terrace_sim::{CrashDevice, DeviceImage, Yanked};
 use terrace_storage::{
-    IoStats, Purpose, WalWriteMode,
-    backends::{
-        files::fs::{FileSystem, WriteFile},
-        raw::{self, RawFs},
-    },
+    IoStats, Purpose,
     durability::{DurabilityTracker, Finished, SyncTracker},
-    placement::{Hint, Lifetime},
+};
+use terrace_vfs::{
+    FileSystem, FileUse, JournalCommit, WalWriteMode, WriteFile,
+    raw::{self, RawFs},
 };
 
 const SIZES: Sizes = Sizes { slot_bytes: 16 << 10, unit_slots: 4 };
@@ -152,7 +151,7 @@ fn a_device_that_is_pulled_out_loses_nothing_promised() {
         let mut synced = 0;
         let mut work = || -> std::io::Result<()> {
             let _held = fs.lock(true)?;
-            let mut file = fs.create_log("log", WalWriteMode::Write)?;
+            let mut file = fs.create_for("log", FileUse::Log(WalWriteMode::Write))?;
             for number in 1..=40 {
                 file.append(&[number; 1000])?;
                 file.sync()?;
@@ -403,18 +402,17 @@ impl BlockDevice for Failing {
 fn each_lifetime_has_a_unit() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
     let _held = fs.lock(true).unwrap();
-    let hint = |level| Hint { level, expected_bytes: 0, lifetime: Lifetime::Compaction };
     let kinds: [(&str, io::Result<Box<dyn WriteFile>>); 5] = [
         ("CURRENT", fs.create("CURRENT")),
-        ("000001.log", fs.create_log("000001.log", WalWriteMode::Write)),
-        ("000002.vlog", fs.create_log("000002.vlog", WalWriteMode::Write)),
-        ("000003.ldb", fs.create_table("000003.ldb", &hint(0))),
-        ("000004.ldb", fs.create_table("000004.ldb", &hint(3))),
+        ("000001.log", fs.create_for("000001.log", FileUse::Log(WalWriteMode::Write))),
+        ("000002.vlog", fs.create_for("000002.vlog", FileUse::Log(WalWriteMode::Write))),
+        ("000003.ldb", fs.create_for("000003.ldb", FileUse::Table { level: 0 })),
+        ("000004.ldb", fs.create_for("000004.ldb", FileUse::Table { level: 3 })),
     ];
     for (name, file) in kinds {
         file.unwrap_or_else(|e| panic!("{name}: {e}")).append(&[7; 5000]).unwrap();
     }
-    fs.create_table("000005.vals", &hint(3)).unwrap().append(&[7; 5000]).unwrap();
+    fs.create_for("000005.vals", FileUse::Table { level: 3 }).unwrap().append(&[7; 5000]).unwrap();
     let units: BTreeMap<String, u32> =
         fs.files().unwrap().into_iter().map(|file| (file.name, file.slots[0].start / SIZES.unit_slots)).collect();
     assert_eq!(units.values().collect::<BTreeSet<_>>().len(), 5, "{units:?}");
@@ -451,7 +449,7 @@ fn what_will_be_read_is_asked_of_the_device() {
     let wanted = &bytes[range.start as usize..range.end as usize];
     assert!(found == wanted, "{} bytes of {}", found.len(), wanted.len());
     assert_eq!(asked("table", 5 * slot..u64::MAX), Vec::new());
-    let mut log = fs.create_log("log", WalWriteMode::Write).unwrap();
+    let mut log = fs.create_for("log", FileUse::Log(WalWriteMode::Write)).unwrap();
     log.append(&bytes[..20_000]).unwrap();
     let pages: u64 = asked("log", 5000..9000).iter().map(|range| range.end - range.start).sum();
     assert!((2 * 4096..=3 * 4096).contains(&pages), "{pages}");
@@ -463,7 +461,7 @@ fn a_sync_is_one_flush() {
     let device = CrashDevice::new(&formatted());
     let fs = RawFs::new(Arc::new(device.clone()), "device");
     let _held = fs.lock(true).unwrap();
-    let mut log = fs.create_log("log", WalWriteMode::Write).unwrap();
+    let mut log = fs.create_for("log", FileUse::Log(WalWriteMode::Write)).unwrap();
     log.sync().unwrap(); // the first record begins a half of the journal, with a flush of its own
     fs.sync_directory().unwrap();
     let flushes = |work: &mut dyn FnMut()| {

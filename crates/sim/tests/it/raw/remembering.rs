@@ -10,10 +10,7 @@ use std::{
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{PAGE, page::PAYLOAD};
 use terrace_sim::CrashDevice;
-use terrace_storage::{
-    WalWriteMode,
-    backends::{files::fs::FileSystem, raw::RawFs},
-};
+use terrace_vfs::{FileSystem, FileUse, WalWriteMode, raw::RawFs};
 
 /// A device behind a kernel's memory, which after a flush that failed shows pages that the device never got, and takes them for saved.
 struct Remembering {
@@ -79,7 +76,7 @@ fn what_a_failed_sync_left_of_a_log_can_be_forgotten() {
     let device = Remembering::new();
     let fs = RawFs::new(device.clone(), "device");
     let held = fs.lock(true).unwrap();
-    let mut log = fs.create_log("000001.vlog", WalWriteMode::Write).unwrap();
+    let mut log = fs.create_for("000001.vlog", FileUse::Log(WalWriteMode::Write)).unwrap();
     log.append(&[1; 100]).unwrap(); // a part of a page, which is written again with what follows
     log.sync().unwrap();
     device.loses.store(true, SeqCst);
@@ -92,7 +89,7 @@ fn what_a_failed_sync_left_of_a_log_can_be_forgotten() {
     let open = fs.open("000001.vlog").unwrap();
     assert_eq!(open.bytes().unwrap(), 100 + 3 * PAYLOAD as u64, "memory shows it");
     fs.sync_file("000001.vlog").unwrap();
-    fs.forget_cached("000001.vlog").unwrap();
+    fs.open("000001.vlog").unwrap().forget_cached().unwrap();
     assert_eq!(open.bytes().unwrap(), 100, "and the device never got it");
     assert!(read(&fs, "000001.vlog").unwrap() == vec![1; 100]);
 }

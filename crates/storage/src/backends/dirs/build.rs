@@ -1,9 +1,6 @@
 //! Builds: a folder for each table, a file for each value that is worth one, all saved together.
 use super::{
-    super::files::{
-        build::{Output, purpose, watch},
-        folders::Room,
-    },
+    super::files::build::{Output, purpose, watch},
     table::read_pair,
     table_dirs::{TableDirs, meta_of},
 };
@@ -18,6 +15,7 @@ use terrace_format::{
     Kind, TableId, key,
     pair::{self, InFile, PairProperties, Reference},
 };
+use terrace_vfs::Room;
 
 /// So many files are left for logs, manifests and tables, and this share of all that there can be: with fewer, values stay in the meta file.
 /// A table is a folder and a file, so that tables of 64 KiB, full of such values, still come to a quarter of a disk as `mkfs.ext4` makes it.

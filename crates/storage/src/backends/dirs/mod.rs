@@ -27,6 +27,7 @@ use terrace_format::{Layout, LogId, pair};
 
 mod adopt;
 mod build;
+mod folder_saver;
 mod salvage;
 mod table;
 mod table_dirs;

@@ -1,13 +1,10 @@
 //! Where the folders of tables are: `L2/000012` is table 12, made for level 2. Tables move between levels by edits alone, so the
 //! level in a name says where a table began; it is found by its number.
 use super::super::{
-    files::{
-        Input, Store,
-        folders::{Folders, Inside, Saver, WholeFolders},
-        fs::{FileSystem, WriteFile},
-    },
+    files::{Input, Store},
     open_files::OpenFiles,
 };
+use super::folder_saver::{Saver, WholeFolders};
 use crate::{
     Error, Purpose, Result, SyncKind,
     placement::{Listed, ObjectId, TableMeta},
@@ -16,6 +13,7 @@ use crate::{
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
 use terrace_format::{LEVELS, TableId, names::FileName, pair};
+use terrace_vfs::{FileSystem, Folders, Inside, WriteFile};
 
 /// All folders of tables of a store.
 pub(super) struct TableDirs {

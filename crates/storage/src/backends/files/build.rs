@@ -1,5 +1,5 @@
 //! Builds: one file for each table, or, of a compaction in a store with bundles, one file for all of them; durable together.
-use super::{Store, bundle, fs::WriteFile};
+use super::{Store, bundle};
 use crate::{
     DurabilityHandle, Error, Purpose, Result,
     durability::{DurabilityTracker, Finished, SyncTracker},
@@ -12,6 +12,7 @@ use terrace_format::{
     bundle::{ALIGNMENT, Member},
     names::FileName,
 };
+use terrace_vfs::{FileUse, WriteFile};
 
 /// Bytes gathered before they are handed to the operating system, as LevelDB does.
 const GATHER_BYTES: usize = 64 << 10;
@@ -74,7 +75,11 @@ impl FilesBuild {
     }
 
     fn create(&mut self, name: String) -> Result<Output> {
-        let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
+        let file = self
+            .store
+            .fs
+            .create_for(&name, FileUse::Table { level: self.hint.level })
+            .map_err(self.store.io("create", &name))?;
         let output = Output::to(file, &self.store, purpose(self.hint), self.hint.level, &name);
         self.names.push(name);
         Ok(output)
@@ -92,7 +97,11 @@ impl FilesBuild {
 
     fn create_segment(&mut self, segment: SegmentId) -> Result<Output> {
         let name = self.store.name_of(ObjectId::Segment(segment));
-        let file = self.store.fs.create_table(&name, &self.hint).map_err(self.store.io("create", &name))?;
+        let file = self
+            .store
+            .fs
+            .create_for(&name, FileUse::Table { level: self.hint.level })
+            .map_err(self.store.io("create", &name))?;
         // A compaction moves values out of the segments that it empties; others bring new ones, as they do tables.
         let purpose = match self.hint.lifetime {
             Lifetime::Compaction => Purpose::ValueLogGc,

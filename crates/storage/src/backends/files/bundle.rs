@@ -4,7 +4,7 @@
 //! is given back by a hole, which reads as zeros. No reader can meet it: a table is removed when no version that anybody reads
 //! names it, and tables in bundles are never mapped. No other store can: a bundle that a checkpoint links is pinned by the version
 //! that is copied until the link is there, and one with a second name keeps all it has.
-use super::{Input, Store, fs::ReadFile};
+use super::{Input, Store};
 use crate::{
     Error, Result,
     placement::{ObjectId, TableMeta, Within},
@@ -21,6 +21,7 @@ use terrace_format::{
     bundle::{self, FOOTER_BYTES, Member},
     names::FileName,
 };
+use terrace_vfs::ReadFile;
 
 /// What a store knows of its bundles. A leaf lock; no I/O under it.
 #[derive(Default)]
@@ -131,7 +132,9 @@ pub(super) fn trim(store: &Store, tables: &[TableMeta]) -> Result<()> {
 fn punch(store: &Store, bundle: TableId, gone: Member) -> Result<()> {
     let name = name(bundle);
     let end = gone.end().unwrap_or(gone.offset);
-    store.fs.punch(&name, gone.offset..end).map_err(store.io("give back space of", &name))
+    let capacity = store.fs.capacity();
+    let punched = capacity.map_or(Ok(()), |capacity| capacity.punch(&name, gone.offset..end));
+    punched.map_err(store.io("give back space of", &name))
 }
 
 /// The directory of a bundle.

@@ -1,8 +1,8 @@
 //! A file that is read: by calls, or where the kernel keeps it.
-use super::{fs::ReadFile, mapped_read};
 use crate::{Error, Result, sst::ByteSource};
 use std::{io, ops::Range};
 use terrace_format::block::Bytes;
+use terrace_vfs::ReadFile;
 
 /// A file being read, whose size was taken when it was opened.
 pub(in crate::backends) struct Input {
@@ -83,7 +83,7 @@ impl ByteSource for Input {
     fn prefetch(&self, range: Range<u64>) {
         let ends = [range.start, range.end.min(self.bytes)].map(usize::try_from);
         if let (Some(map), [Ok(start), Ok(end)]) = (&self.map, ends) {
-            mapped_read::prefetch(map.get(start..end).unwrap_or_default());
+            terrace_vfs::prefetch(map.get(start..end).unwrap_or_default());
         }
     }
 

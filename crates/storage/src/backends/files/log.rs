@@ -1,8 +1,7 @@
 //! Logs: LevelDB's record format in one file, each record handed to the operating system before `append` returns.
-use super::{Input, Store, fs::WriteFile};
+use super::{Input, Store};
 use crate::{
     Error, Purpose, Result, SyncKind,
-    config::WalWriteMode,
     durability::sync_directory,
     placement::{LogEvent, LogKind, LogReader, LogWriter},
 };
@@ -19,6 +18,7 @@ use terrace_format::{
     SeqNo, batch,
     log_record::{Deframer, Framer, OURS_HEAD_BYTES, is_ours},
 };
+use terrace_vfs::{FileUse, WalWriteMode, WriteFile};
 
 /// Starts the log `name`, whose first record is `first`.
 pub(super) fn create(store: Arc<Store>, name: &str, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
@@ -59,7 +59,7 @@ impl LogFile {
             LogKind::Manifest => WalWriteMode::Write,
         };
         Ok(LogFile {
-            file: store.fs.create_log(name, how).and_then(around).map_err(store.io("create", name))?,
+            file: store.fs.create_for(name, FileUse::Log(how)).and_then(around).map_err(store.io("create", name))?,
             name: store.path(name),
             kind,
             bytes: 0,

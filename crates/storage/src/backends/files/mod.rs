@@ -24,31 +24,34 @@ use std::{
     time::Instant,
 };
 use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
+use terrace_vfs::{DirectoryLock, FileSystem};
 
 mod adopt;
-mod ahead;
 pub(super) mod build;
 mod bundle;
-mod folder;
-pub mod folders;
-pub mod fs;
-mod holder;
 mod input;
-mod journal;
-#[allow(unsafe_code, reason = "the one file of this crate that calls the kernel where no safe library does")]
-pub(crate) mod kernel;
 mod log;
-mod mapped;
-mod mapped_read;
-pub mod real;
 pub(crate) mod root;
 mod segment;
 pub(super) mod tables;
 
-pub use folder::{open_own, read_own};
-use fs::FileSystem;
 pub(super) use input::Input;
-pub use kernel::give_way;
+
+/// The interface of file systems.
+pub mod fs {
+    pub use terrace_vfs::{DirEntry, FileSystem, FileUse, ReadFile, WriteFile};
+}
+
+/// Folders below a directory.
+pub mod folders {
+    pub use terrace_vfs::{Folders, Inside, Room, inside};
+}
+
+/// Directories of the operating system.
+pub mod real {
+    pub use terrace_vfs::RealFs;
+}
+
 use segment::Unsettled;
 use tables::Tables;
 
@@ -70,7 +73,7 @@ pub(super) struct Store {
     held: AtomicUsize,
     /// Tables that the last listing found under LevelDB's old name only.
     old_names: Mutex<BTreeSet<TableId>>,
-    _lock: Box<dyn Send + Sync>,
+    lock: Box<dyn DirectoryLock>,
 }
 
 /// A store in a directory of files.
@@ -101,8 +104,8 @@ impl Files {
             _ => {}
         }
         let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
-        let waiting_max = descriptors::for_waiting(setup, fs.open_files_max());
-        let of_process = fs.open_files_max().filter(|_| fs.directory().is_some());
+        let waiting_max = descriptors::for_waiting(setup, descriptors::open_files_max(&*fs));
+        let of_process = descriptors::open_files_max(&*fs).filter(|_| fs.directory().is_some());
         let store = Arc::new(Store {
             share: Share::new(setup, layout, of_process),
             fs,
@@ -116,7 +119,7 @@ impl Files {
             waiting_max,
             held: AtomicUsize::new(0),
             old_names: Mutex::default(),
-            _lock: lock,
+            lock,
         });
         let find = {
             let store = store.clone();
@@ -157,7 +160,7 @@ impl Store {
     /// Refuses what another process may have taken over. After a sync, before what it promises: who comes later finds it.
     pub fn check_lock(&self) -> Result<()> {
         let name = FileName::Lock.to_string();
-        self.fs.check_lock().map_err(self.io("keep the lock of", &name))
+        self.lock.check().map_err(self.io("keep the lock of", &name))
     }
 
     /// Refuses to change a store that was opened to be read.
@@ -382,13 +385,14 @@ impl Storage for Files {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        self.store.fs.free_bytes()
+        self.store.fs.capacity()?.free_bytes()
     }
 
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.store.writable("reserve")?;
         let name = FileName::Reserve.to_string();
-        self.store.fs.reserve(&name, bytes).map_err(self.store.io("reserve", &name))
+        let capacity = self.store.fs.capacity();
+        capacity.map_or(Ok(()), |capacity| capacity.reserve(&name, bytes)).map_err(self.store.io("reserve", &name))
     }
 
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! A replacement is written under a temporary name and synced *before* it is renamed, and the directory after:
 //! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md).
-use super::{Store, bundle, fs::FileSystem};
+use super::{Store, bundle};
 use crate::{
     Error, IoStats, Purpose, Result, SyncKind,
     durability::sync_directory,
@@ -13,9 +13,8 @@ use terrace_format::{
     Corrupt, LogId,
     names::{FileName, decode_current, encode_current},
 };
+use terrace_vfs::{FileSystem, SMALL_FILE_BYTES_MAX, set_aside_from};
 
-/// Files that are read whole are at most this long; more is not ours.
-pub(super) const WHOLE_BYTES_MAX: u64 = 64 << 10;
 /// Temporary number for the marker; files of the store count from 1.
 const MARKER_TEMPORARY: u64 = 0;
 
@@ -71,8 +70,8 @@ pub(in crate::backends) fn read_whole(fs: &dyn FileSystem, what: &'static str, n
         opened => opened.map_err(failed("open"))?,
     };
     let bytes = file.bytes().map_err(failed("read size of"))?;
-    if bytes > WHOLE_BYTES_MAX {
-        let found = Corrupt::new(what, WHOLE_BYTES_MAX, format!("{bytes} bytes are too many"));
+    if bytes > SMALL_FILE_BYTES_MAX {
+        let found = Corrupt::new(what, SMALL_FILE_BYTES_MAX, format!("{bytes} bytes are too many"));
         return Err(Error::corrupt(path(fs, name), 0, found));
     }
     file.read_at(0, bytes as usize).map(Some).map_err(failed("read"))
@@ -197,28 +196,4 @@ pub(super) fn lost(store: &Store) -> Result<Vec<String>> {
     names.retain(|name| set_aside_from(name).is_some());
     names.sort();
     Ok(names)
-}
-
-/// Of what a file of this name in `lost/` is a copy; `None` unless [`set_aside`], or LevelDB's repair, put it there.
-pub(in crate::backends) fn set_aside_from(name: &str) -> Option<FileName> {
-    let numbered =
-        name.rsplit_once('-').filter(|(_, copy)| !copy.is_empty() && copy.bytes().all(|b| b.is_ascii_digit()));
-    let stem = numbered.map_or(name, |(stem, _)| stem);
-    // `MANIFEST-000005` ends like a copy's number but is a name of its own.
-    FileName::parse(name).or_else(|| FileName::parse(stem))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn knows_what_it_set_aside() {
-        for name in ["000005.log", "000005.log-2", "MANIFEST-000005", "MANIFEST-000005-12", "000007.ldb"] {
-            assert!(set_aside_from(name).is_some(), "{name}");
-        }
-        for name in ["notes.txt", "notes-2", "000005.log-", "000005.log-x", "-2"] {
-            assert!(set_aside_from(name).is_none(), "{name}");
-        }
-    }
 }

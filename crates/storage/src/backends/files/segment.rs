@@ -1,9 +1,5 @@
 //! Segments of a value log: files of raw bytes, read from anywhere, some of them while they grow.
-use super::{
-    Store,
-    fs::{ReadFile, WriteFile},
-    log::LogFile,
-};
+use super::{Store, log::LogFile};
 use crate::{
     Error, Purpose, Result, SyncKind,
     durability::Finished,
@@ -24,6 +20,7 @@ use std::{
     time::Instant,
 };
 use terrace_format::{Corrupt, LogId};
+use terrace_vfs::{ReadFile, WriteFile};
 
 /// Segments written in this session, which builds may rely on. A leaf lock; no I/O under it.
 #[derive(Default)]
@@ -188,7 +185,7 @@ pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
         store.fs.sync_file(&name).map_err(store.io("sync", &name))?;
         store.traffic.synced(SyncKind::Log, 0, start.elapsed());
     }
-    store.fs.forget_cached(&name).map_err(store.io("drop cached pages of", &name))
+    store.fs.open(&name).and_then(|file| file.forget_cached()).map_err(store.io("drop cached pages of", &name))
 }
 
 /// Opens a segment.

@@ -1,8 +1,6 @@
 //! Devices by their paths: opened, prepared, and what stands in the way of that.
-use super::{Sizes, Superblock, format, found::found};
-use crate::{
-    Error, Result, StorageConfig, backends::files::fs::FileSystem, placement::OpenMode, process::KeptFromChildren,
-};
+use super::{RawFs, Sizes, Superblock, format, found};
+use crate::{Error, Result, StorageConfig, placement::OpenMode};
 use std::{
     fs,
     hash::{BuildHasher, RandomState},
@@ -12,6 +10,7 @@ use std::{
     sync::Arc,
 };
 use terrace_device::{BlockDevice, File, loops};
+use terrace_vfs::{FileSystem, KeptFromChildren};
 
 /// Whether a store at `path` would be one on a device: the path is that of a block device or of a regular file.
 pub fn is_device(path: &Path) -> bool {
@@ -19,7 +18,7 @@ pub fn is_device(path: &Path) -> bool {
 }
 
 /// The store on the device at `path`, which must be prepared for one. Locked against other processes.
-pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<super::RawFs>> {
+pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<RawFs>> {
     let device = if mode.writes() { File::open(path) } else { File::open_read_only(path) };
     let device = device.map_err(|error| match error {
         terrace_device::Error::Io { .. } => refused(path, error),
@@ -38,7 +37,7 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<su
     // A child that outlives this process must not keep the lock.
     let device = device.guarded(|descriptor| Box::new(KeptFromChildren::new(&descriptor)));
     let name = path.display().to_string();
-    let fs = super::RawFs::writing(Arc::new(device), &*name, setup.padding);
+    let fs = RawFs::writing(Arc::new(device), &*name, setup.padding);
     if !fs.exists().map_err(|error| Error::io("open", &*name, error))? {
         let object = format!("{name} (`terrace raw format` prepares a device for one)");
         return Err(Error::Missing { what: "store", object });
@@ -63,7 +62,7 @@ pub fn prepare<E: From<Error>>(
     }
     let bytes = device.len_bytes();
     // A file may be sparse. Where its file system cannot allocate, it stays so.
-    let allocated = device.allocate().map_err(super::io);
+    let allocated = device.allocate().map_err(terrace_vfs::raw::io);
     let allocated =
         allocated.or_else(|error| if error.kind() == io::ErrorKind::Unsupported { Ok(()) } else { Err(error) });
     allocated.map_err(failed("allocate"))?;

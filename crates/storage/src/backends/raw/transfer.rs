@@ -2,11 +2,12 @@
 use super::RawFs;
 use crate::{
     Error, Result,
-    backends::files::{fs::FileSystem, lock_error, real::RealFs, root},
+    backends::files::{lock_error, root},
     layout,
 };
 use std::{fs, path::Path};
 use terrace_format::{FileName, Layout, Medium};
+use terrace_vfs::{FileSystem, RealFs};
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Who holds a directory that lives in this process: one to write, or any number to read.
+use crate::fs::DirectoryLock;
 use parking_lot::Mutex;
 use std::{io, sync::Arc};
 
 /// The lock of one directory.
 #[derive(Clone, Default)]
-pub(super) struct Holders(Arc<Mutex<Held>>);
+pub(crate) struct Holders(Arc<Mutex<Held>>);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Held {
@@ -29,8 +30,10 @@ impl Holders {
     }
 }
 
+impl DirectoryLock for Hold {}
+
 /// One hold; given up when it is dropped.
-pub(super) struct Hold {
+pub(crate) struct Hold {
     of: Holders,
     first: bool,
 }

@@ -1,6 +1,6 @@
 //! What a device holds that somebody may still want: told by the marks that file systems and their kin leave, and by any byte at its
 //! beginning. Where the marks stand is from util-linux's libblkid and the formats' own descriptions.
-use super::io;
+use super::{error::io, superblock::find};
 use std::{collections::BTreeSet, io::Result};
 use terrace_device::BlockDevice;
 use terrace_format::raw::PAGE;
@@ -101,7 +101,7 @@ fn marks_at_end(bytes: u64) -> [Mark; 6] {
 /// What is on the device, in words; `None` if its first mebibyte is nothing but zeros and it bears no mark.
 pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
     if let Some((name, _)) = marks(device)?.first() {
-        let sizes = super::find(device).ok().flatten().map(|superblock| superblock.sizes());
+        let sizes = find(device).ok().flatten().map(|superblock| superblock.sizes());
         let parts =
             sizes.map(|sizes| format!(", in slots of {} and units of {} bytes", sizes.slot_bytes, sizes.unit_bytes()));
         return Ok(Some(format!("{name}{}", parts.unwrap_or_default())));

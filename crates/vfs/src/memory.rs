@@ -1,10 +1,10 @@
 //! A directory in memory: for tests, for `open_in_memory`, and to compare with what file systems cost.
-use super::{
-    files::{
-        folders::{Folders, Inside, inside},
-        fs::{DirEntry, FileSystem, ReadFile, WriteFile},
-    },
+use crate::{
+    capacity::Capacity,
+    folders::{Folders, Inside, inside},
+    fs::{DirEntry, DirectoryLock, FileSystem, ReadFile, WriteFile},
     holders::Holders,
+    journal::JournalCommit,
 };
 use parking_lot::{Mutex, RwLock};
 use std::{
@@ -17,7 +17,7 @@ use std::{
 
 /// A directory that outlives whoever opens it; clones are handles on the same one. Gone with the last of them.
 #[derive(Clone, Default)]
-pub struct Memory(Arc<Mutex<Directory>>);
+pub struct MemFs(Arc<Mutex<Directory>>);
 
 /// Guarded by one lock, which is held for map operations only; contents have locks of their own.
 #[derive(Default)]
@@ -31,10 +31,10 @@ struct Directory {
 /// Bytes of one file. An open file keeps them when its name goes.
 type Contents = Arc<RwLock<Vec<u8>>>;
 
-impl Memory {
+impl MemFs {
     /// A directory that does not exist yet.
-    pub fn new() -> Memory {
-        Memory::default()
+    pub fn new() -> MemFs {
+        MemFs::default()
     }
 
     /// Forgets the directory and all in it; readers keep the files they have open. `WouldBlock` if it is in use.
@@ -50,13 +50,13 @@ impl Memory {
     }
 }
 
-impl std::fmt::Debug for Memory {
+impl std::fmt::Debug for MemFs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Memory({} files)", self.0.lock().files.len())
     }
 }
 
-impl FileSystem for Memory {
+impl FileSystem for MemFs {
     fn name(&self) -> String {
         "memory".into()
     }
@@ -92,16 +92,6 @@ impl FileSystem for Memory {
         self.0.lock().name(to, contents)
     }
 
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        let contents = self.find(name)?;
-        if self.0.lock().files.values().filter(|other| Arc::ptr_eq(other, &contents)).count() == 1 {
-            let mut bytes = contents.write();
-            let [from, to] = [range.start, range.end].map(|at| bytes.len().min(at as usize));
-            bytes[from..to].fill(0);
-        }
-        Ok(())
-    }
-
     fn remove(&self, name: &str) -> io::Result<()> {
         self.0.lock().files.remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -125,30 +115,11 @@ impl FileSystem for Memory {
         Ok(())
     }
 
-    fn commit(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn can_commit(&self) -> Result<Duration, String> {
-        Ok(Duration::ZERO)
-    }
-
-    /// There is nothing to wait for, so each question finds one commit more.
-    fn commits(&self) -> io::Result<u64> {
-        let mut directory = self.0.lock();
-        directory.commits += 1;
-        Ok(directory.commits)
-    }
-
-    fn beat(&self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn sync_file(&self, name: &str) -> io::Result<()> {
         self.open(name).map(drop)
     }
 
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         let mut directory = self.0.lock();
         let held = directory.holders.hold(exclusive)?;
         if exclusive {
@@ -156,10 +127,51 @@ impl FileSystem for Memory {
         }
         Ok(Box::new(held))
     }
+
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        Some(self)
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl JournalCommit for MemFs {
+    fn commit(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn commit_interval(&self) -> Result<Duration, String> {
+        Ok(Duration::ZERO)
+    }
+
+    /// There is nothing to wait for, so each question finds one commit more.
+    fn commit_count(&self) -> io::Result<u64> {
+        let mut directory = self.0.lock();
+        directory.commits += 1;
+        Ok(directory.commits)
+    }
+
+    fn join_transaction(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Capacity for MemFs {
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        let contents = self.find(name)?;
+        if self.0.lock().files.values().filter(|other| Arc::ptr_eq(other, &contents)).count() == 1 {
+            let mut bytes = contents.write();
+            let [from, to] = [range.start, range.end].map(|at| bytes.len().min(at as usize));
+            bytes[from..to].fill(0);
+        }
+        Ok(())
+    }
 }
 
 /// A folder is a file whose name ends in `/`.
-impl Folders for Memory {
+impl Folders for MemFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
         self.0.lock().name(&format!("{name}/"), Contents::default())
     }

@@ -7,7 +7,7 @@
 //! The answer costs one load: a handler that libc runs in every child ([`kernel::at_fork`]) counts forks, and a
 //! [`Process`] is the count at its making. A child that is made without libc's `fork` (by the system call itself) is
 //! not seen; a child that executes another program, by `vfork` or `posix_spawn`, keeps nothing anyway.
-use crate::backends::files::kernel;
+use crate::kernel;
 use std::{
     os::fd::{AsFd, AsRawFd, RawFd},
     sync::{
@@ -88,7 +88,7 @@ static FIRST: Slot = Slot { descriptor: AtomicI32::new(FREE), next: OnceLock::ne
 /// While it lives, children lose a descriptor when they are forked: what it holds, above all a lock of the open file,
 /// ends with the parent. The number stays taken in the child, by something that can neither be read nor written.
 #[derive(Debug)]
-pub(crate) struct KeptFromChildren {
+pub struct KeptFromChildren {
     slot: &'static AtomicI32,
     process: Process,
 }

@@ -1,6 +1,6 @@
 //! ext4's journal, from outside: what the kernel says about it, how far it is, and a commit on demand.
-use super::folder::Folder;
-use crate::{bpf::CommitIterator, durability::probe::Facts};
+use super::{folder::Folder, probe::Facts};
+use crate::bpf::CommitIterator;
 use nix::sys::{
     stat::{major, minor},
     statfs::{EXT4_SUPER_MAGIC, fstatfs},

@@ -3,9 +3,8 @@
 //! Real directories, memory, and the crash, fault and scramble models of `terrace-sim` implement it. It sits
 //! below the placement because power cuts, full disks and torn files happen to files, not to tables
 //! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
-use super::folders::Folders;
-use crate::{config::WalWriteMode, placement::Hint};
-use std::{fs::File, io, ops::Range, os::fd::BorrowedFd, sync::Arc, time::Duration};
+use crate::{capacity::Capacity, folders::Folders, journal::JournalCommit};
+use std::{fs::File, io, os::fd::BorrowedFd, sync::Arc};
 use terrace_format::{Medium, block::Bytes};
 
 /// One entry of the directory.
@@ -15,6 +14,29 @@ pub struct DirEntry {
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
+}
+
+/// The use of a new file, by which a file system decides where to place it and how to write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileUse {
+    /// A log that is appended to and synced many times. Where `how` is [`WalWriteMode::Map`], zeros may follow the appended
+    /// bytes until the writer [ends](WriteFile::end) or is dropped, and after a kill.
+    Log(WalWriteMode),
+    /// A table that is written once and lives the longer the deeper its level.
+    Table {
+        /// The level of the LSM-tree.
+        level: usize,
+    },
+}
+
+/// How appends to a log reach the operating system; the bytes of the file are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WalWriteMode {
+    /// By one system call each, as LevelDB does.
+    #[default]
+    Write,
+    /// Through a mapping of the preallocated file, where the file system supports that.
+    Map,
 }
 
 /// A directory. Names are plain file names, or `lost/NAME`.
@@ -31,15 +53,10 @@ pub trait FileSystem: Send + Sync {
     fn exists(&self) -> io::Result<bool>;
     /// A new empty file; `AlreadyExists` if the name is taken.
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
-    /// As [`create`](FileSystem::create), for a log. Whoever cannot do what `how` says writes instead. Until its writer
-    /// [ends](WriteFile::end) or is dropped, and after a kill, zeros may follow what was appended.
-    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
-        let _ = how;
-        self.create(name)
-    }
-    /// As [`create`](FileSystem::create), for a table, whose `hint` tells how long it may live.
-    fn create_table(&self, name: &str, hint: &Hint) -> io::Result<Box<dyn WriteFile>> {
-        let _ = hint;
+    /// As [`create`](FileSystem::create), for a file of which the use is known. A use that the file system cannot honour is
+    /// ignored.
+    fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
+        let _ = file_use;
         self.create(name)
     }
     /// An existing file, to read.
@@ -58,12 +75,6 @@ pub trait FileSystem: Send + Sync {
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         copy(from, name, self, to).map(|()| false)
     }
-    /// Gives back the space of `range`, which reads as zeros from then on; the size stays. Does nothing to a file that has another
-    /// name besides, nor where space cannot be given back. `range` begins and ends at multiples of 4096 bytes.
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        let _ = (name, range);
-        Ok(())
-    }
     /// Removes a name.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Folders below the directory; `None` where there can be none.
@@ -80,59 +91,30 @@ pub trait FileSystem: Send + Sync {
     fn sync_directory(&self) -> io::Result<()>;
     /// The bytes of an existing file survive a power cut; for files that somebody else wrote.
     fn sync_file(&self, name: &str) -> io::Result<()>;
-    /// From now on reads of `name` show what the device has of it, but for bytes that still wait to be written: a sync that failed
-    /// may have left others in memory which the device never got, and which no later sync saves. Does nothing where reads come
-    /// from the device anyway.
-    fn forget_cached(&self, name: &str) -> io::Result<()> {
-        let _ = name;
-        Ok(())
-    }
-    /// How many files may be open at once, where each takes a descriptor of the process.
-    fn open_files_max(&self) -> Option<u64> {
-        None
-    }
-    /// Commits the file system's journal, once: all names as they are now survive a power cut, and all files whose bytes were
-    /// [written back](WriteFile::write_back). A promise only where [`can_commit`](FileSystem::can_commit).
-    fn commit(&self) -> io::Result<()>;
-    /// Whether a commit of the journal keeps its promise here, and then how often it commits by itself
-    /// ([`Duration::MAX`]: never); or why not. The directory need not exist yet.
-    fn can_commit(&self) -> Result<Duration, String>;
-    /// Commits of the journal that are over, as the kernel counts them. An aborted journal goes on counting: only a
-    /// [`beat`](FileSystem::beat) behind this call tells.
-    fn commits(&self) -> io::Result<u64>;
-    /// Takes part in the transaction that runs, so that the journal has something to commit. Fails once it was aborted.
-    fn beat(&self) -> io::Result<()>;
-    /// Bytes that files may still take; `None` where nobody knows.
-    fn free_bytes(&self) -> Option<u64> {
-        None
-    }
-    /// Makes `name` a file that takes `bytes` of space and whose contents do not matter; removes it for 0. Does nothing where
-    /// space cannot be allocated without writing.
-    fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
-        let _ = (name, bytes);
-        Ok(())
-    }
-    /// Whether the kernel tells of single files which transaction of the journal they wait for, or why not.
-    fn can_tell_transactions(&self) -> Result<(), String> {
-        Err("nothing here tells of transactions".into())
-    }
-    /// The transaction that commits everything of `file` that was [written back](WriteFile::write_back). Numbers wrap.
-    fn transaction(&self, _file: &dyn WriteFile) -> io::Result<u32> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-    /// The newest transaction that is committed. Fails once the journal was aborted.
-    fn committed(&self) -> io::Result<u32> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
     /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
     /// Shared on a missing file or a read-only file system succeeds without making one.
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>>;
-    /// Fails if the lock file that was locked exclusively last is not under its name any more: then another process can have
-    /// opened the store, too. One question to the kernel.
-    fn check_lock(&self) -> io::Result<()> {
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>>;
+    /// The journal by which the file system makes many files durable at once; `None` where there is none.
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        None
+    }
+    /// The space and the descriptors that files take; `None` where neither is bounded nor counted.
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        None
+    }
+}
+
+/// The lock of a directory, held until it is dropped.
+pub trait DirectoryLock: Send + Sync {
+    /// Fails if an exclusive lock no longer protects the directory, because its lock file was removed or replaced: another
+    /// process can have opened the store. Costs one system call.
+    fn check(&self) -> io::Result<()> {
         Ok(())
     }
 }
+
+/// No lock; for directories that nobody locks.
+impl DirectoryLock for () {}
 
 /// A file being written. Appends only.
 pub trait WriteFile: Send + Sync {
@@ -155,7 +137,7 @@ pub trait WriteFile: Send + Sync {
         None
     }
     /// Everything appended is written to the device; what finds it there becomes durable with the next
-    /// [`commit`](FileSystem::commit). Blocks for as long as that takes, and forces no commit itself.
+    /// [commit](crate::JournalCommit::commit). Blocks for as long as that takes, and forces no commit itself.
     fn write_back(&self) -> io::Result<()>;
 }
 
@@ -171,6 +153,12 @@ pub trait ReadFile: Send + Sync {
         self.read_exact_at(&mut buf, offset)?;
         Ok(buf)
     }
+    /// Drops cached pages, so that later reads show the bytes of the device. After a failed sync the page cache can hold
+    /// bytes that the device never got and that no later sync writes. Dirty pages stay. Does nothing where reads come from
+    /// the device anyway.
+    fn forget_cached(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Says that `bytes` at `offset` will be read soon. A hint.
     fn expect(&self, _offset: u64, _bytes: u64) {}
     /// All its bytes, where they lie in memory; `None` if this kind of file cannot show them. The file must have been
@@ -181,7 +169,7 @@ pub trait ReadFile: Send + Sync {
 }
 
 /// Copies a file between directories. What was copied when something fails is removed.
-pub(super) fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + ?Sized), to: &str) -> io::Result<()> {
+pub fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + ?Sized), to: &str) -> io::Result<()> {
     const PIECE_BYTES: u64 = 1 << 20;
     let source = from.open(name)?;
     let (mut target, mut offset, bytes) = (here.create(to)?, 0, source.bytes()?);
@@ -194,4 +182,16 @@ pub(super) fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + 
         Ok(())
     };
     copy().inspect_err(|_| drop(here.remove(to))) // best effort: half a copy helps nobody
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_file_system_has_at_most_twenty_methods() {
+        let source = include_str!("fs.rs");
+        let (_, from) = source.split_once("pub trait FileSystem: Send + Sync {").expect("the trait");
+        let (body, _) = from.split_once("\n}\n").expect("its end");
+        let methods = body.lines().filter(|line| line.starts_with("    fn ")).count();
+        assert!((10..=20).contains(&methods), "{methods} methods");
+    }
 }

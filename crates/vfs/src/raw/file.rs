@@ -1,10 +1,10 @@
 //! A file on a device: bytes in slots, and what of them has not been written yet.
 use super::{
-    io,
-    mount::Mount,
+    error::io,
+    mount::{Mount, OpenFile},
     table::{self, Run},
 };
-use crate::backends::files::fs::{ReadFile, WriteFile};
+use crate::fs::{ReadFile, WriteFile};
 use parking_lot::RwLock;
 use std::{
     io::{ErrorKind, Result},
@@ -50,11 +50,6 @@ impl File {
         let (runs, written) = (entry.runs.clone(), entry.bytes.next_multiple_of(PAGE_BYTES));
         let contents = Contents { runs, bytes, written, tail: Vec::new(), noted: entry.bytes };
         File { mount, number, form: entry.form, stream: entry.stream, contents: RwLock::new(contents) }
-    }
-
-    /// Its slots.
-    pub fn runs(&self) -> Vec<Run> {
-        self.contents.read().runs.clone()
     }
 
     /// As ranges of numbers.
@@ -324,10 +319,16 @@ impl File {
     }
 }
 
+impl OpenFile for File {
+    fn runs(&self) -> Vec<Run> {
+        self.contents.read().runs.clone()
+    }
+}
+
 impl Drop for File {
     fn drop(&mut self) {
         if self.mount.is_ours() {
-            self.mount.closed(self);
+            self.mount.closed(self.number, self);
         }
     }
 }
@@ -373,6 +374,10 @@ impl Drop for Writing {
 pub struct Reading(pub Arc<File>);
 
 impl ReadFile for Reading {
+    fn forget_cached(&self) -> Result<()> {
+        self.0.forget_cached()
+    }
+
     fn expect(&self, offset: u64, bytes: u64) {
         self.0.expect(offset, bytes);
     }

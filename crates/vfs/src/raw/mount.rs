@@ -4,16 +4,16 @@
 //! those bytes of files that it is for. After a write to the journal, a flush, or the last write of a file that was closed has failed, what the
 //! device holds is unknown: nothing is written, and nothing promised, any more.
 use super::{
-    file::File,
-    io,
+    error::io,
     journal::Journal,
     space::Space,
     table::{Run, Table},
     unflushed::{Flushing, Unflushed},
 };
-use crate::Process;
+use crate::process::Process;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::{
+    any::Any,
     collections::HashMap,
     io::{Error, ErrorKind, Result},
     ops::Range,
@@ -23,7 +23,7 @@ use std::{
     },
 };
 use terrace_device::{BlockDevice, Stream};
-use terrace_format::raw::{Change, Form, PAGE, Superblock};
+use terrace_format::raw::{Change, PAGE, Superblock};
 
 /// One of so many slots may be stale.
 const STALE_SHARE: usize = 32;
@@ -35,7 +35,7 @@ pub struct Mount {
     pub superblock: Superblock,
     /// Whether only whole pages are written.
     pub padding: bool,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     /// Shared by device flushes, which run side by side: those of tables take their time, and a log must not wait for them. Who has it
     /// alone finds every one of them over.
     flushing: RwLock<()>,
@@ -49,12 +49,18 @@ pub struct Mount {
     process: Process,
 }
 
-struct State {
-    table: Table,
-    journal: Journal,
+/// An open file as its mount knows it.
+pub trait OpenFile: Any + Send + Sync {
+    /// The slots of the file.
+    fn runs(&self) -> Vec<Run>;
+}
+
+pub(super) struct State {
+    pub table: Table,
+    pub journal: Journal,
     space: Space,
     /// Files that are open.
-    open: HashMap<u64, Weak<File>>,
+    pub open: HashMap<u64, Weak<dyn OpenFile>>,
     broken: Option<String>,
 }
 
@@ -136,7 +142,7 @@ impl Mount {
 
     /// What is not as it must be. Reads the journal again. Nobody may be writing.
     pub fn problems(&self) -> Result<Vec<String>> {
-        let gone: Vec<Arc<File>> = {
+        let gone: Vec<Arc<dyn OpenFile>> = {
             let state = self.state.lock();
             let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
             nameless.filter_map(|(_, file)| file.upgrade()).collect()
@@ -149,42 +155,6 @@ impl Mount {
             found.push("the list of files is not what the slot journal says".into());
         }
         Ok(found)
-    }
-
-    /// A new file.
-    pub fn create(self: &Arc<Mount>, name: &str, form: Form, stream: u8) -> Result<Arc<File>> {
-        let mut state = self.changing()?;
-        if state.table.find(name).is_some() {
-            return Err(ErrorKind::AlreadyExists.into());
-        }
-        let file = state.table.next().max(state.journal.first_number());
-        let begin = [Change::File { file, form, stream }, Change::Name { file, name: name.into() }];
-        self.record(&mut state, &begin)?;
-        Ok(self.opened(&mut state, file))
-    }
-
-    /// The file `name`, or why there is none.
-    pub fn open(self: &Arc<Mount>, name: &str) -> Result<Arc<File>> {
-        let mut state = self.state.lock();
-        let number = state.table.find(name).ok_or(ErrorKind::NotFound)?;
-        Ok(self.opened(&mut state, number))
-    }
-
-    /// Every file with its names, one entry each.
-    pub fn files(self: &Arc<Mount>) -> Vec<(String, Arc<File>)> {
-        let mut state = self.state.lock();
-        let names: Vec<_> = state.table.names().map(|(name, number, _)| (name.to_string(), number)).collect();
-        names.into_iter().map(|(name, number)| (name, self.opened(&mut state, number))).collect()
-    }
-
-    fn opened(self: &Arc<Mount>, state: &mut State, number: u64) -> Arc<File> {
-        if let Some(file) = state.open.get(&number).and_then(Weak::upgrade) {
-            return file;
-        }
-        let entry = state.table.file(number).expect("its name was just found");
-        let file = Arc::new(File::new(self.clone(), number, entry));
-        state.open.insert(number, Arc::downgrade(&file));
-        file
     }
 
     /// Gives `from`'s file the name `to` as well, or instead; who had the name `to` loses it.
@@ -367,13 +337,13 @@ impl Mount {
     }
 
     /// Called by a file that nobody has open any more.
-    pub fn closed(&self, file: &File) {
+    pub fn closed(&self, number: u64, file: &dyn OpenFile) {
         let mut state = self.state.lock();
-        if state.open.get(&file.number).is_some_and(|known| std::ptr::eq(known.as_ptr(), file)) {
-            state.open.remove(&file.number);
-            if state.table.file(file.number).is_none() {
+        if state.open.get(&number).is_some_and(|known| std::ptr::addr_eq(known.as_ptr(), file)) {
+            state.open.remove(&number);
+            if state.table.file(number).is_none() {
                 state.space.release(file.runs());
-                self.unflushed.lock().forget(file.number);
+                self.unflushed.lock().forget(number);
             }
         }
     }
@@ -385,7 +355,7 @@ impl Mount {
         Ok(())
     }
 
-    fn changing(&self) -> Result<MutexGuard<'_, State>> {
+    pub(super) fn changing(&self) -> Result<MutexGuard<'_, State>> {
         self.check()?;
         let state = self.state.lock();
         state.unbroken()?;
@@ -393,7 +363,7 @@ impl Mount {
     }
 
     /// Makes `changes` to the list and writes them down, as one.
-    fn record(&self, state: &mut State, changes: &[Change]) -> Result<()> {
+    pub(super) fn record(&self, state: &mut State, changes: &[Change]) -> Result<()> {
         // A checkpoint must fit into a half of the journal, and leave room for what follows.
         let grows = changes.iter().any(|change| !matches!(change, Change::Unname { .. } | Change::Bytes { .. }));
         if grows && state.table.weight() as u64 > self.superblock.journal_bytes() / 2 {

@@ -4,25 +4,23 @@
 //! and between handles of one process. A lock of LevelDB's own kind would do neither, and end as soon as anything in the
 //! process closes any descriptor of `LOCK`. Its price, that children inherit it, is paid by `KeptFromChildren`: it ends
 //! with the process that took it.
-use super::{
-    folder::Folder,
-    folders::Folders,
-    fs::{DirEntry, FileSystem, ReadFile, WriteFile},
-    holder::{self, whole_file},
-    journal::{self, Heart},
-    kernel,
-    mapped::MappedFile,
-    mapped_read,
-};
 use crate::{
     bpf::{CommitIterator, PINNED},
-    config::WalWriteMode,
-    durability::probe::{self, Journal},
+    capacity::Capacity,
+    folders::Folders,
+    fs::{DirEntry, DirectoryLock, FileSystem, FileUse, ReadFile, WalWriteMode, WriteFile},
+    journal::JournalCommit,
+    kernel,
     process::{KeptFromChildren, Process},
 };
+use file::{Reading, Writing};
+use folder::Folder;
+use holder::whole_file;
+use journal::Heart;
+use mapped::MappedFile;
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
+    fcntl::{FcntlArg, OFlag, fcntl},
     libc,
     sys::{
         resource::{Resource, getrlimit},
@@ -31,20 +29,28 @@ use nix::{
         time::TimeSpec,
     },
 };
-use parking_lot::Mutex;
+use probe::Journal;
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind},
     ops::Range,
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
-    },
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use terrace_format::block::Bytes;
+
+mod ahead;
+mod file;
+mod folder;
+mod folders;
+mod holder;
+mod journal;
+mod mapped;
+pub mod probe;
+mod span;
+
+pub use folder::{SMALL_FILE_BYTES_MAX, open_own, parent, read_own};
 
 /// Where copies are set aside, below the store's directory.
 const LOST: &str = "lost";
@@ -52,14 +58,12 @@ const LOCK: &str = "LOCK";
 
 /// One directory of a real file system.
 pub struct RealFs {
-    pub(super) folder: Folder,
-    /// Device and inode of the lock file that was locked exclusively last.
-    locked: Mutex<Option<(u64, u64)>>,
+    folder: Arc<Folder>,
     heart: Heart,
     /// Known once it was asked for in a directory that is there.
     journal: OnceLock<Journal>,
     /// See [`RealFs::witness`].
-    pub(super) witness: OnceLock<File>,
+    witness: OnceLock<File>,
     /// Opened when it is first needed.
     iterator: OnceLock<Result<CommitIterator, String>>,
 }
@@ -67,8 +71,8 @@ pub struct RealFs {
 impl RealFs {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
-        let (locked, journal, witness, iterator) = Default::default();
-        RealFs { folder: Folder::new(root.into()), locked, heart: Heart::default(), journal, witness, iterator }
+        let (heart, journal, witness, iterator) = Default::default();
+        RealFs { folder: Arc::new(Folder::new(root.into())), heart, journal, witness, iterator }
     }
 
     /// A file that somebody else has written, by the descriptor that did.
@@ -151,8 +155,8 @@ impl FileSystem for RealFs {
         Ok(Box::new(Writing(made.map_err(|e| self.told(e))?)))
     }
 
-    fn create_log(&self, name: &str, how: WalWriteMode) -> io::Result<Box<dyn WriteFile>> {
-        if how == WalWriteMode::Write {
+    fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
+        if file_use != FileUse::Log(WalWriteMode::Map) {
             return self.create(name);
         }
         let file = self.folder.create(name, OFlag::O_RDWR)?;
@@ -199,16 +203,8 @@ impl FileSystem for RealFs {
         match linked {
             Some(Err(e)) if !has_no_links(&e) => Err(e),
             Some(Ok(())) => Ok(true),
-            _ => super::fs::copy(from, name, self, to).map(|()| false),
+            _ => crate::fs::copy(from, name, self, to).map(|()| false),
         }
-    }
-
-    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
-        let file = self.folder.open(name, OFlag::O_WRONLY)?;
-        if file.metadata()?.nlink() > 1 || range.is_empty() {
-            return Ok(());
-        }
-        kernel::punch(&file, range)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -219,6 +215,98 @@ impl FileSystem for RealFs {
         self.folder.list("")
     }
 
+    fn list_lost(&self) -> io::Result<Vec<String>> {
+        match self.folder.list(LOST) {
+            Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.folder.held()?.sync_all()
+    }
+
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.folder.open(name, OFlag::O_RDONLY)?.sync_data()
+    }
+
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
+        let how = if exclusive { OFlag::O_RDWR | OFlag::O_CREAT } else { OFlag::O_RDONLY };
+        let file = match self.folder.open(LOCK, how) {
+            // Nobody who writes has been here, so there is nobody to keep out.
+            Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => return Ok(Box::new(())),
+            opened => opened?,
+        };
+        let wanted = if exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+        let kept = KeptFromChildren::new(&file);
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file(wanted))) {
+            Ok(_) => {
+                let (mut signed, mut inode) = (false, None);
+                if exclusive {
+                    signed = holder::sign(&file);
+                    let found = file.metadata()?;
+                    inode = Some((found.dev(), found.ino()));
+                }
+                let folder = self.folder.clone();
+                Ok(Box::new(Locked { _kept: kept, process: Process::current(), signed, file, folder, inode }))
+            }
+            Err(Errno::EAGAIN | Errno::EACCES) => Err(io::Error::new(ErrorKind::WouldBlock, holder::of(&file, wanted))),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn journal(&self) -> Option<&dyn JournalCommit> {
+        Some(self)
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+impl JournalCommit for RealFs {
+    fn commit(&self) -> io::Result<()> {
+        self.heart.commit(&self.folder)
+    }
+
+    fn commit_interval(&self) -> Result<Duration, String> {
+        self.find_journal().map(|journal| journal.interval)
+    }
+
+    fn commit_count(&self) -> io::Result<u64> {
+        let journal = match self.journal.get() {
+            Some(journal) => journal,
+            None => {
+                let found = self.find_journal().map_err(unsupported)?;
+                self.journal.get_or_init(|| found)
+            }
+        };
+        journal::commits(&journal.name)
+    }
+
+    fn join_transaction(&self) -> io::Result<()> {
+        self.heart.beat(&self.folder)
+    }
+
+    fn can_tell_transactions(&self) -> Result<(), String> {
+        self.iterator().map(drop)
+    }
+
+    fn transaction_of(&self, file: &dyn WriteFile) -> io::Result<u32> {
+        let file = file.descriptor().ok_or(ErrorKind::Unsupported)?;
+        // A new time makes the inode part of the transaction that runs, which writes in place do not: those would look
+        // committed, with no device flush behind them.
+        futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
+        Ok(self.iterator().map_err(unsupported)?.standing(file)?.transaction)
+    }
+
+    fn committed_transaction(&self) -> io::Result<u32> {
+        self.heart.committed(&self.folder, self.iterator().map_err(unsupported)?)
+    }
+}
+
+impl Capacity for RealFs {
     fn free_bytes(&self) -> Option<u64> {
         // Of some file systems in user space nobody knows, and they say that they have no blocks at all.
         let found = fstatvfs(&*self.folder.held().ok()?).ok().filter(|found| found.blocks() > 0)?;
@@ -245,106 +333,16 @@ impl FileSystem for RealFs {
         }
     }
 
-    fn list_lost(&self) -> io::Result<Vec<String>> {
-        match self.folder.list(LOST) {
-            Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(e) => Err(e),
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        let file = self.folder.open(name, OFlag::O_WRONLY)?;
+        if file.metadata()?.nlink() > 1 || range.is_empty() {
+            return Ok(());
         }
-    }
-
-    fn sync_directory(&self) -> io::Result<()> {
-        self.folder.held()?.sync_all()
-    }
-
-    fn commit(&self) -> io::Result<()> {
-        self.heart.commit(&self.folder)
+        kernel::punch(&file, range)
     }
 
     fn open_files_max(&self) -> Option<u64> {
         getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(now, _)| now)
-    }
-
-    fn can_commit(&self) -> Result<Duration, String> {
-        self.find_journal().map(|journal| journal.interval)
-    }
-
-    fn commits(&self) -> io::Result<u64> {
-        let journal = match self.journal.get() {
-            Some(journal) => journal,
-            None => {
-                let found = self.find_journal().map_err(unsupported)?;
-                self.journal.get_or_init(|| found)
-            }
-        };
-        journal::commits(&journal.name)
-    }
-
-    fn beat(&self) -> io::Result<()> {
-        self.heart.beat(&self.folder)
-    }
-
-    fn can_tell_transactions(&self) -> Result<(), String> {
-        self.iterator().map(drop)
-    }
-
-    fn transaction(&self, file: &dyn WriteFile) -> io::Result<u32> {
-        let file = file.descriptor().ok_or(ErrorKind::Unsupported)?;
-        // A new time makes the inode part of the transaction that runs, which writes in place do not: those would look
-        // committed, with no device flush behind them.
-        futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
-        Ok(self.iterator().map_err(unsupported)?.standing(file)?.transaction)
-    }
-
-    fn committed(&self) -> io::Result<u32> {
-        self.heart.committed(&self.folder, self.iterator().map_err(unsupported)?)
-    }
-
-    fn sync_file(&self, name: &str) -> io::Result<()> {
-        self.folder.open(name, OFlag::O_RDONLY)?.sync_data()
-    }
-
-    fn forget_cached(&self, name: &str) -> io::Result<()> {
-        let file = self.folder.open(name, OFlag::O_RDONLY)?;
-        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from) // all of it
-    }
-
-    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn Send + Sync>> {
-        let how = if exclusive { OFlag::O_RDWR | OFlag::O_CREAT } else { OFlag::O_RDONLY };
-        let file = match self.folder.open(LOCK, how) {
-            // Nobody who writes has been here, so there is nobody to keep out.
-            Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => return Ok(Box::new(())),
-            opened => opened?,
-        };
-        let wanted = if exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
-        let kept = KeptFromChildren::new(&file);
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file(wanted))) {
-            Ok(_) => {
-                let mut signed = false;
-                if exclusive {
-                    signed = holder::sign(&file);
-                    let found = file.metadata()?;
-                    *self.locked.lock() = Some((found.dev(), found.ino()));
-                }
-                Ok(Box::new(Locked { _kept: kept, process: Process::current(), signed, file }))
-            }
-            Err(Errno::EAGAIN | Errno::EACCES) => Err(io::Error::new(ErrorKind::WouldBlock, holder::of(&file, wanted))),
-            Err(e) => Err(e.into()),
-        }
-    }
-
-    fn check_lock(&self) -> io::Result<()> {
-        let Some(locked) = *self.locked.lock() else { return Ok(()) };
-        let what = match self.folder.look_at(LOCK) {
-            Ok(found) if (found.st_dev, found.st_ino) == locked => return Ok(()),
-            Ok(_) => "replaced",
-            Err(e) if e.kind() == ErrorKind::NotFound => "removed",
-            Err(e) => return Err(e),
-        };
-        let told = format!(
-            "it was {what} while the store was open, so another process may be writing here; close, and see who is"
-        );
-        Err(io::Error::other(told))
     }
 }
 
@@ -356,6 +354,25 @@ struct Locked {
     process: Process,
     signed: bool,
     file: File,
+    folder: Arc<Folder>,
+    /// Device and inode of the lock file, of an exclusive lock.
+    inode: Option<(u64, u64)>,
+}
+
+impl DirectoryLock for Locked {
+    fn check(&self) -> io::Result<()> {
+        let Some(locked) = self.inode else { return Ok(()) };
+        let what = match self.folder.look_at(LOCK) {
+            Ok(found) if (found.st_dev, found.st_ino) == locked => return Ok(()),
+            Ok(_) => "replaced",
+            Err(e) if e.kind() == ErrorKind::NotFound => "removed",
+            Err(e) => return Err(e),
+        };
+        let told = format!(
+            "it was {what} while the store was open, so another process may be writing here; close, and see who is"
+        );
+        Err(io::Error::other(told))
+    }
 }
 
 impl Drop for Locked {
@@ -372,11 +389,6 @@ impl Drop for Locked {
 
 fn unsupported(why: String) -> io::Error {
     io::Error::new(ErrorKind::Unsupported, why)
-}
-
-/// The folder in which `path` lies.
-pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Makes `path` and what is missing above it, each durable in its parent.
@@ -400,56 +412,6 @@ fn sync_path(path: &Path) -> io::Result<()> {
 fn has_no_links(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EPERM | Errno::EOPNOTSUPP | Errno::EMLINK | Errno::EXDEV | Errno::ENOSYS))
-}
-
-struct Writing(File);
-
-impl WriteFile for Writing {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writing(self.0.try_clone()?)))
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
-    }
-
-    fn write_back(&self) -> io::Result<()> {
-        kernel::write_back(&self.0)
-    }
-}
-
-struct Reading(File);
-
-impl ReadFile for Reading {
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        FileExt::read_exact_at(&self.0, buf, offset)
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
-
-    fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
-        mapped_read::read_at(&self.0, offset, bytes)
-    }
-
-    fn expect(&self, offset: u64, bytes: u64) {
-        let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
-        // The kernel starts to read and returns; a refusal costs no more than the hint.
-        let _ = posix_fadvise(&self.0, offset, bytes, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
-    }
-
-    fn map(&self) -> io::Result<Option<Bytes>> {
-        mapped_read::map(&self.0).map(Some)
-    }
 }
 
 #[cfg(test)]

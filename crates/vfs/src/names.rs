@@ -7,7 +7,7 @@ use std::{
 
 /// Changes are counted once they are there: one that is counted before it is made would be taken for synced by a sync that comes
 /// between.
-pub(super) struct Names {
+pub(crate) struct Names {
     changes: AtomicU64,
     /// How many of the changes are durable. Held during a sync, so that who waits for one hears how it went.
     durable: Mutex<u64>,

@@ -1,7 +1,7 @@
 //! What the kernel offers and no safe library does: a mapped window of a file that is being written, writeback of a file
 //! without a journal commit, threads that give way, and a word in every forked child. The crate's other `unsafe` is in `mapped_read.rs`,
 //! `pages.rs` and `bpf/kernel.rs`.
-use super::mapped_read::watch;
+use crate::mapped_read::watch;
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, fallocate},
@@ -31,7 +31,7 @@ const TURN_NS: u64 = 20_000_000;
 /// A page that cannot be had any more ends the process (`SIGBUS`) with a message that names the file: somebody has truncated it, or
 /// the device failed to give back a page that memory pressure had taken. That is as a kill, which loses nothing acknowledged. A full
 /// disk is none of these causes: the range is allocated first.
-pub(super) struct Window {
+pub(crate) struct Window {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
 }
@@ -89,13 +89,13 @@ impl Drop for Window {
 }
 
 /// Allocates the first `bytes` of `file`.
-pub(super) fn allocate(file: &File, bytes: NonZeroU64) -> io::Result<()> {
+pub(crate) fn allocate(file: &File, bytes: NonZeroU64) -> io::Result<()> {
     let bytes = off_t::try_from(bytes.get()).map_err(|_| io::Error::from(Errno::EFBIG))?;
     Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
 /// Gives back the space of `range` of `file`, where that can be done. What was there reads as zeros.
-pub(super) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
+pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
     let number = |number: u64| off_t::try_from(number).map_err(|_| io::Error::from(Errno::EFBIG));
     let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
     match fallocate(file, how, number(range.start)?, number(range.end - range.start)?) {
@@ -106,7 +106,7 @@ pub(super) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
 
 /// Starts writeback of everything written to `file` and waits for it: the bytes are on the device, perhaps in its cache, and
 /// the file system knows where. Its journal is not committed. Errors are told once per descriptor, so use the writer's.
-pub(super) fn write_back(file: &File) -> io::Result<()> {
+pub(crate) fn write_back(file: &File) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     loop {
         // SAFETY: takes a descriptor, which is open as long as `file` lives, and numbers; touches no memory of ours.
@@ -188,7 +188,7 @@ pub(crate) fn replace_in_child(descriptor: RawFd) {
 
 /// The names in the directory that `folder` is open for, but `.` and `..`, in no order. The standard library's list panics
 /// where the kernel answers a close with an error, as file systems over a network may.
-pub(super) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
+pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
     // SAFETY: the descriptor is open and now the list's, which closes it; if there is no list it is closed here.
     let list = unsafe { libc::fdopendir(descriptor) };

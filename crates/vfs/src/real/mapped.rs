@@ -6,11 +6,14 @@
 //! then on syncing a record changes no metadata of the file, so it costs a device flush and no commit of the journal.
 use super::{
     ahead::Ahead,
+    file::Writing,
+    span::{Span, WINDOW_MIN},
+};
+use crate::{
     fs::WriteFile,
     kernel::{self, Window},
-    real::RealFs,
+    process::Process,
 };
-use crate::Process;
 use nix::{
     errno::Errno,
     sys::statfs::{EXT4_SUPER_MAGIC, FsType, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs},
@@ -18,7 +21,6 @@ use nix::{
 use std::{
     fs::File,
     io,
-    num::NonZeroUsize,
     os::unix::fs::FileExt,
     sync::{
         Arc,
@@ -26,10 +28,6 @@ use std::{
     },
 };
 
-/// Bytes mapped at a time at least; a multiple of every page size.
-const WINDOW_MIN: u64 = 1 << 20;
-/// … and at most, in logs that are long: fewer writers meet a window's end, and the next is asked for earlier.
-const WINDOW_MAX: u64 = 4 << 20;
 /// Bytes filled with zeros at a time at least, and in multiples of which; divides a window.
 const FILL_MIN: usize = 64 << 10;
 /// … and at most; divides a window.
@@ -134,25 +132,6 @@ impl MappedFile {
     }
 }
 
-/// Where a window is in its file.
-#[derive(Clone, Copy)]
-pub(super) struct Span {
-    pub from: u64,
-    pub bytes: NonZeroUsize,
-}
-
-impl Span {
-    /// That of the window which holds the byte at `at`: a fourth of the log before it, rounded down to a power of two.
-    pub fn of(at: u64) -> Span {
-        let bytes = 1 << (at / 4).clamp(WINDOW_MIN, WINDOW_MAX).ilog2();
-        Span { from: at - at % bytes, bytes: NonZeroUsize::new(bytes as usize).expect("a power of two") }
-    }
-
-    pub fn end(&self) -> u64 {
-        self.from + self.bytes.get() as u64
-    }
-}
-
 impl Open {
     fn end(&self) -> u64 {
         self.from + self.window.bytes().get() as u64
@@ -232,7 +211,7 @@ impl WriteFile for MappedFile {
     }
 
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
-        Ok(RealFs::adopt(self.file.try_clone()?))
+        Ok(Box::new(Writing(self.file.try_clone()?)))
     }
 
     fn write_back(&self) -> io::Result<()> {
@@ -276,7 +255,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("000003.log");
         let Output { status, stderr, .. } = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "backends::files::mapped::tests::child_that_appends_to_a_log_cut_short", "--nocapture"])
+            .args(["--exact", "real::mapped::tests::child_that_appends_to_a_log_cut_short", "--nocapture"])
             .env(LOG, &path)
             .output()
             .unwrap();

@@ -14,7 +14,7 @@ use std::{
 use terrace_format::block::Bytes;
 
 /// `bytes` of `file` from `offset`; `UnexpectedEof` if it ends before.
-pub(super) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut buffer: Vec<u8> = Vec::with_capacity(bytes);
     while buffer.len() < bytes {
         let filled = buffer.len();
@@ -56,7 +56,7 @@ impl Drop for Mapping {
 
 /// All bytes of `file`, where the kernel keeps them. Nobody may change the file from now on: finished tables and segments are not
 /// changed. From the first call on, this process ends with a message when a mapped page cannot be had.
-pub(super) fn map(file: &File) -> io::Result<Bytes> {
+pub(crate) fn map(file: &File) -> io::Result<Bytes> {
     watch();
     let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::InvalidInput)?;
     if bytes == 0 {
@@ -75,7 +75,7 @@ pub(super) fn map(file: &File) -> io::Result<Bytes> {
 }
 
 /// Has the processor fetch `bytes` into its caches while it goes on, where it can be told to. A page that is not there is left alone.
-pub(super) fn prefetch(bytes: &[u8]) {
+pub fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(64) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: every processor of this architecture has the instruction, which reads nothing that could be seen, and never faults.
@@ -97,7 +97,7 @@ pub(super) fn prefetch(bytes: &[u8]) {
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Sees to it that a page that cannot be had ends the process with a message. For whoever maps a file.
-pub(super) fn watch() {
+pub(crate) fn watch() {
     BEFORE.get_or_init(|| {
         // SAFETY: all of these are plain numbers and pointers, of which zero is a value.
         let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };

@@ -1,5 +1,5 @@
 //! The slot journal on a device: loaded, appended to, and begun anew in the other half when it is full.
-use super::{io, table::Table};
+use super::{error::io, table::Table};
 use std::{io as std_io, ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{

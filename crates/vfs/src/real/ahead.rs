@@ -5,10 +5,8 @@
 //! The zeros are written by system calls, although the range reads as zeros anyway: the page cache holds what is written in
 //! large pieces by large folios where the file system has them (ext4 from Linux 6.16 on), and what is touched page by page by pages.
 //! Mapping the former takes a fifth of the time in all.
-use super::{
-    kernel::{self, Window},
-    mapped::Span,
-};
+use super::span::Span;
+use crate::kernel::{self, Window};
 use parking_lot::Mutex;
 use std::{
     collections::VecDeque,

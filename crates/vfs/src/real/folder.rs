@@ -6,7 +6,7 @@
 //! A store's names are its own. None is followed through a symbolic link, which could lead a write into a file of
 //! somebody else's, and none is waited for, as a FIFO would have it: what is neither a regular file nor, where one is
 //! expected, a directory is refused. The directory's own path may be a link.
-use super::{fs::DirEntry, kernel, real::parent, root::WHOLE_BYTES_MAX};
+use crate::{fs::DirEntry, kernel};
 use nix::{
     errno::Errno,
     fcntl::{AtFlags, OFlag, openat, renameat},
@@ -21,6 +21,9 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// The most bytes that a small file of a store has, such as `CURRENT` or the FORMAT file.
+pub const SMALL_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// For folders below the directory, and for another handle on itself.
 const FOLDER: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -180,14 +183,19 @@ pub fn open_own(path: &Path) -> io::Result<File> {
 pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_own(path)?;
     let bytes = file.metadata()?.len();
-    if bytes > WHOLE_BYTES_MAX {
+    if bytes > SMALL_FILE_BYTES_MAX {
         let name = path.file_name().unwrap_or_default().display();
-        let told = format!("{name} has {bytes} bytes, and none of ours has more than {WHOLE_BYTES_MAX}");
+        let told = format!("{name} has {bytes} bytes, and none of ours has more than {SMALL_FILE_BYTES_MAX}");
         return Err(io::Error::new(ErrorKind::InvalidData, told));
     }
     let mut all = Vec::with_capacity(bytes as usize);
-    file.take(WHOLE_BYTES_MAX).read_to_end(&mut all)?;
+    file.take(SMALL_FILE_BYTES_MAX).read_to_end(&mut all)?;
     Ok(all)
+}
+
+/// The directory in which `path` lies.
+pub fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// What a mode says that something is.

@@ -1,0 +1,26 @@
+//! Names in `lost/`, where copies of files are set aside.
+use terrace_format::FileName;
+
+/// Of what a file of this name in `lost/` is a copy; `None` unless Terrace, or LevelDB's repair, put it there.
+pub fn set_aside_from(name: &str) -> Option<FileName> {
+    let numbered =
+        name.rsplit_once('-').filter(|(_, copy)| !copy.is_empty() && copy.bytes().all(|b| b.is_ascii_digit()));
+    let stem = numbered.map_or(name, |(stem, _)| stem);
+    // `MANIFEST-000005` ends like a copy's number but is a name of its own.
+    FileName::parse(name).or_else(|| FileName::parse(stem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_what_it_set_aside() {
+        for name in ["000005.log", "000005.log-2", "MANIFEST-000005", "MANIFEST-000005-12", "000007.ldb"] {
+            assert!(set_aside_from(name).is_some(), "{name}");
+        }
+        for name in ["notes.txt", "notes-2", "000005.log-", "000005.log-x", "-2"] {
+            assert!(set_aside_from(name).is_none(), "{name}");
+        }
+    }
+}

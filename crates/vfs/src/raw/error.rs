@@ -1,0 +1,16 @@
+//! Errors of devices as errors of file systems.
+use std::io::{Error, ErrorKind};
+
+/// Turns a device error into the I/O error that a file system returns.
+pub fn io(error: terrace_device::Error) -> Error {
+    let kind = match &error {
+        terrace_device::Error::Io { source, .. } => source.kind(),
+        _ => ErrorKind::InvalidInput,
+    };
+    Error::new(kind, error)
+}
+
+/// An error for contents that are not those of a store.
+pub(super) fn invalid(why: String) -> Error {
+    Error::new(ErrorKind::InvalidData, why)
+}

@@ -1,0 +1,71 @@
+//! Files of a real file system, written and read by system calls.
+use crate::{
+    fs::{ReadFile, WriteFile},
+    kernel, mapped_read,
+};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
+};
+use terrace_format::block::Bytes;
+
+/// A file being written.
+pub(super) struct Writing(pub File);
+
+impl WriteFile for Writing {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writing(self.0.try_clone()?)))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+
+    fn write_back(&self) -> io::Result<()> {
+        kernel::write_back(&self.0)
+    }
+}
+
+/// A file being read.
+pub(super) struct Reading(pub File);
+
+impl ReadFile for Reading {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(&self.0, buf, offset)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        mapped_read::read_at(&self.0, offset, bytes)
+    }
+
+    fn forget_cached(&self) -> io::Result<()> {
+        posix_fadvise(&self.0, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from) // all of it
+    }
+
+    fn expect(&self, offset: u64, bytes: u64) {
+        let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
+        // The kernel starts to read and returns; a refusal costs no more than the hint.
+        let _ = posix_fadvise(&self.0, offset, bytes, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
+    }
+
+    fn map(&self) -> io::Result<Option<Bytes>> {
+        mapped_read::map(&self.0).map(Some)
+    }
+}

@@ -1,0 +1,79 @@
+//! Folders of a real file system. They become durable by a sync of the whole file system.
+use super::{RealFs, folder::kind_of};
+use crate::folders::{Folders, Inside, Room};
+use nix::{
+    errno::Errno,
+    sys::{
+        stat::{FileStat, SFlag},
+        statvfs::fstatvfs,
+    },
+    unistd::syncfs,
+};
+use std::{
+    fs::File,
+    io::{self, ErrorKind},
+};
+
+impl Folders for RealFs {
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.witness()?;
+        self.folder.make_folder(name).map_err(|e| self.told(e))
+    }
+
+    fn remove_folder(&self, name: &str) -> io::Result<()> {
+        self.folder.remove_folder(name)
+    }
+
+    fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>> {
+        let is_folder = |found: &FileStat| kind_of(found.st_mode) == SFlag::S_IFDIR;
+        let entries = self.folder.entries(name)?.into_iter();
+        Ok(entries.map(|(name, found)| Inside { name, is_folder: is_folder(&found) }).collect())
+    }
+
+    fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
+        self.folder.link_within(from, to).map_err(|e| self.told(e))
+    }
+
+    /// By a sync of the whole file system: thousands of files cost one commit. It tells of every error of writeback since
+    /// the store made its first folder, whichever file met it and whether that is open or not.
+    fn sync_folders(&self, _: &[String]) -> io::Result<()> {
+        Ok(syncfs(self.witness()?)?)
+    }
+
+    fn name_bytes_max(&self) -> io::Result<usize> {
+        Ok(fstatvfs(&*self.folder.held()?)?.name_max() as usize)
+    }
+
+    fn room(&self) -> io::Result<Room> {
+        let found = fstatvfs(&*self.folder.held()?)?;
+        let counted = |count| if found.files() == 0 { u64::MAX } else { count };
+        Ok(Room { left: counted(found.files_available()), all: counted(found.files()) })
+    }
+}
+
+impl RealFs {
+    /// A descriptor of the directory from before the first folder. Errors of writeback are told to those who had something
+    /// open when they happened.
+    fn witness(&self) -> io::Result<&File> {
+        if let Some(witness) = self.witness.get() {
+            return Ok(witness);
+        }
+        let opened = self.folder.open_folder("")?;
+        Ok(self.witness.get_or_init(|| opened))
+    }
+
+    /// Says that a disk is full of files rather than bytes.
+    pub(super) fn told(&self, error: io::Error) -> io::Error {
+        if error.raw_os_error() != Some(Errno::ENOSPC as i32) {
+            return error;
+        }
+        match self.folder.held().and_then(|held| Ok(fstatvfs(&*held)?)) {
+            Ok(found) if found.files() > 0 && found.files_available() == 0 => {
+                let free = found.blocks_available() * found.fragment_size();
+                let told = format!("the file system has no inode left for another file, though {free} bytes are free");
+                io::Error::new(ErrorKind::StorageFull, told)
+            }
+            _ => error,
+        }
+    }
+}

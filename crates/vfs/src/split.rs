@@ -1,0 +1,166 @@
+//! Two file systems as one: logs and tables on a device, everything else (manifest, `CURRENT`, `LOCK`) in a directory.
+use crate::{
+    capacity::Capacity,
+    fs::{DirEntry, DirectoryLock, FileSystem, FileUse, ReadFile, WriteFile},
+    lost::set_aside_from,
+    names::Names,
+    raw::RawFs,
+};
+use std::{
+    io::{self, ErrorKind},
+    ops::Range,
+    sync::Arc,
+};
+use terrace_format::{FileName, Medium};
+
+/// Both halves as one directory.
+pub struct SplitFs {
+    meta: Arc<dyn FileSystem>,
+    data: Arc<RawFs>,
+    /// Those in the directory.
+    names: Names,
+}
+
+impl SplitFs {
+    /// Of a directory and a device.
+    pub fn new(meta: Arc<dyn FileSystem>, data: Arc<RawFs>) -> SplitFs {
+        SplitFs { meta, data, names: Names::default() }
+    }
+
+    /// The half without a file system.
+    pub fn device(&self) -> &RawFs {
+        &self.data
+    }
+
+    /// The half in which the file `name` is.
+    fn of(&self, name: &str) -> &dyn FileSystem {
+        match name.strip_prefix("lost/").map_or_else(|| FileName::parse(name), set_aside_from) {
+            Some(
+                FileName::Table(_)
+                | FileName::Bundle(_)
+                | FileName::Log(_)
+                | FileName::ValueLog(_)
+                | FileName::SmallLog(_)
+                | FileName::Values(_),
+            ) => &*self.data,
+            _ => &*self.meta,
+        }
+    }
+
+    /// Changes the name `name` in its half, by `call`.
+    fn change<T>(&self, name: &str, call: impl FnOnce(&dyn FileSystem) -> io::Result<T>) -> io::Result<T> {
+        self.names.change(|| call(self.of(name))) // those of the device, too, which costs a sync that has nothing to do
+    }
+
+    /// Refuses to move a file from one half to the other.
+    fn within(&self, from: &str, to: &str) -> io::Result<()> {
+        let same = std::ptr::addr_eq(self.of(from), self.of(to));
+        if same { Ok(()) } else { Err(io::Error::new(ErrorKind::Unsupported, format!("{to} is not where {from} is"))) }
+    }
+}
+
+impl FileSystem for SplitFs {
+    fn name(&self) -> String {
+        self.meta.name()
+    }
+
+    fn medium(&self) -> Medium {
+        Medium::Split
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        self.data.make_directory()?;
+        self.meta.make_directory()
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        self.meta.exists()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        self.change(name, |half| half.create(name))
+    }
+
+    fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
+        match file_use {
+            FileUse::Log(_) => self.change(name, |half| half.create_for(name, file_use)),
+            FileUse::Table { .. } => self.of(name).create_for(name, file_use),
+        }
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
+        self.of(name).open(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.within(from, to)?;
+        self.change(from, |half| half.rename(from, to))
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.within(from, to)?;
+        self.change(from, |half| half.link(from, to))
+    }
+
+    fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
+        self.change(to, |half| half.take(from, name, to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.change(name, |half| half.remove(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<DirEntry>> {
+        Ok([self.meta.list()?, self.data.list()?].concat())
+    }
+
+    fn list_lost(&self) -> io::Result<Vec<String>> {
+        Ok([self.meta.list_lost()?, self.data.list_lost()?].concat())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.data.sync_directory()?;
+        self.names.sync(|| self.meta.sync_directory())
+    }
+
+    fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.of(name).sync_file(name)
+    }
+
+    /// That of the directory before that of the device.
+    fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
+        let meta = self.meta.lock(exclusive)?;
+        Ok(Box::new(Locked { _data: self.data.lock(exclusive)?, meta }))
+    }
+
+    fn capacity(&self) -> Option<&dyn Capacity> {
+        Some(self)
+    }
+}
+
+/// Both locks. That of the device is released first: fields drop in this order.
+struct Locked {
+    _data: Box<dyn DirectoryLock>,
+    meta: Box<dyn DirectoryLock>,
+}
+
+impl DirectoryLock for Locked {
+    fn check(&self) -> io::Result<()> {
+        self.meta.check()
+    }
+}
+
+impl Capacity for SplitFs {
+    /// Of the device, where nearly all is.
+    fn free_bytes(&self) -> Option<u64> {
+        self.data.free_bytes()
+    }
+
+    fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
+        self.change(name, |half| half.capacity().map_or(Ok(()), |half| half.reserve(name, bytes)))
+    }
+
+    fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
+        self.of(name).capacity().map_or(Ok(()), |half| half.punch(name, range))
+    }
+}
