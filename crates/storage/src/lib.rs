@@ -5,33 +5,25 @@
 #![forbid(unsafe_code)]
 
 pub mod backends;
-mod budget;
 mod config;
 pub mod contract;
-mod cursor;
 pub mod durability;
-mod durability_handle;
 mod error;
 mod io_stats;
-pub mod layout;
-mod page_pool;
+mod memory;
 pub mod placement;
-mod read_coalescer;
-mod sst;
-mod table_file;
-mod table_writer;
+mod tables;
+mod values;
 mod watch;
 
-pub use backends::{DurabilityMode, Location, destroy, lies_in, open, open_files};
-pub use budget::{Budget, Held, Holder};
+pub use backends::{Location, destroy, layout, lies_in, open, open_files};
 pub use config::{FilterForm, StorageConfig};
-pub use durability_handle::{Completer, DurabilityHandle, State};
+pub use durability::{Completer, DurabilityHandle, DurabilityMode, State};
 pub use error::{Error, Result};
 pub use io_stats::{AwaitsOthers, BlockingScope, IoStats, Purpose, SyncKind, Syncs};
-pub use page_pool::PooledPages;
-pub use read_coalescer::ReadCoalescer;
-pub use table_file::{Adopted, TableFile};
-pub use table_writer::{FinishedTable, TableFileWriter};
+pub use memory::{Budget, Held, Holder, PooledPages};
+pub use tables::{Adopted, FinishedTable, TableFile, TableFileWriter};
 pub use terrace_vfs as vfs;
 pub use terrace_vfs::{MemFs as Memory, Pages, Process, WalWriteMode, bpf, give_way, nap, open_own, read_own};
+pub use values::ReadCoalescer;
 pub use watch::Watch;

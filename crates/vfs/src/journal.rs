@@ -1,5 +1,5 @@
 //! The journal of a file system, by which many files become durable at once.
-use crate::fs::{FileSystem, WriteFile};
+use crate::file::WriteFile;
 use std::{io, time::Duration};
 
 /// A journal. Everything that was written back, and every change of a name, belongs to a transaction; transactions commit in
@@ -29,9 +29,4 @@ pub trait JournalCommit: Send + Sync {
     fn committed_transaction(&self) -> io::Result<u32> {
         Err(io::ErrorKind::Unsupported.into())
     }
-}
-
-/// The journal of `fs`, or the reason why there is none.
-pub fn journal_of(fs: &dyn FileSystem) -> Result<&dyn JournalCommit, String> {
-    fs.journal().ok_or_else(|| "it has no one journal that commits all of its files".into())
 }

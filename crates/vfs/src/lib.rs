@@ -8,6 +8,7 @@
 
 pub mod bpf;
 mod capacity;
+mod file;
 mod folders;
 mod fs;
 mod holders;
@@ -26,9 +27,10 @@ pub mod real;
 mod split;
 
 pub use capacity::Capacity;
+pub use file::{ReadFile, WriteFile};
 pub use folders::{Folders, Inside, Room, inside};
-pub use fs::{DirEntry, DirectoryLock, FileSystem, FileUse, ReadFile, WalWriteMode, WriteFile};
-pub use journal::{JournalCommit, journal_of};
+pub use fs::{DirEntry, DirectoryLock, FileSystem, FileUse, WalWriteMode, journal_of};
+pub use journal::JournalCommit;
 pub use kernel::give_way;
 pub use lost::set_aside_from;
 pub use mapped_read::prefetch;

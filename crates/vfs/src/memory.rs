@@ -1,8 +1,9 @@
 //! A directory in memory: for tests, for `open_in_memory`, and to compare with what file systems cost.
 use crate::{
     capacity::Capacity,
+    file::{ReadFile, WriteFile},
     folders::{Folders, Inside, inside},
-    fs::{DirEntry, DirectoryLock, FileSystem, ReadFile, WriteFile},
+    fs::{DirEntry, DirectoryLock, FileSystem},
     holders::Holders,
     journal::JournalCommit,
 };

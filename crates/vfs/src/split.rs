@@ -1,7 +1,8 @@
 //! Two file systems as one: logs and tables on a device, everything else (manifest, `CURRENT`, `LOCK`) in a directory.
 use crate::{
     capacity::Capacity,
-    fs::{DirEntry, DirectoryLock, FileSystem, FileUse, ReadFile, WriteFile},
+    file::{ReadFile, WriteFile},
+    fs::{DirEntry, DirectoryLock, FileSystem, FileUse},
     lost::set_aside_from,
     names::Names,
     raw::RawFs,

@@ -1,10 +1,10 @@
 //! `cargo xtask tidy`: checks that the compiler does not make.
 mod book;
 mod crates;
-mod engine;
+mod cycles;
 mod links;
 mod modules;
-mod prose;
+mod order;
 mod readme;
 mod source;
 mod words;
@@ -39,7 +39,8 @@ pub fn run(root: &Path) -> Result<()> {
     let pages = tree::texts(root, "md")?;
     let mut report = Report::default();
     crates::check(root, &mut report)?;
-    engine::check(&sources, &mut report);
+    order::check(&sources, &mut report);
+    cycles::check(&sources, &mut report);
     lengths(&sources, &mut report);
     modules::check(&sources, &mut report);
     words::check(&sources, &mut report);

@@ -1,20 +1,25 @@
 //! Every place bytes can live in, and every way they become durable: the only list of either.
 use crate::{
-    Error, Result, StorageConfig,
-    durability::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way},
-    layout::read_marker,
+    DurabilityMode, Error, Result, StorageConfig,
+    durability::DurabilityTracker,
     placement::{OpenMode, Storage},
 };
 use dirs::Dirs;
 use files::Files;
-use std::{io, path::Path, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use terrace_format::{TableForm, Values, names::FileName};
-use terrace_vfs::{FileSystem, MemFs, RealFs, journal_of, set_aside_from};
+use terrace_vfs::{FileSystem, MemFs, RealFs, set_aside_from};
 use value_log::ValueLog;
 
 mod descriptors;
 pub(crate) mod dirs;
 pub mod files;
+pub mod layout;
+mod mode;
 mod open_files;
 pub mod raw;
 mod shares;
@@ -43,129 +48,6 @@ impl Location {
             path if raw::split::is_split(&path) => Location::Split(path),
             path => Location::Directory(path),
         }
-    }
-}
-
-/// How written bytes become durable (docs/durability.md, "Tiers").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DurabilityMode {
-    /// Each build is synced as it is finished.
-    #[default]
-    Sync,
-    /// Many builds by one commit of the file system's journal; on ext4, where nothing undermines it.
-    Group,
-    /// Many builds at a time, a sync for each file; on any file system.
-    Background,
-    /// Many builds by the commits that the file system's journal makes anyway; where `Group` keeps its promise.
-    Journal,
-    /// As `Journal`, for each file by its own transaction, which a program in the kernel tells.
-    JournalBpf,
-    /// `Group` where it keeps its promise, else `Background`.
-    Auto,
-    /// `Auto` in a new store, and in one that was made with this tier; `Sync` in any other that is there.
-    Inherit,
-    /// Never: nothing is promised at a power cut.
-    None,
-}
-
-impl DurabilityMode {
-    /// Every tier, in the order of help texts.
-    pub const ALL: [DurabilityMode; 8] = [
-        DurabilityMode::Sync,
-        DurabilityMode::Group,
-        DurabilityMode::Background,
-        DurabilityMode::Journal,
-        DurabilityMode::JournalBpf,
-        DurabilityMode::Auto,
-        DurabilityMode::Inherit,
-        DurabilityMode::None,
-    ];
-
-    /// As options spell it. Reports tell what `auto` and `inherit` have become.
-    pub fn name(self) -> &'static str {
-        match self {
-            DurabilityMode::Sync => "sync",
-            DurabilityMode::Group => "group",
-            DurabilityMode::Background => "background",
-            DurabilityMode::Journal => "journal",
-            DurabilityMode::JournalBpf => "journal-bpf",
-            DurabilityMode::Auto => "auto",
-            DurabilityMode::Inherit => "inherit",
-            DurabilityMode::None => "none",
-        }
-    }
-
-    /// The tier spelled `name`.
-    pub fn from_name(name: &str) -> Option<DurabilityMode> {
-        DurabilityMode::ALL.into_iter().find(|durability_mode| durability_mode.name() == name)
-    }
-
-    /// Why a store in directory `path`, which need not exist yet, cannot have this tier; `None` where it can. What `auto`
-    /// would like best is `group`.
-    pub fn refusal(self, path: &Path) -> Option<String> {
-        let fs = RealFs::new(path);
-        match self {
-            DurabilityMode::Auto => DurabilityMode::Group.interval(&fs).err(),
-            _ => self.interval(&fs).err(),
-        }
-    }
-
-    /// What `Inherit` is for the store in `fs`, or for the one that will be made there. Any other tier is itself.
-    fn resolved(self, fs: &dyn FileSystem) -> Result<DurabilityMode> {
-        if self != DurabilityMode::Inherit {
-            return Ok(self);
-        }
-        let is_new = !files::root::is_there(fs)?;
-        let text = if is_new { None } else { files::root::read_marker_of(fs)? };
-        let in_batches =
-            text.map(|text| read_marker(&fs.name(), &text)).transpose()?.is_some_and(|marker| marker.in_batches);
-        Ok(if is_new || in_batches { DurabilityMode::Auto } else { DurabilityMode::Sync })
-    }
-
-    /// What this tier is for the store in directory `path`, or for one that would be made there.
-    ///
-    /// # Errors
-    /// A marker that cannot be read, or that this version cannot follow.
-    pub fn at(self, path: &Path) -> Result<DurabilityMode> {
-        self.resolved(&RealFs::new(path))
-    }
-
-    /// How often the journal that this tier rests on commits by itself; zero where it rests on none. Or why it cannot be had.
-    fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
-        match self {
-            DurabilityMode::Group => journal_of(fs)?.commit_interval(),
-            DurabilityMode::Journal | DurabilityMode::JournalBpf => match journal_of(fs)?.commit_interval()? {
-                Duration::MAX => Err("it has no journal that commits by itself".into()),
-                interval if self == DurabilityMode::Journal => Ok(interval),
-                interval => journal_of(fs)?.can_tell_transactions().map(|()| interval),
-            },
-            DurabilityMode::Sync
-            | DurabilityMode::Background
-            | DurabilityMode::Auto
-            | DurabilityMode::Inherit
-            | DurabilityMode::None => Ok(Duration::ZERO),
-        }
-    }
-
-    /// How tickets of a store in `fs` mature. [`Error::Unsupported`] says why the file system cannot keep what the tier
-    /// promises.
-    pub fn tracker(self, fs: &dyn FileSystem, setup: &StorageConfig) -> Result<Arc<dyn DurabilityTracker>> {
-        let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
-        let interval = self.interval(fs).map_err(refused)?;
-        let (pause, files_max) =
-            (setup.durability_interval, descriptors::for_waiting(setup, descriptors::open_files_max(fs)));
-        let batched = |way| Arc::new(BatchTracker::new(way, pause).with_files_max(files_max));
-        let journal = |evidence| Arc::new(JournalTracker::new(evidence, pause, interval).with_files_max(files_max));
-        Ok(match self {
-            DurabilityMode::Sync => Arc::new(SyncTracker),
-            DurabilityMode::None => Arc::new(NoTracker),
-            DurabilityMode::Background => batched(Way::Background),
-            DurabilityMode::Auto if DurabilityMode::Group.interval(fs).is_err() => batched(Way::Background),
-            DurabilityMode::Auto | DurabilityMode::Group => batched(Way::Group),
-            DurabilityMode::Inherit => self.resolved(fs)?.tracker(fs, setup)?,
-            DurabilityMode::Journal => journal(Evidence::Count),
-            DurabilityMode::JournalBpf => journal(Evidence::Transactions),
-        })
     }
 }
 
@@ -202,7 +84,7 @@ pub fn open_files(
     tracker: Arc<dyn DurabilityTracker>,
     setup: &StorageConfig,
 ) -> Result<Box<dyn Storage>> {
-    let layout = crate::layout::of_files(&*fs, mode, setup)?;
+    let layout = layout::of_files(&*fs, mode, setup)?;
     let setup = &descriptors::for_tables(setup, layout, descriptors::open_files_max(&*fs));
     let block = |layout| Files::open(fs, mode, tracker, setup, layout);
     match (layout.tables, layout.values) {

@@ -1,5 +1,5 @@
 //! Logs: records come back whole and in order, and nothing else does.
-use super::{Case, HEAD, Place, good, is_apart, is_missing, record, refused, same};
+use super::kit::{Case, HEAD, Place, good, is_apart, is_missing, record, refused, same};
 use crate::StorageConfig;
 use crate::placement::{LogEvent, LogKind, LogReader, ObjectId, OpenMode, Storage};
 use terrace_format::{LogId, value_log::MAGIC};

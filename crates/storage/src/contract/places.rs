@@ -1,5 +1,5 @@
 //! The place itself: root, marker, lists, locks, what is set aside, and what is counted.
-use super::{Case, HEAD, Place, good, is_apart, is_in_use, is_missing, one_table, record, refused, same};
+use super::kit::{Case, HEAD, Place, good, is_apart, is_in_use, is_missing, one_table, record, refused, same};
 use crate::{
     Purpose, StorageConfig,
     placement::{Lifetime, LogKind, ObjectId, OpenMode, Storage},
@@ -136,7 +136,7 @@ fn readers_change_nothing(place: &Place) {
     let reader = good(place.open(OpenMode::ReadOnly, &StorageConfig::default()));
     let allowed = |_: &crate::Error| true;
     refused(reader.create_log(LogId(8), LogKind::Wal, HEAD), allowed);
-    refused(reader.begin(super::hint(Lifetime::Flush)), allowed);
+    refused(reader.begin(super::kit::hint(Lifetime::Flush)), allowed);
     refused(reader.publish_root(LogId(8)), allowed);
     refused(reader.publish_marker("text"), allowed);
     refused(reader.remove(ObjectId::Table(TableId(4))), allowed);
@@ -160,7 +160,7 @@ fn traffic_is_what_was_written(place: &Place) {
     let collected = if is_apart(&*placement) { bytes(Purpose::ValueLogGc) } else { 0 };
     let wrote = (bytes(Purpose::Flush), bytes(Purpose::Compaction) + collected);
     same(wrote, (of(4).sum(), of(5).sum()), "bytes of tables and of their values");
-    let by_level = |level| if level == super::COMPACTED_LEVEL { bytes(Purpose::Compaction) } else { 0 };
+    let by_level = |level| if level == super::kit::COMPACTED_LEVEL { bytes(Purpose::Compaction) } else { 0 };
     same(placement.traffic().compacted(), std::array::from_fn(by_level), "bytes of compactions by level");
     assert!(wrote.0 >= flushed && wrote.1 >= compacted, "no less than the tables have");
     same(bytes(Purpose::Wal), log.bytes() + log.small_bytes(), "bytes of the log");

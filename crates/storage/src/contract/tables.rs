@@ -1,5 +1,5 @@
 //! Builds and tables: what was kept is found, forward, backward and by key, under any setup.
-use super::{Case, Place, finish, good, hint, is_apart, is_missing, one_table, refused, same, shown};
+use super::kit::{Case, Place, finish, good, hint, is_apart, is_missing, one_table, refused, same, shown};
 use crate::{
     Error, FilterForm, StorageConfig,
     placement::{Cursor, EntryRef, Found, Lifetime, ObjectId, OpenMode, Origin, ReadHow, Storage, Table, TableMeta},

@@ -1,16 +1,20 @@
 //! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
-use crate::{DurabilityHandle, Error, IoStats, Purpose, Result, SyncKind};
+use crate::{Error, IoStats, Purpose, Result, SyncKind};
 use std::{io, time::Instant};
 use terrace_vfs::{FileSystem, JournalCommit, WriteFile};
 
 mod batch;
+mod handle;
 mod journal;
+mod mode;
 mod none;
 mod sync;
 mod waiting;
 
 pub use batch::{BatchTracker, Way};
+pub use handle::{Completer, DurabilityHandle, State};
 pub use journal::{Evidence, JournalTracker};
+pub use mode::DurabilityMode;
 pub use none::NoTracker;
 pub use sync::{SyncTracker, sync_directory};
 

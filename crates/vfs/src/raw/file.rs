@@ -4,7 +4,7 @@ use super::{
     mount::{Mount, OpenFile},
     table::{self, Run},
 };
-use crate::fs::{ReadFile, WriteFile};
+use crate::file::{ReadFile, WriteFile};
 use parking_lot::RwLock;
 use std::{
     io::{ErrorKind, Result},

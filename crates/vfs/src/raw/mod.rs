@@ -23,7 +23,8 @@ mod unflushed;
 
 use crate::{
     capacity::Capacity,
-    fs::{DirEntry, DirectoryLock, FileSystem, FileUse, ReadFile, WriteFile},
+    file::{ReadFile, WriteFile},
+    fs::{DirEntry, DirectoryLock, FileSystem, FileUse},
     holders::{Hold, Holders},
     journal::JournalCommit,
 };

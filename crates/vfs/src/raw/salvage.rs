@@ -1,6 +1,6 @@
 //! The files of a device whose list of files is damaged, as far as the rest of the list tells.
 use super::{file::Reading, journal, mount::Mount, superblock::find, table::Table};
-use crate::fs::ReadFile;
+use crate::file::ReadFile;
 use std::{collections::BTreeSet, io::ErrorKind, sync::Arc};
 use terrace_device::BlockDevice;
 use terrace_format::raw::{Change, Superblock, salvage};

@@ -1,6 +1,6 @@
 //! Files of a real file system, written and read by system calls.
 use crate::{
-    fs::{ReadFile, WriteFile},
+    file::{ReadFile, WriteFile},
     kernel, mapped_read,
 };
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};

@@ -10,7 +10,7 @@ use super::{
     span::{Span, WINDOW_MIN},
 };
 use crate::{
-    fs::WriteFile,
+    file::WriteFile,
     kernel::{self, Window},
     process::Process,
 };

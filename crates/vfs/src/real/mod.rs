@@ -7,8 +7,9 @@
 use crate::{
     bpf::{CommitIterator, PINNED},
     capacity::Capacity,
+    file::{ReadFile, WriteFile},
     folders::Folders,
-    fs::{DirEntry, DirectoryLock, FileSystem, FileUse, ReadFile, WalWriteMode, WriteFile},
+    fs::{DirEntry, DirectoryLock, FileSystem, FileUse, WalWriteMode},
     journal::JournalCommit,
     kernel,
     process::{KeptFromChildren, Process},

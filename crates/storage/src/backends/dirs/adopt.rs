@@ -6,7 +6,7 @@ use super::{
 use crate::{
     Adopted, Error, Purpose, Result, TableFile,
     placement::{ObjectId, Storage},
-    sst::read_pair_facts,
+    tables::sst::read_pair_facts,
 };
 use terrace_format::{LEVELS, TableId};
 

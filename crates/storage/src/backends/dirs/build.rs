@@ -8,7 +8,7 @@ use crate::{
     DurabilityHandle, Error, FilterForm, Purpose, Result, StorageConfig,
     durability::Finished,
     placement::{EntryRef, Fragment, Hint, Origin, TableMeta, TableSink},
-    sst::{Bounds, Writer},
+    tables::sst::{Bounds, Writer},
 };
 use std::{io::ErrorKind, sync::Arc};
 use terrace_format::{

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error, Result,
     placement::{BlockCursor, Bytes, Loss, Piece, Salvage, TableMeta},
-    sst::Salvager,
+    tables::sst::Salvager,
 };
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -95,7 +95,7 @@ impl PairSalvager {
                     let detail = format!("{} bytes are more than any pair has", input.bytes);
                     return Err(Error::Corrupt { what: "pair", object: input.name, offset: FILE_BYTES_MAX, detail });
                 }
-                let bytes = crate::sst::ByteSource::read(&input, 0..input.bytes)?;
+                let bytes = crate::tables::sst::ByteSource::read(&input, 0..input.bytes)?;
                 name.open(&bytes).map(|found| (found, bytes.len())).map_err(|e| Error::corrupt(input.name, 0, e))
             };
             match read() {

@@ -6,7 +6,7 @@ use super::{
 use crate::{
     Error, Result,
     placement::{Bytes, Cursor, EntryRef, Found, RangeTombstones, ReadHow, Table, TableProperties, Values},
-    sst::{ByteSource, Reader},
+    tables::sst::{ByteSource, Reader},
 };
 use std::sync::Arc;
 use terrace_format::{

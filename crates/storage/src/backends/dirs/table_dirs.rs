@@ -8,7 +8,7 @@ use super::folder_saver::{Saver, WholeFolders};
 use crate::{
     Error, Purpose, Result, SyncKind,
     placement::{Listed, ObjectId, TableMeta},
-    sst::read_pair_facts,
+    tables::sst::read_pair_facts,
 };
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, io, sync::Arc, time::Instant};

@@ -1,10 +1,10 @@
 //! Builds: one file for each table, or, of a compaction in a store with bundles, one file for all of them; durable together.
-use super::{Store, bundle};
+use super::{Store, bundle, segment};
 use crate::{
     DurabilityHandle, Error, Purpose, Result,
     durability::{DurabilityTracker, Finished, SyncTracker},
     placement::{EntryRef, Fragment, Hint, Lifetime, ObjectId, TableMeta, TableSink, WholeBlock},
-    sst::{Bounds, ByteSink, Cut, Writer},
+    tables::sst::{Bounds, ByteSink, Cut, Writer},
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 use terrace_format::{
@@ -174,7 +174,7 @@ impl TableSink for FilesBuild {
     }
 
     fn rely_on(&mut self, segment: ObjectId) -> Result<()> {
-        let unsettled = self.store.unsettled.take(&self.store, segment, purpose(self.hint))?;
+        let unsettled = segment::rely_on(&self.store, segment, purpose(self.hint))?;
         unsettled.into_iter().try_for_each(|file| self.ended(file))
     }
 

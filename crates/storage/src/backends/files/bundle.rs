@@ -4,18 +4,12 @@
 //! is given back by a hole, which reads as zeros. No reader can meet it: a table is removed when no version that anybody reads
 //! names it, and tables in bundles are never mapped. No other store can: a bundle that a checkpoint links is pinned by the version
 //! that is copied until the link is there, and one with a second name keeps all it has.
-use super::{Input, Store};
+use super::{Input, Store, bundles::Removed};
 use crate::{
     Error, Result,
     placement::{ObjectId, TableMeta, Within},
 };
-use parking_lot::Mutex;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    ops::Range,
-    sync::{Arc, Weak},
-};
+use std::{collections::BTreeSet, io, ops::Range, sync::Arc};
 use terrace_format::{
     TableId,
     bundle::{self, FOOTER_BYTES, Member},
@@ -23,69 +17,22 @@ use terrace_format::{
 };
 use terrace_vfs::ReadFile;
 
-/// What a store knows of its bundles. A leaf lock; no I/O under it.
-#[derive(Default)]
-pub(super) struct Bundles(Mutex<Known>);
-
-#[derive(Default)]
-struct Known {
-    /// Open files. Readers hold them; a bundle that nobody reads is closed.
-    files: BTreeMap<TableId, Weak<dyn ReadFile>>,
-    /// Where tables lie that are not removed, and how many bytes they have.
-    tables: BTreeMap<TableId, (Within, u64)>,
-    /// How many there are of each bundle.
-    counts: BTreeMap<TableId, usize>,
+/// Table `id` is gone; false if it was in no bundle. Its space is given back unless its bundle is about to go too.
+pub(super) fn remove(store: &Store, id: TableId) -> Result<bool> {
+    match store.bundles.remove(id) {
+        Removed::NotBundled => Ok(false),
+        Removed::Last => Ok(true),
+        Removed::Hole(bundle, gone) => punch(store, bundle, gone).map(|()| true),
+    }
 }
 
-impl Bundles {
-    /// These tables are there from now on; tables with files of their own are passed over.
-    pub fn add<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
-        let mut known = self.0.lock();
-        for meta in tables {
-            if let Some(within) = meta.within
-                && known.tables.insert(meta.id, (within, meta.bytes)).is_none()
-            {
-                *known.counts.entry(within.bundle).or_default() += 1;
-            }
-        }
+/// The file of `bundle`, shared with whoever reads it already.
+fn file(store: &Store, bundle: TableId) -> Result<Arc<dyn ReadFile>> {
+    if let Some(open) = store.bundles.opened(bundle) {
+        return Ok(open);
     }
-
-    /// Where table `id` is, if it is in a bundle.
-    pub fn find(&self, id: TableId) -> Option<Within> {
-        self.0.lock().tables.get(&id).map(|(within, _)| *within)
-    }
-
-    /// Table `id` is gone; false if it was in no bundle. Its space is given back unless its bundle is about to go too.
-    pub fn remove(&self, store: &Store, id: TableId) -> Result<bool> {
-        let mut known = self.0.lock();
-        let Some((within, bytes)) = known.tables.remove(&id) else { return Ok(false) };
-        let left = known.counts.get_mut(&within.bundle).map_or(0, |count| {
-            *count -= 1;
-            *count
-        });
-        if left == 0 {
-            known.counts.remove(&within.bundle);
-            return Ok(true);
-        }
-        drop(known);
-        punch(store, within.bundle, Member { id, offset: within.offset, bytes })?;
-        Ok(true)
-    }
-
-    /// The file of `bundle`, shared with whoever reads it already.
-    fn file(&self, store: &Store, bundle: TableId) -> Result<Arc<dyn ReadFile>> {
-        if let Some(open) = self.0.lock().files.get(&bundle).and_then(Weak::upgrade) {
-            return Ok(open);
-        }
-        let opened: Arc<dyn ReadFile> = store.open_file("bundle", &name(bundle))?.file.into();
-        let mut known = self.0.lock();
-        if let Some(open) = known.files.get(&bundle).and_then(Weak::upgrade) {
-            return Ok(open); // another thread was faster
-        }
-        known.files.retain(|_, file| file.strong_count() > 0);
-        known.files.insert(bundle, Arc::downgrade(&opened));
-        Ok(opened)
-    }
+    let opened: Arc<dyn ReadFile> = store.open_file("bundle", &name(bundle))?.file.into();
+    Ok(store.bundles.share(bundle, opened))
 }
 
 /// The name of a bundle's file.
@@ -95,7 +42,7 @@ pub(super) fn name(bundle: TableId) -> String {
 
 /// Opens the part of a bundle that is a table; of one that was cut short, what there is of it.
 pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
-    let file = store.bundles.file(store, within.bundle)?;
+    let file = file(store, within.bundle)?;
     let there = file.bytes().map_err(store.io("read size of", &name(within.bundle)))?;
     let bytes = bytes.min(there.saturating_sub(within.offset));
     let shown = format!("{} from byte {} on", store.path(&name(within.bundle)), within.offset);
@@ -104,7 +51,7 @@ pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
 
 /// The tables that `bundle` says it has and that are not gone.
 pub(super) fn tables_in(store: &Store, bundle: TableId) -> Result<Vec<TableMeta>> {
-    let file = store.bundles.file(store, bundle)?;
+    let file = file(store, bundle)?;
     let mut tables = Vec::new();
     for member in members(store, bundle, &*file)? {
         if !is_hole(&*file, &member).map_err(store.io("read", &name(bundle)))? {
@@ -121,7 +68,7 @@ pub(super) fn trim(store: &Store, tables: &[TableMeta]) -> Result<()> {
     let kept: BTreeSet<TableId> = tables.iter().map(|meta| meta.id).collect();
     let bundles: BTreeSet<TableId> = tables.iter().filter_map(|meta| meta.within).map(|within| within.bundle).collect();
     let trim = |bundle| {
-        let file = store.bundles.file(store, bundle)?;
+        let file = file(store, bundle)?;
         let mut gone = members(store, bundle, &*file)?.into_iter().filter(|member| !kept.contains(&member.id));
         gone.try_for_each(|member| punch(store, bundle, member))
     };

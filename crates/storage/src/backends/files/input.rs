@@ -1,5 +1,5 @@
 //! A file that is read: by calls, or where the kernel keeps it.
-use crate::{Error, Result, sst::ByteSource};
+use crate::{Error, Result, tables::sst::ByteSource};
 use std::{io, ops::Range};
 use terrace_format::block::Bytes;
 use terrace_vfs::ReadFile;

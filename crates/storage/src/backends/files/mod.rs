@@ -14,26 +14,29 @@ use crate::{
         Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, OpenMode, Salvage, SegmentReader, SegmentWriter,
         Storage, Table, TableMeta, TableSink,
     },
-    sst::Salvager,
+    tables::sst::Salvager,
 };
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     sync::{Arc, Weak, atomic::AtomicUsize},
     time::Instant,
 };
 use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
-use terrace_vfs::{DirectoryLock, FileSystem};
+use terrace_vfs::FileSystem;
 
 mod adopt;
 pub(super) mod build;
 mod bundle;
+mod bundles;
+mod find;
 mod input;
 mod log;
 pub(crate) mod root;
 mod segment;
+mod store;
 pub(super) mod tables;
+mod unsettled;
 
 pub(super) use input::Input;
 
@@ -52,29 +55,10 @@ pub mod real {
     pub use terrace_vfs::RealFs;
 }
 
-use segment::Unsettled;
+pub(super) use find::{find_table, open_input};
+pub(super) use store::{Store, lock_error};
 use tables::Tables;
-
-/// What the placement shares with the logs and builds it hands out. The lock is held until the last of them is gone.
-pub(super) struct Store {
-    pub fs: Arc<dyn FileSystem>,
-    pub tracker: Arc<dyn DurabilityTracker>,
-    pub setup: StorageConfig,
-    layout: Layout,
-    bundles: bundle::Bundles,
-    pub traffic: IoStats,
-    mode: OpenMode,
-    unsettled: Unsettled,
-    /// How many tables may be open, and segments or pairs.
-    pub share: Arc<Share>,
-    /// Files, and logs, that may be open because they wait to be durable.
-    waiting_max: usize,
-    /// Files that have ended in builds and that their tier has not got yet; a count that orders nothing.
-    held: AtomicUsize,
-    /// Tables that the last listing found under LevelDB's old name only.
-    old_names: Mutex<BTreeSet<TableId>>,
-    lock: Box<dyn DirectoryLock>,
-}
+use unsettled::Unsettled;
 
 /// A store in a directory of files.
 pub struct Files {
@@ -130,105 +114,6 @@ impl Files {
         let holder: Weak<dyn Closes> = Arc::<Tables>::downgrade(&tables);
         store.share.holds(holder);
         Ok(Files { store, tables })
-    }
-}
-
-/// What a refused lock on the store `path` means.
-pub(super) fn lock_error(path: String, error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => Error::InUse { path, detail: error.to_string() },
-        _ => Error::io("lock", path, error),
-    }
-}
-
-impl Store {
-    /// Whether it was opened for what can be read of it.
-    pub fn salvages(&self) -> bool {
-        self.mode == OpenMode::Salvage
-    }
-
-    /// The whole name of a file, for messages.
-    pub fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.fs.name())
-    }
-
-    pub fn io(&self, op: &'static str, name: &str) -> impl FnOnce(io::Error) -> Error {
-        let object = self.path(name);
-        move |source| Error::io(op, object, source)
-    }
-
-    /// Refuses what another process may have taken over. After a sync, before what it promises: who comes later finds it.
-    pub fn check_lock(&self) -> Result<()> {
-        let name = FileName::Lock.to_string();
-        self.lock.check().map_err(self.io("keep the lock of", &name))
-    }
-
-    /// Refuses to change a store that was opened to be read.
-    pub fn writable(&self, op: &str) -> Result<()> {
-        if self.mode.writes() {
-            return Ok(());
-        }
-        Err(Error::Unsupported(format!("{op}: {} is open read-only", self.fs.name())))
-    }
-
-    /// Opens a file of which `what` is a kind; [`Error::Missing`] if it is not there.
-    pub fn open_file(&self, what: &'static str, name: &str) -> Result<Input> {
-        match self.fs.open(name) {
-            Ok(file) => {
-                let bytes = file.bytes().map_err(self.io("read size of", name))?;
-                Ok(Input::new(file, bytes, self.path(name)))
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::Missing { what, object: self.path(name) }),
-            Err(e) => Err(self.io("open", name)(e)),
-        }
-    }
-
-    /// The names under which an object may be stored, the one we write first.
-    fn names(&self, object: ObjectId) -> Vec<String> {
-        match object {
-            ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
-            ObjectId::Bundle(id) => vec![bundle::name(id)],
-            ObjectId::Wal(id) if self.layout.values == Values::Log => vec![FileName::ValueLog(id).to_string()],
-            ObjectId::SmallLog(id) => vec![FileName::SmallLog(id).to_string()],
-            ObjectId::Wal(id) => vec![FileName::Log(id).to_string()],
-            ObjectId::Manifest(id) => vec![FileName::Manifest(id).to_string()],
-            ObjectId::Temporary(number) => vec![FileName::Temporary(number).to_string()],
-            ObjectId::Segment(id) => vec![FileName::Values(id).to_string()],
-        }
-    }
-
-    /// The one under which it is there.
-    pub fn name_there(&self, object: ObjectId) -> Option<String> {
-        self.names(object).into_iter().find(|name| self.fs.open(name).is_ok())
-    }
-
-    /// The first of them.
-    fn name_of(&self, object: ObjectId) -> String {
-        self.names(object).swap_remove(0)
-    }
-
-    /// For messages, without I/O: the old name of a table that the last listing found under that one.
-    fn name_on_disk(&self, object: ObjectId) -> String {
-        match object {
-            ObjectId::Table(id) if self.old_names.lock().contains(&id) => FileName::table_alternative(id),
-            _ => self.name_of(object),
-        }
-    }
-
-    fn log_name(&self, id: LogId, kind: LogKind) -> String {
-        self.name_of(match kind {
-            LogKind::Wal if self.layout.values == Values::Log => ObjectId::SmallLog(id), // what is not in the segment
-            LogKind::Wal => ObjectId::Wal(id),
-            LogKind::Manifest => ObjectId::Manifest(id),
-        })
-    }
-
-    /// Removes a name; absent is fine.
-    pub fn remove_name(&self, name: &str) -> Result<()> {
-        match self.fs.remove(name) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", name)(e)),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -354,7 +239,7 @@ impl Storage for Files {
     fn remove(&self, object: ObjectId) -> Result<()> {
         self.store.writable("remove")?;
         if let ObjectId::Table(id) = object
-            && self.store.bundles.remove(&self.store, id)?
+            && bundle::remove(&self.store, id)?
         {
             return Ok(());
         }
@@ -448,37 +333,4 @@ impl Storage for Files {
     fn traffic(&self) -> &IoStats {
         &self.store.traffic
     }
-}
-
-/// Opens what holds `table`, whatever that is.
-pub(super) fn find_table(store: &Store, table: &TableMeta) -> Result<Input> {
-    if let Some(within) = table.within {
-        return bundle::open(store, within, table.bytes);
-    }
-    let id = table.id;
-    let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
-    match store.open_file("table", &ours) {
-        // The error names our name even if both are missing.
-        Err(missing @ Error::Missing { .. }) => match store.open_file("table", &alternative) {
-            Err(Error::Missing { .. }) => Err(missing),
-            found => found,
-        },
-        found => found,
-    }
-}
-
-/// Opens the file of the table that `meta` tells of.
-pub(super) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
-    let mut input = find_table(store, meta)?;
-    input.end_at(meta.bytes); // what lies behind is no part of the table
-    if input.bytes != meta.bytes {
-        let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
-        let offset = input.bytes.min(meta.bytes);
-        return Err(Error::Corrupt { what: "table", object: input.name, offset, detail });
-    }
-    // A hole may be made beside a table in a bundle, and what is mapped must not change.
-    if store.setup.allow_mmap_reads && meta.within.is_none() {
-        input.show();
-    }
-    Ok(input)
 }

@@ -1,129 +1,39 @@
 //! Segments of a value log: files of raw bytes, read from anywhere, some of them while they grow.
-use super::{Store, log::LogFile};
+use super::{
+    Store,
+    log::LogFile,
+    unsettled::{Claim, Fate, Progress, Watched},
+};
 use crate::{
     Error, Purpose, Result, SyncKind,
     durability::Finished,
     placement::{Bytes, LogKind, ObjectId, OpenMode, SegmentReader, SegmentWriter},
 };
-use parking_lot::Mutex;
 use std::{
-    collections::BTreeMap,
     io,
-    os::fd::BorrowedFd,
     sync::{
         Arc, OnceLock,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
+        atomic::Ordering::{Acquire, Relaxed, Release},
     },
     time::Instant,
 };
 use terrace_format::{Corrupt, LogId};
-use terrace_vfs::{ReadFile, WriteFile};
+use terrace_vfs::ReadFile;
 
-/// Segments written in this session, which builds may rely on. A leaf lock; no I/O under it.
-#[derive(Default)]
-pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
-
-/// A segment that was written in this session.
-struct Open {
-    /// By which it is made durable, while its writer may still have it; gone with the build that relied on it first.
-    file: Option<Box<dyn WriteFile>>,
-    progress: Arc<Progress>,
-    fate: Arc<Fate>,
-}
-
-/// How far the log that a segment is has come.
-#[derive(Default)]
-struct Progress {
-    bytes: AtomicU64,
-    /// Nothing is appended any more, and the file keeps its length.
-    ended: AtomicBool,
-}
-
-/// Whether a sync of the segment ever failed, and why. The kernel tells that once, to one of the handles; from then on what the file
-/// holds is unknown, through whichever. Held while syncing, so that none succeeds beside one that fails.
-#[derive(Default)]
-struct Fate(Mutex<Option<String>>);
-
-impl Fate {
-    /// Whatever the first failure was, those behind it are of no kind that could be cured: a full disk is, what it swallowed is not.
-    fn attempt(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let mut failed = self.0.lock();
-        if let Some(first) = &*failed {
-            return Err(io::Error::other(format!("an earlier sync failed: {first}")));
-        }
-        sync().inspect_err(|error| *failed = Some(error.to_string()))
+/// A build for `purpose` points into `segment`: what makes its ticket cover that, if anything is left to do.
+pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
+    let name = store.name_of(segment);
+    let fate = match store.unsettled.claim(segment) {
+        Claim::First { file, bytes } => return Ok(Some(Finished { name: store.path(&name), file, bytes, purpose })),
+        Claim::Before(fate) => fate,
+    };
+    if store.tracker.promises() {
+        // Of an earlier session, or relied on before, by a build that may have been given up.
+        let start = Instant::now();
+        fate.attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
+        store.traffic.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
     }
-}
-
-impl Unsettled {
-    /// A build for `purpose` points into `segment`: what makes its ticket cover that, if anything is left to do.
-    pub fn take(&self, store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
-        let name = store.name_of(segment);
-        let mut fate = None;
-        if let Some(open) = self.0.lock().get_mut(&segment) {
-            if let Some(file) = open.file.take() {
-                let (file, bytes) =
-                    (Box::new(Watched { file, fate: open.fate.clone() }), open.progress.bytes.load(Relaxed));
-                return Ok(Some(Finished { name: store.path(&name), file, bytes, purpose }));
-            }
-            fate = Some(open.fate.clone());
-        }
-        if store.tracker.promises() {
-            // Of an earlier session, or relied on before, by a build that may have been given up.
-            let start = Instant::now();
-            fate.unwrap_or_default().attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
-            store.traffic.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
-        }
-        Ok(None)
-    }
-
-    /// Nobody will rely on `segment` for the first time any more.
-    pub fn release(&self, segment: ObjectId) {
-        let twin = self.0.lock().get_mut(&segment).and_then(|open| open.file.take());
-        drop(twin); // which is I/O
-    }
-
-    /// What will tell that `segment` has ended, unless that was in an earlier session.
-    fn progress(&self, segment: ObjectId) -> Option<Arc<Progress>> {
-        self.0.lock().get(&segment).map(|open| open.progress.clone())
-    }
-
-    /// `segment` is no more.
-    pub fn forget(&self, segment: ObjectId) {
-        let open = self.0.lock().remove(&segment);
-        drop(open); // closes a file, which is I/O
-    }
-}
-
-/// A segment's file: one of its handles.
-struct Watched {
-    file: Box<dyn WriteFile>,
-    fate: Arc<Fate>,
-}
-
-impl WriteFile for Watched {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.append(bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.fate.attempt(|| self.file.sync())
-    }
-
-    fn end(&mut self) {
-        self.file.end();
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.file.descriptor()
-    }
-
-    fn write_back(&self) -> io::Result<()> {
-        self.fate.attempt(|| self.file.write_back())
-    }
+    Ok(None)
 }
 
 /// Starts the segment of log `id`.
@@ -135,8 +45,7 @@ pub(super) fn create(store: Arc<Store>, id: LogId) -> Result<Box<dyn SegmentWrit
         twin = Some(file.twin()?);
         Ok(Box::new(Watched { file, fate: fate.clone() }))
     })?;
-    let open = Open { file: twin, progress: progress.clone(), fate };
-    store.unsettled.0.lock().insert(object, open);
+    store.unsettled.add(object, twin, progress.clone(), fate);
     Ok(Box::new(Writer { file, progress }))
 }
 

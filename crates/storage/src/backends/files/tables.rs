@@ -8,7 +8,7 @@ use crate::{
     Budget, Error, Result,
     backends::shares::Closes,
     placement::{Cursor, Found, RangeTombstones, ReadHow, Table, TableMeta, TableProperties},
-    sst::Reader,
+    tables::sst::Reader,
 };
 use parking_lot::{Mutex, RwLock};
 use std::sync::{

@@ -2,8 +2,10 @@
 use super::RawFs;
 use crate::{
     Error, Result,
-    backends::files::{lock_error, root},
-    layout,
+    backends::{
+        files::{lock_error, root},
+        layout,
+    },
 };
 use std::{fs, path::Path};
 use terrace_format::{FileName, Layout, Medium};

@@ -1,5 +1,5 @@
 //! Builds whose tables point into segments: counted, relied upon, and moved out of where they do not pay.
-use super::Shared;
+use super::shared::Shared;
 use crate::{
     DurabilityHandle, Result,
     placement::{EntryRef, Fragment, Hint, ObjectId, Origin, TableMeta, TableSink},

@@ -1,6 +1,6 @@
 //! The write-ahead log as a segment: a frame for each batch, one append. Batches without a value that stays there would be garbage in it
 //! once they are in tables; they are in a small log beside it, which goes with the memtable.
-use super::{Shared, merged::Merged};
+use super::{merged::Merged, shared::Shared};
 use crate::{
     Error, Result,
     placement::{LogEvent, LogKind, LogReader, LogWriter, ObjectId, SegmentReader, SegmentWriter},

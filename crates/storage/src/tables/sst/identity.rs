@@ -7,7 +7,7 @@ use super::{
     ByteSource,
     tail::{Tail, read_contents},
 };
-use crate::{Error, Result, placement::TableMeta};
+use crate::{Error, Result, tables::TableMeta};
 use std::sync::Arc;
 use terrace_format::{
     Corrupt, KeyOrder,

@@ -1,33 +1,7 @@
-//! Tables of blocks: LevelDB's table format, written and read over a private seam of bytes.
-//!
-//! A backend says where a table's bytes go ([`ByteSink`]) and where they come from ([`ByteSource`]): a file
-//! today, an extent of one or slots of a device later. Formats are `terrace_format`'s; spec: docs/format/table.md.
+//! The interface below SSTables: the bytes of one table.
 use crate::Result;
 use std::ops::Range;
 use terrace_format::block::Bytes;
-
-mod buffers;
-mod cache;
-mod cursor;
-mod cut;
-mod filter;
-mod identity;
-mod index;
-mod reader;
-mod salvage;
-mod sift;
-mod span;
-mod tail;
-mod verify;
-mod writer;
-
-pub(crate) use buffers::Buffers;
-pub(crate) use cache::BlockCache;
-pub(crate) use cut::Cut;
-pub(crate) use reader::Reader;
-pub(crate) use salvage::Salvager;
-pub(crate) use tail::read_pair_facts;
-pub(crate) use writer::{Bounds, Writer};
 
 /// Takes a table's bytes, in order.
 pub(crate) trait ByteSink {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Error, Result, StorageConfig,
-    placement::{Loss, Piece, Salvage, TableMeta},
+    tables::{Loss, Piece, Salvage, TableMeta},
 };
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{

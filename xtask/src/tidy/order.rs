@@ -1,8 +1,32 @@
-//! Imports within the engine follow the layering: a module may use modules of earlier rows.
+//! Inside the engine and inside storage, imports run one way: a module may use the modules of earlier rows.
 use super::{Report, source::Source};
 use std::collections::HashMap;
 
-const ENGINE: &str = "crates/engine/src/";
+/// The order of one crate's modules.
+struct Order {
+    folder: &'static str,
+    /// Modules in the order in which data meets them from below. Those of one row may use each other only in the first.
+    rows: &'static [&'static [&'static str]],
+    /// Pairs that must not meet although the order would allow it.
+    apart: &'static [(&'static str, &'static str)],
+}
+
+const ENGINE: Order = Order { folder: "crates/engine/src/", rows: ROWS, apart: APART };
+
+const STORAGE: Order = Order {
+    folder: "crates/storage/src/",
+    rows: &[
+        &["config", "error", "io_stats"],
+        &["memory"],
+        &["durability"],
+        &["tables"],
+        &["values"],
+        &["placement"],
+        &["backends"],
+        &["contract", "watch"],
+    ],
+    apart: &[],
+};
 
 /// Modules from the lowest layer up. In a row, only the first module may be used by the others.
 /// `work` is low because it knows jobs as closures only.
@@ -40,40 +64,45 @@ const ROWS: &[&[&str]] = &[
 /// flush through `state`, and compactions are picked without reading data.
 const APART: &[(&str, &str)] = &[("write", "jobs"), ("read", "compact")];
 
-/// Checks every `crate::` and `super::` path of the engine against the order.
+/// Compares every `crate::` and `super::` of both crates with their orders.
 pub fn check(sources: &[Source], report: &mut Report) {
-    let engine: Vec<_> =
-        sources.iter().filter_map(|source| Some((source, source.name.strip_prefix(ENGINE)?))).collect();
-    let Some((lib, _)) = engine.iter().find(|(_, name)| *name == "lib.rs") else {
-        return report.problem(ENGINE, "no lib.rs");
-    };
-    let reexports = reexports(&lib.code);
-    for (source, name) in &engine {
-        let path = module_path(name);
-        let Some(user) = path.first().copied() else { continue };
-        if row(user).is_none() {
-            report.problem(&source.name, format!("the order in xtask/src/tidy/engine.rs does not know '{user}'"));
-            continue;
-        }
-        for used in uses(&source.code, &path) {
-            let used = reexports.get(used.as_str()).cloned().unwrap_or(used);
-            if !may_use(user, &used) {
-                report.problem(&source.name, format!("'{user}' must not use '{used}'"));
+    [ENGINE, STORAGE].iter().for_each(|order| order.check(sources, report));
+}
+
+impl Order {
+    fn check(&self, sources: &[Source], report: &mut Report) {
+        let engine: Vec<_> =
+            sources.iter().filter_map(|source| Some((source, source.name.strip_prefix(self.folder)?))).collect();
+        let Some((lib, _)) = engine.iter().find(|(_, name)| *name == "lib.rs") else {
+            return report.problem(self.folder, "no lib.rs");
+        };
+        let reexports = reexports(&lib.code);
+        for (source, name) in &engine {
+            let path = module_path(name);
+            let Some(user) = path.first().copied() else { continue };
+            if self.row(user).is_none() {
+                report.problem(&source.name, format!("the order in xtask/src/tidy/order.rs does not know '{user}'"));
+                continue;
+            }
+            for used in uses(&source.code, &path) {
+                let used = reexports.get(used.as_str()).cloned().unwrap_or(used);
+                if !self.may_use(user, &used) {
+                    report.problem(&source.name, format!("'{user}' must not use '{used}'"));
+                }
             }
         }
     }
-}
 
-fn row(module: &str) -> Option<usize> {
-    ROWS.iter().position(|row| row.contains(&module))
-}
+    fn row(&self, module: &str) -> Option<usize> {
+        self.rows.iter().position(|row| row.contains(&module))
+    }
 
-/// Names that are no modules of the order (macros, re-exported names of other crates) are not
-/// checked.
-fn may_use(user: &str, used: &str) -> bool {
-    let (Some(from), Some(to)) = (row(user), row(used)) else { return true };
-    let apart = APART.iter().any(|&(a, b)| (a, b) == (user, used) || (b, a) == (user, used));
-    user == used || from == 0 && to == 0 || from > to && !apart
+    /// Names that are no module of the order (macros, names of other crates re-exported) are not judged.
+    fn may_use(&self, user: &str, used: &str) -> bool {
+        let (Some(from), Some(to)) = (self.row(user), self.row(used)) else { return true };
+        let apart = self.apart.iter().any(|&(a, b)| (a, b) == (user, used) || (b, a) == (user, used));
+        user == used || from == 0 && to == 0 || from > to && !apart
+    }
 }
 
 /// `read/get.rs` is `[read, get]`, `read/mod.rs` is `[read]`, `lib.rs` is the crate itself.
@@ -148,9 +177,17 @@ mod tests {
 
     #[test]
     fn arrows_point_one_way() {
-        assert!(may_use("db", "write") && may_use("write", "mem") && may_use("options", "error"));
-        assert!(!may_use("read", "state") && !may_use("state", "jobs"));
-        assert!(!may_use("mem", "read") && !may_use("compact", "jobs") && !may_use("write", "jobs"));
-        assert!(may_use("read", "Ordering"));
+        assert!(ENGINE.may_use("db", "write") && ENGINE.may_use("write", "mem") && ENGINE.may_use("options", "error"));
+        assert!(!ENGINE.may_use("read", "state") && !ENGINE.may_use("state", "jobs"));
+        assert!(
+            !ENGINE.may_use("mem", "read") && !ENGINE.may_use("compact", "jobs") && !ENGINE.may_use("write", "jobs")
+        );
+        assert!(ENGINE.may_use("read", "Ordering"));
+    }
+
+    #[test]
+    fn storage_is_in_layers() {
+        assert!(STORAGE.may_use("backends", "tables") && STORAGE.may_use("values", "tables"));
+        assert!(!STORAGE.may_use("tables", "backends") && !STORAGE.may_use("durability", "tables"));
     }
 }

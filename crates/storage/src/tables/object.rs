@@ -16,7 +16,7 @@ pub enum ObjectId {
     Bundle(TableId),
     /// Values that were moved out of logs.
     Segment(SegmentId),
-    /// Part of a write-ahead log whose values stay in it: the batches without any that does. [`open_log`](super::Storage::open_log) reads both.
+    /// Part of a write-ahead log whose values stay in it: the batches without any that does. [`open_log`](crate::placement::Storage::open_log) reads both.
     SmallLog(LogId),
 }
 
@@ -42,7 +42,7 @@ impl From<&ValuePointer> for ObjectId {
     }
 }
 
-/// One thing found by [`Storage::list`](super::Storage::list).
+/// One thing found by [`Storage::list`](crate::placement::Storage::list).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Which.

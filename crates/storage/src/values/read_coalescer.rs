@@ -2,7 +2,8 @@
 //! read each by itself would ask the kernel more often than it copies.
 use crate::{
     Budget, Held, Holder, Result,
-    placement::{Bytes, ObjectId, SegmentReader},
+    tables::{Bytes, ObjectId},
+    values::SegmentReader,
 };
 use std::{
     collections::VecDeque,

@@ -1,7 +1,7 @@
 //! Writes one table into a file of the caller's choosing, outside of any store.
 use crate::{
     Error, Process, Result, StorageConfig,
-    sst::{Bounds, ByteSink, Writer},
+    tables::sst::{Bounds, ByteSink, Writer},
 };
 use std::path::Path;
 use terrace_vfs::{FileSystem, RealFs, WriteFile, parent};

@@ -6,7 +6,7 @@
 //! In memory are one block, the index and what the filter needs. Without our facts block, and with LevelDB's
 //! kind of filter, the bytes are those that LevelDB writes.
 use super::{ByteSink, Cut, filter::FilterMaker};
-use crate::{Error, Result, StorageConfig, placement::WholeBlock};
+use crate::{Error, Result, StorageConfig, tables::WholeBlock};
 use std::cmp::Ordering;
 use terrace_format::{
     Corrupt, KeyOrder, Kind, RangeTombstones, SeqNo, TableProperties,

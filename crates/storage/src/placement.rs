@@ -6,16 +6,17 @@
 //! say here becomes a method here, never a side door. `contract.rs` is the suite that every backend passes.
 //!
 //! Keys are encoded internal keys (`terrace_format::key`) throughout. Nothing here takes an LSM decision.
-mod build;
-mod log;
-mod object;
-mod table;
-
 use crate::{Adopted, Budget, Error, IoStats, ReadCoalescer, Result, TableFile, durability::Finished};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{Layout, LogId, SegmentId, SeqNo, TableId};
 
-pub use crate::cursor::{Blocks, Cursor, Values, WholeBlock};
+pub use crate::{
+    tables::{
+        Blocks, Cursor, EntryRef, Found, Hint, Lifetime, Listed, Loss, ObjectId, Origin, Piece, ReadHow, Salvage,
+        Table, TableMeta, TableSink, Values, WholeBlock,
+    },
+    values::{LogKind, LogReader, LogWriter, SegmentReader, SegmentWriter},
+};
 pub use terrace_format::{
     RangeTombstones, TableProperties, Within,
     block::{BlockCursor, Bytes},
@@ -23,11 +24,6 @@ pub use terrace_format::{
     range_tombstones::Fragment,
     value_log::{StoredValue, ValuePointer},
 };
-
-pub use build::{EntryRef, Hint, Lifetime, Origin, TableSink};
-pub use log::{LogKind, LogReader, LogWriter, SegmentReader, SegmentWriter};
-pub use object::{Listed, ObjectId};
-pub use table::{Found, Loss, Piece, ReadHow, Salvage, Table, TableMeta};
 
 /// How to open a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

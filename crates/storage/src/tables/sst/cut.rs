@@ -1,5 +1,5 @@
 //! Into how many data blocks a table was cut, and whether it takes another one as it is.
-use crate::{StorageConfig, placement::WholeBlock};
+use crate::{StorageConfig, tables::WholeBlock};
 use terrace_format::footer::BLOCK_TRAILER_BYTES;
 
 /// Data blocks of a table, and their uncompressed bytes.

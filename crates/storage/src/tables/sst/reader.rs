@@ -1,15 +1,13 @@
-//! Reads one table: point lookups here, walks in `cursor`, checks in `verify`.
+//! Reads one table: point lookups here, cursors in `cursor.rs`, verification in `verify.rs`.
 use super::{
     ByteSource,
-    cursor::TableBlocks,
     filter::Filter,
     identity,
     tail::{Tail, open_sealed, sealed_range},
-    verify,
 };
 use crate::{
     Budget, Error, Held, Holder, Result, StorageConfig,
-    placement::{Cursor, Found, ReadHow, TableMeta, TableProperties},
+    tables::{Found, ReadHow, TableMeta, TableProperties},
 };
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
@@ -94,11 +92,6 @@ impl Reader {
         self.tail.filter.block_may_match(handle.offset, user).then_some(handle)
     }
 
-    /// A cursor that stands nowhere yet.
-    pub fn cursor(self: Arc<Self>, how: ReadHow) -> Cursor {
-        Cursor::new(self.id, Box::new(TableBlocks::new(self, how)))
-    }
-
     /// About how many bytes of the table lie before `key`.
     pub fn offset_of(&self, key: &[u8]) -> u64 {
         let block = self.tail.index.handle(self.tail.index.seek(&self.order, key));
@@ -138,11 +131,6 @@ impl Reader {
     /// What the table says of itself.
     pub fn facts(&self) -> Option<TableProperties> {
         self.tail.facts.clone()
-    }
-
-    /// See [`Table::verify`](crate::placement::Table::verify).
-    pub fn verify(&self) -> Result<TableProperties> {
-        verify::verify(self)
     }
 
     /// The block at `handle` of a mapped table, where it lies; `None` if it must be read or decompressed.

@@ -3,7 +3,10 @@
 //! A walk meets keys in their order, or reports corruption: within a block its cursor sees to that; between blocks, the keys of
 //! each must lie behind the key under which the block before is listed, at or before its own, and within the table's bounds.
 use super::{Reader, span::Spans};
-use crate::{Error, Result, cursor::Blocks, placement::ReadHow};
+use crate::{
+    Error, Result,
+    tables::{Blocks, Cursor, ReadHow},
+};
 use std::sync::Arc;
 use terrace_format::{
     Corrupt,
@@ -14,6 +17,13 @@ use terrace_format::{
 type Step = std::result::Result<(), Corrupt>;
 
 const BEHIND_ITS_END: &str = "an entry behind the key at which the block ends by the index or the manifest";
+
+impl Reader {
+    /// A cursor that stands nowhere yet.
+    pub fn cursor(self: Arc<Self>, how: ReadHow) -> Cursor {
+        Cursor::new(self.id, Box::new(TableBlocks::new(self, how)))
+    }
+}
 
 /// A position in the index, and the data block it stands for.
 pub(super) struct TableBlocks {

@@ -8,16 +8,14 @@
 //! tables are closed, the one used longest ago first, before their tails take more than half of what memtables leave.
 //!
 //! Not counted: the block that a cursor stands on, buffers of files being written, the names of tables.
-use crate::{
-    Process, StorageConfig,
-    page_pool::PagePool,
-    sst::{BlockCache, Buffers},
-};
+use super::{block_cache::BlockCache, buffer_pool::Buffers, page_pool::PagePool};
+use crate::StorageConfig;
 use parking_lot::Mutex;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
+use terrace_vfs::Process;
 
 /// Indexes and filters of open tables that are not charged to `block_cache_size`.
 const TAILS_FREE_BYTES: u64 = 32 << 20;

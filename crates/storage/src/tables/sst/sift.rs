@@ -3,7 +3,7 @@
 //!
 //! Most keys are taken to be right: of keys that are not in order, as few as can be are left out so that the rest is. The values and the
 //! other keys of their block are not touched by that.
-use crate::placement::Loss;
+use crate::tables::Loss;
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{
     Corrupt, KeyOrder,

@@ -1,7 +1,7 @@
 //! A cursor over a table: the entries of one block at hand, and whoever finds the next block.
 use crate::{
     Result,
-    placement::{EntryRef, Origin},
+    tables::{EntryRef, Origin},
 };
 use terrace_format::{
     Kind, TableId,

@@ -15,8 +15,15 @@ use terrace_format::{
 
 type Check = std::result::Result<(), Corrupt>;
 
+impl Reader {
+    /// See [`Table::verify`](crate::placement::Table::verify).
+    pub fn verify(&self) -> Result<TableProperties> {
+        verify(self)
+    }
+}
+
 /// Reads everything again and returns the facts as counted.
-pub(super) fn verify(table: &Reader) -> Result<TableProperties> {
+fn verify(table: &Reader) -> Result<TableProperties> {
     let tail = Tail::load(&*table.source, &table.order, table.policy.as_ref())?;
     let mut walk = Walk { order: &table.order, tail: &tail, last: Vec::new(), counted: TableProperties::default() };
     for at in 0..tail.index.len() {

@@ -1,5 +1,5 @@
 //! All that one flush or compaction puts out.
-use super::{ObjectId, TableMeta, WholeBlock};
+use super::{EntryRef, ObjectId, Origin, TableMeta, WholeBlock};
 use crate::{DurabilityHandle, Error, Result};
 use terrace_format::{SegmentId, TableId, range_tombstones::Fragment};
 
@@ -23,26 +23,6 @@ pub struct Hint {
     pub expected_bytes: u64,
     /// What the build is for.
     pub lifetime: Lifetime,
-}
-
-/// Where an entry comes from, for backends that can take it over without copying.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A memtable: the entry is new to tables.
-    Memory,
-    /// An older table.
-    Table(TableId),
-}
-
-/// One stored entry, as a cursor stands on it.
-#[derive(Clone, Copy, Debug)]
-pub struct EntryRef<'a> {
-    /// Internal key.
-    pub key: &'a [u8],
-    /// The value as stored there: the bytes themselves, or whatever the backend keeps in their place.
-    pub stored: &'a [u8],
-    /// Who stores it.
-    pub origin: Origin,
 }
 
 /// All outputs of one flush or sub-compaction. One thread. Dropped unfinished, it removes what it wrote.

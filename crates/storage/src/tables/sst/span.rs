@@ -10,7 +10,7 @@ use super::{
     Reader,
     buffers::{self, Buffer},
 };
-use crate::{Result, placement::ReadHow};
+use crate::{Result, tables::ReadHow};
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
     block::{Block, Bytes},

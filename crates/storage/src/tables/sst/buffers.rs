@@ -1,53 +1,10 @@
 //! Buffers that cursors read ahead into, all of one size, handed from one to the next. Grown anew by each table that a compaction
 //! reads, among indexes and filters that stay, they left holes in the heap that were larger than all that was in use.
 use crate::{Budget, Held, Holder, Result};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Bytes of a buffer.
 pub(super) const BYTES: usize = 256 << 10;
-/// Buffers kept for cursors to come.
-const KEPT_MAX: usize = 16;
-
-/// Buffers that nobody uses.
-#[derive(Default)]
-pub(crate) struct Buffers(Mutex<Kept>); // a leaf
-
-#[derive(Default)]
-struct Kept {
-    buffers: Vec<Vec<u8>>,
-    /// The fewest there were since the last [`Buffers::rest`].
-    unused: usize,
-}
-
-impl Buffers {
-    fn take(&self) -> Option<Vec<u8>> {
-        let mut kept = self.0.lock();
-        let buffer = kept.buffers.pop();
-        kept.unused = kept.unused.min(kept.buffers.len());
-        buffer
-    }
-
-    /// Whether there was room for it.
-    fn keep(&self, buffer: Vec<u8>) -> bool {
-        let mut kept = self.0.lock();
-        let fits = kept.buffers.len() < KEPT_MAX;
-        if fits {
-            kept.buffers.push(buffer);
-        }
-        fits
-    }
-
-    /// Takes out what nobody needed since the last call.
-    pub fn rest(&self) -> Vec<Vec<u8>> {
-        let mut kept = self.0.lock();
-        let unused = kept.unused;
-        let gone = kept.buffers.drain(..unused).collect();
-        kept.unused = kept.buffers.len();
-        gone
-    }
-}
-
 /// A buffer of one cursor's, whose blocks may still look at it when the cursor has gone on. Dropped, it is kept for the next one.
 pub(super) struct Buffer {
     bytes: Arc<Vec<u8>>,
@@ -101,6 +58,7 @@ impl Drop for Buffer {
 mod tests {
     use super::*;
     use crate::StorageConfig;
+    use crate::memory::KEPT_MAX;
 
     fn filled(buffer: &mut Buffer, with: u8) -> *const u8 {
         let fill = |bytes: &mut Vec<u8>| {

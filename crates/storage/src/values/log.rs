@@ -1,7 +1,6 @@
 //! What grows at its end: logs, and the segments of a value log.
-use super::LogEvent;
 use crate::Result;
-use terrace_format::{Batch, SeqNo, block::Bytes};
+use terrace_format::{Batch, SeqNo, block::Bytes, log_record::Event as LogEvent};
 
 /// What a log is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,7 +33,7 @@ pub trait LogWriter: Send + Sync {
     fn end(&mut self) {}
     /// Bytes so far, of what is listed under the log's name.
     fn bytes(&self) -> u64;
-    /// Bytes so far of its [part](super::ObjectId::SmallLog) without values that stay.
+    /// Bytes so far of its [part](crate::placement::ObjectId::SmallLog) without values that stay.
     fn small_bytes(&self) -> u64 {
         0
     }

@@ -1,0 +1,83 @@
+//! The bundles of a store: their tables, and their open files.
+use crate::placement::{TableMeta, Within};
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+use terrace_format::{TableId, bundle::Member};
+use terrace_vfs::ReadFile;
+
+/// What happens to the space of a table that is removed.
+pub(super) enum Removed {
+    /// The table is in no bundle.
+    NotBundled,
+    /// It was the last of its bundle, which the engine removes as a whole.
+    Last,
+    /// Others are left in this bundle: the space of this member is to be deallocated.
+    Hole(TableId, Member),
+}
+
+/// What a store knows of its bundles. A leaf lock; no I/O under it.
+#[derive(Default)]
+pub(super) struct Bundles(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// Open files. Readers hold them; a bundle that nobody reads is closed.
+    files: BTreeMap<TableId, Weak<dyn ReadFile>>,
+    /// Where tables lie that are not removed, and how many bytes they have.
+    tables: BTreeMap<TableId, (Within, u64)>,
+    /// How many there are of each bundle.
+    counts: BTreeMap<TableId, usize>,
+}
+
+impl Bundles {
+    /// These tables are there from now on; tables with files of their own are passed over.
+    pub fn add<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
+        let mut known = self.0.lock();
+        for meta in tables {
+            if let Some(within) = meta.within
+                && known.tables.insert(meta.id, (within, meta.bytes)).is_none()
+            {
+                *known.counts.entry(within.bundle).or_default() += 1;
+            }
+        }
+    }
+
+    /// Where table `id` is, if it is in a bundle.
+    pub fn find(&self, id: TableId) -> Option<Within> {
+        self.0.lock().tables.get(&id).map(|(within, _)| *within)
+    }
+
+    /// Table `id` is gone. What is to become of its space.
+    pub fn remove(&self, id: TableId) -> Removed {
+        let mut known = self.0.lock();
+        let Some((within, bytes)) = known.tables.remove(&id) else { return Removed::NotBundled };
+        let left = known.counts.get_mut(&within.bundle).map_or(0, |count| {
+            *count -= 1;
+            *count
+        });
+        if left == 0 {
+            known.counts.remove(&within.bundle);
+            return Removed::Last;
+        }
+        Removed::Hole(within.bundle, Member { id, offset: within.offset, bytes })
+    }
+
+    /// The open file of `bundle`, if somebody reads it.
+    pub fn opened(&self, bundle: TableId) -> Option<Arc<dyn ReadFile>> {
+        self.0.lock().files.get(&bundle).and_then(Weak::upgrade)
+    }
+
+    /// `file` of `bundle` was opened; the one to use, which another thread may have opened before.
+    pub fn share(&self, bundle: TableId, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
+        let mut known = self.0.lock();
+        if let Some(open) = known.files.get(&bundle).and_then(Weak::upgrade) {
+            return open; // another thread was faster
+        }
+        known.files.retain(|_, file| file.strong_count() > 0);
+        known.files.insert(bundle, Arc::downgrade(&file));
+        file
+    }
+}

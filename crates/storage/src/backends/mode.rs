@@ -1,0 +1,37 @@
+//! The durability mode of a store: what `inherit` is for it, and the tracker that its descriptors allow.
+use super::{descriptors, files::root};
+use crate::{DurabilityMode, Result, StorageConfig, backends::layout::read_marker, durability::DurabilityTracker};
+use std::{path::Path, sync::Arc};
+use terrace_vfs::{FileSystem, RealFs};
+
+impl DurabilityMode {
+    /// What `Inherit` is for the store in `fs`, or for the one that will be made there. Any other tier is itself.
+    fn resolved(self, fs: &dyn FileSystem) -> Result<DurabilityMode> {
+        if self != DurabilityMode::Inherit {
+            return Ok(self);
+        }
+        let is_new = !root::is_there(fs)?;
+        let text = if is_new { None } else { root::read_marker_of(fs)? };
+        let in_batches =
+            text.map(|text| read_marker(&fs.name(), &text)).transpose()?.is_some_and(|marker| marker.in_batches);
+        Ok(if is_new || in_batches { DurabilityMode::Auto } else { DurabilityMode::Sync })
+    }
+
+    /// What this tier is for the store in directory `path`, or for one that would be made there.
+    ///
+    /// # Errors
+    /// A marker that cannot be read, or that this version cannot follow.
+    pub fn at(self, path: &Path) -> Result<DurabilityMode> {
+        self.resolved(&RealFs::new(path))
+    }
+
+    /// The tracker of a store in `fs`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) with the reason why the file system cannot keep the promise of the
+    /// mode.
+    pub fn tracker(self, fs: &dyn FileSystem, setup: &StorageConfig) -> Result<Arc<dyn DurabilityTracker>> {
+        let files_max = descriptors::for_waiting(setup, descriptors::open_files_max(fs));
+        self.resolved(fs)?.tracker_for(fs, setup.durability_interval, files_max)
+    }
+}

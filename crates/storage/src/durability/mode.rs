@@ -1,0 +1,113 @@
+//! The durability modes: the only list of them.
+use super::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way};
+use crate::{Error, Result};
+use std::{path::Path, sync::Arc, time::Duration};
+use terrace_vfs::{FileSystem, RealFs, journal_of};
+
+/// How written bytes become durable (docs/durability.md, "Tiers").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DurabilityMode {
+    /// Each build is synced as it is finished.
+    #[default]
+    Sync,
+    /// Many builds by one commit of the file system's journal; on ext4, where nothing undermines it.
+    Group,
+    /// Many builds at a time, a sync for each file; on any file system.
+    Background,
+    /// Many builds by the commits that the file system's journal makes anyway; where `Group` keeps its promise.
+    Journal,
+    /// As `Journal`, for each file by its own transaction, which a program in the kernel tells.
+    JournalBpf,
+    /// `Group` where it keeps its promise, else `Background`.
+    Auto,
+    /// `Auto` in a new store, and in one that was made with this tier; `Sync` in any other that is there.
+    Inherit,
+    /// Never: nothing is promised at a power cut.
+    None,
+}
+
+impl DurabilityMode {
+    /// Every tier, in the order of help texts.
+    pub const ALL: [DurabilityMode; 8] = [
+        DurabilityMode::Sync,
+        DurabilityMode::Group,
+        DurabilityMode::Background,
+        DurabilityMode::Journal,
+        DurabilityMode::JournalBpf,
+        DurabilityMode::Auto,
+        DurabilityMode::Inherit,
+        DurabilityMode::None,
+    ];
+
+    /// As options spell it. Reports tell what `auto` and `inherit` have become.
+    pub fn name(self) -> &'static str {
+        match self {
+            DurabilityMode::Sync => "sync",
+            DurabilityMode::Group => "group",
+            DurabilityMode::Background => "background",
+            DurabilityMode::Journal => "journal",
+            DurabilityMode::JournalBpf => "journal-bpf",
+            DurabilityMode::Auto => "auto",
+            DurabilityMode::Inherit => "inherit",
+            DurabilityMode::None => "none",
+        }
+    }
+
+    /// The tier spelled `name`.
+    pub fn from_name(name: &str) -> Option<DurabilityMode> {
+        DurabilityMode::ALL.into_iter().find(|durability_mode| durability_mode.name() == name)
+    }
+
+    /// Why a store in directory `path`, which need not exist yet, cannot have this tier; `None` where it can. What `auto`
+    /// would like best is `group`.
+    pub fn refusal(self, path: &Path) -> Option<String> {
+        let fs = RealFs::new(path);
+        match self {
+            DurabilityMode::Auto => DurabilityMode::Group.interval(&fs).err(),
+            _ => self.interval(&fs).err(),
+        }
+    }
+
+    /// How often the journal that this tier rests on commits by itself; zero where it rests on none. Or why it cannot be had.
+    fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
+        match self {
+            DurabilityMode::Group => journal_of(fs)?.commit_interval(),
+            DurabilityMode::Journal | DurabilityMode::JournalBpf => match journal_of(fs)?.commit_interval()? {
+                Duration::MAX => Err("it has no journal that commits by itself".into()),
+                interval if self == DurabilityMode::Journal => Ok(interval),
+                interval => journal_of(fs)?.can_tell_transactions().map(|()| interval),
+            },
+            DurabilityMode::Sync
+            | DurabilityMode::Background
+            | DurabilityMode::Auto
+            | DurabilityMode::Inherit
+            | DurabilityMode::None => Ok(Duration::ZERO),
+        }
+    }
+
+    /// The tracker of this mode for files in `fs`: `pause` passes between two batches, and at most `files_max` files wait
+    /// with an open descriptor. [`DurabilityMode::Inherit`] is to be resolved by the caller; here it syncs.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with the reason why the file system cannot keep the promise of the mode.
+    pub(crate) fn tracker_for(
+        self,
+        fs: &dyn FileSystem,
+        pause: Duration,
+        files_max: usize,
+    ) -> Result<Arc<dyn DurabilityTracker>> {
+        let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
+        let interval = self.interval(fs).map_err(refused)?;
+        let batched = |way| Arc::new(BatchTracker::new(way, pause).with_files_max(files_max));
+        let journal = |evidence| Arc::new(JournalTracker::new(evidence, pause, interval).with_files_max(files_max));
+        Ok(match self {
+            DurabilityMode::Sync | DurabilityMode::Inherit => Arc::new(SyncTracker),
+            DurabilityMode::None => Arc::new(NoTracker),
+            DurabilityMode::Background => batched(Way::Background),
+            DurabilityMode::Auto if DurabilityMode::Group.interval(fs).is_err() => batched(Way::Background),
+            DurabilityMode::Auto | DurabilityMode::Group => batched(Way::Group),
+            DurabilityMode::Journal => journal(Evidence::Count),
+            DurabilityMode::JournalBpf => journal(Evidence::Transactions),
+        })
+    }
+}
