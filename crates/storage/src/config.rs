@@ -1,58 +1,67 @@
-//! How tables are written and read: the numbers and parts that storage needs from the engine's options.
+//! The parameters of storage: the engine's options as far as storage needs them.
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{KeyOrder, Layout, compress::Codec, filter::FilterPolicy};
 use terrace_vfs::WalWriteMode;
 
-/// What a store's tables look like, and how much memory reading them may take.
+/// How the tables of a store are written, and how much memory readers may take.
 ///
-/// Only `order` must match what is on storage already; everything else may change from open to open.
+/// Only `order` must match an existing store; everything else may change between two openings.
 #[derive(Clone)]
 pub struct StorageConfig {
-    /// Order of user keys.
+    /// The order of user keys.
     pub order: KeyOrder,
-    /// What a new store is made of; its storage follows from the location. A store that is there is as its marker says.
-    /// Default: LevelDB's.
+    /// The layout of a new store; its medium follows from the location. An existing store has the
+    /// layout of its FORMAT file. Default: LevelDB's.
     pub layout: Layout,
-    /// A data block is cut once it has this many bytes, before compression. Default 4096.
+    /// A data block ends once it has this many bytes, before compression. Default 4096.
     pub block_size: usize,
-    /// Entries between two whole keys of a data block. Default 16.
+    /// Entries between two restart points of a data block. Default 16.
     pub block_restart_interval: usize,
-    /// How blocks are compressed. Default Snappy.
+    /// The compression of blocks. Default Snappy.
     pub codec: Codec,
-    /// Effort of [`Codec::Zstd`], as the library counts it. Default 1.
+    /// The level of [`Codec::Zstd`], in the library's numbers. Default 1.
     pub zstd_level: i32,
-    /// Makes and asks filters; `None` writes none and ignores those that are there. Default none.
+    /// The filter policy; `None` writes no filters and ignores existing ones. Default none.
     pub filter: Option<Arc<dyn FilterPolicy>>,
-    /// Which filters are written; either is read. Default [`FilterForm::Block`].
+    /// The form of new filters; both forms are read. Default [`FilterForm::Block`].
     pub filter_form: FilterForm,
-    /// Memory for data blocks, in bytes as they are once decompressed, and for indexes and filters of open tables as far
-    /// as these take more than 32 MiB. Blocks keep a quarter of it. Default 8 MiB.
+    /// Memory for decompressed data blocks, and for index and filter blocks of open tables as far
+    /// as they exceed 32 MiB, in bytes. Data blocks keep at least a quarter of it. Default 8 MiB.
     pub block_cache_size: u64,
-    /// Memory for everything that the [budget](crate::Budget) counts, in bytes. Default `None`: each is bounded by itself.
+    /// Memory for everything that the [budget](crate::Budget) counts, in bytes. Default `None`:
+    /// each part has its own bound.
     pub memory_budget: Option<u64>,
-    /// Tables kept open, each one descriptor, its index and its filter in memory. Fewer, if `memory_budget` leaves no more. Default 990.
+    /// The number of open tables. Each takes a descriptor and memory for its index and filter.
+    /// Fewer, if `memory_budget` leaves no more. Default 990.
     pub max_open_files: usize,
-    /// Values of fewer bytes stay beside their keys in tables that are directories. Default 0: each has a file.
+    /// In directory tables, values of fewer bytes are stored next to their keys. Default 0: every
+    /// value has a file.
     pub min_value_file_size: u64,
-    /// Maps the files of tables and the segments of a value log that nobody appends to, and reads uncompressed blocks and values where they
-    /// lie. A page that cannot be had ends the process with a message (docs/decisions/0008-mapped-reads.md). Default false.
+    /// Maps the files of tables and of finished value-log segments, and reads uncompressed blocks
+    /// and values from the mapping. An unreadable page ends the process with a message
+    /// (docs/decisions/0008-mapped-reads.md). Default false.
     pub allow_mmap_reads: bool,
-    /// How records reach the operating system. Default [`WalWriteMode::Write`].
+    /// How WAL records reach the operating system. Default [`WalWriteMode::Write`].
     pub wal_write_mode: WalWriteMode,
-    /// On a device, whole pages are written, and zeros behind what does not fill one. Without, the kernel reads what else is in the
-    /// page before it is written. Default true.
+    /// On a device, writes whole pages and pads the last one with zeros. Otherwise the kernel
+    /// reads the rest of a page before it writes it. Default true.
     pub padding: bool,
-    /// A device is read and written past the kernel's page cache. Default false.
+    /// Reads and writes a device without the kernel's page cache. Default false.
     pub direct_io: bool,
-    /// Least time between two batches of tiers `group` and `background`, unless descriptors get scarce. Default 1 s.
+    /// The least time between two batches of the durability modes `group` and `background`, unless
+    /// descriptors get scarce. Default 1 s.
     pub durability_interval: Duration,
-    /// Syncs each table that a flush makes as it is finished, whatever the tier does with those of compactions. Default false.
+    /// Syncs each table of a flush job as it is finished, whatever the durability mode does with
+    /// the tables of compactions. Default false.
     pub sync_flushes: bool,
-    /// Where values live in a log: from how many bytes on. Shorter ones are in the tables. Default 512.
+    /// With a value log: the least size of a value that is stored in it, in bytes. Shorter values
+    /// are in the tables. Default 512.
     pub value_log_threshold: usize,
-    /// Where values live in a log: batches without one that stays there are beside its segment, in a log of their own. Default true.
+    /// With a value log: batches without a value for it go to a WAL sidecar next to the segment.
+    /// Default true.
     pub wal_sidecar: bool,
-    /// Bytes at which a segment that belongs to a build ends, and with it the table that is open then. Default 64 MiB.
+    /// The size at which a value-log segment of a flush or compaction job ends, and with it the
+    /// open table, in bytes. Default 64 MiB.
     pub value_log_segment_size: u64,
 }
 
@@ -111,12 +120,13 @@ impl fmt::Debug for StorageConfig {
     }
 }
 
-/// Where a table's filter lies, and what it spans.
+/// The form of a table's filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilterForm {
     /// LevelDB's: one filter for the blocks that begin in each 2 KiB.
     #[default]
     Block,
-    /// Ours: one filter for the whole table, so that a miss does not touch the index. LevelDB skips it.
+    /// Terrace's: one filter for the whole table, so that a miss does not read the index. LevelDB
+    /// ignores it.
     Table,
 }

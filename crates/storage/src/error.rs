@@ -1,42 +1,43 @@
-//! Why storage failed, in words that say what to do.
+//! Storage errors. Their texts say what happened, to which object, and what to do.
 use std::{io, sync::Arc};
 use terrace_format::Corrupt;
 use terrace_vfs::Process;
 
-/// A failed storage operation. Cloneable, because one failed sync is the answer to many writers.
+/// A failed storage operation. It is `Clone`, because one failed sync is the result of many
+/// writers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes on storage are not what was written. Retrying will not help.
+    /// The bytes on storage do not decode. A retry does not help.
     #[error("corrupt {what} in {object} at byte {offset}: {detail}")]
     Corrupt {
         /// The structure that does not decode.
         what: &'static str,
-        /// The file, or what stands for one.
+        /// The file, or the name of what takes its place.
         object: String,
-        /// Where in `object`, in bytes.
+        /// The offset in `object`, in bytes.
         offset: u64,
-        /// What is wrong with it.
+        /// What is wrong.
         detail: String,
     },
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("{op} {object}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         op: &'static str,
-        /// On which file.
+        /// The file.
         object: String,
-        /// Its answer.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// No space is left. Apart from [`Error::Io`] because freeing some cures it.
+    /// Out of space. Separate from [`Error::Io`], because it can be cured by freeing space.
     #[error("storage is full: {op} {object}: {source}")]
     NoSpace {
-        /// What was tried.
+        /// The operation.
         op: &'static str,
-        /// On which file.
+        /// The file.
         object: String,
-        /// The operating system's answer.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
     /// Another process, or another handle of this one, has the store open.
@@ -44,10 +45,10 @@ pub enum Error {
     InUse {
         /// The store.
         path: String,
-        /// Who holds it, as far as that can be told.
+        /// The holder, as far as it is known.
         detail: String,
     },
-    /// The process that opened this has forked the calling one, which must not use it.
+    /// The calling process was forked from the process that opened the store, and must not use it.
     #[error("{object} was opened by process {pid}, and process {own} was forked from it since: {FORKED}")]
     Forked {
         /// The store, or the file.
@@ -57,7 +58,7 @@ pub enum Error {
         /// The calling process.
         own: u32,
     },
-    /// A thing that should be there is not.
+    /// A required object does not exist.
     #[error("missing {what}: {object}")]
     Missing {
         /// The kind of thing.
@@ -65,31 +66,32 @@ pub enum Error {
         /// Its name.
         object: String,
     },
-    /// The store needs something that this version, or this way of opening, does not offer.
+    /// The store needs a feature that this version, or this open mode, does not have.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// What a forked child is to do.
+/// The advice to a forked child.
 const FORKED: &str = "a store is of the process that opened it; fork first, and open then";
 
-/// Result of a storage operation.
+/// The result of a storage operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An operating-system error from `op` on `object`; a full disk or quota becomes [`Error::NoSpace`].
+    /// Wraps an error of the operating system from `op` on `object`; a full disk or quota becomes
+    /// [`Error::NoSpace`].
     pub fn io(op: &'static str, object: impl Into<String>, source: io::Error) -> Error {
         let (object, full) = (object.into(), is_full(&source));
         let source = Arc::new(source);
         if full { Error::NoSpace { op, object, source } } else { Error::Io { op, object, source } }
     }
 
-    /// The calling process was forked from the one, `opener`, that opened `object`.
+    /// The error of a process that was forked from `opener`, the process that opened `object`.
     pub fn forked(object: impl Into<String>, opener: Process) -> Error {
         Error::Forked { object: object.into(), pid: opener.id(), own: std::process::id() }
     }
 
-    /// A decoding error found in `object`, whose decoded bytes began at `base`.
+    /// Wraps a decoding error in `object`, whose decoded bytes began at offset `base`.
     pub fn corrupt(object: impl Into<String>, base: u64, found: Corrupt) -> Error {
         Error::Corrupt { what: found.what, object: object.into(), offset: base + found.offset, detail: found.detail }
     }

@@ -1,4 +1,4 @@
-//! What was written and synced, counted at the one place where it happens.
+//! I/O statistics: bytes written and syncs, counted at the one place where they happen.
 use std::{
     cell::Cell,
     marker::PhantomData,
@@ -7,22 +7,22 @@ use std::{
 };
 use terrace_format::LEVELS;
 
-/// What written bytes are for.
+/// The purpose of written bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Write-ahead log.
+    /// The write-ahead log.
     Wal,
-    /// Tables made from memtables, and values that they bring with them.
+    /// Tables of flush jobs, and values that they write.
     Flush,
-    /// Tables made from tables.
+    /// Tables of compaction jobs.
     Compaction,
-    /// Tables brought from elsewhere, and values that they bring with them.
+    /// Ingested tables, and values that they bring with them.
     Ingest,
-    /// Values moved out of segments that are mostly garbage.
+    /// Values that value-log GC relocates.
     ValueLogGc,
-    /// Manifest.
+    /// The manifest.
     Manifest,
-    /// Root, marker, copies set aside.
+    /// `CURRENT`, the FORMAT file, copies set aside.
     Other,
 }
 
@@ -38,26 +38,26 @@ impl Purpose {
         Purpose::Other,
     ];
 
-    /// As reports spell it.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         ["wal", "flush", "compaction", "ingest", "collection", "manifest", "other"][self as usize]
     }
 }
 
-/// What a sync was for.
+/// The purpose of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// Bytes of tables, and of values that they point to, by what these were written for.
+    /// Tables, and value-log segments that they point into, by the purpose of their bytes.
     Tables(Purpose),
     /// The manifest.
     Manifest,
     /// A write-ahead log.
     Log,
-    /// A directory's entries.
+    /// The entries of a directory.
     Directory,
-    /// The root or the marker.
+    /// `CURRENT` or the FORMAT file.
     Root,
-    /// The file system's journal, and with it whatever was written back.
+    /// The journal of the file system, and with it everything written back.
     FileSystem,
 }
 
@@ -66,7 +66,7 @@ impl SyncKind {
     const OTHERS: [SyncKind; 5] =
         [SyncKind::Manifest, SyncKind::Log, SyncKind::Directory, SyncKind::Root, SyncKind::FileSystem];
 
-    /// As reports spell it.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             SyncKind::Tables(_) => "tables",
@@ -79,15 +79,15 @@ impl SyncKind {
     }
 }
 
-/// Counters of one store. Cheap to bump from any thread.
+/// The counters of one store. Cheap to increment from any thread.
 #[derive(Debug, Default)]
 pub struct IoStats {
     bytes: [AtomicU64; Purpose::ALL.len()],
-    /// Of those of compactions, for tables of each level.
+    /// Of the bytes of compactions, those of the tables of each level.
     compacted: [AtomicU64; LEVELS],
     tables: [SyncCounter; Purpose::ALL.len()],
     others: [SyncCounter; SyncKind::OTHERS.len()],
-    /// How many wait for what other threads make durable.
+    /// The number of threads that wait for syncs of other threads.
     waiting: AtomicU64,
 }
 
@@ -100,17 +100,17 @@ struct SyncCounter {
 }
 
 thread_local! {
-    /// Reasons for which somebody waits for this thread.
+    /// The number of open [`BlockingScope`]s of this thread.
     static AWAITED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// As long as it lives, a writer, a flush or a compaction waits for what this thread does: each of its syncs is a blocking one,
-/// whatever code makes it.
+/// While it lives, a writer, a flush job or a compaction job waits for this thread: all its syncs
+/// count as blocking.
 #[must_use]
-pub struct BlockingScope(PhantomData<*const ()>); // of this thread
+pub struct BlockingScope(PhantomData<*const ()>); // not `Send`: it counts for this thread
 
 impl BlockingScope {
-    /// From now on.
+    /// Opens a scope of this thread.
     #[expect(clippy::new_without_default, reason = "it is not a value but a span of time")]
     pub fn new() -> BlockingScope {
         AWAITED.set(AWAITED.get() + 1);
@@ -124,7 +124,7 @@ impl Drop for BlockingScope {
     }
 }
 
-/// As long as it lives, somebody waits for what other threads make durable.
+/// While it lives, its thread waits for syncs of other threads.
 #[must_use]
 pub struct AwaitsOthers<'a>(&'a IoStats);
 
@@ -134,28 +134,29 @@ impl Drop for AwaitsOthers<'_> {
     }
 }
 
-/// Syncs of one kind, at one moment.
+/// Syncs of one kind, up to one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syncs {
-    /// How many calls.
+    /// The number of calls.
     pub count: u64,
-    /// How many of them a flush or a compaction waited for or made itself, or a write: one that asked for it, one that found the disk full,
-    /// or those that too much of what waits for durability has stopped by when the sync ends.
+    /// The number of blocking calls: those that a flush job, a compaction job or a write made or
+    /// waited for. Such a write asked for a sync, met a full disk, or was stalled by the limit of
+    /// unsynced bytes when the sync ended.
     pub blocking: u64,
-    /// Bytes that they made durable: those written to the synced files since their last sync or, where the file system's journal is
-    /// made to commit, those of the files that this saves.
+    /// Bytes that they made durable: those written to the synced files since their last sync or,
+    /// for a journal commit, those of the files that it saves.
     pub bytes: u64,
-    /// Time spent waiting for them.
+    /// The total time of the calls.
     pub time: Duration,
 }
 
 impl IoStats {
-    /// `bytes` were handed to storage for `purpose`.
+    /// Counts `bytes` written for `purpose`.
     pub fn wrote(&self, purpose: Purpose, bytes: u64) {
         self.bytes[purpose as usize].fetch_add(bytes, Relaxed);
     }
 
-    /// As [`wrote`](IoStats::wrote), for tables that are to be in `level`.
+    /// Counts bytes of tables for `level`; see [`wrote`](IoStats::wrote).
     pub fn wrote_tables(&self, purpose: Purpose, level: usize, bytes: u64) {
         self.wrote(purpose, bytes);
         if purpose == Purpose::Compaction {
@@ -163,21 +164,21 @@ impl IoStats {
         }
     }
 
-    /// As [`synced`](IoStats::synced), for which a write, a flush or a compaction had to wait.
+    /// Counts a blocking sync; see [`synced`](IoStats::synced).
     pub fn blocked(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let _awaited = BlockingScope::new();
         self.synced(kind, bytes, time);
     }
 
-    /// Until it is dropped, somebody waits for what other threads make durable: each sync that ends meanwhile is a blocking one, whenever it
-    /// began.
+    /// Until the result is dropped, the caller waits for syncs of other threads: each sync that
+    /// ends meanwhile counts as blocking, whenever it began.
     pub fn await_others(&self) -> AwaitsOthers<'_> {
         self.waiting.fetch_add(1, Relaxed);
         AwaitsOthers(self)
     }
 
-    /// One sync of `kind` covered `bytes` and took `time`. It is a blocking one if this thread is [`BlockingScope`], or if somebody
-    /// [waits](IoStats::await_others) for what others do.
+    /// Counts one sync of `kind` that covered `bytes` and took `time`. It is blocking within a
+    /// [`BlockingScope`], and while another thread [waits](IoStats::await_others).
     pub fn synced(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let counter = self.counter(kind);
         let is_awaited = AWAITED.get() > 0 || self.waiting.load(Relaxed) > 0;
@@ -187,12 +188,12 @@ impl IoStats {
         counter.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    /// Bytes handed to storage for `purpose` so far.
+    /// Bytes written for `purpose` so far.
     pub fn bytes(&self, purpose: Purpose) -> u64 {
         self.bytes[purpose as usize].load(Relaxed)
     }
 
-    /// Of the bytes for compactions, those for tables of each level.
+    /// Bytes of compactions by the level of the tables.
     pub fn compacted(&self) -> [u64; LEVELS] {
         std::array::from_fn(|level| self.compacted[level].load(Relaxed))
     }
@@ -208,7 +209,7 @@ impl IoStats {
         }
     }
 
-    /// Syncs of tables, by what these were written for.
+    /// Syncs of tables, by the purpose of their bytes.
     pub fn table_syncs(&self) -> Vec<(&'static str, Syncs)> {
         Purpose::ALL.iter().map(|purpose| (purpose.name(), self.syncs(SyncKind::Tables(*purpose)))).collect()
     }
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sync_that_somebody_waits_for_is_a_blocking_one_whenever_it_began() {
+    fn a_sync_with_a_waiting_thread_is_blocking_whenever_it_began() {
         let traffic = IoStats::default();
         let sync =
             || std::thread::scope(|scope| scope.spawn(|| traffic.synced(SyncKind::Manifest, 1, Duration::ZERO)).join());

@@ -1,7 +1,19 @@
-//! Where bytes live, and since when they survive a power cut.
+//! Storage: the bytes of a store, and the time from which they survive a power cut.
 //!
-//! [`placement`] is the interface; `backends/` the places; `durability/` the tiers; `sst/` tables of blocks,
-//! shared by the backends. No LSM decision is taken here.
+//! [`placement`] has the interface of a store. Below it, each module uses only the modules of
+//! earlier rows:
+//!
+//! ```text
+//! io_stats, config, error     counters, parameters, errors
+//! memory                      the memory budget, the block cache, pools of buffers and pages
+//! durability                  durability modes, handles, trackers
+//! tables                      SSTables: names, writers, readers, cursors, salvage
+//! values                      logs and segments, and how scans read them
+//! placement                   the interface: the trait `Storage`
+//! backends                    stores in directories, on devices, in memory; value log
+//! contract                    the suite that every backend passes
+//! ```
+//! File systems are `terrace-vfs`. No decision of the LSM-tree is made here.
 #![forbid(unsafe_code)]
 
 pub mod backends;

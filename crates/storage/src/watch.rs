@@ -1,4 +1,4 @@
-//! Commit trackers for programs that are no stores: since when do files of one's own survive a power cut?
+//! Durability of files that belong to no store.
 use crate::{
     DurabilityHandle, DurabilityMode, Error, IoStats, Purpose, Result, StorageConfig,
     durability::{DurabilityTracker, Finished},
@@ -12,8 +12,8 @@ use std::{
 };
 use terrace_vfs::{FileSystem, RealFs};
 
-/// Watches finished files of one directory until they are durable, by any [`DurabilityMode`]: NobLSM's `check_commit` and `is_committed` on a
-/// kernel as it is.
+/// Watches finished files of one directory until they are durable, in any [`DurabilityMode`]:
+/// NobLSM's `check_commit` and `is_committed` on an unmodified kernel.
 ///
 /// ```
 /// use std::{fs::File, io::Write, time::Duration};
@@ -21,14 +21,15 @@ use terrace_vfs::{FileSystem, RealFs};
 ///
 /// # let directory = std::env::temp_dir().join(format!("terrace-watch-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory)?;
-/// let watch = Watch::open(&directory, DurabilityMode::Auto, Duration::from_millis(100))?; // or DurabilityMode::Journal: no sync at all
+/// // DurabilityMode::Journal would never sync.
+/// let watch = Watch::open(&directory, DurabilityMode::Auto, Duration::from_millis(100))?;
 /// let mut file = File::create(directory.join("result"))?;
 /// file.write_all(b"took hours to compute")?;
-/// let ticket = watch.watch([file])?; // returns at once, unless very many files wait
-/// while !watch.is_committed(&ticket)? {
+/// let handle = watch.watch([file])?; // returns at once, unless very many files wait
+/// while !watch.is_committed(&handle)? {
 ///     std::thread::sleep(Duration::from_millis(10)); // or something useful
 /// }
-/// // From here on a power cut cannot take it, and what it replaces may go.
+/// // Now the file survives a power cut, and the one that it replaces may be removed.
 /// # std::fs::remove_dir_all(&directory)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -41,8 +42,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches files of `directory`, which must exist. [`Error::Unsupported`] says why its file system cannot keep what `tier`
-    /// promises. `poll` passes between two looks, or two batches, unless very many files wait.
+    /// Watches files of `directory`, which must exist. `poll` is the time between two looks at the
+    /// journal, or two batches, unless very many files wait.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] says why the file system cannot keep the promise of the durability
+    /// mode.
     pub fn open(directory: impl AsRef<Path>, durability_mode: DurabilityMode, poll: Duration) -> Result<Watch> {
         let directory = directory.as_ref();
         let facts = directory.metadata().map_err(|e| Error::io("look at", directory.display().to_string(), e))?;
@@ -54,10 +59,13 @@ impl Watch {
         Ok(Watch { fs, tracker, traffic: IoStats::default(), place: (facts.dev(), facts.ino()) })
     }
 
-    /// Takes charge of finished files that lie directly in the directory, and of their names; others are refused. They must be the
-    /// descriptors that wrote them, because a failed writeback is told to those, and nobody may change the files any more. The
-    /// ticket is of all of them together, and of the names that they have now: rename before, not behind it. Where a good part of the
-    /// process's descriptors wait already, it first does for them what the tier does; else it returns at once.
+    /// Watches finished files that lie directly in the directory, and their names; refuses others.
+    /// Pass the descriptors that wrote the files, because the kernel reports a failed writeback to
+    /// those. The files must not change any more.
+    ///
+    /// The handle covers all of them together, and the names that they have now: rename a file
+    /// before this call, not after it. Returns at once, unless a good part of the process's
+    /// descriptors wait already; then the call does the work that is due for them first.
     pub fn watch(&self, files: impl IntoIterator<Item = File>) -> Result<DurabilityHandle> {
         let files = files.into_iter().map(|file| self.finished(file)).collect::<Result<_>>()?;
         self.tracker.watch(&self.fs, files, &self.traffic)
@@ -77,19 +85,19 @@ impl Watch {
         Ok(Finished { name: name(), bytes: facts.len(), file: RealFs::adopt(file), purpose: Purpose::Other })
     }
 
-    /// Whether the files of `ticket` survive a power cut by now; the error if they never will. Also looks after all other tickets, so
-    /// somebody must ask now and then.
-    pub fn is_committed(&self, ticket: &DurabilityHandle) -> Result<bool> {
+    /// Whether the files of `handle` are durable; the error if they never will be. Makes progress
+    /// for all handles, so it must be called now and then.
+    pub fn is_committed(&self, handle: &DurabilityHandle) -> Result<bool> {
         self.tracker.advance(&self.fs, &self.traffic)?;
-        ticket.is_durable()
+        handle.is_durable()
     }
 
-    /// Decides all tickets now, which may take a sync.
+    /// Decides all handles now, which may take a sync.
     pub fn commit(&self) -> Result<()> {
         self.tracker.commit(&self.fs, &self.traffic)
     }
 
-    /// The tier that watches: what [`DurabilityMode::Auto`] has become.
+    /// The durability mode in use; for [`DurabilityMode::Auto`], its choice.
     pub fn durability_mode(&self) -> &'static str {
         self.tracker.durability_mode()
     }
@@ -100,7 +108,7 @@ impl Watch {
     }
 }
 
-/// Where the name is by which `file` was opened, as far as the system tells.
+/// The directory of the name by which `file` was opened, as far as the system reports it.
 fn folder_of(file: &File) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     path.parent().map(Path::to_owned)
@@ -111,13 +119,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_the_directory_itself_are_watched() {
+    fn files_outside_the_directory_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let watch = Watch::open(directory.path(), DurabilityMode::Background, Duration::ZERO).unwrap();
         fs::create_dir(directory.path().join("within")).unwrap();
         let error = watch.watch([File::create(directory.path().join("within/file")).unwrap()]).unwrap_err();
         assert!(error.to_string().contains("within"), "{error}");
-        let ticket = watch.watch([File::create(directory.path().join("file")).unwrap()]).unwrap();
-        assert!(watch.is_committed(&ticket).unwrap());
+        let handle = watch.watch([File::create(directory.path().join("file")).unwrap()]).unwrap();
+        assert!(watch.is_committed(&handle).unwrap());
     }
 }

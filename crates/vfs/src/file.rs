@@ -4,51 +4,56 @@ use terrace_format::block::Bytes;
 
 /// A file being written. Appends only.
 pub trait WriteFile: Send + Sync {
-    /// Appends all of `bytes`, or fails having appended any part of them.
+    /// Appends all of `bytes`. A failed call may have appended any part of them.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Everything appended, and the size, survives a power cut (`fdatasync`).
+    /// Makes everything appended, and the size, durable (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
-    /// Whether a sync of something else has saved all of it since it was finished, so that none of its own is due.
+    /// Whether a sync of something else has already made the finished file durable, so that its
+    /// own sync is not needed.
     fn is_saved(&self) -> bool {
         false
     }
-    /// Nothing more is appended: what is kept for that may go. From now on the file keeps its bytes and its length.
+    /// Ends the file: nothing is appended any more, and preallocated space is released. The bytes
+    /// and the length are final.
     fn end(&mut self) {}
-    /// A second handle on the same open file, through which it can be synced and written back while it grows through this one.
+    /// A second handle on the same open file. It can sync and write back the file while this one
+    /// appends.
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// For questions to the kernel; `None` where this is no file of its own.
+    /// The descriptor, for calls to the kernel; `None` where this is not a file of the operating
+    /// system.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Everything appended is written to the device; what finds it there becomes durable with the next
-    /// [commit](crate::JournalCommit::commit). Blocks for as long as that takes, and forces no commit itself.
+    /// Writes everything appended to the device. The next [commit](crate::JournalCommit::commit)
+    /// makes it durable. Blocks until the bytes are written, and forces no commit itself.
     fn write_back(&self) -> io::Result<()>;
 }
 
 /// A file being read.
 pub trait ReadFile: Send + Sync {
-    /// Fills `buf` from `offset`; `UnexpectedEof` if the file ends before.
+    /// Fills `buf` from `offset`; `UnexpectedEof` if the file ends earlier.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Size in bytes.
+    /// The size in bytes.
     fn bytes(&self) -> io::Result<u64>;
-    /// As [`read_exact_at`](ReadFile::read_exact_at), `bytes` into memory of their own.
+    /// Reads `bytes` at `offset` into a new buffer; see
+    /// [`read_exact_at`](ReadFile::read_exact_at).
     fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let mut buf = vec![0; bytes];
         self.read_exact_at(&mut buf, offset)?;
         Ok(buf)
     }
-    /// Drops cached pages, so that later reads show the bytes of the device. After a failed sync the page cache can hold
-    /// bytes that the device never got and that no later sync writes. Dirty pages stay. Does nothing where reads come from
-    /// the device anyway.
+    /// Drops cached pages, so that later reads show the bytes of the device. After a failed sync
+    /// the page cache can hold bytes that the device never got and that no later sync writes.
+    /// Dirty pages stay. Does nothing where reads come from the device anyway.
     fn forget_cached(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Says that `bytes` at `offset` will be read soon. A hint.
+    /// Announces a read of `bytes` at `offset`. A hint.
     fn expect(&self, _offset: u64, _bytes: u64) {}
-    /// All its bytes, where they lie in memory; `None` if this kind of file cannot show them. The file must have been
-    /// written completely, and must not be changed while the answer lives.
+    /// Maps the whole file; `None` if this kind of file cannot be mapped. The file must be
+    /// complete and must not change while the result is alive.
     fn map(&self) -> io::Result<Option<Bytes>> {
         Ok(None)
     }

@@ -1,50 +1,52 @@
-//! Folders below a store's directory, for tables of many files: the part of the seam that only directory tables need.
+//! Folders below a store's directory, for tables that consist of many files. Only directory tables
+//! use them.
 //!
-//! Names are paths with `/` between their parts; files in folders are made, opened and removed by
-//! [`FileSystem`]'s calls under such names.
+//! Names are paths with `/` between their parts. Files in folders are created, opened and removed
+//! by the methods of [`FileSystem`](crate::FileSystem) under such names.
 use std::io;
 
-/// Makes, lists and saves folders.
+/// Creates, lists and syncs folders.
 pub trait Folders: Send + Sync {
-    /// A new empty folder; `AlreadyExists` if the name is taken.
+    /// Creates an empty folder; `AlreadyExists` if the name is taken.
     fn make_folder(&self, name: &str) -> io::Result<()>;
-    /// Removes a folder, which must be empty.
+    /// Removes an empty folder.
     fn remove_folder(&self, name: &str) -> io::Result<()>;
-    /// What is in a folder, in no order.
+    /// Lists a folder, in any order.
     fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>>;
-    /// A second name for the same file, in a folder. Replaces nothing: `AlreadyExists`. `TooManyLinks` if the file can have no
-    /// more.
+    /// Gives a file a second name in a folder. Replaces nothing: `AlreadyExists`. `TooManyLinks`
+    /// if the file can have no more links.
     fn link_into(&self, from: &str, to: &str) -> io::Result<()>;
-    /// The files in these folders, their names and the folders' own survive a power cut. May save more than that, and fail for
-    /// what others wrote; tells of each failure once, so that only `Saver` is to call it.
+    /// Makes the files in these folders, their names and the names of the folders durable. May
+    /// sync more than that, and may fail because of files of another writer. Reports each failure
+    /// once, so a single caller per store must remember it.
     fn sync_folders(&self, names: &[String]) -> io::Result<()>;
-    /// Bytes that a part of a name may have.
+    /// The most bytes of one part of a name.
     fn name_bytes_max(&self) -> io::Result<usize>;
-    /// How many files there can be.
+    /// The number of files that the file system can hold.
     fn room(&self) -> io::Result<Room> {
         Ok(Room { left: u64::MAX, all: u64::MAX })
     }
 }
 
-/// How many files a file system can have; [`u64::MAX`] where nobody counts them.
+/// The number of files that a file system can hold; [`u64::MAX`] where it is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Besides those that are there.
+    /// Files that can still be created.
     pub left: u64,
-    /// With them.
+    /// Existing files and those that can still be created.
     pub all: u64,
 }
 
-/// One thing in a folder.
+/// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// Its name there.
+    /// Its name in the folder.
     pub name: String,
     /// Whether it is a folder itself.
     pub is_folder: bool,
 }
 
-/// For models: what of `names`, of which those of folders end in `/`, lies in `folder` itself, whose name does too.
+/// Lists `folder` among `names`, for models. Names of folders, `folder` too, end in `/`.
 pub fn inside<'a>(names: impl Iterator<Item = &'a str>, folder: &str) -> Vec<Inside> {
     let one = |name: &str| {
         let name = name.strip_prefix(folder).filter(|name| !name.is_empty())?;

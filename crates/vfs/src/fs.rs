@@ -1,8 +1,9 @@
-//! The seam under the file backend: one flat directory of append-only files.
+//! The interface of file systems: one flat directory of append-only files.
 //!
-//! Real directories, memory, and the crash, fault and scramble models of `terrace-sim` implement it. It sits
-//! below the placement because power cuts, full disks and torn files happen to files, not to tables
-//! (docs/decisions/0003-file-seam.md). Only the file backend uses it; the engine never sees it.
+//! Real directories, memory, block devices, and the crash, fault and scramble models of
+//! `terrace-sim` implement it. Power cuts, full disks and torn files happen to files, not to
+//! tables, so the models belong below storage (docs/decisions/0003-file-seam.md). The engine never
+//! sees this interface.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -17,15 +18,16 @@ use terrace_format::Medium;
 pub struct DirEntry {
     /// Name without the directory. Files below `lost/` are not listed.
     pub name: String,
-    /// Size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
 /// The use of a new file, by which a file system decides where to place it and how to write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileUse {
-    /// A log that is appended to and synced many times. Where `how` is [`WalWriteMode::Map`], zeros may follow the appended
-    /// bytes until the writer [ends](WriteFile::end) or is dropped, and after a kill.
+    /// A log that is appended to and synced many times. Where `how` is [`WalWriteMode::Map`],
+    /// zeros may follow the appended bytes until the writer [ends](WriteFile::end) or is dropped,
+    /// and after a kill.
     Log(WalWriteMode),
     /// A table that is written once and lives the longer the deeper its level.
     Table {
@@ -46,60 +48,66 @@ pub enum WalWriteMode {
 
 /// A directory. Names are plain file names, or `lost/NAME`.
 pub trait FileSystem: Send + Sync {
-    /// For messages: the directory.
+    /// The directory, for messages.
     fn name(&self) -> String;
-    /// What the marker of a store here says of where it is.
+    /// The medium that the FORMAT file of a store in this directory states.
     fn medium(&self) -> Medium {
         Medium::Directory
     }
-    /// Makes the directory and its parents; fine if it is there. Durable once the parent is synced, which it does.
+    /// Makes the directory and its parents; does nothing to an existing one. Syncs the parent, so
+    /// the directory is durable at return.
     fn make_directory(&self) -> io::Result<()>;
-    /// Whether the directory is there.
+    /// Whether the directory exists.
     fn exists(&self) -> io::Result<bool>;
-    /// A new empty file; `AlreadyExists` if the name is taken.
+    /// Creates an empty file; `AlreadyExists` if the name is taken.
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
-    /// As [`create`](FileSystem::create), for a file of which the use is known. A use that the file system cannot honour is
-    /// ignored.
+    /// Creates a file for a known use, as [`create`](FileSystem::create) does. A file system
+    /// ignores a use that it cannot honour.
     fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
         let _ = file_use;
         self.create(name)
     }
-    /// An existing file, to read.
+    /// Opens an existing file for reading.
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>>;
-    /// Moves `from` over `to`, atomically. Durable after [`sync_directory`](FileSystem::sync_directory).
+    /// Renames `from` to `to` atomically, replacing `to`. Durable after
+    /// [`sync_directory`](FileSystem::sync_directory).
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// A second name for the same file (a copy where there are no links); replaces nothing: `AlreadyExists`.
-    /// Makes `lost/` if `to` needs it.
+    /// Gives the file `from` the second name `to`, or copies it where there are no hard links.
+    /// Replaces nothing: `AlreadyExists`. Makes `lost/` if `to` needs it.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
-    /// The open directory, from which other directories can link to files of this one, if it is one.
+    /// The descriptor of the directory, from which another directory can link files; `None` if
+    /// there is none.
     fn directory(&self) -> Option<Arc<File>> {
         None
     }
-    /// The file `name` of another directory becomes `to` here: by a link where that can be (true), else by a copy of its bytes
-    /// (false). Replaces nothing: `AlreadyExists`.
+    /// Makes the file `name` of another directory the file `to` of this one: by a hard link (true)
+    /// where that is possible, else by copying its bytes (false). Replaces nothing:
+    /// `AlreadyExists`.
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         copy(from, name, self, to).map(|()| false)
     }
     /// Removes a name.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Folders below the directory; `None` where there can be none.
+    /// The folders below the directory; `None` where there can be none.
     fn folders(&self) -> Option<&dyn Folders> {
         None
     }
-    /// Every file in the directory itself.
+    /// Lists the files in the directory itself.
     fn list(&self) -> io::Result<Vec<DirEntry>>;
-    /// Names of the files in `lost/`, without that prefix, in any order.
+    /// Lists the names in `lost/`, without that prefix, in any order.
     fn list_lost(&self) -> io::Result<Vec<String>> {
         Ok(Vec::new())
     }
-    /// Names made, moved and removed so far survive a power cut (also those in `lost/`).
+    /// Makes all names created, renamed and removed so far durable, those in `lost/` too.
     fn sync_directory(&self) -> io::Result<()>;
-    /// The bytes of an existing file survive a power cut; for files that somebody else wrote.
+    /// Makes the bytes of an existing file durable. For files that this process did not write.
     fn sync_file(&self, name: &str) -> io::Result<()>;
-    /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives. `WouldBlock` if it is held.
-    /// Shared on a missing file or a read-only file system succeeds without making one.
+    /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives.
+    /// `WouldBlock` if it is held. Shared on a missing file or a read-only file system succeeds
+    /// without making one.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>>;
-    /// The journal by which the file system makes many files durable at once; `None` where there is none.
+    /// The journal by which the file system makes many files durable at once; `None` where there
+    /// is none.
     fn journal(&self) -> Option<&dyn JournalCommit> {
         None
     }
@@ -111,14 +119,14 @@ pub trait FileSystem: Send + Sync {
 
 /// The lock of a directory, held until it is dropped.
 pub trait DirectoryLock: Send + Sync {
-    /// Fails if an exclusive lock no longer protects the directory, because its lock file was removed or replaced: another
-    /// process can have opened the store. Costs one system call.
+    /// Fails if an exclusive lock no longer protects the directory, because its lock file was
+    /// removed or replaced: another process can have opened the store. Costs one system call.
     fn check(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// No lock; for directories that nobody locks.
+/// The lock of a directory that needs none.
 impl DirectoryLock for () {}
 
 /// The journal of `fs`, or the reason why there is none.
@@ -126,7 +134,7 @@ pub fn journal_of(fs: &dyn FileSystem) -> Result<&dyn JournalCommit, String> {
     fs.journal().ok_or_else(|| "it has no one journal that commits all of its files".into())
 }
 
-/// Copies a file between directories. What was copied when something fails is removed.
+/// Copies a file between directories. Removes an incomplete copy if something fails.
 pub fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + ?Sized), to: &str) -> io::Result<()> {
     const PIECE_BYTES: u64 = 1 << 20;
     let source = from.open(name)?;
@@ -139,7 +147,7 @@ pub fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + ?Sized)
         }
         Ok(())
     };
-    copy().inspect_err(|_| drop(here.remove(to))) // best effort: half a copy helps nobody
+    copy().inspect_err(|_| drop(here.remove(to))) // Best effort: an incomplete copy is useless.
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who holds a directory that lives in this process: one to write, or any number to read.
+//! The lock of a directory within this process: one writer, or any number of readers.
 use crate::fs::DirectoryLock;
 use parking_lot::Mutex;
 use std::{io, sync::Arc};
@@ -16,7 +16,7 @@ enum Held {
 }
 
 impl Holders {
-    /// Takes it; `WouldBlock` if that cannot be beside who holds it.
+    /// Takes the lock; `WouldBlock` if another holder excludes that.
     pub fn hold(&self, exclusive: bool) -> io::Result<Hold> {
         let mut held = self.0.lock();
         let first = *held == Held::Free;
@@ -32,14 +32,14 @@ impl Holders {
 
 impl DirectoryLock for Hold {}
 
-/// One hold; given up when it is dropped.
+/// One hold on the lock, released when it is dropped.
 pub(crate) struct Hold {
     of: Holders,
     first: bool,
 }
 
 impl Hold {
-    /// Whether nobody held the directory when this was taken.
+    /// Whether the lock was free when this hold was taken.
     pub fn is_first(&self) -> bool {
         self.first
     }

@@ -1,6 +1,6 @@
-//! What the kernel offers and no safe library does: a mapped window of a file that is being written, writeback of a file
-//! without a journal commit, threads that give way, and a word in every forked child. The crate's other `unsafe` is in `mapped_read.rs`,
-//! `pages.rs` and `bpf/kernel.rs`.
+//! Kernel calls without a safe wrapper: a mapped window of a growing file, writeback without a
+//! journal commit, batch scheduling, and a handler for forked children. The other `unsafe` code of
+//! this crate is in `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs`.
 use crate::mapped_read::watch;
 use nix::{
     errno::Errno,
@@ -22,23 +22,27 @@ use std::{
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
-/// The turn that a thread with background work asks for, in nanoseconds: well above the 3 ms or less that others get, so that these come first.
+/// The scheduler slice of a background thread in nanoseconds. Other threads have 3 ms or less, so
+/// they preempt background threads.
 const TURN_NS: u64 = 20_000_000;
 
-/// A range of a file in memory: what is copied there is in the page cache at once and survives the end of the process.
+/// A mapped range of a file that is being written. Bytes copied into it are in the page cache at
+/// once and survive the end of the process.
 ///
 /// # When the device fails
-/// A page that cannot be had any more ends the process (`SIGBUS`) with a message that names the file: somebody has truncated it, or
-/// the device failed to give back a page that memory pressure had taken. That is as a kill, which loses nothing acknowledged. A full
-/// disk is none of these causes: the range is allocated first.
+/// A page that cannot be read back ends the process (`SIGBUS`) with a message that names the file:
+/// the file was truncated, or the device failed to return a page that memory pressure had evicted.
+/// The effect is that of a kill, which loses no acknowledged write. A full disk does not cause
+/// this, because the range is allocated first.
 pub(crate) struct Window {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and is written through `&mut self` only.
+// SAFETY: the mapping belongs to the process, not to a thread, and is written through `&mut self`
+// only.
 unsafe impl Send for Window {}
-// SAFETY: as above; what a shared reference allows (`touch`) leaves every byte as it is.
+// SAFETY: as above; `touch`, which a shared reference allows, changes no byte.
 unsafe impl Sync for Window {}
 
 impl Window {
@@ -49,31 +53,33 @@ impl Window {
         let length = off_t::try_from(bytes.get()).map_err(|_| io::Error::from(Errno::EFBIG))?;
         fallocate(file, FallocateFlags::empty(), from, length)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: the kernel chooses the address, so no memory in use is replaced. The range lies within the file, which
-        // was just made that long, and `self` unmaps it when nobody can hold a pointer into it: none is handed out.
+        // SAFETY: the kernel chooses the address, so no memory in use is replaced. The range lies
+        // within the file, which was just extended to that length. `self` unmaps it, and no
+        // pointer into it is ever handed out.
         let start = unsafe { mmap(None, bytes, access, MapFlags::MAP_SHARED, file, from) }?;
         Ok(Window { start, bytes })
     }
 
-    /// How many bytes of the file it shows.
+    /// The number of mapped bytes.
     pub fn bytes(&self) -> NonZeroUsize {
         self.bytes
     }
 
-    /// Copies `bytes` to `at`, and returns how many had room.
+    /// Copies `bytes` to offset `at` and returns the number of bytes that fit.
     pub fn write(&mut self, at: usize, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.bytes.get().saturating_sub(at));
         if count > 0 {
-            // SAFETY: `at + count` is at most `self.bytes`, all of which is mapped and writable until `self` is dropped.
-            // `bytes` is memory that Rust knows, which this mapping is not, so the two do not overlap. `&mut self` keeps
-            // other writers out; no reference into the mapping exists.
+            // SAFETY: `at + count` is at most `self.bytes`, all of which is mapped and writable
+            // until `self` is dropped. `bytes` is memory that Rust owns, so it does not overlap
+            // this mapping. `&mut self` excludes other writers, and no reference into the mapping
+            // exists.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().cast::<u8>().add(at), count) };
         }
         count
     }
 
-    /// Has every page of `range`, which begins at one, there and about to be written back. For speed only, so a kernel that
-    /// cannot is no failure.
+    /// Populates the pages of `range`, which begins at a page, and marks them for writing. For
+    /// speed only, so a refusal by the kernel is no error.
     pub fn touch(&self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.bytes.get(), "within the window");
         // SAFETY: the range lies within this mapping; the advice reads and changes no byte of it.
@@ -83,8 +89,9 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, mapped by `map` and by nobody else, and no pointer into it outlives `self`.
-        let _ = unsafe { munmap(self.start, self.bytes.get()) }; // fails only for ranges that were never mapped
+        // SAFETY: `map` mapped exactly this range, and no pointer into it outlives `self`.
+        // Fails only for ranges that were never mapped.
+        let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
 }
 
@@ -94,7 +101,8 @@ pub(crate) fn allocate(file: &File, bytes: NonZeroU64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
-/// Gives back the space of `range` of `file`, where that can be done. What was there reads as zeros.
+/// Deallocates `range` of `file` where the file system supports that. The range reads as zeros
+/// afterwards.
 pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
     let number = |number: u64| off_t::try_from(number).map_err(|_| io::Error::from(Errno::EFBIG));
     let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
@@ -104,12 +112,14 @@ pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
     }
 }
 
-/// Starts writeback of everything written to `file` and waits for it: the bytes are on the device, perhaps in its cache, and
-/// the file system knows where. Its journal is not committed. Errors are told once per descriptor, so use the writer's.
+/// Starts writeback of everything written to `file` and waits for it. The bytes are on the device,
+/// perhaps in its cache, and the file system has allocated their blocks; its journal is not
+/// committed. The kernel reports a writeback error once per descriptor, so this must be the
+/// descriptor of the writer.
 pub(crate) fn write_back(file: &File) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     loop {
-        // SAFETY: takes a descriptor, which is open as long as `file` lives, and numbers; touches no memory of ours.
+        // SAFETY: takes an open descriptor and numbers, and touches no memory of ours.
         let outcome = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, all) };
         match Errno::result(outcome) {
             Err(Errno::EINTR) => {}
@@ -118,12 +128,13 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
     }
 }
 
-/// The calling thread, and those that it starts, do background work. When one of them wakes up it waits for a processor that is
-/// free, or for its turn, where it would else take the one of the thread that woke it. And its turns are long, where the kernel takes such
-/// a wish (Linux 6.12 and later; others ignore it): a thread with shorter ones that wakes up then takes the processor of this one at once,
-/// where it would else wait for the end of a turn, milliseconds. For speed only.
+/// Makes the calling thread, and the threads that it starts, background threads. A background
+/// thread that wakes up waits for a free processor or for its slice instead of preempting the
+/// thread that woke it. Where the kernel supports long slices (Linux 6.12 and later), a foreground
+/// thread that wakes up preempts it at once instead of waiting some milliseconds for the end of
+/// the slice. For speed only.
 pub fn give_way() {
-    /// As long as the kernel knew them first, which is all that is asked for here.
+    /// The size of the structure in its first version, which has all fields used here.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
     let priority = libc::sched_param { sched_priority: 0 };
     let mut how = libc::sched_attr {
@@ -136,10 +147,10 @@ pub fn give_way() {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: 0 is the calling thread. The kernel reads the one number behind `priority`, writes at most `BYTES` into `how`, and
-    // reads as many from there; both live until the calls return.
+    // SAFETY: 0 is the calling thread. The kernel reads the one number of `priority`, writes at
+    // most `BYTES` into `how`, and reads as many from it; both live until the calls return.
     unsafe {
-        // Whoever has chosen otherwise, for a real-time process or an idle one, has chosen for these threads too.
+        // A process that chose another scheduling class, such as real time or idle, keeps it.
         if libc::sched_getscheduler(0) != libc::SCHED_OTHER {
             return;
         }
@@ -151,46 +162,52 @@ pub fn give_way() {
     }
 }
 
-/// Has every child that `fork` makes from now on run `handler` before it does anything else. The handler may do what a
-/// signal handler may: other threads of the parent, which the child has not got, may have held any lock.
+/// Runs `handler` in every child that `fork` makes from now on, before anything else. The handler
+/// may do only what a signal handler may: threads of the parent, which the child does not have,
+/// may hold any lock.
 pub(crate) fn at_fork(handler: extern "C" fn()) {
     let handler: unsafe extern "C" fn() = handler;
-    // SAFETY: registers a function that lives as long as this library, and is removed with it. Fails only for want of
-    // memory; then children are not told apart, as in any program without such a handler.
+    // SAFETY: registers a function that lives as long as this library and is removed with it.
+    // Fails only without memory; then forked children are not detected, as in any program without
+    // such a handler.
     unsafe { libc::pthread_atfork(None, None, Some(handler)) };
 }
 
-/// What takes the place of descriptors in a forked child; opened before one is forked, which may have no descriptor left.
+/// The descriptor that replaces others in a forked child. Opened before the fork, because a child
+/// may have no free descriptor.
 static USELESS: AtomicI32 = AtomicI32::new(-1);
 
-/// To be called before the first [`replace_in_child`].
+/// Prepares [`replace_in_child`]; to be called before the first fork.
 pub(crate) fn prepare_to_replace() {
     if USELESS.load(Relaxed) < 0 {
         // SAFETY: a plain system call on a path that ends in zero.
         let useless = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         if useless >= 0 && USELESS.compare_exchange(-1, useless, Relaxed, Relaxed).is_err() {
-            // SAFETY: another thread was first, so nothing knows of this one.
+            // SAFETY: another thread was first, so this descriptor is not stored anywhere.
             unsafe { libc::close(useless) };
         }
     }
 }
 
-/// Puts something useless in the place of `descriptor`, so that this process, a child that was just forked, holds
-/// nothing by it, and its number names nothing else later. Calls only what a signal handler may.
+/// Replaces `descriptor` by one that cannot be read or written. The calling process, a child that
+/// was just forked, holds no lock through it afterwards, and the number stays in use. Calls only
+/// what a signal handler may.
 pub(crate) fn replace_in_child(descriptor: RawFd) {
     let useless = USELESS.load(Relaxed);
     if useless >= 0 && useless != descriptor {
-        // SAFETY: a plain system call on descriptors. The number `descriptor` stays open, now for a directory that can
-        // neither be read nor written (`O_PATH`); its owner closes that.
+        // SAFETY: a plain system call on descriptors. `descriptor` stays open, now for a directory
+        // that can neither be read nor written (`O_PATH`); its owner closes it.
         unsafe { libc::dup3(useless, descriptor, libc::O_CLOEXEC) };
     }
 }
 
-/// The names in the directory that `folder` is open for, but `.` and `..`, in no order. The standard library's list panics
-/// where the kernel answers a close with an error, as file systems over a network may.
+/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The
+/// standard library's iterator panics where the kernel answers a close with an error, as network
+/// file systems may.
 pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
-    // SAFETY: the descriptor is open and now the list's, which closes it; if there is no list it is closed here.
+    // SAFETY: the descriptor is open and now belongs to the list, which closes it; without a list
+    // it is closed here.
     let list = unsafe { libc::fdopendir(descriptor) };
     if list.is_null() {
         let failed = io::Error::last_os_error();
@@ -200,7 +217,7 @@ pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     }
     let outcome = loop {
         Errno::clear();
-        // SAFETY: the list is open, and no other thread knows of it.
+        // SAFETY: the list is open, and no other thread has it.
         let entry = unsafe { libc::readdir64(list) };
         if entry.is_null() {
             break match Errno::last() {
@@ -208,13 +225,14 @@ pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
                 error => Err(error.into()),
             };
         }
-        // SAFETY: an entry's name ends in zero, and stays until the list is read on.
+        // SAFETY: the name of an entry ends in zero and is valid until the next read of the list.
         let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) }.to_bytes();
         if !matches!(name, b"." | b"..") {
             found.push(OsString::from_vec(name.to_owned()));
         }
     };
-    // SAFETY: it is open, and not used any more. A failure tells of nothing that was read.
+    // SAFETY: the list is open and not used any more. A failure says nothing about the entries
+    // read.
     unsafe { libc::closedir(list) };
     outcome.map(|()| found)
 }

@@ -1,9 +1,10 @@
 //! File systems: flat directories of append-only files, on whatever keeps bytes.
 //!
-//! [`FileSystem`] is the interface. [`RealFs`] is a directory of the operating system, [`MemFs`] a directory in memory,
-//! [`raw::RawFs`] a block device without a file system, [`SplitFs`] a directory and a device together. The crash, fault and
-//! scramble models of `terrace-sim` implement it too. Nothing here knows tables, values or durability modes.
-//! Unsafe code is in `kernel.rs`, `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs` and nowhere else.
+//! [`FileSystem`] is the interface. [`RealFs`] is a directory of the operating system, [`MemFs`] a
+//! directory in memory, [`raw::RawFs`] a block device without a file system, [`SplitFs`] a
+//! directory and a device together. The crash, fault and scramble models of `terrace-sim`
+//! implement it too. Nothing here knows tables, values or durability modes. Unsafe code is in
+//! `kernel.rs`, `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs` and nowhere else.
 #![deny(unsafe_code)]
 
 pub mod bpf;

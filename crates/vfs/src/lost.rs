@@ -1,12 +1,13 @@
 //! Names in `lost/`, where copies of files are set aside.
 use terrace_format::FileName;
 
-/// Of what a file of this name in `lost/` is a copy; `None` unless Terrace, or LevelDB's repair, put it there.
+/// The name of the original of a copy in `lost/`; `None` unless Terrace or LevelDB's repair made
+/// the copy.
 pub fn set_aside_from(name: &str) -> Option<FileName> {
     let numbered =
         name.rsplit_once('-').filter(|(_, copy)| !copy.is_empty() && copy.bytes().all(|b| b.is_ascii_digit()));
     let stem = numbered.map_or(name, |(stem, _)| stem);
-    // `MANIFEST-000005` ends like a copy's number but is a name of its own.
+    // `MANIFEST-000005` ends like the number of a copy but is a name of its own.
     FileName::parse(name).or_else(|| FileName::parse(stem))
 }
 
@@ -15,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_what_it_set_aside() {
+    fn names_of_copies_set_aside_are_recognised() {
         for name in ["000005.log", "000005.log-2", "MANIFEST-000005", "MANIFEST-000005-12", "000007.ldb"] {
             assert!(set_aside_from(name).is_some(), "{name}");
         }

@@ -1,7 +1,8 @@
-//! Memory that the kernel fills: mapped tables and segments, and reads into memory that nobody has written yet. All unsafe code of reading.
+//! Mapped files and reads into uninitialised memory: all unsafe code for reading.
 //!
-//! Three things that the standard library cannot do safely: read into memory that nobody has written yet, show a file
-//! where the kernel keeps it, and have the processor fetch some of it ahead. What a mapped page costs when it cannot be had: docs/decisions/0008-mapped-reads.md.
+//! The standard library cannot do three things safely: read into uninitialised memory, map a file,
+//! and prefetch mapped bytes into the processor's caches. docs/decisions/0008-mapped-reads.md says
+//! what an unreadable mapped page costs.
 #![allow(unsafe_code)]
 use nix::libc;
 use std::{
@@ -13,7 +14,7 @@ use std::{
 };
 use terrace_format::block::Bytes;
 
-/// `bytes` of `file` from `offset`; `UnexpectedEof` if it ends before.
+/// Reads `bytes` of `file` from `offset`; `UnexpectedEof` if the file ends earlier.
 pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut buffer: Vec<u8> = Vec::with_capacity(bytes);
     while buffer.len() < bytes {
@@ -21,11 +22,13 @@ pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<
         let at = offset.checked_add(filled as u64).and_then(|at| libc::off_t::try_from(at).ok());
         let at = at.ok_or(ErrorKind::InvalidInput)?;
         let room = &mut buffer.spare_capacity_mut()[..bytes - filled];
-        // SAFETY: `room` is memory of the vector's own that is as long as said; the kernel only writes to it.
+        // SAFETY: `room` is spare capacity of the vector, of the given length; the kernel only
+        // writes to it.
         let read = unsafe { libc::pread(file.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), at) };
         match usize::try_from(read) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            // SAFETY: the kernel has written `read` bytes, at most as many as there was room for, right behind the last.
+            // SAFETY: the kernel has initialised `read` bytes after the last one, at most the
+            // length of `room`.
             Ok(read) => unsafe { buffer.set_len(filled + read) },
             Err(_) => match io::Error::last_os_error() {
                 e if e.kind() == ErrorKind::Interrupted => {}
@@ -36,31 +39,31 @@ pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<
     Ok(buffer)
 }
 
-/// Pages of a file, mapped for reading.
+/// The mapped pages of a file.
 struct Mapping {
     at: *mut libc::c_void,
     bytes: usize,
 }
 
-// SAFETY: nobody writes to the pages, and the pointer is only used to unmap them, once.
+// SAFETY: the pages are never written, and the pointer is used only to unmap them, once.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `map` mapped exactly this range, and whoever was shown it kept this value alive.
+        // SAFETY: `map` mapped exactly this range, and every view of it keeps this value alive.
         unsafe { libc::munmap(self.at, self.bytes) };
     }
 }
 
-/// All bytes of `file`, where the kernel keeps them. Nobody may change the file from now on: finished tables and segments are not
-/// changed. From the first call on, this process ends with a message when a mapped page cannot be had.
+/// Maps all bytes of `file`, which must not change any more: finished tables and segments do not.
+/// From the first call on, an unreadable mapped page ends this process with a message.
 pub(crate) fn map(file: &File) -> io::Result<Bytes> {
     watch();
     let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::InvalidInput)?;
     if bytes == 0 {
-        return Ok(Vec::new().into()); // which the kernel would not map
+        return Ok(Vec::new().into()); // The kernel does not map empty ranges.
     }
     // SAFETY: a new range, chosen by the kernel, of pages that are only read.
     let at = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
@@ -68,17 +71,19 @@ pub(crate) fn map(file: &File) -> io::Result<Bytes> {
         return Err(io::Error::last_os_error());
     }
     let mapping = Arc::new(Mapping { at, bytes });
-    // SAFETY: the pages stay mapped for as long as `mapping` lives, which is as long as `Bytes` shows them; and they do
+    // SAFETY: the pages stay mapped as long as `mapping` lives, which `Bytes` keeps alive. They do
     // not change, because the file is a finished table or segment.
     let shown: &'static [u8] = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), bytes) };
     Ok(Bytes::pinned(shown, mapping))
 }
 
-/// Has the processor fetch `bytes` into its caches while it goes on, where it can be told to. A page that is not there is left alone.
+/// Prefetches mapped `bytes` into the processor's caches, where the architecture allows. Pages
+/// that are not resident are skipped.
 pub fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(64) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: every processor of this architecture has the instruction, which reads nothing that could be seen, and never faults.
+        // SAFETY: every processor of this architecture has the instruction. It changes no program
+        // state and never faults.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
@@ -93,42 +98,47 @@ pub fn prefetch(bytes: &[u8]) {
     }
 }
 
-/// What SIGBUS did before we asked for it.
+/// The previous handler of SIGBUS.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Sees to it that a page that cannot be had ends the process with a message. For whoever maps a file.
+/// Installs a SIGBUS handler that names the file of an unreadable mapped page before the process
+/// ends. To be called before a file is mapped.
 pub(crate) fn watch() {
     BEFORE.get_or_init(|| {
-        // SAFETY: all of these are plain numbers and pointers, of which zero is a value.
+        // SAFETY: all fields are plain numbers and pointers, for which zero is a value.
         let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = page_missing;
         ours.sa_sigaction = handler as usize;
-        ours.sa_flags = libc::SA_SIGINFO; // on the stack of whoever touches the page: the small one for signals may not hold a path
+        // Runs on the stack of the faulting thread: the alternate signal stack may be too small for
+        // a path.
+        ours.sa_flags = libc::SA_SIGINFO;
         // SAFETY: the handler does only what a signal handler may.
         unsafe { libc::sigaction(libc::SIGBUS, &ours, &mut before) };
         before
     });
 }
 
-/// Names the file in whose mapping the missing page lies, and leaves the rest to whoever handled the signal before: by
-/// default the process ends. Calls nothing but `open`, `read`, `write`, `close` and `sigaction`, which a handler may.
+/// Names the file in whose mapping the missing page lies and passes the signal to the previous
+/// handler, by default the end of the process. Calls nothing but `open`, `read`, `write`, `close`
+/// and `sigaction`, which a signal handler may.
 extern "C" fn page_missing(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid description of the signal.
     let address = unsafe { (*info).si_addr() } as u64;
-    let mut line = [0; 4096 + 128]; // a path is no longer than 4096 bytes
+    let mut line = [0; 4096 + 128]; // a path has at most 4096 bytes
     if let Some(mapping) = mapping_around(address, &mut line) {
-        say(b"terrace: a page of a mapped file is gone (it was cut short, or its device does not answer): ");
+        say(b"terrace: a page of a mapped file cannot be read (the file was truncated, or its device failed): ");
         say(mapping);
         say(b"\n");
     }
     if let Some(before) = BEFORE.get() {
-        // SAFETY: `before` is what `sigaction` gave us. Returning repeats the access, which then meets it.
+        // SAFETY: `before` came from `sigaction`. The faulting access is repeated at return and
+        // meets that handler.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
 }
 
 fn say(text: &[u8]) {
-    // SAFETY: `text` is as long as said. What cannot be said is lost: there is nobody left to tell.
+    // SAFETY: `text` has the given length. A failed write cannot be reported anywhere.
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
@@ -137,12 +147,12 @@ fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
     // SAFETY: a constant path.
     let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if maps < 0 {
-        return Some(b"which one cannot be told, or whether it is one");
+        return Some(b"its name is unknown");
     }
     let (mut bytes, mut found) = (0, None);
     let mut chunk = [0_u8; 512];
     'file: loop {
-        // SAFETY: `chunk` is as long as said.
+        // SAFETY: `chunk` has the given length.
         let read = unsafe { libc::read(maps, chunk.as_mut_ptr().cast(), chunk.len()) };
         for byte in chunk.iter().take(usize::try_from(read).unwrap_or(0)) {
             if *byte != b'\n' {
@@ -164,7 +174,7 @@ fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
     line.get(found?)
 }
 
-/// The addresses at the front of a line: `7f00-7f80 r--s …`.
+/// Parses the address range at the start of a line: `7f00-7f80 r--s …`.
 fn range_of(line: &[u8]) -> Option<(u64, u64)> {
     let hex = |digits: &[u8]| {
         digits.iter().try_fold(0_u64, |sum, digit| Some(sum << 4 | u64::from(char::from(*digit).to_digit(16)?)))
@@ -180,7 +190,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn reads_and_shows_what_the_file_holds() {
+    fn reads_and_mappings_show_the_contents_of_the_file() {
         let file = tempfile::tempfile().unwrap();
         let all: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 5) as u8).collect();
         file.write_all_at(&all, 0).unwrap();

@@ -1,4 +1,5 @@
-//! A directory in memory: for tests, for `open_in_memory`, and to compare with what file systems cost.
+//! A directory in memory: for tests, for `open_in_memory`, and for comparison with the cost of
+//! file systems.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -16,11 +17,13 @@ use std::{
     time::Duration,
 };
 
-/// A directory that outlives whoever opens it; clones are handles on the same one. Gone with the last of them.
+/// A directory in memory. Clones are handles on the same directory, which lives as long as the
+/// last of them.
 #[derive(Clone, Default)]
 pub struct MemFs(Arc<Mutex<Directory>>);
 
-/// Guarded by one lock, which is held for map operations only; contents have locks of their own.
+/// Guarded by one lock, which is held for map operations only; file contents have locks of their
+/// own.
 #[derive(Default)]
 struct Directory {
     made: bool,
@@ -29,7 +32,7 @@ struct Directory {
     commits: u64,
 }
 
-/// Bytes of one file. An open file keeps them when its name goes.
+/// The bytes of one file. An open file keeps them after its name was removed.
 type Contents = Arc<RwLock<Vec<u8>>>;
 
 impl MemFs {
@@ -38,7 +41,8 @@ impl MemFs {
         MemFs::default()
     }
 
-    /// Forgets the directory and all in it; readers keep the files they have open. `WouldBlock` if it is in use.
+    /// Removes the directory and everything in it; open files stay readable. `WouldBlock` if the
+    /// directory is locked.
     pub fn clear(&self) -> io::Result<()> {
         let holders = self.0.lock().holders.clone();
         let _held = holders.hold(true)?;
@@ -147,7 +151,7 @@ impl JournalCommit for MemFs {
         Ok(Duration::ZERO)
     }
 
-    /// There is nothing to wait for, so each question finds one commit more.
+    /// There is nothing to wait for, so each call counts one commit more.
     fn commit_count(&self) -> io::Result<u64> {
         let mut directory = self.0.lock();
         directory.commits += 1;
@@ -171,7 +175,7 @@ impl Capacity for MemFs {
     }
 }
 
-/// A folder is a file whose name ends in `/`.
+/// A folder is a file with a name that ends in `/`.
 impl Folders for MemFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
         self.0.lock().name(&format!("{name}/"), Contents::default())

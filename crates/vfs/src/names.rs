@@ -1,19 +1,19 @@
-//! Whether the names in a directory have changed since it was synced, so that who has changed none there need not sync it.
+//! Counts changes of names in a directory, so that a sync of an unchanged directory is skipped.
 use parking_lot::Mutex;
 use std::{
     io,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Changes are counted once they are there: one that is counted before it is made would be taken for synced by a sync that comes
-/// between.
+/// A change is counted after it was made. If it were counted before, a sync in between would take
+/// it for durable.
 pub(crate) struct Names {
     changes: AtomicU64,
-    /// How many of the changes are durable. Held during a sync, so that who waits for one hears how it went.
+    /// The number of durable changes. Held during a sync, so that waiting threads see its result.
     durable: Mutex<u64>,
 }
 
-/// Whoever was here before may have changed something.
+/// An earlier process may have changed names, so the first sync is not skipped.
 impl Default for Names {
     fn default() -> Names {
         Names { changes: AtomicU64::new(1), durable: Mutex::new(0) }
@@ -21,14 +21,14 @@ impl Default for Names {
 }
 
 impl Names {
-    /// Changes a name by `call`; one that fails may have changed it all the same.
+    /// Changes a name by `call`, which may have changed it even if it fails.
     pub fn change<T>(&self, call: impl FnOnce() -> T) -> T {
         let done = call();
         self.changes.fetch_add(1, Ordering::SeqCst);
         done
     }
 
-    /// Makes all changes before this call durable, by `call` unless another sync has.
+    /// Makes all earlier changes durable, by `call` unless another sync has done so.
     pub fn sync(&self, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let wanted = self.changes.load(Ordering::SeqCst);
         let mut durable = self.durable.lock();
@@ -59,9 +59,9 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_is_for_changes_that_are_there() {
+    fn a_sync_covers_the_changes_made_before_it() {
         let names = Names::default();
-        assert!(syncs(&names), "of whoever was here before");
+        assert!(syncs(&names), "an earlier process may have changed names");
         assert!(!syncs(&names));
         names.change(|| assert!(!syncs(&names), "it is not there yet"));
         assert!(syncs(&names));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn who_changed_a_name_does_not_go_by_a_sync_that_may_yet_fail() {
+    fn a_later_sync_waits_for_the_result_of_a_running_one() {
         let names = Names::default();
         names.change(|| ());
         thread::scope(|scope| {
@@ -89,14 +89,15 @@ mod tests {
             let names = &names;
             let other = scope.spawn(move || {
                 names.sync(|| {
-                    begun.send(()).expect("somebody listens");
-                    is_asked.recv().expect("somebody asks");
-                    thread::sleep(Duration::from_millis(50)); // the other is to get as far as it can
+                    begun.send(()).expect("the receiver lives");
+                    is_asked.recv().expect("the sender lives");
+                    // The other thread is to get as far as it can
+                    thread::sleep(Duration::from_millis(50));
                     Err(io::Error::other("no"))
                 })
             });
             is_begun.recv().expect("it begins");
-            asked.send(()).expect("somebody listens");
+            asked.send(()).expect("the receiver lives");
             assert!(syncs(names), "the other's has failed");
             other.join().expect("no panic").expect_err("it failed");
         });

@@ -1,15 +1,16 @@
-//! Short sleeps. By default Linux wakes a sleeper up to 50 µs late, so that it can wake several at once (`PR_SET_TIMERSLACK`): a sleep
-//! of 20 µs takes 80. Who sleeps here is woken as soon as its time is up, which takes some 15 longer on a virtual machine.
+//! Short sleeps. By default Linux wakes a sleeper up to 50 µs late, so that it can wake several at
+//! once (`PR_SET_TIMERSLACK`): a sleep of 20 µs takes 80 µs. A sleep here ends without that delay,
+//! about 15 µs late on a virtual machine.
 use nix::{libc::c_ulong, sys::prctl};
 use std::{thread, time::Duration};
 
-/// Sleeps for `time`, and a little longer. The thread's own slack is as it was afterwards.
+/// Sleeps for `time`, and a little longer. Restores the timer slack of the thread.
 pub fn nap(time: Duration) {
     let slack = prctl::get_timerslack().ok().and_then(|slack| c_ulong::try_from(slack).ok());
     let Some(slack) = slack else { return thread::sleep(time) };
-    let _ = prctl::set_timerslack(1); // where that is refused, it takes longer
+    let _ = prctl::set_timerslack(1); // If this is refused, the sleep takes longer.
     thread::sleep(time);
-    let _ = prctl::set_timerslack(slack); // it was allowed once, in whichever way
+    let _ = prctl::set_timerslack(slack); // It was allowed once, one way or the other.
 }
 
 #[cfg(test)]
@@ -17,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleeps_long_enough_and_leaves_the_slack_alone() {
+    fn sleeps_long_enough_and_restores_the_timer_slack() {
         prctl::set_timerslack(70_000).expect("every thread may");
         let started = std::time::Instant::now();
         nap(Duration::from_micros(100));

@@ -1,12 +1,15 @@
-//! The process that something belongs to, so that a forked child can tell that it only has a copy.
+//! Detects forks: an object knows the process that made it, so a forked child can tell that it has
+//! only a copy.
 //!
-//! A child made by `fork` has its parent's memory and descriptors but none of its threads: a store that it inherits
-//! has nobody to flush it, locks that may never be released, and files that the parent goes on writing. So whatever
-//! writes files, waits for threads or takes locks first asks whether it still is in the process that made it.
+//! A child made by `fork` has its parent's memory and descriptors but none of its threads. A store
+//! that it inherits has no flush thread, locks that may never be released, and files that the
+//! parent still writes. So code that writes files, waits for threads or takes locks first checks
+//! that it runs in the process that made the object.
 //!
-//! The answer costs one load: a handler that libc runs in every child ([`kernel::at_fork`]) counts forks, and a
-//! [`Process`] is the count at its making. A child that is made without libc's `fork` (by the system call itself) is
-//! not seen; a child that executes another program, by `vfork` or `posix_spawn`, keeps nothing anyway.
+//! The check costs one load: a handler that libc runs in every child ([`kernel::at_fork`]) counts
+//! forks, and a [`Process`] is the count at its creation. A child made without libc's `fork`, by
+//! the system call itself, is not detected. A child that executes another program, by `vfork` or
+//! `posix_spawn`, keeps nothing.
 use crate::kernel;
 use std::{
     os::fd::{AsFd, AsRawFd, RawFd},
@@ -19,9 +22,9 @@ use std::{
     },
 };
 
-/// Forks between the first process that asked and this one.
+/// Forks between the first process that called [`Process::current`] and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
-/// The id of this process; 0 before the first that asked.
+/// The id of this process; 0 before the first call of [`Process::current`].
 static PID: AtomicU32 = AtomicU32::new(0);
 
 /// A process, as long as it lives.
@@ -61,7 +64,7 @@ impl Default for Process {
     }
 }
 
-/// Runs in a child before `fork` returns there: allocates nothing and takes no lock.
+/// Runs in a child before `fork` returns there. Allocates nothing and takes no lock.
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Relaxed);
     PID.store(std::process::id(), Relaxed);
@@ -77,7 +80,8 @@ extern "C" fn in_child() {
 
 const FREE: RawFd = -1;
 
-/// A descriptor that children must not keep. Slots form a list that only grows; free ones are taken again.
+/// A descriptor that children must not keep. Slots form a list that only grows; free slots are
+/// reused.
 struct Slot {
     descriptor: AtomicI32,
     next: OnceLock<Box<Slot>>,
@@ -85,8 +89,9 @@ struct Slot {
 
 static FIRST: Slot = Slot { descriptor: AtomicI32::new(FREE), next: OnceLock::new() };
 
-/// While it lives, children lose a descriptor when they are forked: what it holds, above all a lock of the open file,
-/// ends with the parent. The number stays taken in the child, by something that can neither be read nor written.
+/// Keeps a descriptor from children. While this value lives, a forked child loses the descriptor,
+/// so a lock of the open file ends with the parent. In the child the number stays in use, for a
+/// descriptor that can neither be read nor written.
 #[derive(Debug)]
 pub struct KeptFromChildren {
     slot: &'static AtomicI32,
@@ -94,7 +99,8 @@ pub struct KeptFromChildren {
 }
 
 impl KeptFromChildren {
-    /// Of `descriptor`, which must be open until this is dropped. To be called before a lock is taken through it.
+    /// Registers `descriptor`, which must stay open until this value is dropped. To be called
+    /// before a lock is taken through it.
     pub fn new(descriptor: &impl AsFd) -> KeptFromChildren {
         let (process, descriptor) = (Process::current(), descriptor.as_fd().as_raw_fd());
         kernel::prepare_to_replace();
@@ -107,7 +113,7 @@ impl KeptFromChildren {
 }
 
 impl Drop for KeptFromChildren {
-    /// In a child the slot is free already, and may be another's.
+    /// In a child the slot is already free, and may have another owner.
     fn drop(&mut self) {
         if self.process.is_current() {
             self.slot.store(FREE, Release);
@@ -121,7 +127,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn slots_are_taken_again() {
+    fn slots_are_reused() {
         let file = File::open("/dev/null").unwrap();
         let kept: Vec<_> = (0..5).map(|_| KeptFromChildren::new(&file)).collect();
         let slots: Vec<_> = kept.iter().map(|kept| std::ptr::from_ref(kept.slot)).collect();

@@ -1,4 +1,5 @@
-//! Two file systems as one: logs and tables on a device, everything else (manifest, `CURRENT`, `LOCK`) in a directory.
+//! Two file systems as one: logs and tables on a device, everything else (manifest, `CURRENT`,
+//! `LOCK`) in a directory.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -14,26 +15,26 @@ use std::{
 };
 use terrace_format::{FileName, Medium};
 
-/// Both halves as one directory.
+/// Both file systems as one directory.
 pub struct SplitFs {
     meta: Arc<dyn FileSystem>,
     data: Arc<RawFs>,
-    /// Those in the directory.
+    /// Changes of names in the directory.
     names: Names,
 }
 
 impl SplitFs {
-    /// Of a directory and a device.
+    /// Joins a directory and a device.
     pub fn new(meta: Arc<dyn FileSystem>, data: Arc<RawFs>) -> SplitFs {
         SplitFs { meta, data, names: Names::default() }
     }
 
-    /// The half without a file system.
+    /// The device.
     pub fn device(&self) -> &RawFs {
         &self.data
     }
 
-    /// The half in which the file `name` is.
+    /// The file system that holds the file `name`.
     fn of(&self, name: &str) -> &dyn FileSystem {
         match name.strip_prefix("lost/").map_or_else(|| FileName::parse(name), set_aside_from) {
             Some(
@@ -48,12 +49,13 @@ impl SplitFs {
         }
     }
 
-    /// Changes the name `name` in its half, by `call`.
+    /// Changes `name` by `call` in the file system that holds it.
     fn change<T>(&self, name: &str, call: impl FnOnce(&dyn FileSystem) -> io::Result<T>) -> io::Result<T> {
-        self.names.change(|| call(self.of(name))) // those of the device, too, which costs a sync that has nothing to do
+        // Counts names on the device too, which costs a sync without effect.
+        self.names.change(|| call(self.of(name)))
     }
 
-    /// Refuses to move a file from one half to the other.
+    /// Refuses to move a file from one file system to the other.
     fn within(&self, from: &str, to: &str) -> io::Result<()> {
         let same = std::ptr::addr_eq(self.of(from), self.of(to));
         if same { Ok(()) } else { Err(io::Error::new(ErrorKind::Unsupported, format!("{to} is not where {from} is"))) }
@@ -128,7 +130,7 @@ impl FileSystem for SplitFs {
         self.of(name).sync_file(name)
     }
 
-    /// That of the directory before that of the device.
+    /// Locks the directory before the device.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         let meta = self.meta.lock(exclusive)?;
         Ok(Box::new(Locked { _data: self.data.lock(exclusive)?, meta }))
@@ -139,7 +141,7 @@ impl FileSystem for SplitFs {
     }
 }
 
-/// Both locks. That of the device is released first: fields drop in this order.
+/// Both locks. The lock of the device is released first: fields drop in this order.
 struct Locked {
     _data: Box<dyn DirectoryLock>,
     meta: Box<dyn DirectoryLock>,
@@ -152,7 +154,7 @@ impl DirectoryLock for Locked {
 }
 
 impl Capacity for SplitFs {
-    /// Of the device, where nearly all is.
+    /// Free bytes of the device, which holds nearly all data.
     fn free_bytes(&self) -> Option<u64> {
         self.data.free_bytes()
     }

@@ -132,7 +132,9 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     let both = ["put", &store, "k", "v", "--option", "padding=false", "--option", "direct_io=true"];
     assert!(terrace(both).fails(2).contains("whole pages"));
     assert!(
-        terrace(["put", &store, "k", "v", "--option", "durability=group"]).fails(1).contains("tier group is refused")
+        terrace(["put", &store, "k", "v", "--option", "durability=group"])
+            .fails(1)
+            .contains("durability mode group is refused")
     );
 
     // Half a store is not imported.
@@ -216,7 +218,7 @@ fn what_is_there_is_not_overwritten_unasked() {
     assert!(!Path::new(&nowhere).exists());
     let (_directory, other) = prepared();
     let refused = terrace(["put", &other, "k", "v", "--option", "durability=journal"]).fails(1);
-    assert!(refused.contains("tier journal is refused"), "{refused}");
+    assert!(refused.contains("durability mode journal is refused"), "{refused}");
 }
 
 /// Contents written by other tools are named. Tools that create a file system in a plain file

@@ -1,27 +1,31 @@
-//! How the files that a store may have open, which are its share of those of the process (`shares.rs`), are shared out among its parts.
+//! Divides the descriptors of a store, its share of those of the process (`shares.rs`), among its
+//! parts.
 //!
 //! ```text
-//! 3/4   tables, and segments or pairs; what they leave because there are fewer is added to the rest
-//! 1/4   of this an eighth each:
-//!         files that wait to be durable       at half of it a batch begins, at the whole who brings more waits for one
-//!         files of the batch that is made
-//!         files of closed logs                at this a commit is forced
-//!         those closed meanwhile              at this writers wait for it
-//!         files of builds under way           a build hands over what it has at a quarter of it, or when all that there are hold the whole
-//!       and what is left is for open logs and tables, and for whoever else is in the process
+//! 3/4   tables, and segments or directory-table values; unused descriptors go to the rest
+//! 1/4   of this an eighth for each of:
+//!         files that wait to be durable    at half a batch begins, at all a job waits for one
+//!         files of the running batch
+//!         closed WALs                      at all a commit is forced
+//!         WALs closed during that commit   at all writers wait for it
+//!         outputs of running jobs          a job hands over its files at a quarter,
+//!                                          or when all jobs together hold all
+//!       the rest is for open WALs and tables, and for other code in the process
 //! ```
 use crate::StorageConfig;
 use terrace_format::{Layout, TableForm, Values};
 use terrace_vfs::FileSystem;
 
-/// The number of files that may be open at once on `fs`, where each takes a descriptor of the process.
+/// The number of files that may be open at once on `fs`, where each takes a descriptor of the
+/// process.
 pub(super) fn open_files_max(fs: &dyn FileSystem) -> Option<u64> {
     fs.capacity()?.open_files_max()
 }
 
-/// `setup` with no more tables open than there are descriptors for.
+/// `setup` with at most as many open tables as there are descriptors for.
 pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> StorageConfig {
-    let mapped = setup.allow_mmap_reads && layout.tables != TableForm::Bundled; // then the file is closed
+    // The file of a mapped table is closed
+    let mapped = setup.allow_mmap_reads && layout.tables != TableForm::Bundled;
     let kinds = u64::from(!mapped) + u64::from(layout.values == Values::Log || layout.tables == TableForm::Directory);
     let mut within = setup.clone();
     if let Some(most) = files_max.and_then(|files| (files - files / 4).checked_div(kinds)) {
@@ -30,10 +34,12 @@ pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Optio
     within
 }
 
-/// How many files may be open because they wait to be durable, and as many logs because the tables that replace them do.
+/// The number of files that may be open because they wait to be durable; and of closed WALs that
+/// wait for the tables that replace them.
 pub(super) fn for_waiting(setup: &StorageConfig, files_max: Option<u64>) -> usize {
     let waiting = |files: u64| {
-        let tables = (files - files / 4).min((setup.max_open_files as u64).saturating_mul(2)); // of two kinds at most
+        // Of two kinds at most
+        let tables = (files - files / 4).min((setup.max_open_files as u64).saturating_mul(2));
         usize::try_from((files - tables) / 8).unwrap_or(usize::MAX)
     };
     files_max.map_or(usize::MAX, waiting).max(2)
@@ -44,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_are_shared_out() {
+    fn descriptors_are_divided_among_the_parts_of_a_store() {
         let of = |max_open_files, files| {
             let setup = StorageConfig { max_open_files, ..StorageConfig::default() };
             let tables = for_tables(&setup, Layout::default(), files).max_open_files;

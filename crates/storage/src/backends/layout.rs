@@ -1,4 +1,4 @@
-//! What a store turns out to be made of, before a backend is chosen for it.
+//! Determines the layout of a store, before a backend is chosen for it.
 use crate::{
     Error, Result, StorageConfig,
     backends::{dirs, files::root, raw::DATA},
@@ -13,7 +13,8 @@ use terrace_format::{
 };
 use terrace_vfs::{DirEntry, FileSystem};
 
-/// What the marker `text` of the store `place` says; [`Error::Unsupported`] if it says what this version does not know.
+/// Decodes `text`, the FORMAT file of the store `place`; [`Error::Unsupported`] if it announces a
+/// feature that this version does not know.
 pub fn read_marker(place: &str, text: &str) -> Result<FormatFile> {
     FormatFile::decode(text).map_err(|found: Corrupt| match found.what {
         UNKNOWN => Error::Unsupported(format!("{place}/TERRACE at byte {}: {}", found.offset, found.detail)),
@@ -21,8 +22,9 @@ pub fn read_marker(place: &str, text: &str) -> Result<FormatFile> {
     })
 }
 
-/// The shape of the store in `fs`: as its marker says, LevelDB's if it has none, and as `setup` says if there is no store yet.
-/// What is salvaged may have lost either; then its files say what they are.
+/// The layout of the store in `fs`: that of its FORMAT file, LevelDB's without one, and that of
+/// `setup` if there is no store yet. A store opened for salvage may have lost the root or the
+/// FORMAT file; then the names of its files decide.
 pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfig) -> Result<Layout> {
     let wanted = Layout { medium: fs.medium(), ..setup.layout };
     if mode == OpenMode::Salvage {
@@ -40,13 +42,13 @@ pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfi
         None => Layout::default(),
     };
     match (layout.medium, fs.medium()) {
-        (told, there) if told == there => Ok(layout),
+        (stated, there) if stated == there => Ok(layout),
         (Medium::Split, _) => {
             Err(Error::Missing { what: "device", object: missing_half(fs, "the store's logs and tables") })
         }
         (Medium::Directory, _) => Err(Error::Unsupported(missing_half(
             fs,
-            "nothing of the store that is here, as its marker TERRACE says, or as there is none",
+            "nothing of the store that is here, as its FORMAT file TERRACE says, or because it has none",
         ))),
     }
 }
@@ -55,8 +57,9 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
     format!("{} (the device that its file {DATA} names holds {what})", fs.name())
 }
 
-/// There is no root, and a store is to be made. Logs in which its placement would not look must hold no writes, and where it would not
-/// look for tables there must be none: whoever lost `CURRENT` and the marker still has them. (What it looks at is the engine's matter.)
+/// Refuses to create a store over one that has lost `CURRENT` and its FORMAT file. WALs that the
+/// new store would not read must hold no writes, and there must be no tables where it would not
+/// look. (The engine checks the files that the new store would read.)
 fn check_uncreated(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
     if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
         return Ok(());
@@ -86,7 +89,7 @@ fn lost_root(fs: &dyn FileSystem, there: &str) -> Error {
     Error::Missing { what: "CURRENT file", object }
 }
 
-/// Whether a log, or a segment of a value log, holds more than the empty batch that begins ours.
+/// Whether a WAL, or a value-log segment, holds more than the empty batch that begins Terrace's.
 fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
     let file = fs.open(name)?;
     let bytes = file.bytes()?;
@@ -114,15 +117,15 @@ fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The shape of a store that has lost its marker: what there are files of, or `wanted` where no file tells. Where values lie must
-/// not be guessed wrong: pointers would be taken for values.
+/// The layout of a store without a FORMAT file, by the names of its files; `wanted` where no file
+/// decides. The place of values must not be guessed wrong: pointers would be taken for values.
 fn by_names(fs: &dyn FileSystem, wanted: Layout) -> Layout {
-    let names = fs.list().unwrap_or_default(); // whoever opens it says what is wrong
+    let names = fs.list().unwrap_or_default(); // opening the store reports the error
     let has_folders = dirs::any_folder(fs).is_ok_and(|folder| folder.is_some());
     let in_folders = Layout { tables: TableForm::Directory, values: Values::Table, ..wanted };
     let wanted = if has_folders { in_folders } else { wanted };
     let is_log = |entry: &DirEntry| matches!(FileName::parse(&entry.name), Some(FileName::Log(_)));
-    // Unless there are segments, too: no store of tables has any.
+    // Unless there are segments too, which no store without a value log has.
     let wanted = if names.iter().any(is_log) { Layout { values: Values::Table, ..wanted } } else { wanted };
     names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |layout, name| match name {
         FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_)

@@ -1,4 +1,10 @@
-//! Every place bytes can live in, and every way they become durable: the only list of either.
+//! Opens and removes stores at all locations: the only list of locations and of backends.
+//!
+//! ```text
+//! Location ── file system ── layout ─┬─ Files               tables of blocks, or bundles of them
+//!                                    ├─ ValueLog over Files  key-value separation
+//!                                    └─ Dirs over Files      directory tables
+//! ```
 use crate::{
     DurabilityMode, Error, Result, StorageConfig,
     durability::DurabilityTracker,
@@ -25,22 +31,22 @@ pub mod raw;
 mod shares;
 mod value_log;
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Clone, Debug)]
 pub enum Location {
     /// A directory of a file system.
     Directory(PathBuf),
-    /// A block device, or a file in its place, that was prepared for a store.
+    /// A block device, or a file in its place, that was formatted for a store.
     Device(PathBuf),
-    /// A directory, with logs and tables on the device that its file `DATA` names.
+    /// A directory, with WALs and tables on the device that its file `DATA` names.
     Split(PathBuf),
-    /// Memory of this process.
+    /// The memory of this process.
     Memory(MemFs),
 }
 
 impl Location {
-    /// What is at `path`: a device if it is that of a block device or a regular file, else a directory, which may be missing, or
-    /// half of a store.
+    /// The location at `path`: a device if the path is that of a block device or of a regular
+    /// file, else a directory, which may be missing or may be one part of a split store.
     pub fn at(path: impl Into<PathBuf>) -> Location {
         let path = path.into();
         match path {
@@ -53,8 +59,10 @@ impl Location {
 
 /// Opens the store at `location`.
 ///
-/// Fails with [`Error::Missing`] if there is none and `mode` may not create it, with [`Error::InUse`] if somebody
-/// else has it open, with [`Error::Unsupported`] if the file system cannot keep what `tier` promises.
+/// # Errors
+/// [`Error::Missing`] if there is no store and `mode` may not create it, [`Error::InUse`] if
+/// another process or handle has it open, [`Error::Unsupported`] if the file system cannot keep
+/// the promise of the durability mode.
 pub fn open(
     location: &Location,
     mode: OpenMode,
@@ -68,8 +76,9 @@ pub fn open(
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
     let particular = match durability_mode {
-        DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf => !mode.writes(), // a reader is promised nothing
-        DurabilityMode::Inherit => mode == OpenMode::Salvage, // whose marker may be damaged
+        // A reader is promised nothing
+        DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf => !mode.writes(),
+        DurabilityMode::Inherit => mode == OpenMode::Salvage, // its FORMAT file may be damaged
         DurabilityMode::Sync | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::None => false,
     };
     let durability_mode = if particular { DurabilityMode::Auto } else { durability_mode };
@@ -77,7 +86,7 @@ pub fn open(
     open_files(fs, mode, tracker, setup)
 }
 
-/// Opens a store of files in a directory of the caller's making, with tickets that mature as the caller likes.
+/// Opens a store in the file system `fs`, with durability handles from `tracker`.
 pub fn open_files(
     fs: Arc<dyn FileSystem>,
     mode: OpenMode,
@@ -101,7 +110,7 @@ pub fn open_files(
     }
 }
 
-/// Whether the directory `inner`, which need not exist yet, is `outer` or lies below it.
+/// Whether the directory `inner`, which need not exist yet, is `outer` or below it.
 pub fn lies_in(inner: &Path, outer: &Path) -> Result<bool> {
     let whole = |path: &Path| -> io::Result<PathBuf> {
         let path = std::path::absolute(path)?;
@@ -112,8 +121,8 @@ pub fn lies_in(inner: &Path, outer: &Path) -> Result<bool> {
     Ok(find(inner)?.starts_with(find(outer)?))
 }
 
-/// Removes the store at `location`: its own files, known by their names, and then the directory if nothing is left
-/// in it. Refused with [`Error::InUse`] while somebody has it open; a missing store is fine.
+/// Removes the store at `location`: its own files, known by their names, and then the directory if
+/// it is empty. Refused with [`Error::InUse`] while the store is open; a missing store is fine.
 pub fn destroy(location: &Location) -> Result<()> {
     match location {
         Location::Directory(path) => destroy_directory(path),
@@ -130,7 +139,8 @@ pub fn destroy(location: &Location) -> Result<()> {
     }
 }
 
-/// `CURRENT` goes first, so that an interrupted removal leaves no store rather than half of one; `LOCK` goes last.
+/// Removes `CURRENT` first, so that an interrupted removal leaves no store rather than half of
+/// one, and `LOCK` last.
 fn destroy_directory(path: &Path) -> Result<()> {
     let fs = RealFs::new(path);
     let at = |name: &str| path.join(name).display().to_string();
@@ -147,13 +157,14 @@ fn destroy_directory(path: &Path) -> Result<()> {
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
     remove(FileName::Current.to_string())?;
     dirs::destroy(&fs)?;
-    let names = own_names(&fs, &at)?; // again: until now somebody may have been writing
+    let names = own_names(&fs, &at)?; // again: until now a writer may have added files
     names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;
     drop(held);
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
 }
 
-/// The device stays prepared, and the directory that goes with it, if there is one, without files. `CURRENT` goes first.
+/// Removes all files. The device stays formatted, and the directory of a split store stays.
+/// `CURRENT` is removed first.
 fn destroy_prepared(path: &Path, fs: &dyn FileSystem, names: impl FnOnce() -> Result<Vec<String>>) -> Result<()> {
     let failed = |op| move |e| Error::io(op, path.display().to_string(), e);
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
@@ -176,7 +187,7 @@ fn names_on(device: &raw::RawFs) -> Result<Vec<String>> {
     Ok(files.into_iter().map(|file| file.name).collect())
 }
 
-/// The store's own files but `LOCK`.
+/// The files of the store, without `LOCK`.
 fn own_names(fs: &RealFs, at: &dyn Fn(&str) -> String) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for entry in fs.list().map_err(|e| Error::io("list", fs.name(), e))? {

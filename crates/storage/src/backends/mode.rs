@@ -1,11 +1,12 @@
-//! The durability mode of a store: what `inherit` is for it, and the tracker that its descriptors allow.
+//! The durability mode of a store: the choice of `inherit`, and the tracker that its descriptors
+//! allow.
 use super::{descriptors, files::root};
 use crate::{DurabilityMode, Result, StorageConfig, backends::layout::read_marker, durability::DurabilityTracker};
 use std::{path::Path, sync::Arc};
 use terrace_vfs::{FileSystem, RealFs};
 
 impl DurabilityMode {
-    /// What `Inherit` is for the store in `fs`, or for the one that will be made there. Any other tier is itself.
+    /// The choice of `Inherit` for the store in `fs`, existing or new. Any other mode is itself.
     fn resolved(self, fs: &dyn FileSystem) -> Result<DurabilityMode> {
         if self != DurabilityMode::Inherit {
             return Ok(self);
@@ -17,10 +18,10 @@ impl DurabilityMode {
         Ok(if is_new || in_batches { DurabilityMode::Auto } else { DurabilityMode::Sync })
     }
 
-    /// What this tier is for the store in directory `path`, or for one that would be made there.
+    /// The mode of the store in directory `path`, existing or new.
     ///
     /// # Errors
-    /// A marker that cannot be read, or that this version cannot follow.
+    /// The FORMAT file cannot be read, or has a feature that this version does not know.
     pub fn at(self, path: &Path) -> Result<DurabilityMode> {
         self.resolved(&RealFs::new(path))
     }
@@ -28,8 +29,8 @@ impl DurabilityMode {
     /// The tracker of a store in `fs`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) with the reason why the file system cannot keep the promise of the
-    /// mode.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) with the reason why the file system
+    /// cannot keep the promise of the mode.
     pub fn tracker(self, fs: &dyn FileSystem, setup: &StorageConfig) -> Result<Arc<dyn DurabilityTracker>> {
         let files_max = descriptors::for_waiting(setup, descriptors::open_files_max(fs));
         self.resolved(fs)?.tracker_for(fs, setup.durability_interval, files_max)

@@ -1,4 +1,4 @@
-//! Files that are kept open for the next read, as many as there may be; the one read longest ago is closed first.
+//! Files kept open for the next read, up to a limit; the least recently read one is closed first.
 use super::shares::{Closes, Share};
 use crate::Result;
 use parking_lot::Mutex;
@@ -8,23 +8,23 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// Files by what they are called. Each takes a descriptor.
+/// Open files by their keys. Each takes a descriptor.
 pub(super) struct OpenFiles<K, F> {
     most: Arc<Share>,
     open: Mutex<Open<K, F>>, // a leaf lock; no I/O under it
 }
 
 struct Open<K, F> {
-    /// With the number of its last read.
+    /// Each file with the number of its last read.
     files: HashMap<K, (F, u64)>,
-    /// The same by that number, so that nothing need be searched for the oldest.
+    /// The keys by that number, to find the oldest.
     by_read: BTreeMap<u64, K>,
     /// Counts reads.
     now: u64,
 }
 
 impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
-    /// As many are kept open as `most` allows.
+    /// Keeps as many files open as `most` allows.
     pub fn new(most: Arc<Share>) -> Arc<OpenFiles<K, F>>
     where
         K: Send + 'static,
@@ -37,18 +37,18 @@ impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
         files
     }
 
-    /// The file called `key`, opened if need be.
+    /// The file of `key`, opened if need be.
     pub fn get(&self, key: &K, open: impl FnOnce() -> Result<F>) -> Result<F> {
         if let Some(file) = self.open.lock().get(key) {
             return Ok(file);
         }
         let file = open()?;
         let closed = self.open.lock().add(key, file.clone(), self.most.most());
-        drop(closed); // which is I/O
+        drop(closed); // closes files, which is I/O
         Ok(file)
     }
 
-    /// Closes those that are about to be removed.
+    /// Closes files that are about to be removed.
     pub fn forget(&self, is_one: impl Fn(&K) -> bool) {
         let closed = self.open.lock().forget(is_one);
         drop(closed);
@@ -71,10 +71,11 @@ impl<K: Clone + Eq + Hash, F: Clone> Open<K, F> {
         Some(file.clone())
     }
 
-    /// Keeps one more; what has to go for it.
+    /// Adds a file; returns the files to close for it.
     fn add(&mut self, key: &K, file: F, most: usize) -> Vec<F> {
         self.now += 1;
-        let before = self.files.insert(key.clone(), (file, self.now)); // of another reader, who was faster
+        // Another reader may have opened it first
+        let before = self.files.insert(key.clone(), (file, self.now));
         before.iter().for_each(|(_, read)| drop(self.by_read.remove(read)));
         self.by_read.insert(self.now, key.clone());
         let mut closed = self.fit(most.max(1));
@@ -82,7 +83,7 @@ impl<K: Clone + Eq + Hash, F: Clone> Open<K, F> {
         closed
     }
 
-    /// Takes out what is beyond `most`.
+    /// Takes out the files beyond `most`.
     fn fit(&mut self, most: usize) -> Vec<F> {
         let mut closed = Vec::new();
         while self.files.len() > most
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_read_longest_ago_is_closed_first() {
+    fn the_least_recently_read_file_is_closed_first() {
         let files = OpenFiles::new(Share::alone(2));
         let get = |key: u32| files.get(&key, || Ok(Arc::new(key))).expect("opened");
         let (first, second) = (get(1), get(2));

@@ -1,8 +1,9 @@
-//! The descriptors of the process, shared out among the stores that it has open.
+//! Divides the descriptors of the process among its open stores.
 //!
-//! The limit is the process's. Each store that reads its tables through descriptors may keep as many tables open as its options and
-//! an equal share of them allow (`descriptors.rs`); a store that is opened makes the shares of the others smaller, and they close
-//! what is too much at once, whether anybody reads from them or not. One that is closed makes them larger.
+//! Each store that reads its tables through descriptors may keep as many tables open as its
+//! options and an equal share of the process's limit allow (`descriptors.rs`). Opening a store
+//! reduces the shares of the others, which close the excess at once, even without reads. Closing
+//! one enlarges them.
 use super::descriptors;
 use crate::{Process, StorageConfig};
 use parking_lot::Mutex;
@@ -15,17 +16,18 @@ use std::{
 };
 use terrace_format::Layout;
 
-/// The stores of this process that take part. A leaf lock, held for moments; a forked child whose parent held it does without.
+/// The stores of this process that share descriptors. A leaf lock, held for moments; a child that
+/// was forked while its parent held it proceeds without.
 static STORES: Mutex<Vec<Weak<Share>>> = Mutex::new(Vec::new());
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What keeps files open, and closes those that are too many.
+/// Keeps files open, and closes those beyond its share.
 pub(super) trait Closes: Send + Sync {
-    /// Closes what is beyond the share.
+    /// Closes the files beyond the share.
     fn fit(&self);
 }
 
-/// How many tables one store may keep open, and as many segments or pairs.
+/// The number of tables that one store may keep open, and of segments or directory-table values.
 pub(super) struct Share {
     most: AtomicUsize,
     setup: StorageConfig,
@@ -38,8 +40,8 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// That of a store whose `setup` has been fitted to its own limit, if it has one. `files_max` is the process's limit, if its files take
-    /// descriptors of that.
+    /// The share of a store. `setup` has been fitted to the store's own limit, if there is one.
+    /// `files_max` is the limit of the process, if the store's files take its descriptors.
     pub fn new(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> Arc<Share> {
         let share = Arc::new(Share {
             most: AtomicUsize::new(setup.max_open_files),
@@ -55,19 +57,19 @@ impl Share {
         share
     }
 
-    /// A share that is nobody else's.
+    /// A share without other stores.
     #[cfg(test)]
     pub fn alone(most: usize) -> Arc<Share> {
         Share::new(&StorageConfig { max_open_files: most, ..StorageConfig::default() }, Layout::default(), None)
     }
 
-    /// At this moment.
+    /// The present limit.
     #[inline]
     pub fn most(&self) -> usize {
         self.most.load(Relaxed)
     }
 
-    /// `holder` closes files when the share has become smaller.
+    /// Registers `holder`, which closes files when the share is reduced.
     pub fn holds(&self, holder: Weak<dyn Closes>) {
         self.holders.lock().push(holder);
     }
@@ -86,7 +88,8 @@ impl Drop for Share {
     }
 }
 
-/// Divides the descriptors anew, among `more` too. Returns those that take part: what they drop last may come here.
+/// Divides the descriptors among all stores and `more`. Returns the stores: the caller drops them
+/// outside of the lock, since dropping the last owner calls this function.
 fn share_out(more: Option<&Arc<Share>>) -> Vec<Arc<Share>> {
     let Some(mut stores) = STORES.try_lock_for(PATIENCE) else { return Vec::new() };
     stores.extend(more.map(Arc::downgrade));

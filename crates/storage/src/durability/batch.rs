@@ -1,62 +1,67 @@
-//! Tiers `group` and `background`: builds are made durable many at a time, by whoever drives the tracker and not by those
-//! who write, unless descriptors run out (docs/durability.md, "Tiers").
+//! The durability modes `group` and `background`: the outputs of many jobs become durable in one
+//! batch. The thread that drives the tracker makes the batch; jobs do not wait for it, unless
+//! descriptors run out (docs/durability.md, "Tiers").
 //!
 //! ```text
-//! group       write back the bytes of each file   no commit of the file system's journal, no device flush
-//!             one commit for all of them          makes what finds those bytes durable, and their names
+//! group       write back the bytes of each file   no journal commit, no device flush
+//!             one journal commit for all files    makes those bytes and the names durable
 //! background  sync each file, then the directory  on any file system
 //! ```
 //! Files that one sync saves together with everything else (directory tables) need no second step.
 //!
-//! Both steps of `group` are needed. With delayed allocation a file's inode commits at size 0 before its bytes are written
-//! back, and space that is allocated but not yet written reads as zeros, whatever has been committed.
+//! Both steps of `group` are needed. With delayed allocation, the inode of a file commits with
+//! size 0 before its bytes are written back; and allocated space that is not written yet reads as
+//! zeros, whatever was committed.
 use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
 use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// How a batch becomes durable.
+/// The steps of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Writeback of each file, and one commit of the file system's journal.
+    /// Write back each file, then commit the file system's journal once.
     Group,
-    /// A sync of each file, and one of the directory.
+    /// Sync each file, then the directory.
     Background,
 }
 
-/// Tickets mature in batches. The error of a file fails its own build, that of the last step the whole batch.
+/// Completes durability handles in batches. An error of a file fails the handle of its own job; an
+/// error of the last step fails the whole batch.
 pub struct BatchTracker {
     way: Way,
     interval: Duration,
-    waiting: Queue,               // so that builds do not wait for a batch, unless too many files do
-    last: Mutex<Option<Instant>>, // when the last batch ended; held while one is made durable; taken before `waiting`
+    waiting: Queue, // jobs do not wait for a batch, unless too many files do
+    // The end of the last batch. Held while a batch is made; taken before `waiting`.
+    last: Mutex<Option<Instant>>,
 }
 
 impl BatchTracker {
-    /// Unless somebody asks for one, or too many files wait, `interval` passes between a batch and the next.
+    /// A tracker that leaves `interval` between two batches, unless one is forced or too many
+    /// files wait.
     pub fn new(way: Way, interval: Duration) -> BatchTracker {
         BatchTracker { way, interval, waiting: Queue::new(usize::MAX), last: Mutex::default() }
     }
 
-    /// With descriptors for `files_max` files that wait: at half as many a batch begins whatever the interval says, and who fills the queue
-    /// waits for one.
+    /// Limits the waiting files to `files_max` descriptors. At half as many a batch begins
+    /// regardless of the interval; a job that reaches the limit waits for a batch.
     pub fn with_files_max(self, files_max: usize) -> BatchTracker {
         BatchTracker { waiting: Queue::new(files_max), ..self }
     }
 
-    /// Decides every ticket there is. The first failure is the answer.
+    /// Decides every pending handle. Returns the first error.
     fn settle(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         let (mut saved, mut bytes, mut outcome) = (Vec::new(), 0, Ok(()));
         for build in self.waiting.take() {
             match build.files.iter().try_for_each(|file| self.save(file, traffic)) {
-                Ok(()) if build.is_saved() => build.maturity.keep(),
+                Ok(()) if build.is_saved() => build.completer.keep(),
                 Ok(()) => {
                     bytes += build.unsaved();
-                    saved.push(build.maturity);
+                    saved.push(build.completer);
                 }
                 Err(error) => {
-                    build.maturity.fail(error.clone());
+                    build.completer.fail(error.clone());
                     outcome = outcome.and(Err(error));
                 }
             }
@@ -65,10 +70,10 @@ impl BatchTracker {
             return outcome;
         }
         let finished = self.finish(fs, bytes, traffic);
-        for maturity in saved {
+        for completer in saved {
             match &finished {
-                Ok(()) => maturity.keep(),
-                Err(error) => maturity.fail(error.clone()),
+                Ok(()) => completer.keep(),
+                Err(error) => completer.fail(error.clone()),
             }
         }
         outcome.and(finished)
@@ -89,7 +94,7 @@ impl BatchTracker {
         }
     }
 
-    /// The last step, for files of so many bytes.
+    /// The last step, for files of `bytes` bytes.
     fn finish(&self, fs: &dyn FileSystem, bytes: u64, traffic: &IoStats) -> Result<()> {
         match self.way {
             Way::Group => {
@@ -127,7 +132,7 @@ impl DurabilityTracker for BatchTracker {
             return Ok(false);
         }
         if last.is_none_or(|last| last.elapsed() >= self.interval) || self.waiting.is_crowded() {
-            let _ = self.settle(fs, traffic); // a failure is its tickets' to tell
+            let _ = self.settle(fs, traffic); // the handles report the error
             *last = Some(Instant::now());
         }
         Ok(true)
@@ -150,11 +155,11 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn a_crowd_does_not_wait_for_the_interval() {
+    fn many_waiting_files_begin_a_batch_before_the_interval() {
         let directory = tempfile::tempdir().unwrap();
         let (fs, traffic) = (RealFs::new(directory.path()), IoStats::default());
         let tracker = BatchTracker::new(Way::Background, HOUR).with_files_max(4);
-        tracker.commit(&fs, &traffic).unwrap(); // from here on an hour passes until the next
+        tracker.commit(&fs, &traffic).unwrap(); // from here on an hour passes until the next batch
         let watch = |names: &[&str]| {
             let finished = |name: &&str| {
                 let mut file = fs.create(name).unwrap();
@@ -163,18 +168,18 @@ mod tests {
             };
             tracker.watch(&fs, names.iter().map(finished).collect(), &traffic).unwrap()
         };
-        let looked = |ticket: &DurabilityHandle| {
+        let looked = |handle: &DurabilityHandle| {
             tracker.advance(&fs, &traffic).unwrap();
-            ticket.is_durable().unwrap()
+            handle.is_durable().unwrap()
         };
         let first = watch(&["a"]);
         assert!(!looked(&first), "one of four may wait");
         let second = watch(&["b"]);
-        assert!(!first.is_durable().unwrap(), "nobody waits who brings the second");
+        assert!(!first.is_durable().unwrap(), "the second job does not wait");
         assert!(looked(&first) && looked(&second), "half of them have a batch begin");
         assert!(!looked(&watch(&["c"])));
         let full = watch(&["d", "e", "f"]);
-        assert!(full.is_durable().unwrap(), "who brings the fourth makes the batch");
+        assert!(full.is_durable().unwrap(), "the job with the fourth file makes the batch");
         let syncs = traffic.syncs(SyncKind::Directory);
         assert_eq!((syncs.count, syncs.blocking), (2, 1), "and the flush waited for that one");
     }

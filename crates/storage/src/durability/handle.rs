@@ -1,28 +1,30 @@
-//! The promise that written bytes will survive a power cut, and since when.
+//! Durability handles: the promise that written bytes will survive a power cut.
 //!
-//! A backend hands out a [`DurabilityHandle`] with what it wrote and keeps the [`Completer`] that goes with it. A syncing
-//! backend hands out mature tickets; others mature theirs later. A ticket goes from pending to durable or to
-//! failed once, and never back: a failed sync must not be tried again as if it had not happened.
+//! A backend returns a [`DurabilityHandle`] with the outputs of a job and keeps its [`Completer`].
+//! In the mode `sync` the handle is durable at once; in others it completes later. A handle
+//! changes once from pending to durable or failed, and never back: a failed sync must not be
+//! retried as if it had not happened.
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
-/// What became of a promise.
+/// The state of a durability handle.
 #[derive(Clone, Debug)]
 pub enum State {
-    /// Not known yet.
+    /// Not decided yet.
     Pending,
     /// The bytes survive a power cut.
     Durable,
-    /// They may not, and never will be known to.
+    /// The bytes may not survive, and no later sync can change that.
     Failed(Error),
 }
 
-/// Names a promise, or several of which all must be kept; clones name the same ones.
+/// The promise for one or several outputs, all of which must become durable. Clones stand for the
+/// same promise.
 #[derive(Clone, Debug)]
 pub struct DurabilityHandle(Vec<Arc<Cell>>);
 
-/// The giver's side of a pending ticket. Dropped undecided, it fails the ticket: a lost promise is a broken one.
+/// Decides a pending handle. Dropped undecided, it fails the handle.
 #[derive(Debug)]
 pub struct Completer(Arc<Cell>);
 
@@ -33,30 +35,30 @@ struct Cell {
 }
 
 impl DurabilityHandle {
-    /// A promise already kept.
+    /// A handle that is durable already.
     pub fn mature() -> DurabilityHandle {
         DurabilityHandle(Vec::new())
     }
 
-    /// A promise that will not be kept.
+    /// A handle that has failed with `error`.
     pub fn broken(error: Error) -> DurabilityHandle {
-        let (ticket, maturity) = DurabilityHandle::pending();
-        maturity.fail(error);
-        ticket
+        let (handle, completer) = DurabilityHandle::pending();
+        completer.fail(error);
+        handle
     }
 
-    /// All of these promises.
-    pub fn all(tickets: Vec<DurabilityHandle>) -> DurabilityHandle {
-        DurabilityHandle(tickets.into_iter().flat_map(|ticket| ticket.0).collect())
+    /// One handle for all of these.
+    pub fn all(handles: Vec<DurabilityHandle>) -> DurabilityHandle {
+        DurabilityHandle(handles.into_iter().flat_map(|handle| handle.0).collect())
     }
 
-    /// A promise, and the means to keep it.
+    /// A pending handle and its completer.
     pub fn pending() -> (DurabilityHandle, Completer) {
         let cell = Arc::new(Cell { state: Mutex::new(State::Pending), decided: Condvar::new() });
         (DurabilityHandle(vec![cell.clone()]), Completer(cell))
     }
 
-    /// Where the promise stands: broken if one is, else pending if one is.
+    /// The state: failed if one part failed, else pending if one is pending.
     pub fn state(&self) -> State {
         let mut sum = State::Durable;
         for cell in &self.0 {
@@ -69,7 +71,7 @@ impl DurabilityHandle {
         sum
     }
 
-    /// Whether the bytes survive a power cut by now; the error if they never will.
+    /// Whether the bytes survive a power cut; the error if they never will.
     pub fn is_durable(&self) -> Result<bool> {
         match self.state() {
             State::Pending => Ok(false),
@@ -78,19 +80,19 @@ impl DurabilityHandle {
         }
     }
 
-    /// Blocks until the promise is kept or broken. Does not make it mature: see `Storage::commit`.
+    /// Blocks until the handle is decided. Does not make progress itself: see `Storage::commit`.
     pub fn wait_durable(&self) -> Result<()> {
         self.0.iter().try_for_each(|cell| cell.wait())
     }
 }
 
 impl Completer {
-    /// The bytes survive a power cut from now on.
+    /// Completes the handle: the bytes survive a power cut.
     pub fn keep(self) {
         self.0.decide(State::Durable);
     }
 
-    /// They may not, because of `error`.
+    /// Fails the handle because of `error`.
     pub fn fail(self, error: Error) {
         self.0.decide(State::Failed(error));
     }
@@ -116,7 +118,7 @@ impl Cell {
         }
     }
 
-    /// The first decision stands.
+    /// Only the first decision counts.
     fn decide(&self, outcome: State) {
         let mut state = self.state.lock();
         if matches!(*state, State::Pending) {
@@ -131,17 +133,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decided_once_and_for_all_clones() {
-        let (ticket, maturity) = DurabilityHandle::pending();
-        let twin = ticket.clone();
-        assert!(!twin.is_durable().unwrap());
-        maturity.keep();
-        assert!(twin.is_durable().unwrap());
-        ticket.wait_durable().unwrap();
+    fn a_decision_is_final_and_for_all_clones() {
+        let (handle, completer) = DurabilityHandle::pending();
+        let clone = handle.clone();
+        assert!(!clone.is_durable().unwrap());
+        completer.keep();
+        assert!(clone.is_durable().unwrap());
+        handle.wait_durable().unwrap();
     }
 
     #[test]
-    fn several_are_kept_together_and_broken_by_one() {
+    fn a_combined_handle_is_durable_with_all_parts_and_fails_with_one() {
         let [(first, one), (second, two), (third, three)] = [(); 3].map(|()| DurabilityHandle::pending());
         let (both, all) = (
             DurabilityHandle::all(vec![first.clone(), DurabilityHandle::mature(), second.clone()]),
@@ -158,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn abandoned_is_failed() {
-        let (ticket, maturity) = DurabilityHandle::pending();
-        drop(maturity);
-        assert!(ticket.is_durable().is_err());
-        assert!(ticket.wait_durable().is_err());
+    fn a_dropped_completer_fails_its_handle() {
+        let (handle, completer) = DurabilityHandle::pending();
+        drop(completer);
+        assert!(handle.is_durable().is_err());
+        assert!(handle.wait_durable().is_err());
     }
 }

@@ -1,19 +1,21 @@
-//! Tiers `journal` and `journal-bpf`: builds become durable by the commits that the file system's journal makes anyway. None is
-//! forced.
+//! The durability modes `journal` and `journal-bpf`: outputs become durable by the commits that
+//! the file system's journal makes anyway. None is forced.
 //!
 //! ```text
-//! 1  write back the bytes of each file           without that, a commit is worth nothing (see `batch.rs`)
-//! 2  count the commits that are over: c0         by now every inode is in a transaction that commits as c0 + 2 or before
-//! 3  beat                                        an idle journal commits nothing
-//! 4  ask now and then, and beat whenever the count has moved, until it is c0 + 2
-//! 5  beat once more                              an aborted journal goes on counting, but refuses a beat
+//! 1  write back the bytes of each file   without that, a commit is worth nothing (see `batch.rs`)
+//! 2  read the number of commits, c0      every inode is in a transaction that commits as c0 + 2
+//!                                        or earlier
+//! 3  join the running transaction        an idle journal commits nothing
+//! 4  poll the number until it is c0 + 2, and join a transaction whenever it has changed
+//! 5  join a transaction once more        an aborted journal still counts, but cannot be joined
 //! ```
-//! Why + 2: a commit is counted as its last act, and commits come one by one. So at any moment at most two transactions are
-//! not counted: one that is being committed, and behind it the one that runs, of which the inodes written back so far are
-//! part at the latest. With + 1 it might be the first of them that was waited for.
+//! Why + 2: a commit is counted as its last act, and commits come one by one. So at any moment at
+//! most two transactions are uncounted: the one being committed, and the running one after it, to
+//! which the inodes written back so far belong at the latest. With + 1 the poll might wait for the
+//! first of the two only.
 //!
-//! Where the kernel tells the transaction of each file (`bpf/`), steps 2 and 4 ask for that one instead, and step 2 first makes
-//! sure that the inode takes part in the transaction that runs.
+//! Where the kernel reports the transaction of each file (`bpf/`), steps 2 and 4 use that number
+//! instead, and step 2 first makes the inode part of the running transaction.
 use super::{
     DurabilityTracker, Finished, journal_of,
     waiting::{Queue, Waiting},
@@ -27,99 +29,105 @@ use std::{
 };
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// What tells that a commit has what was written back.
+/// The evidence that a commit covers the bytes written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// The journal's public count.
+    /// The number of commits, which the kernel publishes.
     Count,
-    /// The transactions that files wait for.
+    /// The transactions of the files.
     Transactions,
 }
 
-/// Commits that must follow a count for all that was written back before it to be durable.
+/// Commits after a count that make everything written back before it durable.
 const COMMITS: u64 = 2;
-/// A journal that makes no progress for so many of its intervals, each a second longer, is not waited for any longer.
+/// After this many commit intervals without progress, each a second longer, the journal is
+/// considered stuck.
 const INTERVALS_MAX: u32 = 3;
 
-/// Tickets mature in batches: what was written back before one count.
+/// Completes durability handles in batches: the outputs written back before one count.
 pub struct JournalTracker {
     evidence: Evidence,
     poll: Duration,
-    patience: Duration,
-    waiting: Queue,            // so that builds do not wait for a batch, unless too many files do
-    progress: Mutex<Progress>, // held while files are written back and the journal is asked; taken before `waiting`
+    stall_limit: Duration,
+    waiting: Queue, // jobs do not wait for a batch, unless too many files do
+    // Held while files are written back and while the journal is read. Taken before `waiting`.
+    progress: Mutex<Progress>,
 }
 
-/// How far the journal is, and who waits for it.
+/// The progress of the journal, and the batches that wait for it.
 struct Progress {
     /// In the order in which they are due.
     batches: VecDeque<Batch>,
-    /// The last count; of transactions the number, as if it did not wrap.
+    /// The last count; for transactions the last number, extended so that it does not wrap.
     commits: u64,
-    /// When it moved last, or when somebody began to wait for it to move.
+    /// The time of its last change, or the begin of the wait for one.
     moved: Option<Instant>,
     asked: Option<Instant>,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        // Any number that was never near a wrap: the first transaction seen may be one of either half.
+        // Any number that was never near a wrap: the first transaction may be one of either half.
         Progress { batches: VecDeque::new(), commits: 1 << 32, moved: None, asked: None }
     }
 }
 
-/// Builds whose files were written back.
+/// Outputs that were written back together.
 struct Batch {
-    /// The count that makes them durable.
+    /// The count at which they are durable.
     due: u64,
-    /// Of those files.
+    /// The bytes of their files.
     bytes: u64,
-    maturities: Vec<Completer>,
+    completers: Vec<Completer>,
 }
 
 impl Batch {
     fn of(builds: Vec<Waiting>, due: u64) -> Batch {
         let bytes = builds.iter().map(Waiting::unsaved).sum();
-        Batch { due, bytes, maturities: builds.into_iter().map(|build| build.maturity).collect() }
+        Batch { due, bytes, completers: builds.into_iter().map(|build| build.completer).collect() }
     }
 }
 
 impl JournalTracker {
-    /// Asks once in `poll` at most, unless too many files wait, and relies on a journal that commits every `interval`.
+    /// A tracker that reads the journal at most once in `poll`, unless too many files wait, and
+    /// expects a commit in every `interval`.
     pub fn new(evidence: Evidence, poll: Duration, interval: Duration) -> JournalTracker {
-        let patience = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
-        JournalTracker { evidence, poll, patience, waiting: Queue::new(usize::MAX), progress: Mutex::default() }
+        let stall_limit = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
+        JournalTracker { evidence, poll, stall_limit, waiting: Queue::new(usize::MAX), progress: Mutex::default() }
     }
 
-    /// With descriptors for `files_max` files that wait: at half as many they are written back whatever `poll` says, and who fills the queue
-    /// waits for that.
+    /// Limits the waiting files to `files_max` descriptors. At half as many they are written back
+    /// regardless of `poll`; a job that reaches the limit waits for that.
     pub fn with_files_max(self, files_max: usize) -> JournalTracker {
         JournalTracker { waiting: Queue::new(files_max), ..self }
     }
 
-    /// As [`new`](JournalTracker::new), with a limit of its own to how long the journal may stand still.
-    pub fn with_patience(evidence: Evidence, poll: Duration, patience: Duration) -> JournalTracker {
-        JournalTracker { patience, ..JournalTracker::new(evidence, poll, Duration::ZERO) }
+    /// As [`new`](JournalTracker::new), with an explicit limit for the time without progress of
+    /// the journal.
+    pub fn with_patience(evidence: Evidence, poll: Duration, stall_limit: Duration) -> JournalTracker {
+        JournalTracker { stall_limit, ..JournalTracker::new(evidence, poll, Duration::ZERO) }
     }
 
-    /// Looks after new builds, then after old ones. Whatever cannot be told by asking is decided by force.
+    /// Processes new outputs, then old ones. Forces a commit where the journal cannot be read or
+    /// is stuck.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &IoStats) {
-        let (saved, _) = self.write_back(traffic); // here and below, a failure is its tickets' to tell
+        let (saved, _) = self.write_back(traffic); // here and below, the handles report the error
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
-        if entered.and_then(|()| progress.look(fs, self.evidence)).is_err() || progress.is_stuck(self.patience) {
+        if entered.and_then(|()| progress.look(fs, self.evidence)).is_err() || progress.is_stuck(self.stall_limit) {
             let _ = progress.force(fs, traffic);
         }
     }
 
-    /// Writes back what waits. The builds that a commit will make durable now, and the first failure: it is its own build's alone.
+    /// Writes back the waiting outputs. Returns those that a commit will make durable, and the
+    /// first error, which fails its own job only.
     fn write_back(&self, traffic: &IoStats) -> (Vec<Waiting>, Result<()>) {
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in self.waiting.take() {
             match build.files.iter().try_for_each(|file| file.write_back(traffic)) {
-                Ok(()) if build.is_saved() => build.maturity.keep(),
+                Ok(()) if build.is_saved() => build.completer.keep(),
                 Ok(()) => saved.push(build),
                 Err(error) => {
-                    build.maturity.fail(error.clone());
+                    build.completer.fail(error.clone());
                     outcome = outcome.and(Err(error));
                 }
             }
@@ -129,7 +137,7 @@ impl JournalTracker {
 }
 
 impl Progress {
-    /// These builds were just written back. They wait from now on, whatever this returns.
+    /// Adds outputs that were just written back. They wait from now on, whatever this returns.
     fn enter(&mut self, builds: Vec<Waiting>, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
         let due = self.due(&builds, fs, evidence);
         if self.batches.is_empty() {
@@ -139,13 +147,13 @@ impl Progress {
         due.and_then(|_| journal_of(fs)?.join_transaction())
     }
 
-    /// The count, or the transaction, by which `builds` are durable.
+    /// The count, or the transaction, at which `builds` are durable.
     fn due(&self, builds: &[Waiting], fs: &dyn FileSystem, evidence: Evidence) -> io::Result<u64> {
         if evidence == Evidence::Count {
             return Ok(journal_of(fs)?.commit_count()? + COMMITS);
         }
         let (journal, now) = (journal_of(fs)?, self.count(fs, evidence)?);
-        // No file is left that would tell when the names of that moment are committed.
+        // No file is left that reports when its name is committed.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files
@@ -160,7 +168,7 @@ impl Progress {
         }
     }
 
-    /// Asks how far the journal is.
+    /// Reads the progress of the journal and completes batches.
     fn look(&mut self, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
         if self.batches.is_empty() {
             return Ok(());
@@ -170,17 +178,19 @@ impl Progress {
             return Ok(());
         }
         (self.commits, self.moved) = (commits, Some(Instant::now()));
-        journal_of(fs)?.join_transaction()?; // behind the count: what was counted before the journal was aborted has been committed
+        // After the count was read: everything counted before the journal was aborted has been
+        // committed.
+        journal_of(fs)?.join_transaction()?;
         let due = self.batches.partition_point(|batch| batch.due <= commits);
-        self.batches.drain(..due).flat_map(|batch| batch.maturities).for_each(Completer::keep);
+        self.batches.drain(..due).flat_map(|batch| batch.completers).for_each(Completer::keep);
         Ok(())
     }
 
-    fn is_stuck(&self, patience: Duration) -> bool {
-        !self.batches.is_empty() && self.moved.is_some_and(|moved| moved.elapsed() > patience)
+    fn is_stuck(&self, stall_limit: Duration) -> bool {
+        !self.batches.is_empty() && self.moved.is_some_and(|moved| moved.elapsed() > stall_limit)
     }
 
-    /// Commits now, as tier `group` does. Decides every ticket.
+    /// Commits now, as the mode `group` does, and decides every handle.
     fn force(&mut self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         if self.batches.is_empty() {
             return Ok(());
@@ -193,18 +203,18 @@ impl Progress {
             let bytes = self.batches.iter().map(|batch| batch.bytes).sum();
             traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());
         }
-        for maturity in self.batches.drain(..).flat_map(|batch| batch.maturities) {
+        for completer in self.batches.drain(..).flat_map(|batch| batch.completers) {
             match &committed {
-                Ok(()) => maturity.keep(),
-                Err(error) => maturity.fail(error.clone()),
+                Ok(()) => completer.keep(),
+                Err(error) => completer.fail(error.clone()),
             }
         }
         committed
     }
 }
 
-/// The number nearest to `near` whose lower half is `number`. Transactions are numbered with 32 bits, and never stand that far
-/// apart.
+/// The number nearest to `near` with the lower half `number`. Transactions have 32-bit numbers,
+/// which are never that far apart.
 fn unwrapped(near: u64, number: u32) -> u64 {
     near.wrapping_add_signed(i64::from(number.wrapping_sub(near as u32) as i32))
 }
@@ -256,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_transactions_go_on_where_they_wrap() {
+    fn transaction_numbers_continue_after_a_wrap() {
         assert_eq!(unwrapped(u64::from(u32::MAX), 2), (1 << 32) + 2);
         assert_eq!(unwrapped((1 << 32) + 2, u32::MAX - 1), (1 << 32) - 2);
         assert_eq!((unwrapped(7, 7), unwrapped(7, 9)), (7, 9));

@@ -1,4 +1,5 @@
-//! Since when do finished files survive a power cut? One trait, one file per tier (docs/durability.md, "Tiers").
+//! Durability of finished files: one tracker for each durability mode, one file for each tracker
+//! (docs/durability.md, "Tiers"). This module knows file systems only.
 use crate::{Error, IoStats, Purpose, Result, SyncKind};
 use std::{io, time::Instant};
 use terrace_vfs::{FileSystem, JournalCommit, WriteFile};
@@ -18,26 +19,26 @@ pub use mode::DurabilityMode;
 pub use none::NoTracker;
 pub use sync::{SyncTracker, sync_directory};
 
-/// A finished file whose bytes no longer change, by the descriptor that wrote it: writeback errors are reported
-/// per descriptor, so a reopened one could miss them.
+/// A finished file, by the descriptor that wrote it: the kernel reports writeback errors per
+/// descriptor, so a reopened one could miss them.
 pub struct Finished {
-    /// For messages.
+    /// The path, for messages.
     pub name: String,
-    /// The writer's descriptor.
+    /// The descriptor of the writer.
     pub file: Box<dyn WriteFile>,
     /// Bytes written.
     pub bytes: u64,
-    /// What for.
+    /// The purpose of the bytes.
     pub purpose: Purpose,
 }
 
 impl Finished {
-    /// Whether nothing is due any more to make it survive.
+    /// Whether the file is durable already.
     fn is_saved(&self) -> bool {
         self.file.is_saved()
     }
 
-    /// Writes its bytes back, unless they are; counts what was a whole sync.
+    /// Writes the bytes back, unless they are durable. Counts a writeback that was a whole sync.
     fn write_back(&self, traffic: &IoStats) -> Result<()> {
         if self.is_saved() {
             return Ok(());
@@ -56,28 +57,30 @@ fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
     terrace_vfs::journal_of(fs).map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
-/// How tickets mature.
+/// Makes finished files durable, in the way of one durability mode.
 pub trait DurabilityTracker: Send + Sync {
-    /// The tier's name.
+    /// The name of the mode.
     fn durability_mode(&self) -> &'static str;
-    /// Whether anything is promised. If not, logs and roots are not synced either.
+    /// Whether anything is promised. Otherwise logs and roots are not synced either.
     fn promises(&self) -> bool {
         true
     }
-    /// Takes charge of files of one build, and of their directory entries. Where too many wait already, first does what is due for them.
+    /// Takes over the files of one job and their directory entries. Does the work that is due
+    /// first if too many files wait.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle>;
-    /// Nobody needs the file called `name` to be durable any more, as nothing durable will ever name it: if nothing has been done for
-    /// that yet, nothing will be, and its build's ticket speaks of the other files alone. Takes no I/O, unlike dropping what
-    /// this returns.
+    /// Cancels the sync of the file `name`, which became obsolete before an edit with it was
+    /// committed. If its sync has not begun, it will not be made, and the handle of its job covers
+    /// the other files only. Takes no I/O, unlike dropping the result.
     fn give_up(&self, _name: &str) -> Option<Finished> {
         None
     }
-    /// Whether tickets mature by commits that the file system makes anyway, so that forcing one is for emergencies.
+    /// Whether handles complete by commits that the file system makes anyway, so that a forced
+    /// commit is for emergencies.
     fn is_patient(&self) -> bool {
         false
     }
-    /// Makes progress at the tier's own pace; false if nothing is outstanding.
+    /// Makes progress at the pace of the mode; false if nothing is pending.
     fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool>;
-    /// Decides every outstanding ticket.
+    /// Decides every pending handle.
     fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()>;
 }

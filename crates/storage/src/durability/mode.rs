@@ -7,27 +7,28 @@ use terrace_vfs::{FileSystem, RealFs, journal_of};
 /// How written bytes become durable (docs/durability.md, "Tiers").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DurabilityMode {
-    /// Each build is synced as it is finished.
+    /// Syncs the outputs of each job as they are finished.
     #[default]
     Sync,
-    /// Many builds by one commit of the file system's journal; on ext4, where nothing undermines it.
+    /// Many outputs by one commit of the file system's journal; on ext4 with a reliable journal.
     Group,
-    /// Many builds at a time, a sync for each file; on any file system.
+    /// Many outputs at a time, with a sync for each file; on any file system.
     Background,
-    /// Many builds by the commits that the file system's journal makes anyway; where `Group` keeps its promise.
+    /// Many outputs by the commits that the journal makes anyway; where `Group` is possible.
     Journal,
-    /// As `Journal`, for each file by its own transaction, which a program in the kernel tells.
+    /// As `Journal`, but each file by its own transaction, which a BPF program reports.
     JournalBpf,
-    /// `Group` where it keeps its promise, else `Background`.
+    /// `Group` where it is possible, else `Background`.
     Auto,
-    /// `Auto` in a new store, and in one that was made with this tier; `Sync` in any other that is there.
+    /// `Auto` in a new store, and in one that was made with this mode; `Sync` in any other
+    /// existing store.
     Inherit,
     /// Never: nothing is promised at a power cut.
     None,
 }
 
 impl DurabilityMode {
-    /// Every tier, in the order of help texts.
+    /// Every mode, in the order of help texts.
     pub const ALL: [DurabilityMode; 8] = [
         DurabilityMode::Sync,
         DurabilityMode::Group,
@@ -39,7 +40,7 @@ impl DurabilityMode {
         DurabilityMode::None,
     ];
 
-    /// As options spell it. Reports tell what `auto` and `inherit` have become.
+    /// Its name in options. Reports name the choice of `auto` and `inherit` instead.
     pub fn name(self) -> &'static str {
         match self {
             DurabilityMode::Sync => "sync",
@@ -53,13 +54,13 @@ impl DurabilityMode {
         }
     }
 
-    /// The tier spelled `name`.
+    /// The mode of this name.
     pub fn from_name(name: &str) -> Option<DurabilityMode> {
         DurabilityMode::ALL.into_iter().find(|durability_mode| durability_mode.name() == name)
     }
 
-    /// Why a store in directory `path`, which need not exist yet, cannot have this tier; `None` where it can. What `auto`
-    /// would like best is `group`.
+    /// Why a store in directory `path`, which need not exist yet, cannot have this mode; `None`
+    /// where it can. For `auto`, why it cannot be `group`.
     pub fn refusal(self, path: &Path) -> Option<String> {
         let fs = RealFs::new(path);
         match self {
@@ -68,7 +69,8 @@ impl DurabilityMode {
         }
     }
 
-    /// How often the journal that this tier rests on commits by itself; zero where it rests on none. Or why it cannot be had.
+    /// The commit interval of the journal that this mode rests on; zero where it rests on none. Or
+    /// why it is impossible here.
     fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
         match self {
             DurabilityMode::Group => journal_of(fs)?.commit_interval(),
@@ -85,18 +87,21 @@ impl DurabilityMode {
         }
     }
 
-    /// The tracker of this mode for files in `fs`: `pause` passes between two batches, and at most `files_max` files wait
-    /// with an open descriptor. [`DurabilityMode::Inherit`] is to be resolved by the caller; here it syncs.
+    /// The tracker of this mode for files in `fs`: `pause` passes between two batches, and at most
+    /// `files_max` files wait with an open descriptor. [`DurabilityMode::Inherit`] is to be
+    /// resolved by the caller; here it syncs.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] with the reason why the file system cannot keep the promise of the mode.
+    /// [`Error::Unsupported`] with the reason why the file system cannot keep the promise of the
+    /// mode.
     pub(crate) fn tracker_for(
         self,
         fs: &dyn FileSystem,
         pause: Duration,
         files_max: usize,
     ) -> Result<Arc<dyn DurabilityTracker>> {
-        let refused = |why| Error::Unsupported(format!("tier {} is refused for {}: {why}", self.name(), fs.name()));
+        let refused =
+            |why| Error::Unsupported(format!("durability mode {} is refused for {}: {why}", self.name(), fs.name()));
         let interval = self.interval(fs).map_err(refused)?;
         let batched = |way| Arc::new(BatchTracker::new(way, pause).with_files_max(files_max));
         let journal = |evidence| Arc::new(JournalTracker::new(evidence, pause, interval).with_files_max(files_max));

@@ -1,9 +1,10 @@
-//! DurabilityMode `none`: nothing is synced and nothing promised; for stores that may vanish with the power.
+//! The durability mode `none`: nothing is synced and nothing promised, for stores that may be lost
+//! at a power cut.
 use super::{DurabilityTracker, Finished};
 use crate::{DurabilityHandle, IoStats, Result};
 use terrace_vfs::FileSystem;
 
-/// Calls every ticket mature at once. What was written survives the end of the process, no more.
+/// Returns durable handles at once. Written bytes survive the end of the process, no more.
 #[derive(Debug, Default)]
 pub struct NoTracker;
 

@@ -1,14 +1,14 @@
-//! DurabilityMode `sync`: every build is synced before it is handed out, LevelDB's way.
+//! The durability mode `sync`: the outputs of every job are synced before it ends, as in LevelDB.
 use super::{DurabilityTracker, Finished};
 use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use std::time::{Duration, Instant};
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// One `fdatasync` for each file of a build, then one sync of the directory; on a device without a file system one flush for all.
-/// Tickets are mature at once.
+/// One `fdatasync` for each file of a job, then one sync of the directory; on a device without a
+/// file system one flush for all. Handles are durable at once.
 ///
-/// An error goes to the build it belongs to and nothing is tried again: after a failed sync the kernel may
-/// report success for bytes that it has dropped.
+/// An error fails its own job, and nothing is retried: after a failed sync the kernel may report
+/// success for bytes that it has dropped.
 #[derive(Debug, Default)]
 pub struct SyncTracker;
 
@@ -43,7 +43,8 @@ impl DurabilityTracker for SyncTracker {
     }
 }
 
-/// Where a commit happens when it is asked for, and never else, one saves all files and their names.
+/// Makes all files and their names durable by one commit, where the journal commits on demand
+/// only.
 fn together(
     fs: &dyn FileSystem,
     journal: &dyn JournalCommit,
@@ -59,7 +60,7 @@ fn together(
     Ok(DurabilityHandle::mature())
 }
 
-/// Syncs the directory's entries and counts it.
+/// Syncs the entries of the directory and counts the sync.
 pub fn sync_directory(fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
     let start = Instant::now();
     fs.sync_directory().map_err(|e| Error::io("sync directory", fs.name(), e))?;

@@ -1,19 +1,19 @@
-//! Builds that are finished and that their tier has done nothing for yet.
+//! The queue of finished outputs that no batch has begun with.
 use super::Finished;
 use crate::{Completer, DurabilityHandle, IoStats, Result};
 use parking_lot::Mutex;
 
-/// A build whose ticket is pending.
+/// The outputs of a job with a pending handle.
 pub(super) struct Waiting {
     pub files: Vec<Finished>,
-    pub maturity: Completer,
-    /// Some of its files were given up.
+    pub completer: Completer,
+    /// The sync of some of its files was cancelled.
     pub lacks_some: bool,
 }
 
 impl Waiting {
-    /// Whether nothing is due any more. Of a build without some of its files something is, names: whoever releases its edit may rely on
-    /// the directory having been saved since it was finished.
+    /// Whether nothing is left to do. If some files were cancelled, the names are: the commit of
+    /// its edit may rely on a sync of the directory after the job finished.
     pub fn is_saved(&self) -> bool {
         !self.lacks_some && self.files.iter().all(Finished::is_saved)
     }
@@ -24,40 +24,42 @@ impl Waiting {
     }
 }
 
-/// All of them, oldest first. Each of their files has the descriptor that wrote it, and a process has not many.
+/// All waiting outputs, oldest first. Each of their files holds the descriptor that wrote it, and
+/// descriptors are limited.
 pub(super) struct Queue {
     builds: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it
     files_max: usize,
 }
 
 impl Queue {
-    /// With descriptors for about `files_max` files.
+    /// A queue for about `files_max` descriptors.
     pub fn new(files_max: usize) -> Queue {
         Queue { builds: Mutex::default(), files_max }
     }
 
-    /// Queues files of a build. If that fills the queue, `begin` has the tier do what is due for all of them, and is waited for.
+    /// Queues the files of a job. If that fills the queue, `begin` processes all of them, and the
+    /// job waits for it.
     pub fn watch(
         &self,
         files: Vec<Finished>,
         traffic: &IoStats,
         begin: impl FnOnce() -> Result<bool>,
     ) -> DurabilityHandle {
-        let ticket = self.add(files);
+        let handle = self.add(files);
         if self.is_full() {
-            let _awaits = traffic.await_others(); // as another batch may be under way
-            let _ = begin(); // a failure is its tickets' to tell
+            let _awaits = traffic.await_others(); // another batch may be under way
+            let _ = begin(); // the handles report the error
         }
-        ticket
+        handle
     }
 
     fn add(&self, files: Vec<Finished>) -> DurabilityHandle {
-        let (ticket, maturity) = DurabilityHandle::pending();
-        self.builds.lock().push(Waiting { files, maturity, lacks_some: false });
-        ticket
+        let (handle, completer) = DurabilityHandle::pending();
+        self.builds.lock().push(Waiting { files, completer, lacks_some: false });
+        handle
     }
 
-    /// All that is queued, for whoever begins with it.
+    /// Takes everything that is queued.
     pub fn take(&self) -> Vec<Waiting> {
         std::mem::take(&mut *self.builds.lock())
     }
@@ -66,23 +68,24 @@ impl Queue {
         self.builds.lock().is_empty()
     }
 
-    /// Whether so many files wait that it is time to begin with them, early as it may be.
+    /// Whether so many files wait that a batch should begin early.
     pub fn is_crowded(&self) -> bool {
         self.descriptors() >= self.files_max / 2
     }
 
-    /// Whether so many wait that who brings the last of them has to begin with all.
+    /// Whether so many files wait that the job with the last of them must begin a batch.
     fn is_full(&self) -> bool {
         self.descriptors() >= self.files_max
     }
 
-    /// Files of devices, and of builds that are saved as a whole, have none.
+    /// Files on devices, and directory tables, hold no descriptors.
     fn descriptors(&self) -> usize {
         let builds = self.builds.lock();
         builds.iter().flat_map(|build| &build.files).filter(|file| file.file.descriptor().is_some()).count()
     }
 
-    /// Takes the file called `name` out of the build that has it. It is to be dropped under no lock, which closes it.
+    /// Takes the file `name` out of its outputs. To be dropped under no lock, because that closes
+    /// it.
     pub fn give_up(&self, name: &str) -> Option<Finished> {
         self.builds.lock().iter_mut().find_map(|build| {
             let at = build.files.iter().position(|file| file.name == name)?;
@@ -99,7 +102,7 @@ mod tests {
     use terrace_vfs::{FileSystem, MemFs, RealFs};
 
     #[test]
-    fn files_with_a_descriptor_crowd_a_queue_and_no_others() {
+    fn only_files_with_a_descriptor_fill_the_queue() {
         let directory = tempfile::tempdir().unwrap();
         let (real, memory) = (RealFs::new(directory.path()), MemFs::new());
         memory.make_directory().unwrap();

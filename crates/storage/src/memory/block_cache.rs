@@ -1,6 +1,8 @@
-//! Data blocks of every open table of a store, decompressed; as many as the [budget](crate::Budget) leaves room for.
+//! Data blocks of every open table of a store, decompressed; as many as the
+//! [budget](crate::Budget) leaves room for.
 //!
-//! A miss reads without holding anything; two readers may then read the same block, and one copy stays.
+//! A miss reads without holding anything; two readers may then read the same block, and one copy
+//! stays.
 use crate::StorageConfig;
 use quick_cache::{
     Weighter,
@@ -18,7 +20,8 @@ use terrace_format::block::Block;
 /// Which block: the table's [`uid`](BlockCache::new_uid), and the block's offset in it.
 pub(crate) type BlockKey = (u64, u64);
 
-/// What a cached block takes beside its bytes: its frame, its count of owners, its entry in the cache.
+/// What a cached block takes beside its bytes: its frame, its count of owners, its entry in the
+/// cache.
 const BLOCK_OVERHEAD_BYTES: u64 = 128;
 /// More shards and ghosts than for this many blocks gain nothing.
 const BLOCKS_ESTIMATE_MAX: u64 = 1 << 20;
@@ -54,7 +57,8 @@ impl BlockCache {
         BlockCache { blocks, next_uid: AtomicU64::new(0) }
     }
 
-    /// A number for one opening of one table, so that blocks of an earlier file of the same name are never hit.
+    /// A number for one opening of one table, so that blocks of an earlier file of the same name
+    /// are never hit.
     pub fn new_uid(&self) -> u64 {
         self.next_uid.fetch_add(1, Relaxed)
     }

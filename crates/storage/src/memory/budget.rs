@@ -1,13 +1,17 @@
-//! Who holds how much of a store's memory: memtables, what open tables keep at hand, what cursors have read ahead, and
-//! cached blocks, which get what the others leave.
+//! The memory budget of a store: memtables, index and filter blocks of open tables, read-ahead of
+//! cursors, and cached data blocks, which get the rest.
 //!
-//! Two bounds. `block_cache_size` pays for cached blocks, and for indexes and filters as far as they exceed [`TAILS_FREE_BYTES`]:
-//! a small cache would otherwise have to choose between blocks and the indexes that lead to them, and read two blocks for
-//! every one. Tables are not closed for that, however large their indexes: to read one again takes as long as hundreds of reads of a block,
-//! and a store whose indexes exceeded a bound by little would do so with every other read. `memory_budget`, if there is one, is for everything here together; blocks give way first, down to none, and
-//! tables are closed, the one used longest ago first, before their tails take more than half of what memtables leave.
+//! There are two bounds. `block_cache_size` pays for cached data blocks, and for index and filter
+//! blocks as far as they exceed [`TAILS_FREE_BYTES`]: otherwise a small cache would have to choose
+//! between data blocks and the indexes that lead to them, and read two blocks for every one.
+//! Tables are not closed for that, however large their indexes: to reopen one takes as long as
+//! hundreds of block reads, and a store slightly over the bound would do so with every other read.
 //!
-//! Not counted: the block that a cursor stands on, buffers of files being written, the names of tables.
+//! `memory_budget`, if set, bounds everything here together. Data blocks are evicted first, down
+//! to none. Then the least recently used tables are closed, before index and filter blocks take
+//! more than half of the memory that memtables leave.
+//!
+//! Not counted: the block under a cursor, buffers of files being written, the names of tables.
 use super::{block_cache::BlockCache, buffer_pool::Buffers, page_pool::PagePool};
 use crate::StorageConfig;
 use parking_lot::Mutex;
@@ -17,47 +21,48 @@ use std::sync::{
 };
 use terrace_vfs::Process;
 
-/// Indexes and filters of open tables that are not charged to `block_cache_size`.
+/// Bytes of index and filter blocks that are not charged to `block_cache_size`.
 const TAILS_FREE_BYTES: u64 = 32 << 20;
-/// The cache is not made larger for less.
+/// The cache is not enlarged by less than this.
 const GRAIN_BYTES: u64 = 64 << 10;
 
-/// Who holds memory, besides the block cache.
+/// Holders of memory other than the block cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// The newest writes, also those that a reader still looks at, and room kept for the next.
+    /// Memtables, also those that a reader still uses, and pages kept for the next ones.
     Memtables,
-    /// Indexes and filters of open tables.
+    /// Index and filter blocks of open tables.
     Tails,
-    /// What cursors, those of compactions too, have read ahead, and room kept for the next.
+    /// Read-ahead of cursors, also of compactions, and buffers kept for the next ones.
     Cursors,
 }
 
-/// A store's memory.
+/// The memory of a store.
 pub struct Budget {
     block_cache_size: u64,
-    /// Whose memory is counted: a forked child, in which a lock may never be released, counts nothing.
+    /// The process whose memory is counted: in a forked child a lock may never be released, so it
+    /// counts nothing.
     process: Process,
     /// `u64::MAX` for no bound.
     memory_budget: u64,
     pub(crate) blocks: BlockCache,
     pub(crate) spare: PagePool,
     pub(crate) buffers: Buffers,
-    /// A leaf, but for the cache's own locks.
+    /// A leaf lock, except for the locks of the cache.
     shares: Mutex<Shares>,
 }
 
-/// Who has what, in bytes.
+/// The bytes of each holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shares {
     /// By [`Holder`].
     held: [u64; 3],
-    /// What the cache may have.
+    /// The capacity of the cache.
     granted: u64,
 }
 
 impl Budget {
-    /// As `setup` has it.
+    /// The budget of `setup`.
     pub fn new(setup: &StorageConfig) -> Arc<Budget> {
         let budget = Budget {
             block_cache_size: setup.block_cache_size,
@@ -72,29 +77,30 @@ impl Budget {
         Arc::new(budget)
     }
 
-    /// What each [`Holder`] holds at this moment, in their order, and the bytes of cached blocks.
+    /// The bytes of each [`Holder`], in their order, and the bytes of cached blocks.
     pub fn held(&self) -> ([u64; 3], u64) {
         let shares = self.shares.lock();
         (shares.held, self.blocks.byte_len())
     }
 
-    /// What there may be in all, if that is bounded.
+    /// The bound for all memory, if there is one.
     pub fn limit(&self) -> Option<u64> {
         Some(self.memory_budget).filter(|bytes| *bytes < u64::MAX)
     }
 
-    /// Nothing yet, to be counted as `holder`'s.
+    /// An empty holding, to be counted for `holder`.
     pub fn hold(self: &Arc<Budget>, holder: Holder) -> Held {
         Held { budget: self.clone(), holder, bytes: AtomicU64::new(0) }
     }
 
-    /// Whether the indexes and filters of open tables take more than they may: half of what memtables leave of `memory_budget`.
+    /// Whether index and filter blocks take more than their share: half of the part of
+    /// `memory_budget` that memtables leave.
     pub(crate) fn tails_exceed(&self) -> bool {
         let [memtables, tails, _] = self.shares.lock().held;
         tails > self.memory_budget.saturating_sub(memtables) / 2
     }
 
-    /// Whether the calling process may use what is kept here.
+    /// Whether the calling process may use the kept memory.
     pub(crate) fn is_ours(&self) -> bool {
         self.process.is_current()
     }
@@ -109,7 +115,7 @@ impl Budget {
         self.fit(&mut shares);
     }
 
-    /// Gives the cache what the others leave.
+    /// Gives the cache the memory that the holders leave.
     fn fit(&self, shares: &mut Shares) {
         let [memtables, tails, cursors] = shares.held;
         let charged = tails.saturating_sub(TAILS_FREE_BYTES);
@@ -122,7 +128,7 @@ impl Budget {
     }
 }
 
-/// Memory that somebody holds; given back when dropped.
+/// Counted memory; subtracted when dropped.
 pub struct Held {
     budget: Arc<Budget>,
     holder: Holder,
@@ -130,18 +136,18 @@ pub struct Held {
 }
 
 impl Held {
-    /// Whose memory it is.
+    /// The budget that counts it.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// Holds so many bytes more.
+    /// Adds `bytes`.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.budget.change(self.holder, bytes as i64);
     }
 
-    /// Holds so many bytes, not what it held before.
+    /// Replaces the count by `bytes`.
     pub fn set(&mut self, bytes: u64) {
         let before = std::mem::replace(self.bytes.get_mut(), bytes);
         if before != bytes {
@@ -165,7 +171,7 @@ mod tests {
         Budget::new(&StorageConfig { block_cache_size, memory_budget, ..StorageConfig::default() })
     }
 
-    /// Bytes cached after more was offered than fits.
+    /// Bytes cached after more was inserted than fits.
     fn filled(budget: &Budget) -> u64 {
         let mut builder = BlockBuilder::new(16);
         builder.add(b"key", &[7; 4000]);
@@ -175,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_make_room_for_tails_but_keep_a_quarter() {
+    fn data_blocks_yield_to_indexes_but_keep_a_quarter() {
         let budget = budget(1 << 20, None);
         assert!((900 << 10..=1 << 20).contains(&filled(&budget)));
         for (tails, left) in [(TAILS_FREE_BYTES, 1024), (TAILS_FREE_BYTES + (512 << 10), 512), (1 << 40, 256)] {
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_together_keeps_to_the_limit() {
+    fn all_holders_together_stay_within_the_memory_budget() {
         let budget = budget(3 << 20, Some(4 << 20));
         let sum = || {
             let (held, blocks) = budget.held();
@@ -212,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gives_back_at_once() {
+    fn memory_is_returned_when_its_holder_is_dropped() {
         let budget = budget(1 << 20, Some(2 << 20));
         std::thread::scope(|scope| {
             for thread in 0..4 {

@@ -1,17 +1,17 @@
-//! Buffers that cursors have finished with, kept for the next cursors.
+//! A pool of read-ahead buffers, reused by one cursor after the other.
 use parking_lot::Mutex;
 
 /// The most buffers kept.
 pub(crate) const KEPT_MAX: usize = 16;
 
-/// Buffers that nobody uses.
+/// The unused buffers.
 #[derive(Default)]
-pub(crate) struct Buffers(Mutex<Kept>); // a leaf
+pub(crate) struct Buffers(Mutex<Kept>); // a leaf lock
 
 #[derive(Default)]
 struct Kept {
     buffers: Vec<Vec<u8>>,
-    /// The fewest there were since the last [`Buffers::rest`].
+    /// The fewest buffers since the last [`Buffers::rest`].
     unused: usize,
 }
 
@@ -23,7 +23,7 @@ impl Buffers {
         buffer
     }
 
-    /// Whether there was room for it.
+    /// Keeps `buffer`; false if there is no room for it.
     pub fn keep(&self, buffer: Vec<u8>) -> bool {
         let mut kept = self.0.lock();
         let fits = kept.buffers.len() < KEPT_MAX;
@@ -33,7 +33,7 @@ impl Buffers {
         fits
     }
 
-    /// Takes out what nobody needed since the last call.
+    /// Takes out the buffers that were not needed since the last call.
     pub fn rest(&self) -> Vec<Vec<u8>> {
         let mut kept = self.0.lock();
         let unused = kept.unused;

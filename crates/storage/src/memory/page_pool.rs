@@ -1,21 +1,22 @@
-//! Pages that memtables leave, kept for those to come. The kernel clears each page that it hands out, and takes it by way of
-//! a page fault: for values of 1 KiB that was a quarter of what a put cost.
+//! A pool of memtable pages, reused by one memtable after the other. The kernel zeroes every page
+//! that it hands out, at the price of a page fault: for values of 1 KiB that was a quarter of the
+//! cost of a put.
 use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use terrace_vfs::Pages;
 
-/// Bytes kept at most. There are never more than memtables had at one time.
+/// The most bytes kept. They never exceed the bytes that memtables had at one time.
 pub(super) const BYTES_MAX: usize = 64 << 20;
 
-/// Pages that nobody uses.
+/// The unused pages.
 #[derive(Default)]
-pub(crate) struct PagePool(Mutex<Kept>); // a leaf
+pub(crate) struct PagePool(Mutex<Kept>); // a leaf lock
 
 #[derive(Default)]
 struct Kept {
     pages: Vec<Pages>,
     bytes: usize,
-    /// The fewest bytes there were since the last [`PagePool::rest`].
+    /// The fewest bytes since the last [`PagePool::rest`].
     unused: usize,
 }
 
@@ -28,7 +29,7 @@ impl PagePool {
         Some(kept.pages.swap_remove(at))
     }
 
-    /// Returns those that would be too many.
+    /// Keeps `pages`; returns them if there is no room.
     pub fn keep(&self, pages: Pages) -> Result<(), Pages> {
         let mut kept = self.0.lock();
         if kept.bytes + pages.bytes().get() > BYTES_MAX {
@@ -39,7 +40,7 @@ impl PagePool {
         Ok(())
     }
 
-    /// Takes out what nobody needed since the last call.
+    /// Takes out the pages that were not needed since the last call.
     pub fn rest(&self) -> Vec<Pages> {
         let mut kept = self.0.lock();
         let mut left = kept.unused;

@@ -1,11 +1,11 @@
-//! Pages for memtables, on loan from the pool of a store's budget.
+//! Pages for memtables, from the pool of a store's budget.
 use super::budget::{Budget, Holder};
 use std::{io, num::NonZeroUsize, ops::Deref, sync::Arc};
 use terrace_vfs::Pages;
 
-/// Pages of a store's budget; dropped, they are kept for the next who wants as many. What is in them at first is anybody's.
+/// Pages from a budget's pool, returned to it when dropped. Their initial contents are undefined.
 pub struct PooledPages {
-    /// There until dropped.
+    /// Set until dropped.
     pages: Option<Pages>,
     budget: Arc<Budget>,
 }
@@ -23,7 +23,7 @@ impl Drop for PooledPages {
         let mut pages = self.pages.take().expect("dropped once");
         pages.spoil();
         let bytes = pages.bytes().get();
-        // Whoever bounds all memory wants it for blocks rather.
+        // With a bound for all memory, the block cache gets it instead.
         if self.budget.is_ours() && self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
             self.budget.change(Holder::Memtables, bytes as i64);
         }
@@ -31,10 +31,10 @@ impl Drop for PooledPages {
 }
 
 impl Budget {
-    /// At least `bytes`, for a memtable, which counts them as its own.
+    /// At least `bytes` for a memtable, which counts them itself.
     ///
     /// # Errors
-    /// The kernel's, where it has none.
+    /// The kernel has no memory.
     pub fn lend(self: &Arc<Budget>, bytes: NonZeroUsize) -> io::Result<PooledPages> {
         let kept = self.spare.take(bytes);
         if kept.is_some() {
@@ -44,13 +44,13 @@ impl Budget {
         Ok(PooledPages { pages: Some(pages), budget: self.clone() })
     }
 
-    /// Gives back all pages that no memtable has, and all buffers that no cursor has.
+    /// Frees all pages that no memtable uses, and all buffers that no cursor uses.
     pub fn empty(&self) {
         self.rest();
         self.rest(); // none was needed between the two
     }
 
-    /// Gives back the pages that no memtable, and the buffers that no cursor needed since the last call.
+    /// Frees the pages and buffers that were not needed since the last call.
     pub fn rest(&self) {
         let (pages, buffers) = (self.spare.rest(), self.buffers.rest());
         let bytes: usize = pages.iter().map(|pages| pages.bytes().get()).sum();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_lent_again_until_nobody_wanted_them_for_a_while() {
+    fn pages_are_reused_until_they_were_unused_for_a_while() {
         let budget = Budget::new(&StorageConfig::default());
         let lent: Vec<PooledPages> = (0..3).map(|_| budget.lend(BYTES).unwrap()).collect();
         let starts: Vec<_> = lent.iter().map(|pages| pages.start()).collect();
@@ -84,7 +84,7 @@ mod tests {
         assert!(budget.lend(NonZeroUsize::new(1 << 19).unwrap()).unwrap().bytes().get() == 1 << 19, "not of this size");
         assert_eq!(held(&budget), (2 << 20) + (1 << 19));
         drop(again);
-        budget.rest(); // two of the first three were not wanted
+        budget.rest(); // two of the first three were not needed
         assert_eq!(held(&budget), (1 << 20) + (1 << 19));
         budget.rest();
         assert_eq!(held(&budget), 0);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_the_bound_and_nothing_where_all_memory_is_bounded() {
+    fn the_pool_is_bounded_and_empty_with_a_memory_budget() {
         let budget = Budget::new(&StorageConfig::default());
         drop((0..100).map(|_| budget.lend(BYTES).unwrap()).collect::<Vec<_>>());
         assert_eq!(held(&budget), BYTES_MAX as u64);

@@ -1,22 +1,22 @@
-//! One stored entry of a table.
+//! Stored entries of tables.
 use terrace_format::TableId;
 
-/// Where an entry comes from, for backends that can take it over without copying.
+/// The origin of an entry, for backends that can take it over without a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A memtable: the entry is new to tables.
+    /// A memtable: no table has the entry yet.
     Memory,
     /// An older table.
     Table(TableId),
 }
 
-/// One stored entry, as a cursor stands on it.
+/// One stored entry at the position of a cursor.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'a> {
-    /// Internal key.
+    /// The internal key.
     pub key: &'a [u8],
-    /// The value as stored there: the bytes themselves, or whatever the backend keeps in their place.
+    /// The stored value: the bytes themselves, or the reference that the backend stores instead.
     pub stored: &'a [u8],
-    /// Who stores it.
+    /// The memtable or the table that has it.
     pub origin: Origin,
 }

@@ -1,4 +1,4 @@
-//! Tables: how they are named, written, read and salvaged, whatever files hold them.
+//! SSTables: how they are named, written, read and salvaged, whatever files hold them.
 mod cursor;
 mod entry;
 mod object;

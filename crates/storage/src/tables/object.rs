@@ -1,27 +1,28 @@
-//! What storage keeps: anything that has a number.
+//! Numbered objects of a store.
 use terrace_format::{LogId, SegmentId, TableId, value_log::ValuePointer};
 
-/// Anything with a number that storage keeps.
+/// Any numbered object of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectId {
-    /// A sorted table: its file, or its part of a bundle.
+    /// An SSTable: a file, or a part of a bundle.
     Table(TableId),
     /// A write-ahead log.
     Wal(LogId),
     /// A manifest.
     Manifest(LogId),
-    /// Something half-made under a temporary name.
+    /// An incomplete file under a temporary name.
     Temporary(u64),
     /// A file of several tables, with the number of the first.
     Bundle(TableId),
-    /// Values that were moved out of logs.
+    /// A value-log segment of relocated values.
     Segment(SegmentId),
-    /// Part of a write-ahead log whose values stay in it: the batches without any that does. [`open_log`](crate::placement::Storage::open_log) reads both.
+    /// The WAL sidecar: the batches of a WAL without a value for the value log.
+    /// [`open_log`](crate::placement::LogStore::open_log) reads the WAL and its sidecar as one.
     SmallLog(LogId),
 }
 
 impl ObjectId {
-    /// The number, whatever it names; the next file number must exceed all of them.
+    /// The number. The next file number of a store exceeds all numbers in use.
     pub fn number(self) -> u64 {
         match self {
             ObjectId::Table(id) | ObjectId::Bundle(id) => id.0,
@@ -33,7 +34,7 @@ impl ObjectId {
 }
 
 impl From<&ValuePointer> for ObjectId {
-    /// The object in which a pointer's entry lies.
+    /// The object that a value pointer points into.
     fn from(pointer: &ValuePointer) -> ObjectId {
         match pointer.moved {
             true => ObjectId::Segment(SegmentId(pointer.segment)),
@@ -42,10 +43,10 @@ impl From<&ValuePointer> for ObjectId {
     }
 }
 
-/// One thing found by [`Storage::list`](crate::placement::Storage::list).
+/// One object found by [`ObjectStore::list`](crate::placement::ObjectStore::list).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Which.
+    /// The object.
     pub object: ObjectId,
     /// Its size in bytes.
     pub bytes: u64,

@@ -1,8 +1,8 @@
-//! Finished tables in files, wherever they are: what one store takes over from another, or from outside.
+//! Files of finished tables, in a store or outside, that another store can take over.
 use std::{fmt, path::Path, sync::Arc};
 use terrace_vfs::{FileSystem, RealFs, parent};
 
-/// A finished table, or segment of a value log, in a file. Its bytes never change.
+/// The file of a finished table or value-log segment. Its bytes never change.
 #[derive(Clone)]
 pub struct TableFile {
     pub(crate) fs: Arc<dyn FileSystem>,
@@ -14,8 +14,8 @@ impl TableFile {
         TableFile { fs, name }
     }
 
-    /// The file at `path`, or that a symbolic link there leads to, whether it is there or not; `None` if it can be none, having
-    /// no name.
+    /// The file at `path`, existing or not, or the target of a symbolic link there; `None` if
+    /// `path` has no file name.
     pub fn at(path: &Path) -> Option<TableFile> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         Some(TableFile::new(Arc::new(RealFs::new(parent(&path))), path.file_name()?.to_str()?.to_owned()))
@@ -34,13 +34,14 @@ impl fmt::Debug for TableFile {
     }
 }
 
-/// How tables were taken over.
+/// The result of taking over files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
-    /// By a second name for the same file.
+    /// Files taken over by a hard link.
     pub linked: u64,
-    /// By copying their bytes, because they are on another file system, or this one has no links.
+    /// Files copied, because they are on another file system, or because this one has no hard
+    /// links.
     pub copied: u64,
-    /// Bytes of all of them.
+    /// The bytes of all of them.
     pub bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! Writes one table into a file of the caller's choosing, outside of any store.
+//! Writes one SSTable into a file outside of any store.
 use crate::{
     Error, Process, Result, StorageConfig,
     tables::sst::{Bounds, ByteSink, Writer},
@@ -6,10 +6,11 @@ use crate::{
 use std::path::Path;
 use terrace_vfs::{FileSystem, RealFs, WriteFile, parent};
 
-/// Bytes gathered before they are handed to the operating system.
+/// The buffer size of writes.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// A table file being written. Dropped unfinished, it is removed, unless by a forked child.
+/// An SSTable file being written. Dropped unfinished, it removes the file, except in a forked
+/// child.
 pub struct TableFileWriter {
     writer: Option<Writer<Output>>,
     folder: RealFs,
@@ -17,19 +18,19 @@ pub struct TableFileWriter {
     process: Process,
 }
 
-/// A finished table file.
+/// A finished SSTable file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedTable {
     /// Its size in bytes.
     pub bytes: u64,
-    /// First internal key.
+    /// The first internal key.
     pub smallest: Vec<u8>,
-    /// Last internal key.
+    /// The last internal key.
     pub largest: Vec<u8>,
 }
 
 impl TableFileWriter {
-    /// Makes the file `path`, which must not be there yet, in a directory that must.
+    /// Creates the file `path`, which must not exist, in an existing directory.
     pub fn create(path: &Path, setup: &StorageConfig) -> Result<TableFileWriter> {
         let shown = path.display().to_string();
         let nameless = || Error::Unsupported(format!("{shown} is no name for a file"));
@@ -41,7 +42,7 @@ impl TableFileWriter {
         Ok(TableFileWriter { writer, folder, name, process: Process::current() })
     }
 
-    /// Adds an entry. Internal keys come in their order, each once.
+    /// Adds an entry. Internal keys come in order, each once.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let finished = || Error::Unsupported("the table is finished".into());
         self.check_process()?;
@@ -53,12 +54,12 @@ impl TableFileWriter {
         if self.process.is_current() { Ok(()) } else { Err(Error::forked(&self.name, self.process)) }
     }
 
-    /// Bytes so far, about.
+    /// The approximate size so far, in bytes.
     pub fn bytes(&self) -> u64 {
         self.writer.as_ref().map_or(0, Writer::bytes)
     }
 
-    /// Ends the table, which must have an entry. It survives a power cut when this returns.
+    /// Ends the table, which must have an entry, and makes it durable.
     pub fn finish(mut self) -> Result<FinishedTable> {
         self.check_process()?;
         let Some(writer) = self.writer.take() else { return Err(Error::Unsupported("the table is finished".into())) };
@@ -68,14 +69,15 @@ impl TableFileWriter {
             self.folder.sync_directory().map_err(|e| Error::io("sync directory", self.folder.name(), e))?;
             Ok(FinishedTable { bytes: output.bytes, smallest, largest })
         });
-        finished.inspect_err(|_| drop(self.folder.remove(&self.name))) // best effort: the error is the news
+        // Best effort: the error is returned
+        finished.inspect_err(|_| drop(self.folder.remove(&self.name)))
     }
 }
 
 impl Drop for TableFileWriter {
     fn drop(&mut self) {
         if self.writer.take().is_some() && self.process.is_current() {
-            let _ = self.folder.remove(&self.name); // best effort: nobody was told of it
+            let _ = self.folder.remove(&self.name); // best effort: the name was not used yet
         }
     }
 }

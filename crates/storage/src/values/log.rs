@@ -1,51 +1,55 @@
-//! What grows at its end: logs, and the segments of a value log.
+//! Append-only objects: the WAL, the manifest, and the segments of a value log.
 use crate::Result;
 use terrace_format::{Batch, SeqNo, block::Bytes, log_record::Event as LogEvent};
 
-/// What a log is for.
+/// The kind of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LogKind {
-    /// Batches, in the order they were written.
+    /// The write-ahead log: batches, in the order of writing.
     Wal,
-    /// Edits, in the order they became durable.
+    /// The manifest: version edits, in the order in which they became durable.
     Manifest,
 }
 
-/// Appends to a log. One thread.
+/// Appends to a log. Used by one thread.
 pub trait LogWriter: Send + Sync {
-    /// Appends one record and hands it to the operating system, so that it survives the end of this process.
-    /// After an error the log's end is unknown: append nothing more.
+    /// Appends one record and hands it to the operating system, so that it survives the end of
+    /// this process. After an error the end of the log is unknown: append nothing more.
     fn append(&mut self, record: &[u8]) -> Result<()>;
-    /// Appends a batch as a record. What memtables are to hold of it takes its place: the same operations, with what is
-    /// stored for each value, but for what stands in front of all of them, which is returned.
+    /// Appends a batch as a record, and turns it into the batch for the memtable: the same
+    /// operations, with the stored form of each value. A prefix that all stored values share is
+    /// returned instead.
     fn append_batch(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
         self.append(batch.as_bytes()).map(|()| &[][..])
     }
-    /// Everything appended survives a power cut when this returns (under tier `none`: no promise).
-    /// After an error the log's contents are unknown, and stay so: a second try proves nothing.
+    /// Makes everything appended durable (no promise in the durability mode `none`). After an
+    /// error the contents of the log are unknown, and stay so: a retry proves nothing.
     fn sync(&self) -> Result<()>;
-    /// Notes in the log that every write before sequence `next` has been synced, in this log and in older
-    /// ones: recovery then tells damage from a torn tail. The mark itself is not synced. A log on a device
-    /// that is written past the page cache keeps it for the next append, as each append costs a page there.
-    /// After an error the log's end is unknown, as after [`append`](LogWriter::append).
+    /// Appends a durable watermark: every write before sequence `next` has been synced, in this
+    /// log and in older ones. Recovery then tells damage from a torn tail. The watermark itself is
+    /// not synced. With `direct_io` it waits for the next append, because each append costs a page
+    /// there. After an error the end of the log is unknown, as after
+    /// [`append`](LogWriter::append).
     fn mark_durable(&mut self, next: SeqNo) -> Result<()>;
-    /// Nothing more is appended: what is kept for that, space and memory, may go.
+    /// Ends the log: nothing is appended any more, and preallocated space and memory are released.
     fn end(&mut self) {}
-    /// Bytes so far, of what is listed under the log's name.
+    /// Bytes so far, of the object that is listed under the log's number.
     fn bytes(&self) -> u64;
-    /// Bytes so far of its [part](crate::placement::ObjectId::SmallLog) without values that stay.
+    /// Bytes so far of its [WAL sidecar](crate::placement::ObjectId::SmallLog).
     fn small_bytes(&self) -> u64 {
         0
     }
 }
 
-/// Appends to a segment. One thread.
+/// Appends to a segment. Used by one thread.
 pub trait SegmentWriter: Send + Sync {
-    /// Appends `bytes` and hands them to the operating system. After an error the segment's end is unknown: append nothing more.
+    /// Appends `bytes` and hands them to the operating system. After an error the end of the
+    /// segment is unknown: append nothing more.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
-    /// As [`LogWriter::sync`].
+    /// Makes everything appended durable; see [`LogWriter::sync`].
     fn sync(&self) -> Result<()>;
-    /// As [`LogWriter::end`]. From now on the segment may be [shown](SegmentReader::shown), and does not change.
+    /// Ends the segment; see [`LogWriter::end`]. From now on it does not change and may be
+    /// [mapped](SegmentReader::shown).
     fn end(&mut self) {}
     /// Bytes so far.
     fn bytes(&self) -> u64;
@@ -53,25 +57,30 @@ pub trait SegmentWriter: Send + Sync {
 
 /// Reads a segment that may still grow.
 pub trait SegmentReader: Send + Sync {
-    /// `bytes` bytes at `offset`; [`Error::Corrupt`](crate::Error::Corrupt) if the segment ends before.
+    /// Reads `bytes` bytes at `offset`; [`Error::Corrupt`](crate::Error::Corrupt) if the segment
+    /// ends earlier.
     fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>>;
-    /// All of it, where the kernel keeps it; `None` where it is read by calls, as it is while it grows.
+    /// The mapping of the whole segment; `None` where it is read by system calls, as it is while
+    /// it grows.
     fn shown(&self) -> Option<&Bytes> {
         None
     }
-    /// Says that this will be read soon. A hint.
+    /// Announces a read. A hint.
     fn expect(&self, offset: u64, bytes: u64);
-    /// Its size now, in bytes.
+    /// The present size in bytes.
     fn bytes(&self) -> Result<u64>;
 }
 
 /// Reads a log from its start. Trusts nothing in it.
 pub trait LogReader: Send {
-    /// Whether our writer made this log (its first record is fragmented as LevelDB's writer never does).
+    /// Whether Terrace wrote this log: its first record is fragmented in a way that LevelDB's
+    /// writer never produces.
     fn ours(&self) -> bool;
-    /// The next record, or what is in its place. Keeps returning `End` at the end. Fails only if reading fails.
+    /// The next record, or the damage in its place. Returns `End` again and again at the end.
+    /// Fails only if a read fails.
     fn next(&mut self) -> Result<LogEvent>;
-    /// Turns `batch`, which the last record was, into what memtables are to hold of it: see [`LogWriter::append_batch`].
+    /// Turns `batch`, the last record, into the batch for the memtable: see
+    /// [`LogWriter::append_batch`].
     fn store(&mut self, batch: Batch) -> Batch {
         batch
     }

@@ -1,4 +1,4 @@
-//! Values outside of tables: the logs and segments that hold them, and how scans read them.
+//! Append-only logs and value-log segments, and the coalesced reads of scans.
 mod log;
 mod read_coalescer;
 

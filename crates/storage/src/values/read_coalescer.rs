@@ -1,5 +1,6 @@
-//! Values that lie side by side in a segment are read together: those that a compaction moved lie in the order of keys, and a scan that
-//! read each by itself would ask the kernel more often than it copies.
+//! Reads adjacent values of a segment together. Value-log GC writes relocated values in the order
+//! of keys, and a scan that read each value by itself would spend more time in system calls than
+//! in copying.
 use crate::{
     Budget, Held, Holder, Result,
     tables::{Bytes, ObjectId},
@@ -12,57 +13,60 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What lies between two entries that are side by side is no more than this: headers of frames, and a little garbage.
+/// The largest gap between adjacent entries: frame headers, and a little garbage.
 const GAP_MAX: u64 = 4096;
-/// Read at first where values are side by side; twice as much each time that they still are.
+/// The size of the first coalesced read; each further one is twice as large.
 const FIRST_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 128 << 10;
-/// Segments among which a scan goes to and fro: what several compactions moved lies in as many.
+/// The number of segments that a scan alternates between: the values of a key range lie in as many
+/// as there were GC jobs for it.
 const SEGMENTS_MAX: usize = 8;
-/// Of what is mapped the kernel brings about as much at once. To look at a clock for each entry would cost as much as to find it.
+/// The kernel reads about this much of a mapping at once. A look at the clock for each entry would
+/// cost as much as finding it.
 const PLACE_BYTES: u64 = 64 << 10;
-/// A read that takes longer than this, and a microsecond for each KiB, was waited for: the kernel did not have it in memory.
+/// A read that takes longer than this, plus a microsecond for each KiB, had to wait for the
+/// device.
 const WAITED: Duration = Duration::from_micros(20);
-/// The same of a look at what is mapped, which has the kernel map what it has in memory.
+/// The same bound for the access to a mapped entry, which makes the kernel map resident pages.
 const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
-/// What one scan has read of segments.
+/// The coalesced reads of one scan.
 pub struct ReadCoalescer {
     most: u64,
-    /// That of the segment that was read last comes first.
+    /// The segment read last comes first.
     held: VecDeque<Stretch>,
-    /// Their bytes, as the budget counts them.
+    /// Their bytes, as counted by the memory budget.
     counted: Held,
     waited: bool,
 }
 
-/// What was read of one segment last.
+/// The last read of one segment.
 struct Stretch {
     object: ObjectId,
     shown: Shown,
-    /// Where the last entry lay.
+    /// The range of the last entry.
     last: Option<Range<u64>>,
-    /// So much was read together.
+    /// The size of the last coalesced read.
     reach: u64,
 }
 
-/// What there is to look at of a segment.
+/// The available bytes of a segment.
 enum Shown {
-    /// The last entry was read by itself.
+    /// None: the last entry was read by itself.
     Nothing,
-    /// What was read together, from this byte on.
+    /// A coalesced read, and its offset.
     Read(u64, Bytes),
-    /// All of it.
+    /// The mapping of the whole segment.
     Mapped(Bytes),
 }
 
 impl Shown {
-    /// Bytes that are kept in memory for it.
+    /// Bytes kept in memory for it.
     fn kept_bytes(&self) -> u64 {
         if let Shown::Read(_, bytes) = self { bytes.len() as u64 } else { 0 }
     }
 
-    /// The entry, if it is there.
+    /// The entry, if it is available.
     fn part(&self, at: &Range<u64>) -> Option<Bytes> {
         match self {
             Shown::Nothing => None,
@@ -73,18 +77,20 @@ impl Shown {
 }
 
 impl ReadCoalescer {
-    /// Keeps `bytes` in memory at most, which are counted as those of cursors. An entry of more than an eighth of that is read by itself.
+    /// A coalescer that keeps at most `bytes` in memory, counted as read-ahead of cursors. An
+    /// entry larger than an eighth of that is read by itself.
     pub fn new(bytes: u64, budget: &Arc<Budget>) -> ReadCoalescer {
         let most = (bytes / SEGMENTS_MAX as u64).min(MOST_BYTES);
         ReadCoalescer { most, held: VecDeque::new(), counted: budget.hold(Holder::Cursors), waited: false }
     }
 
-    /// Whether a read since the last time of asking had to wait for the device.
+    /// Whether a read since the last call had to wait for the device.
     pub fn waited(&mut self) -> bool {
         std::mem::take(&mut self.waited)
     }
 
-    /// The entry at `at` of segment `object`, which `open` opens; where it is mapped, if `in_place`, or read.
+    /// The entry at `at` of segment `object`, which `open` opens: mapped, if `in_place` and
+    /// possible, or read.
     pub(crate) fn entry(
         &mut self,
         object: ObjectId,
@@ -97,7 +103,7 @@ impl ReadCoalescer {
         {
             stretch.last = Some(at);
             self.waited |= waited;
-            return Ok(entry); // as most are: what is kept is what it was
+            return Ok(entry); // The usual case: the kept bytes do not change.
         }
         let known = self.held.iter().position(|stretch| stretch.object == object).and_then(|at| self.held.remove(at));
         self.held.truncate(SEGMENTS_MAX - 1);
@@ -117,7 +123,7 @@ impl Stretch {
         Stretch { object, shown: Shown::Nothing, last: None, reach: 0 }
     }
 
-    /// The entry, and whether it was waited for.
+    /// The entry, and whether the read waited for the device.
     fn entry(
         &mut self,
         at: &Range<u64>,
@@ -141,25 +147,25 @@ impl Stretch {
         Ok((entry, begin.elapsed() > WAITED + Duration::from_micros(read >> 10)))
     }
 
-    /// The same of an entry that is shown.
+    /// The same for an available entry.
     fn look(&self, at: &Range<u64>) -> Option<(Bytes, bool)> {
         let entry = self.shown.part(at)?;
-        let waited = matches!(self.shown, Shown::Mapped(_)) && !self.is_beside(at) && is_waited_for(&entry);
+        let waited = matches!(self.shown, Shown::Mapped(_)) && !self.is_adjacent(at) && is_waited_for(&entry);
         Some((entry, waited))
     }
 
-    /// Whether the entry lies right behind the last, and the kernel is likely to have brought both at once.
-    fn is_beside(&self, at: &Range<u64>) -> bool {
+    /// Whether the entry follows the last one, and the kernel has probably read both at once.
+    fn is_adjacent(&self, at: &Range<u64>) -> bool {
         let place = |byte: u64| byte / PLACE_BYTES;
         self.goes_on(at) && self.last.as_ref().is_some_and(|last| place(last.end) == place(at.end))
     }
 
-    /// Whether the entry lies right behind the last.
+    /// Whether the entry follows the last one.
     fn goes_on(&self, at: &Range<u64>) -> bool {
         self.last.as_ref().is_some_and(|last| is_near(last.end, at.start))
     }
 
-    /// Reads the entry, and with it what lies behind or before it, if the last one lay on the other side.
+    /// Reads the entry and, if the last one was adjacent, the bytes after or before it too.
     fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<Bytes> {
         let behind = self.goes_on(at);
         let before = self.last.as_ref().is_some_and(|last| is_near(at.end, last.start));
@@ -173,7 +179,7 @@ impl Stretch {
             };
             match wide.and_then(|wide| Ok((wide.start, read(&wide)?))) {
                 Ok((from, bytes)) => self.shown = Shown::Read(from, Bytes::from(Arc::new(bytes))),
-                Err(_) => self.reach = 0, // what is wrong with its neighbours is no matter of this entry's
+                Err(_) => self.reach = 0, // damage of neighbours does not concern this entry
             }
         }
         match self.shown.part(at) {
@@ -183,12 +189,12 @@ impl Stretch {
     }
 }
 
-/// Whether what starts at `start` is side by side with what ends at `end`.
+/// Whether an entry that begins at `start` is adjacent to one that ends at `end`.
 fn is_near(end: u64, start: u64) -> bool {
     start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX)
 }
 
-/// Whether the kernel has to fetch an entry that is mapped, by a look at both of its ends.
+/// Whether the kernel had to read a mapped entry from the device; touches both of its ends.
 fn is_waited_for(entry: &[u8]) -> bool {
     let begin = Instant::now();
     std::hint::black_box((entry.first().copied(), entry.last().copied()));
@@ -202,7 +208,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use terrace_format::SegmentId;
 
-    /// A mebibyte, of which one byte cannot be read.
+    /// A mebibyte with one unreadable byte.
     #[derive(Default)]
     struct Counted {
         reads: AtomicU64,
@@ -230,7 +236,8 @@ mod tests {
         }
     }
 
-    /// Reads entries of 1000 bytes at these places; how many reads that took, and how many bytes for each that was wanted.
+    /// Reads entries of 1000 bytes at these offsets; the number of reads, and the bytes read for
+    /// each byte of an entry.
     fn reads(most: u64, places: impl Iterator<Item = u64>) -> (u64, f64) {
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let (mut stretches, mut wanted) = (ReadCoalescer::new(most, &Budget::new(&StorageConfig::default())), 0);
@@ -243,35 +250,35 @@ mod tests {
     }
 
     #[test]
-    fn entries_side_by_side_are_read_together() {
+    fn adjacent_entries_are_read_together() {
         let places = || (0..800).map(|number| number * 1024);
         for (name, (reads, bytes)) in
             [("forward", reads(1 << 20, places())), ("backward", reads(1 << 20, places().rev()))]
         {
             assert!(reads < 20 && bytes < 1.4, "{name}: {reads} reads, {bytes} times the bytes");
         }
-        assert_eq!(reads(0, places()).0, 800, "who wants nothing ahead gets nothing");
+        assert_eq!(reads(0, places()).0, 800, "without memory nothing is coalesced");
     }
 
-    /// What compactions of upper levels moved before lies elsewhere.
+    /// Values that earlier GC jobs of upper levels relocated lie in other segments.
     #[test]
-    fn several_segments_are_read_by_turns() {
+    fn reads_of_alternating_segments_are_coalesced() {
         let segment = Arc::new(Counted::default());
         let mut stretches = ReadCoalescer::new(1 << 20, &Budget::new(&StorageConfig::default()));
         let mut next = [0; SEGMENTS_MAX];
         for turn in 0..2400usize {
             let number = turn * 617 % SEGMENTS_MAX;
             let at = next[number];
-            next[number] += 1024 + (turn % 3) as u64 * 1000; // there is some garbage
+            next[number] += 1024 + (turn % 3) as u64 * 1000; // with some garbage in between
             let object = ObjectId::Segment(SegmentId(number as u64));
             stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
         }
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
     }
 
-    /// What is kept is counted, and bounded; long entries are not kept at all.
+    /// Kept bytes are counted and bounded; long entries are not kept at all.
     #[test]
-    fn no_more_is_kept_than_was_said() {
+    fn kept_bytes_are_bounded() {
         let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&StorageConfig::default()));
         let mut stretches = ReadCoalescer::new(1 << 20, &budget);
         let counted = || budget.held().0[Holder::Cursors as usize];
@@ -297,19 +304,19 @@ mod tests {
     }
 
     #[test]
-    fn entries_apart_are_read_by_themselves() {
+    fn distant_entries_are_read_one_by_one() {
         let (reads, bytes) = reads(1 << 20, (0..800).map(|number| number * 617 % 800 * 1024));
         assert!(reads > 700 && bytes < 1.5, "{reads} reads, {bytes} times the bytes");
     }
 
     #[test]
-    fn a_neighbour_that_cannot_be_read_and_the_end_are_no_matter() {
+    fn an_unreadable_neighbour_and_the_end_do_not_fail_a_read() {
         let places = (0..1023).map(|number| number * 1024).filter(|at| !(*at..at + 1000).contains(&BROKEN));
         assert!(reads(1 << 20, places).0 < 60);
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let mut stretches = ReadCoalescer::new(1 << 20, &Budget::new(&StorageConfig::default()));
         let mut at = |range| stretches.entry(object, range, true, || Ok(segment.clone()));
         assert!(at(WHOLE - 2000..WHOLE - 1000).is_ok() && at(WHOLE - 1000..WHOLE + 1).is_err());
-        assert!(at(WHOLE - 1000..WHOLE).is_ok(), "an error is told once for each who asks");
+        assert!(at(WHOLE - 1000..WHOLE).is_ok(), "each read reports its own error");
     }
 }

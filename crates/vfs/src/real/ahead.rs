@@ -1,10 +1,12 @@
-//! The next windows of a log, made ready by a thread of its own while the one before is filled: a page of a file that is touched
-//! for the first time is allocated, filled with zeros and told to the file system, which for values of 1 KiB was half of
-//! what a put cost. The thread also lets go of windows that are full, which takes as long as a hundred puts.
+//! Prepares the next windows of a WAL in a thread, while the current one is filled. At the first
+//! touch of a page the kernel allocates it, zeroes it and informs the file system, which took half
+//! the time of a put with a value of 1 KiB. The thread also unmaps full windows, which takes as
+//! long as a hundred puts.
 //!
-//! The zeros are written by system calls, although the range reads as zeros anyway: the page cache holds what is written in
-//! large pieces by large folios where the file system has them (ext4 from Linux 6.16 on), and what is touched page by page by pages.
-//! Mapping the former takes a fifth of the time in all.
+//! The zeros are written by system calls, although the range reads as zeros anyway: the page cache
+//! holds bytes written in large pieces in large folios where the file system supports them (ext4
+//! from Linux 6.16 on), and pages touched one by one as single pages. To map large folios takes a
+//! fifth of the time in all.
 use super::span::Span;
 use crate::kernel::{self, Window};
 use parking_lot::Mutex;
@@ -21,50 +23,50 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// Zeros that one system call writes, and the largest folio; divides every window. A kernel that does not preempt itself copies a folio to
-/// its end before the writer, if it woke up on the same processor, goes on: in a virtual machine whose memory the host has yet to find,
-/// 1 MiB takes 2.6 ms.
+/// Zeros written by one system call, and the largest folio; divides every window. A kernel without
+/// preemption copies a whole folio before a writer that woke up on the same processor continues:
+/// in a virtual machine whose memory the host has yet to allocate, 1 MiB takes 2.6 ms.
 const ZEROS_BYTES: usize = 128 << 10;
 
-/// Windows that are made ready before they are wanted. The thread gives way to others, and may make one for longer than the one before takes to
-/// be filled.
+/// The number of windows prepared in advance. The thread yields to others, and may need longer for
+/// one window than the writer needs to fill the one before.
 const DEPTH: usize = 2;
 
-/// Where in the file a window begins, and the window.
+/// The offset of a window in the file, and the window.
 type Ready = (u64, io::Result<Window>);
 
 enum Work {
-    /// This window will be wanted.
+    /// Prepare this window.
     Make(Span),
     LetGo(Window),
 }
 
-/// Makes windows of a log ready, one after the other. Has a thread from the first that is asked for to the end.
+/// Prepares windows of a WAL, one after the other. Has a thread from the first request to the end.
 pub(super) struct Ahead {
     file: Arc<File>,
     helper: Option<Helper>,
-    /// From where on windows were asked for last.
+    /// The offset of the last request.
     asked: Option<u64>,
-    /// Up to where windows were asked for.
+    /// The end of the last requested window.
     asked_to: u64,
-    /// Where the windows begin that are not made yet, as far as is known; in the order of the file, like those that are made.
+    /// The offsets of requested windows that are not known to be ready, in the order of the file.
     under_way: VecDeque<u64>,
-    /// Those that are made and not taken.
+    /// Windows that are ready and not taken.
     made: VecDeque<(u64, Window)>,
-    /// What the thread does is not wanted any more.
+    /// Tells the thread that its work is not needed any more.
     ended: Arc<AtomicBool>,
-    /// A window could not be had: then it is no time to take space that is not needed yet.
+    /// A window could not be had, so space is scarce and no further window is prepared.
     refused: bool,
 }
 
 struct Helper {
     work: Sender<Work>,
-    ready: Mutex<Receiver<Ready>>, // never locked: a receiver alone could not be in what threads share
+    ready: Mutex<Receiver<Ready>>, // never locked: a receiver alone is not `Sync`
     thread: JoinHandle<()>,
 }
 
 impl Ahead {
-    /// For the log in `file`.
+    /// For the WAL in `file`.
     pub fn new(file: Arc<File>) -> Ahead {
         Ahead {
             file,
@@ -78,7 +80,8 @@ impl Ahead {
         }
     }
 
-    /// The windows from `at` on, where one begins, will be wanted. Asking again does nothing.
+    /// Requests the windows from offset `at` on, where one begins. A repeated request does
+    /// nothing.
     #[inline]
     pub fn ask(&mut self, at: u64) {
         if self.asked != Some(at) {
@@ -101,15 +104,17 @@ impl Ahead {
 
     fn send(&mut self, window: Span) {
         if self.helper.is_none() {
-            self.helper = start(self.file.clone(), self.ended.clone()).ok(); // without a thread, windows are had when they are wanted
+            // Without a thread, windows are made when they are needed
+            self.helper = start(self.file.clone(), self.ended.clone()).ok();
         }
         if self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok()) {
             self.under_way.push_back(window.from);
         }
     }
 
-    /// The window that begins at `from`, if it was asked for; waits for it, and drops those before it, which the log has passed. `None`
-    /// also if it could not be had: whoever wants it now finds out why.
+    /// Takes the window at offset `from` if it was requested, and waits for it. Drops earlier
+    /// windows, which the WAL has passed. `None` also if it could not be had; the caller then
+    /// tries itself and gets the error.
     pub fn take(&mut self, from: u64) -> Option<Window> {
         self.wait_below(from + 1);
         while let Some((at, window)) = self.made.pop_front_if(|(at, _)| *at <= from) {
@@ -120,7 +125,8 @@ impl Ahead {
         None
     }
 
-    /// Waits if bytes of the file before `end` are being filled with zeros. Called before somebody else writes there.
+    /// Waits while bytes of the file before `end` are being filled with zeros. Called before the
+    /// writer writes there by a system call.
     pub fn wait_below(&mut self, end: u64) {
         while self.under_way.pop_front_if(|from| *from < end).is_some() {
             self.wait();
@@ -135,27 +141,28 @@ impl Ahead {
         }
     }
 
-    /// `window` is full.
+    /// Unmaps `window`, which is full, in the thread.
     pub fn let_go(&mut self, window: Window) {
         if let Some(helper) = &self.helper {
-            let _ = helper.work.send(Work::LetGo(window)); // what nobody takes goes with the error
+            // Without a receiver the window is dropped with the error
+            let _ = helper.work.send(Work::LetGo(window));
         }
     }
 
-    /// Up to where windows were asked for.
+    /// The end of the last requested window.
     #[cfg(test)]
     pub fn asked_to(&self) -> u64 {
         self.asked_to
     }
 
-    /// The thread does nothing to the file after this, and does not hold it.
+    /// Stops the thread. It does not touch or hold the file afterwards.
     pub fn end(&mut self) {
         self.under_way.clear();
         self.made.clear();
         self.ended.store(true, Relaxed);
         let Some(Helper { work, ready, thread }) = self.helper.take() else { return };
         drop((work, ready));
-        let _ = thread.join(); // it has nothing to tell any more
+        let _ = thread.join(); // it has no result
     }
 }
 
@@ -186,7 +193,8 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     Ok(Helper { work, ready: Mutex::new(ready), thread })
 }
 
-/// Has the page cache hold `window` of `file`, which begins at `from`. For speed only, so what fails is left undone.
+/// Brings `window` of `file`, at offset `from`, into the page cache. For speed only, so a failure
+/// is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {
@@ -194,7 +202,7 @@ fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBoo
             return;
         }
         let _ = file.write_all_at(zeros, from + at as u64);
-        thread::yield_now(); // if this runs where the writer does, the writer goes on in between
+        thread::yield_now(); // lets a writer on the same processor continue
     }
     window.touch(0..bytes);
 }

@@ -1,11 +1,13 @@
-//! A directory that is held open, and the names in it.
+//! An open directory and the names in it.
 //!
-//! Everything below is found from the open directory, not by its path: a process that changes its working directory, a
-//! directory that is renamed, or another one that is put in its place, change nothing for a store that is open.
+//! Every name is looked up from the open directory, not by its path. A change of the working
+//! directory, a rename of the directory, or another directory in its place changes nothing for an
+//! open store.
 //!
-//! A store's names are its own. None is followed through a symbolic link, which could lead a write into a file of
-//! somebody else's, and none is waited for, as a FIFO would have it: what is neither a regular file nor, where one is
-//! expected, a directory is refused. The directory's own path may be a link.
+//! The names in a store are its own. No name is followed through a symbolic link, which could lead
+//! a write into a foreign file, and none blocks, as a FIFO would: anything but a regular file or,
+//! where one is expected, a directory is refused. The path of the directory itself may be a
+//! symbolic link.
 use crate::{fs::DirEntry, kernel};
 use nix::{
     errno::Errno,
@@ -22,15 +24,15 @@ use std::{
     sync::Arc,
 };
 
-/// The most bytes that a small file of a store has, such as `CURRENT` or the FORMAT file.
+/// The largest size of a small file of a store, such as `CURRENT` or the FORMAT file.
 pub const SMALL_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// For folders below the directory, and for another handle on itself.
+/// For folders below the directory, and for another handle on the directory itself.
 const FOLDER: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// For files: a regular one is opened as without these.
+/// For files. These flags change nothing for a regular file.
 const REGULAR: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
 
-/// A directory, found by its path when it is first needed and held from then on.
+/// A directory. It is opened by its path at the first use and held open from then on.
 pub(super) struct Folder {
     path: PathBuf,
     /// A leaf lock; the directory is opened under it, once.
@@ -43,12 +45,12 @@ impl Folder {
         Folder { path, held: RwLock::default() }
     }
 
-    /// Its path, as it was given.
+    /// The path, as it was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory itself, for reading, syncing and questions to the kernel.
+    /// The open directory, for reading, syncing and kernel calls.
     pub fn held(&self) -> io::Result<Arc<File>> {
         if let Some(held) = &*self.held.read() {
             return Ok(held.clone());
@@ -61,7 +63,7 @@ impl Folder {
         Ok(held.insert(Arc::new(opened)).clone())
     }
 
-    /// Whether it is there. One that was removed since it was opened is looked for again.
+    /// Whether the directory exists. Looks again if the open one was removed.
     pub fn exists(&self) -> io::Result<bool> {
         let gone = |held: &Arc<File>| held.metadata().is_ok_and(|found| found.nlink() == 0);
         let mut held = self.held.write();
@@ -73,35 +75,35 @@ impl Folder {
         }
     }
 
-    /// The folder in which `name` lies, and what it is called there.
+    /// The folder that holds `name`, and the last part of the name.
     fn within<'n>(&self, name: &'n str) -> io::Result<(Arc<File>, &'n str)> {
         let (mut folder, mut last) = (self.held()?, name);
         while let Some((first, rest)) = last.split_once('/') {
-            folder = Arc::new(open(&folder, first, FOLDER).map_err(|e| strange_folder(first, e))?);
+            folder = Arc::new(open(&folder, first, FOLDER).map_err(|e| not_a_folder(first, e))?);
             last = rest;
         }
         Ok((folder, last))
     }
 
-    /// An existing file `name`, or a new one if `how` has `O_CREAT`.
+    /// Opens an existing file `name`, or creates it if `how` has `O_CREAT`.
     pub fn open(&self, name: &str, how: OFlag) -> io::Result<File> {
         let (folder, last) = self.within(name)?;
         let file = match open(&folder, last, how | REGULAR) {
-            Err(e) if e.raw_os_error() == Some(Errno::ELOOP as i32) => return Err(strange(last, SFlag::S_IFLNK)),
-            Err(e) if e.raw_os_error() == Some(Errno::ENXIO as i32) => return Err(strange(last, SFlag::S_IFIFO)),
+            Err(e) if e.raw_os_error() == Some(Errno::ELOOP as i32) => return Err(not_a_file(last, SFlag::S_IFLNK)),
+            Err(e) if e.raw_os_error() == Some(Errno::ENXIO as i32) => return Err(not_a_file(last, SFlag::S_IFIFO)),
             opened => opened?,
         };
         let found = file.metadata()?;
-        if found.is_file() { Ok(file) } else { Err(strange(last, kind_of(found.mode()))) }
+        if found.is_file() { Ok(file) } else { Err(not_a_file(last, kind_of(found.mode()))) }
     }
 
-    /// A new file; `AlreadyExists` if the name is taken.
+    /// Creates a file; `AlreadyExists` if the name is taken.
     pub fn create(&self, name: &str, how: OFlag) -> io::Result<File> {
         let (folder, last) = self.within(name)?;
         open(&folder, last, how | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC)
     }
 
-    /// A nameless file in the directory.
+    /// Creates a nameless file in the directory.
     pub fn create_nameless(&self) -> io::Result<File> {
         open(&*self.held()?, ".", OFlag::O_TMPFILE | OFlag::O_WRONLY | OFlag::O_CLOEXEC)
     }
@@ -109,10 +111,10 @@ impl Folder {
     /// Another handle on the directory, or on a folder below it.
     pub fn open_folder(&self, name: &str) -> io::Result<File> {
         let (folder, last) = self.within(name)?;
-        open(&folder, if last.is_empty() { "." } else { last }, FOLDER).map_err(|e| strange_folder(last, e))
+        open(&folder, if last.is_empty() { "." } else { last }, FOLDER).map_err(|e| not_a_folder(last, e))
     }
 
-    /// What the kernel says of `name` itself.
+    /// The kernel's description of `name` itself.
     pub fn look_at(&self, name: &str) -> io::Result<FileStat> {
         let (folder, last) = self.within(name)?;
         Ok(fstatat(&*folder, last, AtFlags::AT_SYMLINK_NOFOLLOW)?)
@@ -123,13 +125,13 @@ impl Folder {
         Ok(renameat(&*from_folder, from, &*to_folder, to)?)
     }
 
-    /// A second name, here, for the file `name` of `other`.
+    /// Gives the file `name` of `other` the name `to` in this directory.
     pub fn link(&self, other: &File, name: &str, to: &str) -> io::Result<()> {
         let (folder, to) = self.within(to)?;
         Ok(linkat(other, name, &*folder, to, AtFlags::empty())?)
     }
 
-    /// A second name for the file `from` of this directory.
+    /// Gives the file `from` of this directory a second name.
     pub fn link_within(&self, from: &str, to: &str) -> io::Result<()> {
         let (folder, from) = self.within(from)?;
         self.link(&folder, from, to)
@@ -150,8 +152,8 @@ impl Folder {
         Ok(unlinkat(&*folder, last, UnlinkatFlags::RemoveDir)?)
     }
 
-    /// The names in the directory, or in a folder below it, and what each is; none of what was removed meanwhile, and none that
-    /// is not UTF-8, since no name of ours is.
+    /// Lists the names in the directory, or in a folder below it, with their descriptions. Skips
+    /// names that are removed meanwhile, and names that are not UTF-8, since a store has none.
     pub fn entries(&self, name: &str) -> io::Result<Vec<(String, FileStat)>> {
         let (folder, mut found) = (self.open_folder(name)?, Vec::new());
         for entry in kernel::entries(folder.try_clone()?.into())? {
@@ -164,29 +166,32 @@ impl Folder {
         Ok(found)
     }
 
-    /// What is in the directory, or in a folder below it, but for folders. Links and other things are listed as they are: who
-    /// opens them is told.
+    /// Lists everything in the directory, or in a folder below it, except folders. Links and other
+    /// special files are listed; opening one is refused.
     pub fn list(&self, name: &str) -> io::Result<Vec<DirEntry>> {
         let entries = self.entries(name)?.into_iter().filter(|(_, found)| kind_of(found.st_mode) != SFlag::S_IFDIR);
         Ok(entries.map(|(name, found)| DirEntry { name, bytes: found.st_size as u64 }).collect())
     }
 }
 
-/// Opens the file of a store at `path` to read it, for tools that look at single files: as the store does, so a link, a FIFO or
-/// anything else that is no regular file is refused. Folders above it may be links.
+/// Opens a file of a store for reading, for tools that read single files. As in a store, a
+/// symbolic link, a FIFO or anything else that is no regular file is refused. Folders above it may
+/// be links.
 pub fn open_own(path: &Path) -> io::Result<File> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidInput)?;
     Folder::new(parent(path).to_owned()).open(name, OFlag::O_RDONLY)
 }
 
-/// All of the small file at `path`, opened so. One that is longer than any of ours is refused unread.
+/// Reads the whole small file at `path`, opened as by [`open_own`]. A file longer than
+/// [`SMALL_FILE_BYTES_MAX`] is refused unread.
 pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_own(path)?;
     let bytes = file.metadata()?.len();
     if bytes > SMALL_FILE_BYTES_MAX {
         let name = path.file_name().unwrap_or_default().display();
-        let told = format!("{name} has {bytes} bytes, and none of ours has more than {SMALL_FILE_BYTES_MAX}");
-        return Err(io::Error::new(ErrorKind::InvalidData, told));
+        let message =
+            format!("{name} has {bytes} bytes, but a small file of a store has at most {SMALL_FILE_BYTES_MAX}");
+        return Err(io::Error::new(ErrorKind::InvalidData, message));
     }
     let mut all = Vec::with_capacity(bytes as usize);
     file.take(SMALL_FILE_BYTES_MAX).read_to_end(&mut all)?;
@@ -198,7 +203,7 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What a mode says that something is.
+/// The file type of a mode.
 pub(super) fn kind_of(mode: u32) -> SFlag {
     SFlag::from_bits_truncate(mode) & SFlag::S_IFMT
 }
@@ -212,8 +217,8 @@ fn open(folder: &File, name: &str, how: OFlag) -> io::Result<File> {
     }
 }
 
-/// Why something that is no regular file is not opened.
-fn strange(name: &str, kind: SFlag) -> io::Error {
+/// The error for something that is no regular file.
+fn not_a_file(name: &str, kind: SFlag) -> io::Error {
     let what = match kind {
         SFlag::S_IFLNK => "a symbolic link",
         SFlag::S_IFIFO => "a FIFO, a socket or a device",
@@ -221,16 +226,16 @@ fn strange(name: &str, kind: SFlag) -> io::Error {
         SFlag::S_IFDIR => "a directory",
         _ => "a device",
     };
-    let told = format!("{name} is {what}, and a store's own names are regular files; put the file itself there");
-    io::Error::new(ErrorKind::InvalidInput, told)
+    let message = format!("{name} is {what}, not a regular file; replace it with the file itself");
+    io::Error::new(ErrorKind::InvalidInput, message)
 }
 
-fn strange_folder(name: &str, error: io::Error) -> io::Error {
+fn not_a_folder(name: &str, error: io::Error) -> io::Error {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOTDIR | Errno::ELOOP) => {
-            let told =
+            let message =
                 format!("{name} is no directory, or a symbolic link to one, and a store's own folders are neither");
-            io::Error::new(ErrorKind::NotADirectory, told)
+            io::Error::new(ErrorKind::NotADirectory, message)
         }
         _ => error,
     }

@@ -17,7 +17,7 @@ use std::{
 impl Folders for RealFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
         self.witness()?;
-        self.folder.make_folder(name).map_err(|e| self.told(e))
+        self.folder.make_folder(name).map_err(|e| self.with_inodes(e))
     }
 
     fn remove_folder(&self, name: &str) -> io::Result<()> {
@@ -31,11 +31,11 @@ impl Folders for RealFs {
     }
 
     fn link_into(&self, from: &str, to: &str) -> io::Result<()> {
-        self.folder.link_within(from, to).map_err(|e| self.told(e))
+        self.folder.link_within(from, to).map_err(|e| self.with_inodes(e))
     }
 
-    /// By a sync of the whole file system: thousands of files cost one commit. It tells of every error of writeback since
-    /// the store made its first folder, whichever file met it and whether that is open or not.
+    /// Syncs the whole file system, so that thousands of files cost one commit. Reports every
+    /// writeback error since the store made its first folder, of open and of closed files.
     fn sync_folders(&self, _: &[String]) -> io::Result<()> {
         Ok(syncfs(self.witness()?)?)
     }
@@ -52,8 +52,8 @@ impl Folders for RealFs {
 }
 
 impl RealFs {
-    /// A descriptor of the directory from before the first folder. Errors of writeback are told to those who had something
-    /// open when they happened.
+    /// A descriptor of the directory that was opened before the first folder was made. The kernel
+    /// reports writeback errors to descriptors that were open when they happened.
     fn witness(&self) -> io::Result<&File> {
         if let Some(witness) = self.witness.get() {
             return Ok(witness);
@@ -62,16 +62,17 @@ impl RealFs {
         Ok(self.witness.get_or_init(|| opened))
     }
 
-    /// Says that a disk is full of files rather than bytes.
-    pub(super) fn told(&self, error: io::Error) -> io::Error {
+    /// Turns an out-of-space error into one that says so if inodes, not bytes, have run out.
+    pub(super) fn with_inodes(&self, error: io::Error) -> io::Error {
         if error.raw_os_error() != Some(Errno::ENOSPC as i32) {
             return error;
         }
         match self.folder.held().and_then(|held| Ok(fstatvfs(&*held)?)) {
             Ok(found) if found.files() > 0 && found.files_available() == 0 => {
                 let free = found.blocks_available() * found.fragment_size();
-                let told = format!("the file system has no inode left for another file, though {free} bytes are free");
-                io::Error::new(ErrorKind::StorageFull, told)
+                let message =
+                    format!("the file system has no inode left for another file, though {free} bytes are free");
+                io::Error::new(ErrorKind::StorageFull, message)
             }
             _ => error,
         }

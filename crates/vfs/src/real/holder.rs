@@ -1,8 +1,8 @@
-//! Who holds the lock on `LOCK`, for the error of the process that is kept out.
+//! Names the holder of the lock on `LOCK`, for the error message of the process that is kept out.
 //!
-//! The kernel names the holder of a lock of LevelDB's kind, and not of one of ours, which belongs to an open file. So a
-//! writer of ours leaves its process id in `LOCK`, where LevelDB has nothing. What stands there may be old: it counts only
-//! while that process has the file open.
+//! The kernel names the holder of a lock of LevelDB's kind but not of ours, which belongs to an
+//! open file. So a writer of ours stores its process id in `LOCK`, which LevelDB leaves empty. The
+//! id may be stale: it counts only while that process has the file open.
 use nix::{
     fcntl::{FcntlArg, fcntl},
     libc,
@@ -13,10 +13,10 @@ use std::{
     process,
 };
 
-/// Digits of an id, and the end of a line.
+/// The digits of an id and the end of a line.
 const TEXT_BYTES_MAX: u64 = 11;
 
-/// All of a file, to be locked so, or to be asked for.
+/// A lock of the whole file, to set or to query.
 pub(super) fn whole_file(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
@@ -27,8 +27,9 @@ pub(super) fn whole_file(kind: libc::c_int) -> libc::flock {
     }
 }
 
-/// Leaves this process's id in `lock`, which it holds alone. For messages only, so a failure is none. A file that holds
-/// anything else, or has another name, is not ours to write. Whether it was done.
+/// Writes this process's id into `lock`, which it holds exclusively. Returns whether it did. For
+/// messages only, so a failure is no error. A file with other contents, or with a second name, is
+/// left alone.
 pub(super) fn sign(lock: &File) -> bool {
     let ours = |found: fs::Metadata| found.nlink() == 1 && (found.len() == 0 || signature(lock).is_some());
     let text = format!("{}\n", process::id());
@@ -36,12 +37,12 @@ pub(super) fn sign(lock: &File) -> bool {
     lock.metadata().is_ok_and(ours) && write().is_ok()
 }
 
-/// Leaves `lock`, which was signed, as LevelDB would.
+/// Empties a signed `lock`, as LevelDB leaves it.
 pub(super) fn unsign(lock: &File) {
     let _ = lock.set_len(0); // for messages only
 }
 
-/// The id that [`sign`] left in `lock`.
+/// The id that [`sign`] wrote into `lock`.
 fn signature(lock: &File) -> Option<u32> {
     let bytes = lock.metadata().ok()?.len();
     let mut text = vec![0; usize::try_from(bytes).ok().filter(|_| bytes <= TEXT_BYTES_MAX)?];
@@ -49,11 +50,12 @@ fn signature(lock: &File) -> Option<u32> {
     str::from_utf8(&text).ok()?.strip_suffix('\n')?.parse().ok()
 }
 
-/// Who holds the lock that `wanted` on `lock` met, as far as it can be told.
+/// Describes the holder of the lock that conflicts with `wanted` on `lock`, as far as it is known.
 pub(super) fn of(lock: &File, wanted: libc::c_int) -> String {
     let mut found = whole_file(wanted);
-    let told = fcntl(lock, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && found.l_type != libc::F_UNLCK as libc::c_short;
-    if told && found.l_pid > 0 {
+    let known =
+        fcntl(lock, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && found.l_type != libc::F_UNLCK as libc::c_short;
+    if known && found.l_pid > 0 {
         return format!("process {} holds LOCK", found.l_pid);
     }
     match signature(lock).filter(|pid| has_open(*pid, lock)) {
@@ -63,7 +65,7 @@ pub(super) fn of(lock: &File, wanted: libc::c_int) -> String {
     }
 }
 
-/// Whether process `pid` has `lock` open; of this process, more than once.
+/// Whether process `pid` has `lock` open; for this process, more than once.
 fn has_open(pid: u32, lock: &File) -> bool {
     let (Ok(wanted), Ok(open)) = (lock.metadata(), fs::read_dir(format!("/proc/{pid}/fd"))) else { return false };
     let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino());

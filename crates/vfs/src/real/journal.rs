@@ -1,4 +1,4 @@
-//! ext4's journal, from outside: what the kernel says about it, how far it is, and a commit on demand.
+//! ext4's journal: its properties, its progress, and a commit on demand.
 use super::{folder::Folder, probe::Facts};
 use crate::bpf::CommitIterator;
 use nix::sys::{
@@ -12,9 +12,10 @@ use std::{
     os::{fd::AsFd, unix::fs::MetadataExt},
 };
 
-/// What the kernel says about the file system that holds `folder`.
+/// Collects the properties of the file system that holds `folder`.
 pub(super) fn facts(folder: &File) -> io::Result<Facts> {
-    let ext4 = fstatfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC; // ext2's and ext3's too, which this driver serves
+    // Ext2's and ext3's too, which this driver serves
+    let ext4 = fstatfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC;
     let device = folder.metadata()?.dev();
     let link = fs::read_link(format!("/sys/dev/block/{}:{}", major(device), minor(device))).ok();
     let device = link.and_then(|link| Some(link.file_name()?.to_str()?.to_owned()));
@@ -22,63 +23,65 @@ pub(super) fn facts(folder: &File) -> io::Result<Facts> {
         |_| Vec::new(),
         |entries| entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect(),
     );
-    let told = |name| fs::read_to_string(format!("/proc/fs/ext4/{}/{name}", device.as_ref()?)).ok();
-    let (options, fast_commits) = (told("options"), told("fc_info"));
+    let read = |name| fs::read_to_string(format!("/proc/fs/ext4/{}/{name}", device.as_ref()?)).ok();
+    let (options, fast_commits) = (read("options"), read("fc_info"));
     Ok(Facts { ext4, device, journals, options, fast_commits })
 }
 
-/// Commits that `journal`, an entry of `/proc/fs/jbd2`, has finished since its file system was mounted.
+/// The number of commits that `journal`, an entry of `/proc/fs/jbd2`, has finished since its file
+/// system was mounted.
 ///
-/// Opened anew each time: an open file goes on showing what was there when it was first read.
+/// Opens the file each time: an open one repeats the contents of the first read.
 pub(super) fn commits(journal: &str) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/fs/jbd2/{journal}/info"))?;
     let count = text.split_whitespace().next().and_then(|word| word.parse().ok());
     count.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("the journal says {text:?}")))
 }
 
-/// A nameless file whose size changes with each beat. It takes part in the transaction that runs then, so its sync commits
-/// that one, and with it, since transactions commit in order, everything any file of this file system did before. Syncing
-/// the directory is not enough: it waits for the last transaction that changed the directory, which may be an old one,
-/// while the allocations of files in it belong to a later.
+/// A nameless file through which the running transaction is joined: each join changes its size.
+/// Its sync commits that transaction and, since transactions commit in order, everything that any
+/// file of this file system did before. A sync of the directory is not enough: it waits for the
+/// last transaction that changed the directory, which may be old, while the allocations of its
+/// files belong to a later one.
 #[derive(Default)]
-pub(super) struct Heart(Mutex<Option<Beating>>); // held during a beat or a commit
+pub(super) struct JournalProbe(Mutex<Option<ProbeFile>>); // held during a join or a commit
 
-struct Beating {
+struct ProbeFile {
     file: File,
     bytes: u64,
 }
 
-impl Heart {
-    /// Joins the running transaction of the file system that holds `folder`. It must be the size that changes: a new time
-    /// alone would not tell that the journal was aborted.
-    pub fn beat(&self, folder: &Folder) -> io::Result<()> {
-        self.beating(folder, Beating::beat)
+impl JournalProbe {
+    /// Joins the running transaction of the file system that holds `folder`. The size must change:
+    /// a new time alone would not detect an aborted journal.
+    pub fn join(&self, folder: &Folder) -> io::Result<()> {
+        self.with_file(folder, ProbeFile::join)
     }
 
-    /// One commit of its journal, down to the device's medium.
+    /// Commits the journal once, down to the medium of the device.
     pub fn commit(&self, folder: &Folder) -> io::Result<()> {
-        self.beating(folder, |beating| {
-            beating.beat()?;
-            beating.file.sync_all()
+        self.with_file(folder, |probe| {
+            probe.join()?;
+            probe.file.sync_all()
         })
     }
 
-    /// The newest transaction of its journal that is committed.
+    /// The newest committed transaction of the journal.
     pub fn committed(&self, folder: &Folder, iterator: &CommitIterator) -> io::Result<u32> {
-        self.beating(folder, |beating| Ok(iterator.standing(beating.file.as_fd())?.committed))
+        self.with_file(folder, |probe| Ok(iterator.standing(probe.file.as_fd())?.committed))
     }
 
-    fn beating<T>(&self, folder: &Folder, act: impl FnOnce(&mut Beating) -> io::Result<T>) -> io::Result<T> {
-        let mut heart = self.0.lock();
-        act(match heart.as_mut() {
-            Some(beating) => beating,
-            None => heart.insert(Beating { file: folder.create_nameless()?, bytes: 0 }),
+    fn with_file<T>(&self, folder: &Folder, act: impl FnOnce(&mut ProbeFile) -> io::Result<T>) -> io::Result<T> {
+        let mut probe_file = self.0.lock();
+        act(match probe_file.as_mut() {
+            Some(probe) => probe,
+            None => probe_file.insert(ProbeFile { file: folder.create_nameless()?, bytes: 0 }),
         })
     }
 }
 
-impl Beating {
-    fn beat(&mut self) -> io::Result<()> {
+impl ProbeFile {
+    fn join(&mut self) -> io::Result<()> {
         self.bytes ^= 1;
         self.file.set_len(self.bytes)
     }

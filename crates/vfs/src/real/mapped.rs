@@ -1,9 +1,11 @@
-//! A log that is appended to without a system call for each record: the file is allocated window by window, and each window
-//! is mapped while it is filled. The next ones are made ready meanwhile; see [`Ahead`].
+//! A WAL that is appended to without a system call for each record. The file is allocated window
+//! by window, and each window is mapped while it is filled. A thread prepares the next windows
+//! meanwhile; see [`Ahead`].
 //!
-//! Until the log is ended, and after a kill, the file is longer than what was appended and ends in zeros, which every
-//! reader of logs takes for its end. A sync fills the stretch in which the log ends with zeros, if it is the first there. From
-//! then on syncing a record changes no metadata of the file, so it costs a device flush and no commit of the journal.
+//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends
+//! in zeros, which every WAL reader takes for the end. The first sync in a stretch fills that
+//! stretch with zeros. From then on the sync of a record changes no metadata of the file, so it
+//! costs a device flush and no journal commit.
 use super::{
     ahead::Ahead,
     file::Writing,
@@ -28,51 +30,56 @@ use std::{
     },
 };
 
-/// Bytes filled with zeros at a time at least, and in multiples of which; divides a window.
+/// The least number of bytes filled with zeros at a time; the number is always a multiple of it.
+/// Divides a window.
 const FILL_MIN: usize = 64 << 10;
-/// … and at most; divides a window.
+/// The most; divides a window.
 const FILL_MAX: usize = 256 << 10;
-/// Syncs that a stretch is filled for, if so many fit. The first in it costs a commit of the journal, several times the others, and the
-/// longer the stretch the more.
+/// The number of syncs that a stretch is filled for, if so many fit. The first sync in a stretch
+/// costs a journal commit, several times the others, and more for a longer stretch.
 const FILL_SYNCS: u64 = 100;
-/// Bytes of the first window from which on the next ones are wanted, unless there was a sync; later ones are as soon as a window was
-/// filled without one. What is filled ahead of a log that is synced again and again would be written twice.
+/// The fill of the first window at which the next windows are requested, unless there was a sync.
+/// Later ones are requested as soon as a window was filled without a sync. Windows prepared for a
+/// WAL with frequent syncs would be written twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
-/// Records of at least this many bytes are written by a system call: one costs less than a page fault for each page.
+/// Records of at least this many bytes are written by a system call, which costs less than a page
+/// fault for each page.
 const CALL_BYTES: usize = 16 << 10;
-/// File systems that rewrite an allocated page in place. Others may need room for it, and could have none.
+/// File systems that rewrite an allocated page in place. Others may need new space for it, and may
+/// have none.
 const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
-/// A log's file while it grows.
+/// The file of a WAL while it grows.
 pub(super) struct MappedFile {
     file: Arc<File>,
     window: Option<Open>,
     ahead: Ahead,
-    /// Bytes appended.
+    /// Appended bytes.
     bytes: u64,
-    /// Bytes that were there at the last sync.
+    /// Appended bytes at the last sync.
     synced: AtomicU64,
-    /// Windows cannot be had here after all: everything is written by system calls.
+    /// Windows cannot be had here: every record is written by a system call.
     calls_only: bool,
     /// Nothing is appended any more.
     ended: bool,
-    /// Which alone writes the file: to others a part that it shows may be gone at any time.
+    /// The only process that writes the file: in another, mapped parts may vanish at any time.
     process: Process,
 }
 
 struct Open {
     window: Window,
-    /// Where in the file it begins; a multiple of its bytes.
+    /// The offset of the window in the file; a multiple of its size.
     from: u64,
-    /// It was made ahead, so the page cache has it in large folios: whoever writes through the mapping after a sync would have the next
-    /// sync write a whole folio, of up to 128 KiB.
+    /// The window was prepared ahead, so the page cache holds it in large folios. A write through
+    /// the mapping after a sync would make the next sync write a whole folio, of up to 128 KiB.
     zeroed: bool,
-    /// Up to where in the window zeros were filled in, or would have been; a multiple of [`FILL_MIN`], and 0 before the first sync.
+    /// The end of the zeros in the window; a multiple of [`FILL_MIN`], and 0 before the first
+    /// sync.
     filled: AtomicUsize,
 }
 
 impl MappedFile {
-    /// Whether the file system of `file` is one on which this is safe.
+    /// Whether the file system of `file` supports this safely.
     pub fn fits(file: &File) -> io::Result<bool> {
         Ok(IN_PLACE.contains(&fstatfs(file)?.filesystem_type()))
     }
@@ -99,8 +106,8 @@ impl MappedFile {
         Ok(())
     }
 
-    /// On to the next window, if the file system, for all its good name, gives one. A disk that has no room for a window may have
-    /// room for a record.
+    /// Moves to the next window, if the file system provides one. A disk without room for a window
+    /// may have room for a record.
     fn advance(&mut self) -> io::Result<()> {
         let full = self.window.take();
         let span = Span::of(self.bytes);
@@ -114,14 +121,14 @@ impl MappedFile {
         }
         if let Some(full) = full {
             if !full.is_synced() && self.window.is_some() {
-                self.ahead.ask(span.end()); // they will be wanted, at this pace
+                self.ahead.ask(span.end()); // at this pace they will be needed
             }
             self.ahead.let_go(full.window);
         }
         Ok(())
     }
 
-    /// Bytes of a record that is `left` long which are written by a system call, if any are.
+    /// The number of bytes that a system call writes of a record with `left` bytes left, if any.
     fn by_call(&self, left: usize) -> Option<usize> {
         match &self.window {
             Some(open) if left < CALL_BYTES => {
@@ -145,7 +152,8 @@ impl Open {
         self.filled.load(Relaxed) > 0
     }
 
-    /// Fills the stretch in which the log ends, at `at`, unless that is filled; `added` bytes came since the last sync.
+    /// Fills the stretch that holds offset `at`, the end of the WAL, with zeros, unless it is
+    /// filled; `added` bytes were appended since the last sync.
     fn fill(&self, at: u64, added: u64) {
         let at = (at - self.from) as usize;
         if at <= self.filled.load(Relaxed) {
@@ -156,14 +164,15 @@ impl Open {
             (added * FILL_SYNCS).clamp(FILL_MIN as u64, FILL_MAX as u64).next_multiple_of(FILL_MIN as u64) as usize;
         let to = (begin + stretch).min(self.window.bytes().get());
         self.filled.store(to, Relaxed);
-        let is_of_use = at as u64 + added <= to as u64; // to the next sync, if it is like this one
+        let is_of_use = at as u64 + added <= to as u64; // to a next sync of the same size
         if is_of_use && !self.zeroed {
             self.window.touch(begin..to);
         }
     }
 }
 
-/// Whether the error says that this kernel or file system has no such thing, rather than that it failed.
+/// Whether the error says that this kernel or file system lacks the feature, rather than that the
+/// call failed.
 fn is_refusal(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL | Errno::ENODEV | Errno::EPERM))
@@ -200,13 +209,13 @@ impl WriteFile for MappedFile {
         self.file.sync_data()
     }
 
-    /// Once: whoever maps the file from then on must not see it cut. Not by a forked child: its parent still writes
-    /// through windows behind what the child knows of.
+    /// Ends the file once: a later mapping must not see it truncated. A forked child does not: its
+    /// parent still writes through windows that the child does not know.
     fn end(&mut self) {
         if self.process.is_current() && !std::mem::replace(&mut self.ended, true) {
             self.window = None;
             self.ahead.end();
-            let _ = self.file.set_len(self.bytes); // best effort: zeros there do no harm
+            let _ = self.file.set_len(self.bytes); // best effort: trailing zeros do no harm
         }
     }
 
@@ -219,7 +228,7 @@ impl WriteFile for MappedFile {
     }
 }
 
-/// The file ends where its records end.
+/// Truncates the file to its records.
 impl Drop for MappedFile {
     fn drop(&mut self) {
         self.end();
@@ -244,14 +253,15 @@ mod tests {
         let Some(path) = std::env::var_os(LOG) else { return };
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         let mut mapped = MappedFile::new(file);
-        mapped.append(&[1; 100]).unwrap(); // too little for a window ahead, which would make the file longer
+        // Too little for a prepared window, which would extend the file
+        mapped.append(&[1; 100]).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         let appended = mapped.append(&[2; 100]);
-        unreachable!("a page that is gone was written: {appended:?}");
+        unreachable!("a page that cannot be read was written: {appended:?}");
     }
 
     #[test]
-    fn a_page_of_a_log_that_is_gone_ends_the_process_and_names_the_file() {
+    fn an_unreadable_page_of_a_log_ends_the_process_and_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("000003.log");
         let Output { status, stderr, .. } = Command::new(std::env::current_exe().unwrap())
@@ -262,13 +272,13 @@ mod tests {
         let said = String::from_utf8_lossy(&stderr);
         assert_eq!(status.signal(), Some(SIGBUS), "{status}, {said}");
         assert!(
-            said.contains("a page of a mapped file is gone") && said.contains(path.to_str().unwrap()),
+            said.contains("a page of a mapped file cannot be read") && said.contains(path.to_str().unwrap()),
             "its last words: {said}"
         );
     }
 
     #[test]
-    fn bytes_are_there_at_once_and_the_file_ends_with_them_in_the_end() {
+    fn appended_bytes_are_readable_at_once_and_the_ended_file_has_no_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
@@ -290,10 +300,10 @@ mod tests {
         assert!(fs::read(&path).unwrap() == wanted);
     }
 
-    /// Wherever a log ends, also while its next window is being made ready, the file ends with it; and a synced log has no more
-    /// filled than the stretch it ends in.
+    /// Wherever a WAL ends, also while its next window is being prepared, the file ends with it;
+    /// and a synced WAL has no more filled than the stretch that holds its end.
     #[test]
-    fn a_window_is_ready_ahead_and_leaves_nothing_behind() {
+    fn a_prepared_window_leaves_no_bytes_in_the_ended_file() {
         let folder = tempfile::tempdir().unwrap();
         const LOGS: [usize; 7] = [10, 65, 66, 67, 140, 270, 5000];
         let record = [7; 4000];
@@ -326,7 +336,7 @@ mod tests {
     #[test]
     fn zeros_are_filled_for_the_next_syncs_and_not_again() {
         let folder = tempfile::tempdir().unwrap();
-        // Bytes of a record; and after 1, 140 and 280 synced ones up to where zeros are.
+        // Bytes of a record; and the end of the zeros after 1, 140 and 280 synced records.
         for (bytes, wanted) in
             [(100, [64, 64, 64]), (1000, [128, 256, 384]), (3000, [256, 512, 1024]), (9000, [256, 256, 512])]
         {
@@ -358,13 +368,14 @@ mod tests {
         assert_eq!((&sizes[..9], &sizes[12..]), (&[1, 1, 1, 1, 1, 1, 1, 1, 2][..], &[4; 12][..]));
     }
 
-    /// Records that are written by a system call, where a window is being filled with zeros.
+    /// Records written by a system call where a window is being filled with zeros.
     #[test]
     fn zeros_never_come_later_than_records() {
         let folder = tempfile::tempdir().unwrap();
         let small = vec![7; 4000];
         for log in 0..60 {
-            let large = vec![9; (1 + log % 3) << 20]; // into the first, into the second, or past both
+            // Into the first, into the second, or past both
+            let large = vec![9; (1 + log % 3) << 20];
             let path = folder.path().join(log.to_string());
             let open = File::options().read(true).write(true).create_new(true).open(&path);
             let mut mapped = MappedFile::new(open.unwrap());

@@ -1,9 +1,10 @@
-//! The directory of a real file system.
+//! A directory of a real file system.
 //!
-//! The lock is an open-file-description lock on `LOCK`: it conflicts with LevelDB's `fcntl` lock, also within one process,
-//! and between handles of one process. A lock of LevelDB's own kind would do neither, and end as soon as anything in the
-//! process closes any descriptor of `LOCK`. Its price, that children inherit it, is paid by `KeptFromChildren`: it ends
-//! with the process that took it.
+//! The lock is an open-file-description lock on `LOCK`. It conflicts with LevelDB's `fcntl` lock,
+//! also within one process, and between handles of one process. A lock of LevelDB's kind would do
+//! neither, and would end as soon as anything in the process closes any descriptor of `LOCK`.
+//! Children inherit an open-file-description lock, so `KeptFromChildren` ends it with the process
+//! that took it.
 use crate::{
     bpf::{CommitIterator, PINNED},
     capacity::Capacity,
@@ -17,7 +18,7 @@ use crate::{
 use file::{Reading, Writing};
 use folder::Folder;
 use holder::whole_file;
-use journal::Heart;
+use journal::JournalProbe;
 use mapped::MappedFile;
 use nix::{
     errno::Errno,
@@ -53,41 +54,41 @@ mod span;
 
 pub use folder::{SMALL_FILE_BYTES_MAX, open_own, parent, read_own};
 
-/// Where copies are set aside, below the store's directory.
+/// The folder for copies that are set aside.
 const LOST: &str = "lost";
 const LOCK: &str = "LOCK";
 
 /// One directory of a real file system.
 pub struct RealFs {
     folder: Arc<Folder>,
-    heart: Heart,
-    /// Known once it was asked for in a directory that is there.
+    probe_file: JournalProbe,
+    /// Set at the first use of the journal in an existing directory.
     journal: OnceLock<Journal>,
     /// See [`RealFs::witness`].
     witness: OnceLock<File>,
-    /// Opened when it is first needed.
+    /// Opened at the first use.
     iterator: OnceLock<Result<CommitIterator, String>>,
 }
 
 impl RealFs {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
-        let (heart, journal, witness, iterator) = Default::default();
-        RealFs { folder: Arc::new(Folder::new(root.into())), heart, journal, witness, iterator }
+        let (probe_file, journal, witness, iterator) = Default::default();
+        RealFs { folder: Arc::new(Folder::new(root.into())), probe_file, journal, witness, iterator }
     }
 
-    /// A file that somebody else has written, by the descriptor that did.
+    /// Takes over a finished file, by the descriptor that wrote it.
     pub fn adopt(file: File) -> Box<dyn WriteFile> {
         Box::new(Writing(file))
     }
 
-    /// Whether there is anything by this name.
+    /// Whether the name exists.
     pub fn has(&self, name: &str) -> bool {
         self.folder.look_at(name).is_ok()
     }
 
-    /// Removes `lost/` and the directory itself, each if it is there and empty. A directory that its path is a link to stays, as
-    /// the link does.
+    /// Removes `lost/` and the directory itself, each if it exists and is empty. If the path is a
+    /// symbolic link, the link and its target stay.
     pub fn remove_empty(&self) -> io::Result<()> {
         let absent = |removed: io::Result<()>| match removed {
             Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => Err(e),
@@ -100,11 +101,13 @@ impl RealFs {
         }
     }
 
-    /// Opens a file without its time of last access being written for it: where that is due (with `relatime`, at the first read
-    /// since the file was written), a read would join the journal's transaction, and wait for the one being committed.
+    /// Opens a file without updating its access time. Where an update is due (with `relatime`, at
+    /// the first read since the file was written), a read would join the journal's transaction and
+    /// wait for the one that is being committed.
     fn unnoticed(&self, name: &str) -> io::Result<File> {
         match self.folder.open(name, OFlag::O_RDONLY | OFlag::O_NOATIME) {
-            Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.folder.open(name, OFlag::O_RDONLY), // somebody else's file
+            // A file of another user
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.folder.open(name, OFlag::O_RDONLY),
             opened => opened,
         }
     }
@@ -113,14 +116,16 @@ impl RealFs {
         let mut target = self.folder.create(to, OFlag::O_WRONLY)?;
         let source = self.folder.open(from, OFlag::O_RDONLY);
         let copied = source.and_then(|mut from| io::copy(&mut from, &mut target)).and_then(|_| target.sync_all());
-        copied.inspect_err(|_| drop(self.folder.remove(to))) // best effort: half a copy helps nobody
+        // Best effort: an incomplete copy is useless.
+        copied.inspect_err(|_| drop(self.folder.remove(to)))
     }
 
     fn iterator(&self) -> Result<&CommitIterator, String> {
         self.iterator.get_or_init(|| CommitIterator::open(Path::new(PINNED))).as_ref().map_err(String::clone)
     }
 
-    /// The journal of the file system that holds the directory, or will hold it, if it can be relied on.
+    /// The journal of the file system that holds the directory, or will hold it; an error if it
+    /// cannot be relied on.
     fn find_journal(&self) -> Result<Journal, String> {
         let path = self.folder.path();
         let there = || path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
@@ -138,7 +143,8 @@ impl FileSystem for RealFs {
     fn make_directory(&self) -> io::Result<()> {
         let existed = self.exists()?;
         if existed {
-            // Whoever made it may have ended before the sync. Where the parent may not be read, it made it otherwise.
+            // The process that made it may have ended before the sync. Where the parent is not
+            // readable, it was made in another way.
             return match sync_path(parent(self.folder.path())) {
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
                 done => done,
@@ -153,7 +159,7 @@ impl FileSystem for RealFs {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
         let made = self.folder.create(name, OFlag::O_WRONLY);
-        Ok(Box::new(Writing(made.map_err(|e| self.told(e))?)))
+        Ok(Box::new(Writing(made.map_err(|e| self.with_inodes(e))?)))
     }
 
     fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
@@ -187,7 +193,7 @@ impl FileSystem for RealFs {
             Err(e) if has_no_links(&e) => self.copy(from, to)?,
             done => done?,
         }
-        // Rare enough to be made durable here, so that `sync_directory` has one directory to care for.
+        // Rare, so it is made durable here, and `sync_directory` syncs one directory only.
         below.map_or(Ok(()), |folder| self.folder.open_folder(folder)?.sync_all())
     }
 
@@ -235,7 +241,7 @@ impl FileSystem for RealFs {
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         let how = if exclusive { OFlag::O_RDWR | OFlag::O_CREAT } else { OFlag::O_RDONLY };
         let file = match self.folder.open(LOCK, how) {
-            // Nobody who writes has been here, so there is nobody to keep out.
+            // No writer has been here, so there is nothing to exclude.
             Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => return Ok(Box::new(())),
             opened => opened?,
         };
@@ -268,7 +274,7 @@ impl FileSystem for RealFs {
 
 impl JournalCommit for RealFs {
     fn commit(&self) -> io::Result<()> {
-        self.heart.commit(&self.folder)
+        self.probe_file.commit(&self.folder)
     }
 
     fn commit_interval(&self) -> Result<Duration, String> {
@@ -287,7 +293,7 @@ impl JournalCommit for RealFs {
     }
 
     fn join_transaction(&self) -> io::Result<()> {
-        self.heart.beat(&self.folder)
+        self.probe_file.join(&self.folder)
     }
 
     fn can_tell_transactions(&self) -> Result<(), String> {
@@ -296,39 +302,39 @@ impl JournalCommit for RealFs {
 
     fn transaction_of(&self, file: &dyn WriteFile) -> io::Result<u32> {
         let file = file.descriptor().ok_or(ErrorKind::Unsupported)?;
-        // A new time makes the inode part of the transaction that runs, which writes in place do not: those would look
-        // committed, with no device flush behind them.
+        // A new time makes the inode part of the running transaction, which writes in place do
+        // not. Without it they would look committed although no device flush followed.
         futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
         Ok(self.iterator().map_err(unsupported)?.standing(file)?.transaction)
     }
 
     fn committed_transaction(&self) -> io::Result<u32> {
-        self.heart.committed(&self.folder, self.iterator().map_err(unsupported)?)
+        self.probe_file.committed(&self.folder, self.iterator().map_err(unsupported)?)
     }
 }
 
 impl Capacity for RealFs {
     fn free_bytes(&self) -> Option<u64> {
-        // Of some file systems in user space nobody knows, and they say that they have no blocks at all.
+        // Some file systems in user space report no blocks at all: their free space is unknown.
         let found = fstatvfs(&*self.folder.held().ok()?).ok().filter(|found| found.blocks() > 0)?;
         Some(found.blocks_available().saturating_mul(found.fragment_size()))
     }
 
     fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
-        let give_up = || match self.remove(name) {
+        let release = || match self.remove(name) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
             _ => Ok(()),
         };
-        let Some(bytes) = std::num::NonZeroU64::new(bytes) else { return give_up() };
+        let Some(bytes) = std::num::NonZeroU64::new(bytes) else { return release() };
         let file = self.folder.open(name, OFlag::O_WRONLY | OFlag::O_CREAT)?;
         if file.metadata()?.nlink() > 1 {
-            let told = "it has another name, and what is reserved belongs to nobody else; remove this one";
-            return Err(io::Error::new(ErrorKind::InvalidInput, told));
+            let message = "the reserve has a second name, so it may be in use; remove this name";
+            return Err(io::Error::new(ErrorKind::InvalidInput, message));
         }
         match kernel::allocate(&file, bytes) {
             Ok(()) => file.set_len(bytes.get()),
             Err(e) => {
-                give_up()?;
+                release()?;
                 if e.kind() == ErrorKind::Unsupported { Ok(()) } else { Err(e) }
             }
         }
@@ -347,10 +353,10 @@ impl Capacity for RealFs {
     }
 }
 
-/// A held lock. Given up by a call rather than by closing: a child that another thread is just forking holds a copy of
-/// the descriptor until it loses it, and with it the lock.
+/// A held lock. Released by a call rather than by closing: a child that another thread is forking
+/// holds a copy of the descriptor, and with it the lock, until it loses it.
 struct Locked {
-    /// Goes before the descriptor.
+    /// Dropped before the descriptor.
     _kept: KeptFromChildren,
     process: Process,
     signed: bool,
@@ -369,10 +375,10 @@ impl DirectoryLock for Locked {
             Err(e) if e.kind() == ErrorKind::NotFound => "removed",
             Err(e) => return Err(e),
         };
-        let told = format!(
-            "it was {what} while the store was open, so another process may be writing here; close, and see who is"
+        let message = format!(
+            "it was {what} while the store was open, so another process may be writing here; close the store and look for that process"
         );
-        Err(io::Error::other(told))
+        Err(io::Error::other(message))
     }
 }
 
@@ -384,7 +390,8 @@ impl Drop for Locked {
         if self.signed {
             holder::unsign(&self.file);
         }
-        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK))); // closing is next, and as good later
+        // Closing, which follows, releases it as well.
+        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK)));
     }
 }
 
@@ -392,7 +399,7 @@ fn unsupported(why: String) -> io::Error {
     io::Error::new(ErrorKind::Unsupported, why)
 }
 
-/// Makes `path` and what is missing above it, each durable in its parent.
+/// Makes `path` and its missing parents, each durable in its parent.
 fn make(path: &Path) -> io::Result<()> {
     let parent = parent(path);
     if !parent.is_dir() {
@@ -409,7 +416,7 @@ fn sync_path(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Whether `link` failed because this file system, or this file, cannot have one.
+/// Whether `link` failed because this file system, or this file, cannot have another link.
 fn has_no_links(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EPERM | Errno::EOPNOTSUPP | Errno::EMLINK | Errno::EXDEV | Errno::ENOSYS))

@@ -1,37 +1,40 @@
-//! Can a file system's journal be relied on? Judged by what it and the kernel say of it; reading is elsewhere.
+//! Decides whether a file system's journal can be relied on, from what `real/journal.rs` has read.
 //!
-//! Tiers `group` and `journal` rest on ext4's journal: one commit with a device flush covers everything before it. Each
-//! refusal is a way in which that would not be so (docs/durability.md, "Tiers").
+//! The durability modes `group` and `journal` rest on ext4's journal: one commit with a device
+//! flush covers everything before it. Each refusal names a condition under which that would not
+//! hold (docs/durability.md, "Tiers").
 use std::time::Duration;
 
-/// ext4 commits so often where nobody says otherwise.
+/// ext4's default commit interval.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// What there is to know about the file system that holds a directory.
+/// The properties of the file system that holds a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// It says that it is ext4, not something stacked on one.
+    /// The file system is ext4 itself, not one stacked on it.
     pub ext4: bool,
-    /// The kernel's name of its block device, such as `sda1`; `None` if it has none of its own.
+    /// The kernel's name of its block device, such as `sda1`; `None` if it has no device of its
+    /// own.
     pub device: Option<String>,
     /// The entries of `/proc/fs/jbd2`.
     pub journals: Vec<String>,
     /// The text of `/proc/fs/ext4/DEVICE/options`, if it can be read.
     pub options: Option<String>,
-    /// The text of `/proc/fs/ext4/DEVICE/fc_info`: how many fast commits there were since it was mounted, and more; if it can be read.
+    /// The text of `/proc/fs/ext4/DEVICE/fc_info`, if it can be read: the number of fast commits
+    /// since the mount, and more.
     pub fast_commits: Option<String>,
 }
 
-/// A journal that keeps its promise.
+/// A journal that can be relied on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journal {
     /// Its entry of `/proc/fs/jbd2`.
     pub name: String,
-    /// How often it commits by itself, if there is anything to commit.
+    /// The interval at which it commits by itself, if there is anything to commit.
     pub interval: Duration,
 }
 
-/// The journal that a directory's files are committed by, or why none can be relied on.
+/// The journal that commits the files of a directory, or why none can be relied on.
 pub fn judge(facts: &Facts) -> Result<Journal, String> {
     if !facts.ext4 {
         return Err("the directory is not on ext4 itself".into());
@@ -53,7 +56,7 @@ pub fn judge(facts: &Facts) -> Result<Journal, String> {
     Ok(Journal { name: name.clone(), interval: interval(options) })
 }
 
-/// Kernels tell of the feature by one of these, if at all; so what it has done counts, too.
+/// Kernels show the feature by one of these options, if at all, so past fast commits count too.
 const FAST_COMMITS: [&str; 2] = ["fast_commit", "fc_debug_force"];
 
 fn made_fast_commits(text: &str) -> bool {
@@ -66,7 +69,8 @@ fn interval(options: &str) -> Duration {
     seconds.map_or(INTERVAL, Duration::from_secs)
 }
 
-/// A journal inside `device` is named by it, a hyphen, and an inode number; one elsewhere by its own device alone.
+/// A journal inside `device` is named by the device, a hyphen and an inode number; an external one
+/// by its own device alone.
 fn is_internal(journal: &str, device: &str) -> bool {
     let inode = journal.strip_prefix(device).and_then(|rest| rest.strip_prefix('-'));
     inode.is_some_and(|inode| !inode.is_empty() && inode.bytes().all(|byte| byte.is_ascii_digit()))
@@ -87,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_the_promise_is_taken() {
+    fn a_reliable_journal_is_accepted() {
         let five = Duration::from_secs(5);
         assert_eq!(judge(&sound()), Ok(Journal { name: "sda1-8".into(), interval: five }));
         let rare = Facts { options: Some("barrier\ncommit=300".into()), ..sound() };

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Adopted, Error, Purpose, Result, TableFile,
-    placement::{ObjectId, Storage},
+    placement::{ObjectId, ObjectStore},
     tables::sst::read_pair_facts,
 };
 use terrace_format::{LEVELS, TableId};

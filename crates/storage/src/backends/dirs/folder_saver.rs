@@ -1,4 +1,4 @@
-//! Saves the folders of finished directory tables in batches.
+//! Syncs the folders of finished directory tables in batches.
 use parking_lot::Mutex;
 use std::{
     io::{self, ErrorKind},
@@ -6,12 +6,13 @@ use std::{
 };
 use terrace_vfs::{FileSystem, WriteFile};
 
-/// Saves the folders of one store, one call at a time, each time all that are finished: a sync of the file system has them anyway.
-/// The kernel tells an error of writeback once, to whoever asks next, and not whose bytes were lost: after one, nothing counts
-/// as saved any more.
+/// Syncs the folders of one store. Each call syncs all finished folders, since a sync of the file
+/// system includes them anyway. The kernel reports a writeback error once, to the next caller, and
+/// not whose bytes were lost. So after an error no folder counts as durable any more.
 pub(super) struct Saver {
     fs: Arc<dyn FileSystem>,
-    /// What the first failure was. Held while saving: nobody may succeed beside a call that is being told. Taken before `finished`.
+    /// The first failure. Held during a sync, so that no call succeeds next to one that fails.
+    /// Taken before `finished`.
     failed: Mutex<Option<String>>,
     /// A leaf lock; no I/O under it.
     finished: Mutex<Finished>,
@@ -19,9 +20,9 @@ pub(super) struct Saver {
 
 #[derive(Default)]
 struct Finished {
-    /// Folders that no call has saved yet.
+    /// Finished folders that no call has synced yet.
     names: Vec<String>,
-    /// Builds that were finished, and how many of them are saved: the first so many.
+    /// The number of finished builds, and the number of durable ones, which are the first of them.
     builds: u64,
     saved: u64,
 }
@@ -31,7 +32,7 @@ impl Saver {
         Saver { fs, failed: Mutex::default(), finished: Mutex::default() }
     }
 
-    /// The folders `names` are finished, and to be saved together.
+    /// Adds the finished folders `names`, to be synced together.
     pub fn finished(self: &Arc<Saver>, names: Vec<String>) -> WholeFolders {
         let mut finished = self.finished.lock();
         finished.names.extend(names);
@@ -39,7 +40,7 @@ impl Saver {
         WholeFolders { saver: self.clone(), build: finished.builds }
     }
 
-    /// Makes everything in the folders of the first `build` builds survive a power cut, and these themselves.
+    /// Makes the first `build` builds durable: their folders and all files in them.
     fn save(&self, build: u64) -> io::Result<()> {
         let mut failed = self.failed.lock();
         if let Some(first) = &*failed {
@@ -64,7 +65,7 @@ impl Saver {
     }
 }
 
-/// The folders of a build as [trackers](crate::durability::DurabilityTracker) see them: one file with all that is in them.
+/// The folders of a build as one file, for [trackers](crate::durability::DurabilityTracker).
 pub(super) struct WholeFolders {
     saver: Arc<Saver>,
     build: u64,
@@ -83,7 +84,7 @@ impl WriteFile for WholeFolders {
         self.saver.is_saved(self.build)
     }
 
-    /// Writeback of one small file at a time would take longer than the commit that it spares.
+    /// Writing back small files one by one would take longer than the commit that it avoids.
     fn write_back(&self) -> io::Result<()> {
         self.saver.save(self.build)
     }

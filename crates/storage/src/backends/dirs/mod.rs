@@ -12,7 +12,8 @@ use super::files::{Files, Store, open_input, tables::Tables};
 use crate::{
     Adopted, Budget, Error, IoStats, Result, TableFile,
     placement::{
-        Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, Salvage, Storage, Table, TableMeta, TableSink,
+        Durability, Hint, Limits, Listed, LogKind, LogReader, LogStore, LogWriter, ObjectId, ObjectStore, RootStore,
+        Salvage, StoreInfo, Table, TableMeta, TableSink, TableStore, ValueStore,
     },
 };
 use std::{
@@ -87,7 +88,7 @@ fn try_signs(store: &Store) -> Result<io::Result<()>> {
     store.fs.remove(SIGNS).map_err(store.io("remove", SIGNS)).map(Ok)
 }
 
-impl Storage for Dirs {
+impl StoreInfo for Dirs {
     fn name(&self) -> String {
         self.files.name()
     }
@@ -102,14 +103,6 @@ impl Storage for Dirs {
         }
     }
 
-    fn durability_mode(&self) -> &'static str {
-        self.files.durability_mode()
-    }
-
-    fn promises(&self) -> bool {
-        self.files.promises()
-    }
-
     fn limits(&self) -> Limits {
         self.files.limits()
     }
@@ -118,10 +111,16 @@ impl Storage for Dirs {
         self.files.layout()
     }
 
-    fn values_elsewhere(&self) -> bool {
-        true
+    fn budget(&self) -> &Arc<Budget> {
+        self.files.budget()
     }
 
+    fn traffic(&self) -> &IoStats {
+        self.files.traffic()
+    }
+}
+
+impl LogStore for Dirs {
     fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
         self.files.create_log(id, kind, first)
     }
@@ -130,6 +129,18 @@ impl Storage for Dirs {
         self.files.open_log(id, kind)
     }
 
+    fn closed_logs_max(&self) -> usize {
+        self.files.closed_logs_max()
+    }
+}
+
+impl ValueStore for Dirs {
+    fn values_elsewhere(&self) -> bool {
+        true
+    }
+}
+
+impl TableStore for Dirs {
     fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>> {
         build::begin(self.shelf.clone(), hint)
     }
@@ -148,7 +159,9 @@ impl Storage for Dirs {
             None => self.files.salvage(table),
         }
     }
+}
 
+impl RootStore for Dirs {
     fn publish_root(&self, manifest: LogId) -> Result<()> {
         self.files.publish_root(manifest)
     }
@@ -164,7 +177,9 @@ impl Storage for Dirs {
     fn load_marker(&self) -> Result<Option<String>> {
         self.files.load_marker()
     }
+}
 
+impl ObjectStore for Dirs {
     fn list(&self) -> Result<Vec<Listed>> {
         let mut listed = self.files.list()?;
         listed.extend(self.shelf.list()?);
@@ -210,6 +225,16 @@ impl Storage for Dirs {
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.files.reserve(bytes)
     }
+}
+
+impl Durability for Dirs {
+    fn durability_mode(&self) -> &'static str {
+        self.files.durability_mode()
+    }
+
+    fn promises(&self) -> bool {
+        self.files.promises()
+    }
 
     fn settle_manifest(&self, id: LogId) -> Result<()> {
         self.files.settle_manifest(id)
@@ -227,10 +252,6 @@ impl Storage for Dirs {
         self.files.unsynced()
     }
 
-    fn closed_logs_max(&self) -> usize {
-        self.files.closed_logs_max()
-    }
-
     fn is_patient(&self) -> bool {
         self.files.is_patient()
     }
@@ -241,13 +262,5 @@ impl Storage for Dirs {
 
     fn commit(&self) -> Result<()> {
         self.files.commit()
-    }
-
-    fn budget(&self) -> &Arc<Budget> {
-        self.files.budget()
-    }
-
-    fn traffic(&self) -> &IoStats {
-        self.files.traffic()
     }
 }

@@ -1,16 +1,18 @@
-//! Tables and segments that others wrote become this store's: linked or copied, and made durable.
+//! Takes over tables and segments from other stores or from outside: links or copies them, and
+//! makes them durable.
 use super::Store;
 use crate::{Adopted, Error, Purpose, Result, SyncKind, TableFile, durability::sync_directory, placement::ObjectId};
 use std::time::Instant;
 
-/// Takes over `files` under new numbers. What was taken when something fails is let go again.
+/// Takes over `files` under new numbers. Removes what was taken over if something fails.
 pub(super) fn adopt(store: &Store, files: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     store.writable("adopt tables")?;
     let mut adopted = Adopted::default();
     for (at, (file, object)) in files.iter().enumerate() {
         if let Err(error) = take(store, file, *object, &mut adopted) {
             for (_, object) in &files[..at] {
-                let _ = store.remove_name(&store.name_of(*object)); // best effort: no manifest names it
+                // Best effort: no manifest names it
+                let _ = store.remove_name(&store.name_of(*object));
             }
             return Err(error);
         }

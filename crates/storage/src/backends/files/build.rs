@@ -1,4 +1,5 @@
-//! Builds: one file for each table, or, of a compaction in a store with bundles, one file for all of them; durable together.
+//! The outputs of a job: one file for each table or, for compactions in a store with bundles, one
+//! file for all. All become durable together.
 use super::{Store, bundle, segment};
 use crate::{
     DurabilityHandle, Error, Purpose, Result,
@@ -14,20 +15,20 @@ use terrace_format::{
 };
 use terrace_vfs::{FileUse, WriteFile};
 
-/// Bytes gathered before they are handed to the operating system, as LevelDB does.
+/// The buffer size of writes, as in LevelDB.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// Starts a build.
+/// Starts the outputs of a job.
 pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn TableSink>> {
     store.writable("build tables")?;
-    // A flush makes one table, which as a file of its own costs one sync too.
+    // A flush makes one table, which costs one sync as a file of its own too.
     let bundled = store.layout.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
     let bundle = bundled.then(OpenBundle::default);
     let (metas, finished, parts, names) = Default::default();
     Ok(Box::new(FilesBuild { store, hint, bundle, open: None, segment: None, metas, finished, parts, names }))
 }
 
-/// What the bytes of a build are for.
+/// The purpose of the bytes of a job.
 pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
     match hint.lifetime {
         Lifetime::Flush => Purpose::Flush,
@@ -36,7 +37,7 @@ pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
     }
 }
 
-/// Hands the finished files of a build to the tier.
+/// Hands the finished files of a job to the durability tracker.
 pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Finished>) -> Result<DurabilityHandle> {
     let Store { fs, tracker, setup, traffic, .. } = store;
     let inline = setup.sync_flushes && purpose == Purpose::Flush && tracker.promises();
@@ -46,24 +47,24 @@ pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Fin
 struct FilesBuild {
     store: Arc<Store>,
     hint: Hint,
-    /// Of a build whose tables share a file.
+    /// The bundle, if the tables share a file.
     bundle: Option<OpenBundle>,
     open: Option<(TableId, Writer<Output>)>,
-    /// Values that belong to these tables.
+    /// The open value-log segment of this job.
     segment: Option<(SegmentId, Output)>,
     metas: Vec<TableMeta>,
-    /// Files that have ended, and that their tier has not got yet.
+    /// Finished files that the tracker does not have yet.
     finished: Vec<Finished>,
-    /// Of those that it has.
+    /// The handles of those that it has.
     parts: Vec<DurabilityHandle>,
-    /// Files made so far, to remove if the build is abandoned.
+    /// The names of all files so far, to be removed if the job is abandoned.
     names: Vec<String>,
 }
 
 /// A bundle between two of its tables.
 #[derive(Default)]
 struct OpenBundle {
-    /// Where the next table goes; `None` before the first, and after one that failed.
+    /// The file for the next table; `None` before the first table, and after one that failed.
     output: Option<Output>,
     members: Vec<Member>,
 }
@@ -85,7 +86,7 @@ impl FilesBuild {
         Ok(output)
     }
 
-    /// Where the bytes of table `id` go.
+    /// The file for table `id`.
     fn output(&mut self, id: TableId) -> Result<Output> {
         let Some(bundle) = &mut self.bundle else { return self.create(FileName::Table(id).to_string()) };
         match bundle.output.take() {
@@ -102,7 +103,8 @@ impl FilesBuild {
             .fs
             .create_for(&name, FileUse::Table { level: self.hint.level })
             .map_err(self.store.io("create", &name))?;
-        // A compaction moves values out of the segments that it empties; others bring new ones, as they do tables.
+        // A compaction relocates values, which is value-log GC; flushes and ingestion write new
+        // values with their tables.
         let purpose = match self.hint.lifetime {
             Lifetime::Compaction => Purpose::ValueLogGc,
             Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),
@@ -112,7 +114,8 @@ impl FilesBuild {
         Ok(output)
     }
 
-    /// A file has ended. Its tier gets all of a build together, unless this build, or all that there are, hold too many descriptors by then.
+    /// Adds a finished file. The tracker gets all files of a job together, unless this job, or all
+    /// jobs together, hold too many descriptors by then.
     fn ended(&mut self, file: Finished) -> Result<()> {
         self.finished.push(file);
         let most = self.store.waiting_max;
@@ -120,18 +123,20 @@ impl FilesBuild {
         if held >= most || self.finished.len() >= most.div_ceil(4) { self.pass_on() } else { Ok(()) }
     }
 
-    /// The tier gets what has ended. If it will not have it, the build's ticket stays broken, whatever else is tried.
+    /// Hands the finished files to the tracker. If it refuses them, the handle of this job fails
+    /// for good.
     fn pass_on(&mut self) -> Result<()> {
         let held = self.finished.len();
         let watched = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished));
-        self.store.held.fetch_sub(held, Relaxed); // only now: the tier may first do what is due, with all of them open
+        // Only now: the tracker may first do the work that is due, with all of these files open.
+        self.store.held.fetch_sub(held, Relaxed);
         self.parts.push(
             watched.as_ref().map_or_else(|error| DurabilityHandle::broken(error.clone()), DurabilityHandle::clone),
         );
         watched.map(drop)
     }
 
-    /// Ends the segment that takes values, if one does.
+    /// Ends the open segment, if there is one.
     fn end_segment(&mut self) -> Result<()> {
         match self.segment.take() {
             Some((_, output)) => self.ended(output.finish()?),
@@ -139,7 +144,7 @@ impl FilesBuild {
         }
     }
 
-    /// Ends the bundle, if this build has one.
+    /// Ends the bundle, if there is one.
     fn end_bundle(&mut self) -> Result<()> {
         let Some(OpenBundle { output: Some(mut output), members }) = self.bundle.take() else { return Ok(()) };
         let directory = terrace_format::bundle::encode(&members, output.written());
@@ -236,12 +241,13 @@ impl Drop for FilesBuild {
         self.store.held.fetch_sub(self.finished.len(), Relaxed);
         for name in &self.names {
             drop(self.store.tracker.give_up(&self.store.path(name)));
-            let _ = self.store.fs.remove(name); // best effort: recovery removes what no manifest names
+            // Best effort: recovery removes files that no manifest names
+            let _ = self.store.fs.remove(name);
         }
     }
 }
 
-/// A file being written.
+/// A buffered file being written.
 pub(in crate::backends) struct Output {
     store: Arc<Store>,
     purpose: Purpose,
@@ -254,15 +260,15 @@ pub(in crate::backends) struct Output {
 }
 
 impl Output {
-    /// Makes the file `name`, of or with tables of `level`.
+    /// Creates the file `name`, for tables of `level`.
     pub fn create(store: &Arc<Store>, purpose: Purpose, level: usize, name: &str) -> Result<Output> {
         let file = store.fs.create(name).map_err(store.io("create", name))?;
         Ok(Output::to(file, store, purpose, level, name))
     }
 
-    /// Writes to `file`, which is new and called `name`.
+    /// Wraps `file`, which is new and called `name`.
     fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, level: usize, name: &str) -> Output {
-        // As large as it can get: grown again by each file, it left holes in the heap.
+        // Allocated at its largest size: buffers that grew with each file fragmented the heap.
         let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_size.min(GATHER_BYTES));
         Output { name: store.path(name), store: store.clone(), purpose, level, file, gathered, bytes: 0 }
     }
@@ -272,13 +278,13 @@ impl Output {
         self.bytes + self.gathered.len() as u64
     }
 
-    /// Goes on where a table may begin.
+    /// Pads the file to the alignment of tables in bundles.
     fn align(&mut self) -> Result<()> {
         let zeros = self.written().next_multiple_of(ALIGNMENT) - self.written();
         self.append(&[0; ALIGNMENT as usize][..zeros as usize])
     }
 
-    /// Everything is handed to the operating system.
+    /// Hands everything to the operating system.
     pub fn finish(mut self) -> Result<Finished> {
         self.hand_over()?;
         Ok(Finished { name: self.name, file: self.file, bytes: self.bytes, purpose: self.purpose })
@@ -291,7 +297,7 @@ impl Output {
         Ok(())
     }
 
-    /// Hands what was gathered to the operating system.
+    /// Hands the buffer to the operating system.
     fn hand_over(&mut self) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());

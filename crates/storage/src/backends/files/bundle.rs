@@ -1,9 +1,11 @@
-//! Files of several tables: one descriptor for all who read one, and the space of tables that are gone.
+//! Bundles: files of several tables. Readers share one descriptor, and the space of removed tables
+//! is deallocated.
 //!
-//! When the last table of a bundle is gone, the engine removes the bundle itself. Before that, the space of a table that is gone
-//! is given back by a hole, which reads as zeros. No reader can meet it: a table is removed when no version that anybody reads
-//! names it, and tables in bundles are never mapped. No other store can: a bundle that a checkpoint links is pinned by the version
-//! that is copied until the link is there, and one with a second name keeps all it has.
+//! The engine removes a bundle with its last table. Before that, the space of a removed table
+//! becomes a hole, which reads as zeros. No reader of this store meets it: a table is removed when
+//! no pinned version names it, and tables in bundles are never mapped. Nor does another store: a
+//! checkpoint pins the version that it copies until the link exists, and a bundle with a second
+//! name keeps all its space.
 use super::{Input, Store, bundles::Removed};
 use crate::{
     Error, Result,
@@ -17,7 +19,8 @@ use terrace_format::{
 };
 use terrace_vfs::ReadFile;
 
-/// Table `id` is gone; false if it was in no bundle. Its space is given back unless its bundle is about to go too.
+/// Removes table `id`; false if it is in no bundle. Deallocates its space, unless the whole bundle
+/// is to be removed.
 pub(super) fn remove(store: &Store, id: TableId) -> Result<bool> {
     match store.bundles.remove(id) {
         Removed::NotBundled => Ok(false),
@@ -26,7 +29,7 @@ pub(super) fn remove(store: &Store, id: TableId) -> Result<bool> {
     }
 }
 
-/// The file of `bundle`, shared with whoever reads it already.
+/// The open file of `bundle`, shared by all its readers.
 fn file(store: &Store, bundle: TableId) -> Result<Arc<dyn ReadFile>> {
     if let Some(open) = store.bundles.opened(bundle) {
         return Ok(open);
@@ -35,12 +38,12 @@ fn file(store: &Store, bundle: TableId) -> Result<Arc<dyn ReadFile>> {
     Ok(store.bundles.share(bundle, opened))
 }
 
-/// The name of a bundle's file.
+/// The name of the file of a bundle.
 pub(super) fn name(bundle: TableId) -> String {
     FileName::Bundle(bundle).to_string()
 }
 
-/// Opens the part of a bundle that is a table; of one that was cut short, what there is of it.
+/// Opens a table in a bundle; of a truncated one, the rest.
 pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
     let file = file(store, within.bundle)?;
     let there = file.bytes().map_err(store.io("read size of", &name(within.bundle)))?;
@@ -49,7 +52,7 @@ pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
     Ok(Input::new(Box::new(Part { file, offset: within.offset, bytes }), bytes, shown))
 }
 
-/// The tables that `bundle` says it has and that are not gone.
+/// The tables that the directory of `bundle` lists and that were not removed.
 pub(super) fn tables_in(store: &Store, bundle: TableId) -> Result<Vec<TableMeta>> {
     let file = file(store, bundle)?;
     let mut tables = Vec::new();
@@ -62,7 +65,7 @@ pub(super) fn tables_in(store: &Store, bundle: TableId) -> Result<Vec<TableMeta>
     Ok(tables)
 }
 
-/// Gives back the space of all tables but these.
+/// Deallocates the space of all tables in these bundles except `tables`.
 pub(super) fn trim(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.bundles.add(tables);
     let kept: BTreeSet<TableId> = tables.iter().map(|meta| meta.id).collect();
@@ -72,7 +75,7 @@ pub(super) fn trim(store: &Store, tables: &[TableMeta]) -> Result<()> {
         let mut gone = members(store, bundle, &*file)?.into_iter().filter(|member| !kept.contains(&member.id));
         gone.try_for_each(|member| punch(store, bundle, member))
     };
-    // One that cannot be trimmed does not keep the others.
+    // A failure with one bundle does not stop the others.
     bundles.into_iter().map(trim).fold(Ok(()), Result::and)
 }
 
@@ -84,7 +87,7 @@ fn punch(store: &Store, bundle: TableId, gone: Member) -> Result<()> {
     punched.map_err(store.io("give back space of", &name))
 }
 
-/// The directory of a bundle.
+/// Reads the directory of a bundle.
 fn members(store: &Store, bundle: TableId, file: &dyn ReadFile) -> Result<Vec<Member>> {
     let name = name(bundle);
     let corrupt = |found| Error::corrupt(store.path(&name), 0, found);
@@ -104,7 +107,8 @@ fn members(store: &Store, bundle: TableId, file: &dyn ReadFile) -> Result<Vec<Me
     bundle::decode(&read(offset..bytes)?, offset).map_err(corrupt)
 }
 
-/// Whether a table's space was given back: then its first and last bytes are zeros, which those of a table never are.
+/// Whether the space of a table was deallocated: then its first and last bytes are zeros, which
+/// those of a table never are.
 fn is_hole(file: &dyn ReadFile, member: &Member) -> io::Result<bool> {
     let bytes = member.bytes.min(8);
     let [first, last] = [member.offset, member.offset + member.bytes - bytes];
@@ -112,7 +116,7 @@ fn is_hole(file: &dyn ReadFile, member: &Member) -> io::Result<bool> {
     Ok(zeros(first)? && zeros(last)?)
 }
 
-/// A table's part of a bundle, as if it were a file.
+/// A table within a bundle, as a file.
 struct Part {
     file: Arc<dyn ReadFile>,
     offset: u64,
@@ -120,7 +124,7 @@ struct Part {
 }
 
 impl Part {
-    /// Where `offset` is in the bundle, if so many bytes from it on are the table's.
+    /// The offset in the bundle of `bytes` bytes at `offset` of the table.
     fn at(&self, offset: u64, bytes: u64) -> io::Result<u64> {
         let within = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         if within { Ok(self.offset + offset) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -147,7 +151,7 @@ impl ReadFile for Part {
     }
 }
 
-/// The file that a table is in.
+/// The file that holds a table.
 pub(super) fn file_object(meta: &TableMeta) -> ObjectId {
     meta.within.map_or(ObjectId::Table(meta.id), |within| ObjectId::Bundle(within.bundle))
 }

@@ -18,22 +18,22 @@ pub(super) enum Removed {
     Hole(TableId, Member),
 }
 
-/// What a store knows of its bundles. A leaf lock; no I/O under it.
+/// The bundles. A leaf lock; no I/O under it.
 #[derive(Default)]
 pub(super) struct Bundles(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// Open files. Readers hold them; a bundle that nobody reads is closed.
+    /// Open files. Readers own them; a bundle without readers is closed.
     files: BTreeMap<TableId, Weak<dyn ReadFile>>,
-    /// Where tables lie that are not removed, and how many bytes they have.
+    /// The tables in bundles, with their sizes in bytes.
     tables: BTreeMap<TableId, (Within, u64)>,
-    /// How many there are of each bundle.
+    /// The number of tables of each bundle.
     counts: BTreeMap<TableId, usize>,
 }
 
 impl Bundles {
-    /// These tables are there from now on; tables with files of their own are passed over.
+    /// Adds tables; ignores those with files of their own.
     pub fn add<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
         let mut known = self.0.lock();
         for meta in tables {
@@ -45,12 +45,12 @@ impl Bundles {
         }
     }
 
-    /// Where table `id` is, if it is in a bundle.
+    /// The position of table `id`, if it is in a bundle.
     pub fn find(&self, id: TableId) -> Option<Within> {
         self.0.lock().tables.get(&id).map(|(within, _)| *within)
     }
 
-    /// Table `id` is gone. What is to become of its space.
+    /// Removes table `id` and returns the consequence for its space.
     pub fn remove(&self, id: TableId) -> Removed {
         let mut known = self.0.lock();
         let Some((within, bytes)) = known.tables.remove(&id) else { return Removed::NotBundled };
@@ -65,12 +65,13 @@ impl Bundles {
         Removed::Hole(within.bundle, Member { id, offset: within.offset, bytes })
     }
 
-    /// The open file of `bundle`, if somebody reads it.
+    /// The open file of `bundle`, if it has readers.
     pub fn opened(&self, bundle: TableId) -> Option<Arc<dyn ReadFile>> {
         self.0.lock().files.get(&bundle).and_then(Weak::upgrade)
     }
 
-    /// `file` of `bundle` was opened; the one to use, which another thread may have opened before.
+    /// Shares the newly opened `file` of `bundle`; returns the one to use, as another thread may
+    /// have opened it first.
     pub fn share(&self, bundle: TableId, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
         let mut known = self.0.lock();
         if let Some(open) = known.files.get(&bundle).and_then(Weak::upgrade) {

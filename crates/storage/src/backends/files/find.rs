@@ -3,7 +3,7 @@ use super::{Input, Store, bundle};
 use crate::{Error, Result, placement::TableMeta};
 use terrace_format::FileName;
 
-/// Opens what holds `table`, whatever that is.
+/// Opens the file of `table`, or its part of a bundle.
 pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Result<Input> {
     if let Some(within) = table.within {
         return bundle::open(store, within, table.bytes);
@@ -11,7 +11,7 @@ pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Resul
     let id = table.id;
     let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
     match store.open_file("table", &ours) {
-        // The error names our name even if both are missing.
+        // The error names Terrace's name even if both are missing.
         Err(missing @ Error::Missing { .. }) => match store.open_file("table", &alternative) {
             Err(Error::Missing { .. }) => Err(missing),
             found => found,
@@ -20,16 +20,16 @@ pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Resul
     }
 }
 
-/// Opens the file of the table that `meta` tells of.
+/// Opens the file of `meta` and checks its size.
 pub(in crate::backends) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
     let mut input = find_table(store, meta)?;
-    input.end_at(meta.bytes); // what lies behind is no part of the table
+    input.end_at(meta.bytes); // bytes beyond the size are no part of the table
     if input.bytes != meta.bytes {
         let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
         let offset = input.bytes.min(meta.bytes);
         return Err(Error::Corrupt { what: "table", object: input.name, offset, detail });
     }
-    // A hole may be made beside a table in a bundle, and what is mapped must not change.
+    // A hole may be punched next to a table in a bundle, and mapped bytes must not change.
     if store.setup.allow_mmap_reads && meta.within.is_none() {
         input.show();
     }

@@ -1,27 +1,27 @@
-//! A file that is read: by calls, or where the kernel keeps it.
+//! Files being read, by system calls or from a mapping.
 use crate::{Error, Result, tables::sst::ByteSource};
 use std::{io, ops::Range};
 use terrace_format::block::Bytes;
 use terrace_vfs::ReadFile;
 
-/// A file being read, whose size was taken when it was opened.
+/// A file being read. Its size was read when it was opened.
 pub(in crate::backends) struct Input {
     pub(super) file: Box<dyn ReadFile>,
     pub bytes: u64,
-    /// The same with what lies behind the end of what is read.
+    /// The size with bytes that do not belong to the object.
     pub there: u64,
     pub name: String,
-    /// All of it, if it is mapped.
+    /// The mapping, if the file is mapped.
     map: Option<Bytes>,
 }
 
 impl Input {
-    /// Of `bytes` that `file` has, and that it shall be called `name` in messages.
+    /// Reads the first `bytes` of `file`, called `name` in messages.
     pub(super) fn new(file: Box<dyn ReadFile>, bytes: u64, name: String) -> Input {
         Input { file, bytes, there: bytes, name, map: None }
     }
 
-    /// Reads no more than so many bytes of it.
+    /// Limits reads to the first `bytes`.
     pub fn end_at(&mut self, bytes: u64) {
         self.bytes = self.bytes.min(bytes);
     }
@@ -31,7 +31,8 @@ impl Input {
         self.answer(self.file.read_exact_at(buf, offset))
     }
 
-    /// As `read_exact_at`, of a log that may be ended meanwhile, and then loses the zeros that were allocated ahead.
+    /// As `read_exact_at`, for a log that may be ended meanwhile and then loses its preallocated
+    /// zeros.
     pub(super) fn read_growing(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         match self.file.read_exact_at(buf, offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -43,8 +44,8 @@ impl Input {
         }
     }
 
-    /// Maps it, where that can be done; a mapped file needs no descriptor. What cannot be mapped, as a process may have only so many
-    /// mappings, is read.
+    /// Maps the file where possible; a mapped file needs no descriptor. Otherwise, as a process
+    /// has a limited number of mappings, it is read by system calls.
     pub fn show(&mut self) {
         let shown = self.file.map().ok().flatten();
         if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
@@ -106,7 +107,7 @@ fn length(range: &Range<u64>) -> Result<usize> {
         .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
 }
 
-/// Stands for the descriptor of a file that is mapped: nothing is read through it.
+/// Replaces the descriptor of a mapped file: nothing is read through it.
 struct Closed;
 
 impl ReadFile for Closed {

@@ -1,4 +1,5 @@
-//! Logs: LevelDB's record format in one file, each record handed to the operating system before `append` returns.
+//! The WAL and the manifest: LevelDB's record format in one file. Each record is handed to the
+//! operating system before `append` returns.
 use super::{Input, Store};
 use crate::{
     Error, Purpose, Result, SyncKind,
@@ -20,7 +21,7 @@ use terrace_format::{
 };
 use terrace_vfs::{FileUse, WalWriteMode, WriteFile};
 
-/// Starts the log `name`, whose first record is `first`.
+/// Creates the log `name` with the first record `first`.
 pub(super) fn create(store: Arc<Store>, name: &str, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
     let mut writer = Writer { file: LogFile::create(store, name, kind, Ok)?, framer: Framer::new(), mark: None };
     let Writer { file, framer, .. } = &mut writer;
@@ -28,25 +29,27 @@ pub(super) fn create(store: Arc<Store>, name: &str, kind: LogKind, first: &[u8])
     Ok(Box::new(writer))
 }
 
-/// A log's file, whatever the form of what is appended.
+/// The file of a log or of a segment, whatever the format of its records.
 pub(super) struct LogFile {
     store: Arc<Store>,
     file: Box<dyn WriteFile>,
     name: String,
     kind: LogKind,
     bytes: u64,
-    /// Bytes that were there at the last sync.
+    /// The size at the last sync.
     synced_bytes: AtomicU64,
-    /// Whether the directory entry is durable; the first sync sees to it.
+    /// Whether the directory entry is durable; the first sync syncs the directory.
     named: AtomicBool,
-    /// The first failure. What the file holds since is unknown, so nothing more is written or promised.
+    /// The first failure. The contents of the file are unknown since then, so nothing more is
+    /// written or promised.
     broken: OnceLock<Error>,
-    /// Held while syncing: a kernel tells of a failure once, to one of those who sync at the same time.
+    /// Held while syncing: the kernel reports a failure once, to one of the threads that sync at
+    /// the same time.
     syncing: Mutex<()>,
 }
 
 impl LogFile {
-    /// A new file `name`, with what `around` puts around it.
+    /// Creates the file `name`; `around` may wrap it.
     pub fn create(
         store: Arc<Store>,
         name: &str,
@@ -71,7 +74,7 @@ impl LogFile {
         })
     }
 
-    /// Whether a sync of it promises anything.
+    /// Whether a sync promises anything.
     pub fn promises(&self) -> bool {
         self.store.tracker.promises()
     }
@@ -81,17 +84,17 @@ impl LogFile {
         self.synced_bytes.load(Relaxed) == self.bytes
     }
 
-    /// What was appended since the last sync promises nothing.
+    /// Counts bytes as synced that need no sync, such as a durable watermark.
     fn count_as_synced(&mut self) {
         *self.synced_bytes.get_mut() = self.bytes;
     }
 
-    /// Its whole name, for messages.
+    /// The path, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Bytes so far.
+    /// The size so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -109,7 +112,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Does something to a file that has not failed yet; a failure is for good.
+    /// Runs `work` on a file that has not failed yet; a failure is final.
     #[inline]
     pub fn attempt(&mut self, work: impl FnOnce(&mut LogFile) -> Result<()>) -> Result<()> {
         self.check()?;
@@ -117,12 +120,12 @@ impl LogFile {
         self.remember(outcome)
     }
 
-    /// Nothing more is appended.
+    /// Ends the file: nothing more is appended.
     pub fn end(&mut self) {
         self.file.end();
     }
 
-    /// Makes everything appended durable, if anything was since it was.
+    /// Makes everything appended durable, if anything was appended since the last sync.
     pub fn sync(&self) -> Result<()> {
         let _alone = self.syncing.lock();
         self.check()?;
@@ -130,18 +133,19 @@ impl LogFile {
         let outcome = match self.store.tracker.promises() {
             _ if nothing_new => return Ok(()),
             true => self.sync_all().and_then(|()| self.store.check_lock()),
-            // Nothing is promised of power cuts; but files go that only a manifest of this store does not need.
+            // Nothing is promised at a power cut. But files are about to be removed because of
+            // this manifest, so it must be the store's.
             false if self.kind == LogKind::Manifest => self.store.check_lock(),
             false => return Ok(()),
         };
         self.remember(outcome)
     }
 
-    /// Remembers a failure for whoever comes after.
+    /// Remembers a failure for later calls.
     #[inline]
     fn remember<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
-            let _ = self.broken.set(error.clone()); // an earlier one stands
+            let _ = self.broken.set(error.clone()); // an earlier failure stays
         }
         outcome
     }
@@ -170,7 +174,7 @@ impl LogFile {
 struct Writer {
     file: LogFile,
     framer: Framer,
-    /// A durable mark that waits for the next append.
+    /// A durable watermark that waits for the next append.
     mark: Option<SeqNo>,
 }
 
@@ -218,7 +222,7 @@ impl LogWriter for Writer {
     }
 }
 
-/// Opens the log `name` as it is now; what is appended later is not seen.
+/// Opens the log `name` at its present size; later records are not seen.
 pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn LogReader>> {
     let what = match kind {
         LogKind::Wal => "log",
@@ -254,7 +258,7 @@ mod tests {
     use std::{sync::atomic::AtomicUsize, thread, time::Duration};
     use terrace_format::Layout;
 
-    /// Its first sync fails, after a while, and none after it has anything to tell.
+    /// The first sync fails, after a while; later ones succeed.
     struct ToldOnce {
         inner: Box<dyn WriteFile>,
         syncs: Arc<AtomicUsize>,
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn no_sync_succeeds_beside_one_that_fails() {
+    fn no_sync_succeeds_next_to_one_that_fails() {
         let (fs, tracker) = (Arc::new(Memory::new()), Arc::new(SyncTracker));
         let files = Files::open(fs, OpenMode::Create, tracker, &StorageConfig::default(), Layout::default()).unwrap();
         let syncs = Arc::new(AtomicUsize::new(0));

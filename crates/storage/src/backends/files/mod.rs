@@ -1,8 +1,13 @@
-//! A directory of files, named as LevelDB names them.
+//! A store in a directory of files, with LevelDB's file names.
 //!
-//! [`fs`] is the seam below: a real directory ([`real`]), memory, or one of the models that tests use. Logs are
-//! `log.rs`, outputs `build.rs`, everything that is replaced atomically or set aside `root.rs`. Syncs happen in
-//! logs and roots, and for finished tables where the tier says: `durability/`.
+//! ```text
+//! Files (this file) ─┬─ store.rs              shared state: file system, file names, tracker
+//!                    ├─ log.rs  segment.rs    WAL, manifest, value-log segments
+//!                    ├─ build.rs  bundle.rs   outputs of flush and compaction jobs
+//!                    ├─ tables.rs  find.rs    open SSTables
+//!                    └─ root.rs  adopt.rs     CURRENT, FORMAT file, lost/, files of other stores
+//! ```
+//! Logs and the root sync themselves. Finished tables are synced by the durability tracker.
 use crate::{
     Adopted, Budget, Error, IoStats, Result, StorageConfig, SyncKind, TableFile,
     backends::{
@@ -11,8 +16,9 @@ use crate::{
     },
     durability::{DurabilityTracker, Finished, sync_directory},
     placement::{
-        Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, OpenMode, Salvage, SegmentReader, SegmentWriter,
-        Storage, Table, TableMeta, TableSink,
+        Durability, Hint, Limits, Listed, LogKind, LogReader, LogStore, LogWriter, ObjectId, ObjectStore, OpenMode,
+        RootStore, Salvage, SegmentReader, SegmentWriter, StoreInfo, Table, TableMeta, TableSink, TableStore,
+        ValueStore,
     },
     tables::sst::Salvager,
 };
@@ -67,7 +73,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens the store in `fs`, which is of this shape; see [`open`](crate::open).
+    /// Opens the store in `fs`, which has this layout; see [`open`](crate::open).
     pub fn open(
         fs: Arc<dyn FileSystem>,
         mode: OpenMode,
@@ -117,7 +123,7 @@ impl Files {
     }
 }
 
-impl Storage for Files {
+impl StoreInfo for Files {
     fn name(&self) -> String {
         self.store.fs.name()
     }
@@ -135,18 +141,20 @@ impl Storage for Files {
         self.store.path(&self.store.name_on_disk(object))
     }
 
-    fn durability_mode(&self) -> &'static str {
-        self.store.tracker.durability_mode()
-    }
-
-    fn promises(&self) -> bool {
-        self.store.tracker.promises()
-    }
-
     fn limits(&self) -> Limits {
         Limits { key_bytes_max: u64::from(u32::MAX) - 16, value_bytes_max: u64::from(u32::MAX) }
     }
 
+    fn budget(&self) -> &Arc<Budget> {
+        &self.tables.budget
+    }
+
+    fn traffic(&self) -> &IoStats {
+        &self.store.traffic
+    }
+}
+
+impl LogStore for Files {
     fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
         log::create(self.store.clone(), &self.store.log_name(id, kind), kind, first)
     }
@@ -155,6 +163,18 @@ impl Storage for Files {
         log::open(&self.store, &self.store.log_name(id, kind), kind)
     }
 
+    fn settle_log(&self, log: LogId) -> Result<()> {
+        // Other stores replay their WALs into new tables.
+        let points = self.store.layout.values == Values::Log && self.store.mode.writes();
+        if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
+    }
+
+    fn closed_logs_max(&self) -> usize {
+        self.store.waiting_max
+    }
+}
+
+impl ValueStore for Files {
     fn create_segment(&self, log: LogId) -> Result<Box<dyn SegmentWriter>> {
         segment::create(self.store.clone(), log)
     }
@@ -166,7 +186,9 @@ impl Storage for Files {
     fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         segment::open(&self.store, object)
     }
+}
 
+impl TableStore for Files {
     fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>> {
         build::begin(self.store.clone(), hint)
     }
@@ -185,6 +207,13 @@ impl Storage for Files {
         bundle::tables_in(&self.store, bundle)
     }
 
+    fn trim(&self, tables: &[TableMeta]) -> Result<()> {
+        self.store.writable("trim")?;
+        bundle::trim(&self.store, tables)
+    }
+}
+
+impl RootStore for Files {
     fn publish_root(&self, manifest: LogId) -> Result<()> {
         root::publish(&self.store, manifest)
     }
@@ -200,7 +229,9 @@ impl Storage for Files {
     fn load_marker(&self) -> Result<Option<String>> {
         root::read_marker_of(&*self.store.fs)
     }
+}
 
+impl ObjectStore for Files {
     fn list(&self) -> Result<Vec<Listed>> {
         let (mut found, mut old_names) = (BTreeMap::new(), BTreeSet::new());
         for entry in self.store.fs.list().map_err(|e| Error::io("list", self.name(), e))? {
@@ -215,7 +246,8 @@ impl Storage for Files {
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
                 FileName::SmallLog(id) if self.store.layout.values == Values::Log => ObjectId::SmallLog(id),
-                FileName::Log(_) | FileName::ValueLog(_) | FileName::SmallLog(_) => continue, // of a store of another kind
+                // Of a store with another layout
+                FileName::Log(_) | FileName::ValueLog(_) | FileName::SmallLog(_) => continue,
                 FileName::Current
                 | FileName::Lock
                 | FileName::InfoLog
@@ -223,7 +255,7 @@ impl Storage for Files {
                 | FileName::Reserve
                 | FileName::Unsynced => continue,
             };
-            // Of a table's two names the one counts that `open_table` tries first.
+            // Of the two possible names of a table, `open_table` tries Terrace's first.
             if ours || !found.contains_key(&object) {
                 found.insert(object, entry.bytes);
                 if let ObjectId::Table(id) = object {
@@ -245,11 +277,6 @@ impl Storage for Files {
         }
         self.store.unsettled.forget(object);
         self.store.names(object).iter().try_for_each(|name| self.store.remove_name(name))
-    }
-
-    fn trim(&self, tables: &[TableMeta]) -> Result<()> {
-        self.store.writable("trim")?;
-        bundle::trim(&self.store, tables)
     }
 
     fn set_aside(&self, object: ObjectId) -> Result<()> {
@@ -279,15 +306,19 @@ impl Storage for Files {
         let capacity = self.store.fs.capacity();
         capacity.map_or(Ok(()), |capacity| capacity.reserve(&name, bytes)).map_err(self.store.io("reserve", &name))
     }
+}
+
+impl Durability for Files {
+    fn durability_mode(&self) -> &'static str {
+        self.store.tracker.durability_mode()
+    }
+
+    fn promises(&self) -> bool {
+        self.store.tracker.promises()
+    }
 
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {
         root::settle(&self.store, tables)
-    }
-
-    fn settle_log(&self, log: LogId) -> Result<()> {
-        // What is replayed from others is written anew, into tables.
-        let points = self.store.layout.values == Values::Log && self.store.mode.writes();
-        if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
     }
 
     fn settle_manifest(&self, id: LogId) -> Result<()> {
@@ -306,11 +337,7 @@ impl Storage for Files {
         self.store.tracker.is_patient()
     }
 
-    fn closed_logs_max(&self) -> usize {
-        self.store.waiting_max
-    }
-
-    /// Not of tables that share a file with others, which need it still.
+    /// Not for tables in bundles, because the other tables need the file.
     fn give_up(&self, table: &TableMeta) -> Option<Finished> {
         if table.within.is_some() {
             return None;
@@ -324,13 +351,5 @@ impl Storage for Files {
 
     fn commit(&self) -> Result<()> {
         self.store.tracker.commit(&*self.store.fs, &self.store.traffic)
-    }
-
-    fn budget(&self) -> &Arc<Budget> {
-        &self.tables.budget
-    }
-
-    fn traffic(&self) -> &IoStats {
-        &self.store.traffic
     }
 }

@@ -1,7 +1,9 @@
-//! What is replaced atomically (`CURRENT`, the marker), and what is set aside under `lost/`.
+//! Files that are replaced atomically (`CURRENT`, the FORMAT file), and copies that are set aside
+//! in `lost/`.
 //!
-//! A replacement is written under a temporary name and synced *before* it is renamed, and the directory after:
-//! a rename whose file was not synced can leave zeros behind after a power cut (docs/durability.md).
+//! A replacement is written under a temporary name, synced, and then renamed; the directory is
+//! synced last. A rename of an unsynced file can leave zeros after a power cut
+//! (docs/durability.md).
 use super::{Store, bundle};
 use crate::{
     Error, IoStats, Purpose, Result, SyncKind,
@@ -15,10 +17,10 @@ use terrace_format::{
 };
 use terrace_vfs::{FileSystem, SMALL_FILE_BYTES_MAX, set_aside_from};
 
-/// Temporary number for the marker; files of the store count from 1.
+/// The temporary number for the FORMAT file; files of the store count from 1.
 const MARKER_TEMPORARY: u64 = 0;
 
-/// Makes the store's directory.
+/// Makes the directory of a store.
 pub(super) fn make_directory(fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
     let start = Instant::now();
     fs.make_directory().map_err(|e| Error::io("make directory", fs.name(), e))?;
@@ -31,19 +33,19 @@ pub(super) fn publish(store: &Store, manifest: LogId) -> Result<()> {
     replace(store, FileName::Current, manifest.0, encode_current(manifest).as_bytes())
 }
 
-/// The manifest that `CURRENT` names, if it is there.
+/// The manifest that `CURRENT` names; `None` without `CURRENT`.
 pub(super) fn load(store: &Store) -> Result<Option<LogId>> {
     let name = FileName::Current.to_string();
     let Some(bytes) = read_whole(&*store.fs, "root", &name)? else { return Ok(None) };
     decode_current(&bytes).map(Some).map_err(|found| Error::corrupt(store.path(&name), 0, found))
 }
 
-/// Makes `text` the marker.
+/// Replaces the FORMAT file by `text`.
 pub(super) fn publish_marker(store: &Store, text: &str) -> Result<()> {
     replace(store, FileName::FormatFile, MARKER_TEMPORARY, text.as_bytes())
 }
 
-/// The text of the marker in `fs`, if there is one.
+/// The text of the FORMAT file in `fs`, if there is one.
 pub(crate) fn read_marker_of(fs: &dyn FileSystem) -> Result<Option<String>> {
     let name = FileName::FormatFile.to_string();
     let Some(bytes) = read_whole(fs, "marker", &name)? else { return Ok(None) };
@@ -62,7 +64,8 @@ pub(crate) fn is_there(fs: &dyn FileSystem) -> Result<bool> {
     }
 }
 
-/// All of a small file; `None` if it is not there. A length that none of ours has is refused before anything is read.
+/// Reads a whole small file; `None` if it does not exist. A file longer than any of a store is
+/// refused unread.
 pub(in crate::backends) fn read_whole(fs: &dyn FileSystem, what: &'static str, name: &str) -> Result<Option<Vec<u8>>> {
     let failed = |op| move |e| Error::io(op, path(fs, name), e);
     let file = match fs.open(name) {
@@ -77,12 +80,13 @@ pub(in crate::backends) fn read_whole(fs: &dyn FileSystem, what: &'static str, n
     file.read_at(0, bytes as usize).map(Some).map_err(failed("read"))
 }
 
-/// The whole name of a file, for messages.
+/// The path of a file, for messages.
 fn path(fs: &dyn FileSystem, name: &str) -> String {
     format!("{}/{name}", fs.name())
 }
 
-/// Puts `bytes` in the place of `target`, atomically and, if the tier promises anything, durably.
+/// Replaces `target` by a file with `bytes`, atomically, and durably unless the durability mode is
+/// `none`.
 fn replace(store: &Store, target: FileName, temporary: u64, bytes: &[u8]) -> Result<()> {
     store.writable("replace")?;
     let (from, to) = (FileName::Temporary(temporary).to_string(), target.to_string());
@@ -108,8 +112,8 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the file `UNSYNCED` for as long as some table here, or the marker, may never have been synced. It need not survive a power cut
-/// itself: what is there after one has survived.
+/// Keeps the file `UNSYNCED` as long as a table, or the FORMAT file, may be unsynced. It need not
+/// be durable itself: whatever exists after a power cut has survived it.
 pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.writable("settle")?;
     let name = FileName::Unsynced.to_string();
@@ -144,7 +148,7 @@ pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.remove_name(&name)
 }
 
-/// Syncs the first of `names` that is there.
+/// Syncs the first existing file of `names`.
 fn sync_any(store: &Store, names: &[String]) -> Result<()> {
     let mut missing = None;
     for name in names {
@@ -157,7 +161,7 @@ fn sync_any(store: &Store, names: &[String]) -> Result<()> {
     missing.map_or(Ok(()), |(name, e)| Err(store.io("sync", name)(e)))
 }
 
-/// Gives `object` a second name under `lost/`; if that is taken, with `-2`, `-3`, … behind it.
+/// Gives `object` a second name in `lost/`; if that is taken, with the suffix `-2`, `-3`, …
 pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
     store.writable("set aside")?;
     let mut found = false;
@@ -170,7 +174,7 @@ pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
     if store.tracker.promises() { sync_directory(&*store.fs, &store.traffic) } else { Ok(()) }
 }
 
-/// Whether there was a file `name`.
+/// Links the file `name` into `lost/`; false if there is none.
 fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
     if store.tracker.promises() {
         match store.fs.sync_file(name) {
@@ -190,7 +194,7 @@ fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
     }
 }
 
-/// What [`set_aside`], or LevelDB's repair, has put into `lost/`.
+/// The names in `lost/` that [`set_aside`], or LevelDB's repair, made.
 pub(super) fn lost(store: &Store) -> Result<Vec<String>> {
     let mut names = store.fs.list_lost().map_err(store.io("list", "lost"))?;
     names.retain(|name| set_aside_from(name).is_some());

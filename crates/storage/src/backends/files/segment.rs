@@ -1,4 +1,4 @@
-//! Segments of a value log: files of raw bytes, read from anywhere, some of them while they grow.
+//! Segments of a value log: files of raw bytes, read at any offset, some of them while they grow.
 use super::{
     Store,
     log::LogFile,
@@ -20,7 +20,8 @@ use std::{
 use terrace_format::{Corrupt, LogId};
 use terrace_vfs::ReadFile;
 
-/// A build for `purpose` points into `segment`: what makes its ticket cover that, if anything is left to do.
+/// A job for `purpose` makes tables that point into `segment`. Returns the file that its
+/// durability handle must cover, if it is not durable already.
 pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
     let name = store.name_of(segment);
     let fate = match store.unsettled.claim(segment) {
@@ -28,7 +29,8 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
         Claim::Before(fate) => fate,
     };
     if store.tracker.promises() {
-        // Of an earlier session, or relied on before, by a build that may have been given up.
+        // A segment of an earlier session, or one that an earlier job relied on, which may have
+        // been abandoned.
         let start = Instant::now();
         fate.attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
         store.traffic.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
@@ -36,7 +38,7 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
     Ok(None)
 }
 
-/// Starts the segment of log `id`.
+/// Creates the segment of WAL `id`.
 pub(super) fn create(store: Arc<Store>, id: LogId) -> Result<Box<dyn SegmentWriter>> {
     let object = ObjectId::Wal(id);
     let (progress, fate) = (Arc::new(Progress::default()), Arc::new(Fate::default()));
@@ -78,15 +80,16 @@ impl SegmentWriter for Writer {
     }
 }
 
-/// A log that is synced already is let go of without a word.
+/// Ends the segment, so that a WAL without a final sync is ended too.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// Saves what can be saved of `segment`, which an earlier session wrote, and has memory forget the rest: after a sync that failed
-/// the kernel takes pages for clean that the device never got, shows them, and finds nothing to do at the next sync.
+/// Makes `segment` of an earlier session durable as far as possible, and drops its cached pages.
+/// After a failed sync the kernel marks pages clean that the device never got, shows them to
+/// readers, and has nothing to write at the next sync.
 pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
     let name = store.name_of(segment);
     if store.tracker.promises() {
@@ -102,7 +105,7 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
     let name = store.name_of(segment);
     match store.fs.open(&name) {
         Ok(file) => {
-            // Of a damaged store a page that cannot be had must be an error.
+            // In a damaged store an unreadable page must be an error.
             let maps = store.setup.allow_mmap_reads && store.mode != OpenMode::Salvage;
             let progress = store.unsettled.progress(segment);
             Ok(Arc::new(Reader { file, name: store.path(&name), maps, progress, map: OnceLock::new() }))
@@ -117,11 +120,11 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
 struct Reader {
     file: Box<dyn ReadFile>,
     name: String,
-    /// Whether it is to be mapped.
+    /// Whether to map the file.
     maps: bool,
-    /// Of the log that it may still be.
+    /// The progress of its writer, if this session wrote it.
     progress: Option<Arc<Progress>>,
-    /// What it is mapped to, once that was tried.
+    /// The mapping, once it was tried.
     map: OnceLock<Option<Bytes>>,
 }
 
@@ -131,7 +134,7 @@ impl SegmentReader for Reader {
             let detail = format!("it ends before the {bytes} bytes that a table points to");
             Error::corrupt(&self.name, offset, Corrupt::new("segment", 0, detail))
         };
-        // A pointer may be damaged: nothing is allocated that the file does not have.
+        // A pointer may be damaged: do not allocate more than the file has.
         if bytes > (1 << 20) && offset.saturating_add(bytes) > self.bytes()? {
             return Err(short());
         }
@@ -146,7 +149,7 @@ impl SegmentReader for Reader {
         if !self.maps || (self.map.get().is_none() && grows()) {
             return None;
         }
-        // One that cannot be mapped can be read.
+        // A segment that cannot be mapped is read.
         self.map.get_or_init(|| self.file.map().ok().flatten()).as_ref()
     }
 

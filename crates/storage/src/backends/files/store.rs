@@ -1,4 +1,4 @@
-//! What the parts of one store in a directory share: the file system, the names of its files, the durability tracker.
+//! The shared state of a store in a directory: file system, file names, durability tracker, lock.
 use super::{bundles::Bundles, input::Input, unsettled::Unsettled};
 use crate::{
     Error, IoStats, Result, StorageConfig,
@@ -15,7 +15,8 @@ use std::{
 use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
 use terrace_vfs::{DirectoryLock, FileSystem};
 
-/// What the placement shares with the logs and builds it hands out. The lock is held until the last of them is gone.
+/// The state that a store shares with its logs and jobs. The lock is held until the last of them
+/// is dropped.
 pub(in crate::backends) struct Store {
     pub fs: Arc<dyn FileSystem>,
     pub tracker: Arc<dyn DurabilityTracker>,
@@ -25,11 +26,11 @@ pub(in crate::backends) struct Store {
     pub traffic: IoStats,
     pub(super) mode: OpenMode,
     pub(super) unsettled: Unsettled,
-    /// How many tables may be open, and segments or pairs.
+    /// The limit for open tables, and for segments or directory-table values.
     pub share: Arc<Share>,
-    /// Files, and logs, that may be open because they wait to be durable.
+    /// The limit for open files, and for closed WALs, that wait to be durable.
     pub(super) waiting_max: usize,
-    /// Files that have ended in builds and that their tier has not got yet; a count that orders nothing.
+    /// Finished files of jobs that the tracker does not have yet. A counter that orders nothing.
     pub(super) held: AtomicUsize,
     /// Tables that the last listing found under LevelDB's old name only.
     pub(super) old_names: Mutex<BTreeSet<TableId>>,
@@ -37,12 +38,12 @@ pub(in crate::backends) struct Store {
 }
 
 impl Store {
-    /// Whether it was opened for what can be read of it.
+    /// Whether the store was opened for salvage.
     pub fn salvages(&self) -> bool {
         self.mode == OpenMode::Salvage
     }
 
-    /// The whole name of a file, for messages.
+    /// The path of a file, for messages.
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.fs.name())
     }
@@ -52,13 +53,14 @@ impl Store {
         move |source| Error::io(op, object, source)
     }
 
-    /// Refuses what another process may have taken over. After a sync, before what it promises: who comes later finds it.
+    /// Refuses to go on if another process may have opened the store. Called after a sync and
+    /// before its promise, so that a later opener finds the synced bytes.
     pub fn check_lock(&self) -> Result<()> {
         let name = FileName::Lock.to_string();
         self.lock.check().map_err(self.io("keep the lock of", &name))
     }
 
-    /// Refuses to change a store that was opened to be read.
+    /// Refuses to change a store that was opened for reading.
     pub fn writable(&self, op: &str) -> Result<()> {
         if self.mode.writes() {
             return Ok(());
@@ -66,7 +68,7 @@ impl Store {
         Err(Error::Unsupported(format!("{op}: {} is open read-only", self.fs.name())))
     }
 
-    /// Opens a file of which `what` is a kind; [`Error::Missing`] if it is not there.
+    /// Opens a file; [`Error::Missing`] with the kind `what` if it does not exist.
     pub fn open_file(&self, what: &'static str, name: &str) -> Result<Input> {
         match self.fs.open(name) {
             Ok(file) => {
@@ -78,7 +80,7 @@ impl Store {
         }
     }
 
-    /// The names under which an object may be stored, the one we write first.
+    /// The possible file names of an object, the one for new files first.
     pub fn names(&self, object: ObjectId) -> Vec<String> {
         match object {
             ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
@@ -92,17 +94,18 @@ impl Store {
         }
     }
 
-    /// The one under which it is there.
+    /// The name under which the object exists.
     pub fn name_there(&self, object: ObjectId) -> Option<String> {
         self.names(object).into_iter().find(|name| self.fs.open(name).is_ok())
     }
 
-    /// The first of them.
+    /// The name for a new file of the object.
     pub fn name_of(&self, object: ObjectId) -> String {
         self.names(object).swap_remove(0)
     }
 
-    /// For messages, without I/O: the old name of a table that the last listing found under that one.
+    /// The existing name for messages, without I/O: the old name of a table that the last listing
+    /// found under that one only.
     pub fn name_on_disk(&self, object: ObjectId) -> String {
         match object {
             ObjectId::Table(id) if self.old_names.lock().contains(&id) => FileName::table_alternative(id),
@@ -112,13 +115,14 @@ impl Store {
 
     pub fn log_name(&self, id: LogId, kind: LogKind) -> String {
         self.name_of(match kind {
-            LogKind::Wal if self.layout.values == Values::Log => ObjectId::SmallLog(id), // what is not in the segment
+            // The WAL sidecar
+            LogKind::Wal if self.layout.values == Values::Log => ObjectId::SmallLog(id),
             LogKind::Wal => ObjectId::Wal(id),
             LogKind::Manifest => ObjectId::Manifest(id),
         })
     }
 
-    /// Removes a name; absent is fine.
+    /// Removes a name; an absent one is fine.
     pub fn remove_name(&self, name: &str) -> Result<()> {
         match self.fs.remove(name) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", name)(e)),
@@ -127,7 +131,7 @@ impl Store {
     }
 }
 
-/// What a refused lock on the store `path` means.
+/// The error for a refused lock on the store `path`.
 pub(in crate::backends) fn lock_error(path: String, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => Error::InUse { path, detail: error.to_string() },

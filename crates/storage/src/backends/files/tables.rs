@@ -1,8 +1,8 @@
-//! Tables in files: opened when they are asked for, and closed again, the one used longest ago first, when more are open
-//! than there may be.
+//! The table cache: SSTables are opened at the first use, and the least recently used ones are
+//! closed when too many are open.
 //!
-//! A table that the engine holds costs a name; one that is open costs a descriptor (none, where it is mapped) and its
-//! index and filter. A closed table opens by itself when it is asked again.
+//! A closed table costs its metadata. An open one costs a descriptor (none, if it is mapped) and
+//! its index and filter blocks. A closed table reopens by itself.
 use super::{Input, Store};
 use crate::{
     Budget, Error, Result,
@@ -16,21 +16,21 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
-/// What the tables of a store share.
+/// The state that the tables of a store share.
 pub(in crate::backends) struct Tables {
     store: Arc<Store>,
     find: Box<Find>,
     pub budget: Arc<Budget>,
-    /// Tables that are open.
+    /// The number of open tables.
     open: AtomicUsize,
-    /// Nothing but the budget's lock is waited for while it is held, and no I/O happens.
+    /// Under this lock only the lock of the budget is taken, and no I/O happens.
     clock: Mutex<Clock>,
 }
 
-/// Opens what holds the blocks of a table.
+/// Opens the file with the blocks of a table.
 pub(in crate::backends) type Find = dyn Fn(&TableMeta) -> Result<Input> + Send + Sync;
 
-/// Tables in the order in which they were opened, and a hand that goes round.
+/// Tables in the order of opening, and the clock hand.
 #[derive(Default)]
 struct Clock {
     tables: Vec<Weak<FileTable>>,
@@ -42,10 +42,10 @@ pub(in crate::backends) struct FileTable {
     tables: Arc<Tables>,
     this: Weak<FileTable>,
     meta: TableMeta,
-    /// `None` while closed. Held for reading by those who look something up, for writing while the table is opened, so
-    /// that it is opened once; whoever closes tables passes over one that is held.
+    /// `None` while closed. Locked shared for lookups, and exclusively while the table is opened,
+    /// so that it is opened once. Closing skips tables that are locked.
     reader: RwLock<Option<Arc<Reader>>>,
-    /// Used since the hand was here.
+    /// Used since the last pass of the clock hand.
     used: AtomicBool,
 }
 
@@ -54,7 +54,7 @@ impl Tables {
         Tables { store, find, budget, open: AtomicUsize::new(0), clock: Mutex::default() }
     }
 
-    /// The table that `meta` tells of, open.
+    /// Opens the table of `meta`.
     pub fn open(self: &Arc<Tables>, meta: &TableMeta) -> Result<Arc<FileTable>> {
         let table = Arc::new_cyclic(|this| FileTable {
             tables: self.clone(),
@@ -67,7 +67,7 @@ impl Tables {
         Ok(table)
     }
 
-    /// Counts a table that was opened, and closes others if there are too many.
+    /// Counts an opened table, and closes others if too many are open.
     fn opened(&self, table: &FileTable) {
         self.open.fetch_add(1, Relaxed);
         self.close_some(Some(table));
@@ -80,7 +80,7 @@ impl Tables {
             clock.tables.retain(|table| table.strong_count() > 0);
         }
         clock.tables.extend(opened.map(|table| table.this.clone()));
-        // Twice round: the first time, the hand may only take back that tables were used.
+        // Two rounds: the first may only clear the used flags.
         for _ in 0..2 * clock.tables.len() {
             let few = self.open.load(Relaxed) <= self.store.share.most();
             if few && !self.budget.tails_exceed() {
@@ -107,7 +107,7 @@ impl Closes for Tables {
 }
 
 impl FileTable {
-    /// Does something with the table, opening it first if it is closed. It is not closed meanwhile.
+    /// Runs `work` on the table, opening it first if it is closed. It stays open meanwhile.
     pub fn with<T>(&self, work: impl FnOnce(&Arc<Reader>) -> Result<T>) -> Result<T> {
         let open = self.reader.read();
         if let Some(reader) = &*open {
@@ -137,7 +137,7 @@ impl FileTable {
         Ok(reader)
     }
 
-    /// What is wrong with a table of which `there` bytes are there: if they are too many, that is.
+    /// Adds to an error that the file is longer than the manifest says, if it is.
     fn with_length(&self, there: u64, error: Error) -> Error {
         match error {
             Error::Corrupt { what, object, offset, detail } if there > self.meta.bytes && self.meta.bytes > 0 => {
@@ -148,7 +148,7 @@ impl FileTable {
         }
     }
 
-    /// Closes the table if nobody is looking at it; true if it is closed. Cursors keep what they read from.
+    /// Closes the table unless it is in use; true if it is closed. Cursors keep their reader.
     fn close(&self) -> bool {
         let Some(mut open) = self.reader.try_write() else { return false };
         if open.take().is_some() {

@@ -1,4 +1,4 @@
-//! Segments that this session writes and that builds may have to make durable.
+//! The segments of this session that jobs may have to make durable.
 use crate::placement::ObjectId;
 use parking_lot::Mutex;
 use std::{
@@ -12,33 +12,36 @@ use std::{
 };
 use terrace_vfs::WriteFile;
 
-/// Segments written in this session, which builds may rely on. A leaf lock; no I/O under it.
+/// Segments written in this session. A leaf lock; no I/O under it.
 #[derive(Default)]
 pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
 
-/// A segment that was written in this session.
+/// A segment written in this session.
 struct Open {
-    /// By which it is made durable, while its writer may still have it; gone with the build that relied on it first.
+    /// A handle to make it durable, while its writer may still append. Taken by the first job that
+    /// relies on it.
     file: Option<Box<dyn WriteFile>>,
     progress: Arc<Progress>,
     fate: Arc<Fate>,
 }
 
-/// How far the log that a segment is has come.
+/// The progress of the writer of a segment.
 #[derive(Default)]
 pub(super) struct Progress {
     pub bytes: AtomicU64,
-    /// Nothing is appended any more, and the file keeps its length.
+    /// Nothing is appended any more, and the length of the file is final.
     pub ended: AtomicBool,
 }
 
-/// Whether a sync of the segment ever failed, and why. The kernel tells that once, to one of the handles; from then on what the file
-/// holds is unknown, through whichever. Held while syncing, so that none succeeds beside one that fails.
+/// The first failed sync of a segment, if there was one. The kernel reports a failure once, to one
+/// of the handles; from then on the contents of the file are unknown through all of them. Held
+/// while syncing, so that no sync succeeds next to one that fails.
 #[derive(Default)]
 pub(super) struct Fate(Mutex<Option<String>>);
 
 impl Fate {
-    /// Whatever the first failure was, those behind it are of no kind that could be cured: a full disk is, what it swallowed is not.
+    /// Runs `sync` unless one has failed. Later errors are of a kind that no retry cures: a full
+    /// disk can be cured, the bytes that it lost cannot.
     pub fn attempt(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut failed = self.0.lock();
         if let Some(first) = &*failed {
@@ -48,22 +51,23 @@ impl Fate {
     }
 }
 
-/// What a build that relies on a segment gets.
+/// The result of a claim on a segment.
 pub(super) enum Claim {
-    /// The file to make durable, by the first build.
+    /// The first claim: the file to make durable.
     First { file: Box<Watched>, bytes: u64 },
-    /// The fate of its syncs, where there is no handle any more.
+    /// No handle is left: the state of its syncs.
     Before(Arc<Fate>),
 }
 
 impl Unsettled {
-    /// `segment` was begun: `file` is a second handle on it.
+    /// Adds a new segment; `file` is a second handle on it.
     pub fn add(&self, segment: ObjectId, file: Option<Box<dyn WriteFile>>, progress: Arc<Progress>, fate: Arc<Fate>) {
         self.0.lock().insert(segment, Open { file, progress, fate });
     }
 
-    /// The handle through which the first build that relies on `segment` makes it durable, and the bytes so far; later, and
-    /// for a segment of an earlier session, what is known of its syncs.
+    /// Claims `segment` for a job that relies on it. The first job gets the handle and the bytes
+    /// so far; later jobs, and jobs that rely on a segment of an earlier session, get the state of
+    /// its syncs.
     pub fn claim(&self, segment: ObjectId) -> Claim {
         let mut open = self.0.lock();
         let Some(open) = open.get_mut(&segment) else { return Claim::Before(Arc::default()) };
@@ -76,25 +80,25 @@ impl Unsettled {
         }
     }
 
-    /// Nobody will rely on `segment` for the first time any more.
+    /// No job will be the first to rely on `segment` any more: closes its handle.
     pub fn release(&self, segment: ObjectId) {
         let twin = self.0.lock().get_mut(&segment).and_then(|open| open.file.take());
-        drop(twin); // which is I/O
+        drop(twin); // closes a file, which is I/O
     }
 
-    /// What will tell that `segment` has ended, unless that was in an earlier session.
+    /// The progress of the writer of `segment`, if it is of this session.
     pub fn progress(&self, segment: ObjectId) -> Option<Arc<Progress>> {
         self.0.lock().get(&segment).map(|open| open.progress.clone())
     }
 
-    /// `segment` is no more.
+    /// Forgets a removed segment.
     pub fn forget(&self, segment: ObjectId) {
         let open = self.0.lock().remove(&segment);
         drop(open); // closes a file, which is I/O
     }
 }
 
-/// A segment's file: one of its handles.
+/// One of the handles on the file of a segment.
 pub(super) struct Watched {
     pub file: Box<dyn WriteFile>,
     pub fate: Arc<Fate>,

@@ -9,8 +9,9 @@ use crate::{
     Adopted, Budget, Error, IoStats, ReadCoalescer, Result, StorageConfig, TableFile,
     durability::Finished,
     placement::{
-        Bytes, Hint, Limits, Listed, LogKind, LogReader, LogWriter, ObjectId, ReadHow, Salvage, SegmentReader, Storage,
-        Table, TableMeta, TableSink,
+        Bytes, Durability, Hint, Limits, Listed, LogKind, LogReader, LogStore, LogWriter, ObjectId, ObjectStore,
+        ReadHow, RootStore, Salvage, SegmentReader, Storage, StoreInfo, Table, TableMeta, TableSink, TableStore,
+        ValueStore,
     },
 };
 use parking_lot::Mutex;
@@ -41,7 +42,7 @@ impl ValueLog {
     }
 }
 
-impl Storage for ValueLog {
+impl StoreInfo for ValueLog {
     fn name(&self) -> String {
         self.shared.inner.name()
     }
@@ -54,20 +55,22 @@ impl Storage for ValueLog {
         self.shared.inner.place_of(object)
     }
 
-    fn durability_mode(&self) -> &'static str {
-        self.shared.inner.durability_mode()
-    }
-
-    fn promises(&self) -> bool {
-        self.shared.inner.promises()
-    }
-
     fn limits(&self) -> Limits {
         let inner = self.shared.inner.limits();
         // A table's value may be one with its form in front; a codec's number may stand before a compressed one.
         Limits { value_bytes_max: inner.value_bytes_max - 1, ..inner }
     }
 
+    fn budget(&self) -> &Arc<Budget> {
+        self.shared.inner.budget()
+    }
+
+    fn traffic(&self) -> &IoStats {
+        self.shared.inner.traffic()
+    }
+}
+
+impl LogStore for ValueLog {
     fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>> {
         match kind {
             LogKind::Wal => log::create(self.shared.clone(), id, first),
@@ -82,6 +85,16 @@ impl Storage for ValueLog {
         }
     }
 
+    fn settle_log(&self, log: LogId) -> Result<()> {
+        self.shared.inner.settle_log(log)
+    }
+
+    fn closed_logs_max(&self) -> usize {
+        self.shared.inner.closed_logs_max().div_ceil(2) // as a log may have two files
+    }
+}
+
+impl ValueStore for ValueLog {
     fn log_flushed(&self, log: LogId) {
         self.shared.inner.log_flushed(log);
     }
@@ -137,6 +150,12 @@ impl Storage for ValueLog {
         std::mem::take(&mut *self.shared.unmoved.lock())
     }
 
+    fn salvage_values(&self, segment: SegmentId) -> Result<Box<dyn LogReader>> {
+        log::open_any(&self.shared, ObjectId::Segment(segment))
+    }
+}
+
+impl TableStore for ValueLog {
     fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>> {
         build::begin(self.shared.clone(), hint)
     }
@@ -149,14 +168,16 @@ impl Storage for ValueLog {
         self.shared.inner.salvage(table)
     }
 
-    fn salvage_values(&self, segment: SegmentId) -> Result<Box<dyn LogReader>> {
-        log::open_any(&self.shared, ObjectId::Segment(segment))
-    }
-
     fn tables_in(&self, bundle: TableId) -> Result<Vec<TableMeta>> {
         self.shared.inner.tables_in(bundle)
     }
 
+    fn trim(&self, tables: &[TableMeta]) -> Result<()> {
+        self.shared.inner.trim(tables)
+    }
+}
+
+impl RootStore for ValueLog {
     fn publish_root(&self, manifest: LogId) -> Result<()> {
         self.shared.inner.publish_root(manifest)
     }
@@ -172,7 +193,9 @@ impl Storage for ValueLog {
     fn load_marker(&self) -> Result<Option<String>> {
         self.shared.inner.load_marker()
     }
+}
 
+impl ObjectStore for ValueLog {
     fn list(&self) -> Result<Vec<Listed>> {
         self.shared.inner.list()
     }
@@ -180,10 +203,6 @@ impl Storage for ValueLog {
     fn remove(&self, object: ObjectId) -> Result<()> {
         self.shared.segments.forget(|open| *open == object);
         self.shared.inner.remove(object)
-    }
-
-    fn trim(&self, tables: &[TableMeta]) -> Result<()> {
-        self.shared.inner.trim(tables)
     }
 
     fn lost(&self) -> Result<Vec<String>> {
@@ -216,21 +235,23 @@ impl Storage for ValueLog {
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.shared.inner.reserve(bytes)
     }
+}
+
+impl Durability for ValueLog {
+    fn durability_mode(&self) -> &'static str {
+        self.shared.inner.durability_mode()
+    }
+
+    fn promises(&self) -> bool {
+        self.shared.inner.promises()
+    }
 
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {
         self.shared.inner.settle(tables)
     }
 
-    fn settle_log(&self, log: LogId) -> Result<()> {
-        self.shared.inner.settle_log(log)
-    }
-
     fn unsynced(&self) -> bool {
         self.shared.inner.unsynced()
-    }
-
-    fn closed_logs_max(&self) -> usize {
-        self.shared.inner.closed_logs_max().div_ceil(2) // as a log may have two files
     }
 
     fn is_patient(&self) -> bool {
@@ -251,13 +272,5 @@ impl Storage for ValueLog {
 
     fn commit(&self) -> Result<()> {
         self.shared.inner.commit()
-    }
-
-    fn budget(&self) -> &Arc<Budget> {
-        self.shared.inner.budget()
-    }
-
-    fn traffic(&self) -> &IoStats {
-        self.shared.inner.traffic()
     }
 }
