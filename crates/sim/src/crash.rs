@@ -1,4 +1,5 @@
-//! A directory in memory that remembers all that was done to it, and can tell what a power cut would have left.
+//! The crash model of a directory: records every operation in memory, and returns the crash states
+//! that a power cut after any operation may leave.
 use crate::{
     Image, Rules,
     history::{FileId, History},
@@ -16,20 +17,23 @@ use terrace_vfs::{
     WriteFile, inside,
 };
 
-/// A recording directory; clones are handles on the same one.
+/// A recording directory. Clones share it.
 ///
-/// Run a workload on it, noting [`steps`](CrashFs::steps) after each acknowledgement; then cut the power after any
-/// step, under any seed. Steps may be asked for in any order, while the directory is in use or after.
+/// Run a workload on it and note [`steps`](CrashFs::steps) after each acknowledgement. Then
+/// simulate a power cut after any step with any seed. Steps may be examined in any order, during
+/// the workload or afterwards.
 #[derive(Clone)]
-pub struct CrashFs(Arc<Shared>);
+pub struct CrashFs(Arc<CrashFsInner>);
 
-struct Shared {
-    history: Mutex<History>, // everything but the lock; taken for one operation at a time
-    lock: Mutex<Holders>,    // taken before `history`
+struct CrashFsInner {
+    // Everything but the lock file; locked for one operation at a time.
+    history: Mutex<History>,
+    // Locked before `history`.
+    lock: Mutex<Holders>,
     open_files_max: OnceLock<u64>,
 }
 
-/// Who holds `LOCK`: one exclusively, or any number shared.
+/// Holders of `LOCK`: one exclusive, or any number of shared ones.
 #[derive(Default)]
 struct Holders {
     exclusive: bool,
@@ -37,44 +41,46 @@ struct Holders {
 }
 
 impl CrashFs {
-    /// No directory yet: make it first.
+    /// A directory that does not exist yet; call `make_directory` first.
     pub fn new(rules: Rules) -> CrashFs {
         CrashFs::from_image(&Image { made: false, files: BTreeMap::new() }, rules)
     }
 
-    /// A directory that holds `image`, all of it durable.
+    /// A directory with the contents of `image`, all of it durable.
     pub fn from_image(image: &Image, rules: Rules) -> CrashFs {
-        CrashFs(Arc::new(Shared {
+        CrashFs(Arc::new(CrashFsInner {
             history: Mutex::new(History::new(image, rules)),
             lock: Mutex::default(),
             open_files_max: OnceLock::new(),
         }))
     }
 
-    /// Says that whoever uses it may have no more than `most` files open. It does not keep anybody to that.
+    /// Sets the reported limit of open files. The limit is not enforced.
     pub fn with_open_files_max(self, most: u64) -> CrashFs {
         self.0.open_files_max.get_or_init(|| most);
         self
     }
 
-    /// The journal is aborted, as after an error of the device: what it has not committed by now it never will, though it
-    /// goes on counting.
+    /// Aborts the journal, as after a device error. Uncommitted operations never become durable,
+    /// although the commit counter continues.
     pub fn abort_journal(&self) {
         self.record(History::abort_journal);
     }
 
-    /// How many operations were recorded. What was acknowledged by now must survive a cut after this step.
+    /// Number of recorded operations. Everything acknowledged so far must survive a power cut after
+    /// this step.
     pub fn steps(&self) -> usize {
         self.0.history.lock().steps
     }
 
-    /// One of the states that a power cut right after `step` may leave; which one, `seed` decides. Equal
-    /// arguments give equal images. Panics if there is no such step.
+    /// Returns a crash state of a power cut right after `step`, chosen by `seed`. Equal arguments
+    /// give equal states. Panics if there is no such step.
     pub fn power_loss(&self, step: usize, seed: u64) -> Image {
         self.at(step, |history| history.power_loss(step, seed))
     }
 
-    /// The state right after `step`, as a killed process leaves it. Panics if there is no such step.
+    /// Returns the state right after `step`, as left by a killed process. Panics if there is no
+    /// such step.
     pub fn everything(&self, step: usize) -> Image {
         self.at(step, |history| history.everything(step))
     }
@@ -187,7 +193,7 @@ impl JournalCommit for CrashFs {
     fn commit_interval(&self) -> Result<Duration, String> {
         match self.record(|history| history.rules) {
             Rules::Ext4 => Ok(Duration::from_secs(5)),
-            Rules::Posix => Err("POSIX knows no such commit".into()),
+            Rules::Posix => Err("POSIX has no journal commit".into()),
         }
     }
 
@@ -247,7 +253,8 @@ impl Folders for CrashFs {
         self.record(|history| history.link(from, to))
     }
 
-    /// No more than the contract says: the rest of the file system stays as uncertain as it was.
+    /// Guarantees no more than the contract of `sync_folders`: the rest of the file system stays
+    /// uncertain.
     fn sync_folders(&self, names: &[String]) -> io::Result<()> {
         self.record(|history| names.iter().try_for_each(|name| history.sync_folder(&format!("{name}/"))))
     }
@@ -257,7 +264,7 @@ impl Folders for CrashFs {
     }
 }
 
-/// An open file, whatever its name is by now.
+/// An open file, independent of its names.
 struct Handle {
     fs: CrashFs,
     id: FileId,
@@ -297,9 +304,9 @@ impl ReadFile for Handle {
     }
 }
 
-/// Gives `LOCK` back.
+/// Releases `LOCK` when dropped.
 struct Held {
-    shared: Arc<Shared>,
+    shared: Arc<CrashFsInner>,
     exclusive: bool,
 }
 

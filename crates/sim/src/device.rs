@@ -1,7 +1,9 @@
-//! A block device in memory that remembers all that was done to it, and can tell what a power cut would have left.
+//! The crash model of a block device: records every request in memory, and returns the crash
+//! states that a power cut after any request may leave.
 //!
-//! A completed flush makes everything before it durable, one of some ranges everything within them. Of the rest, each write and each
-//! discard may have reached the flash or not, whatever the others did; a write may be torn between sectors of 512 bytes, a sector never.
+//! A completed flush makes all earlier writes durable; a flush of ranges makes those within them
+//! durable. Each other write or discard may have reached the medium or not, independently of the
+//! rest. A write may be torn between sectors of 512 bytes; a sector is never torn.
 use crate::Rng;
 use parking_lot::Mutex;
 use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
@@ -9,49 +11,50 @@ use terrace_device::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u64 = 4096;
 const SECTOR: usize = 512;
-/// Of more requests than these the older half has reached the flash: what waits long is written without being asked for.
+/// Maximum number of requests that are not durable. Beyond that the older half becomes durable:
+/// devices write their caches back eventually.
 const OPEN_MAX: usize = 256;
 
 type Block = Arc<[u8; BLOCK as usize]>;
 type Blocks = HashMap<u64, Block>;
 
-/// A recording device; clones are handles on the same one. Its first state is durable.
+/// A recording device. Clones share it. Its initial contents are durable.
 #[derive(Clone)]
 pub struct CrashDevice {
-    past: Arc<Mutex<Past>>,
+    recording: Arc<Mutex<Recording>>,
     len: u64,
 }
 
-struct Past {
+struct Recording {
     now: Blocks,
     events: Vec<Event>,
     first: Blocks,
-    /// As it was asked for last.
+    /// The durable state at the last examined step.
     base: Durable,
-    /// Flushes return and do nothing.
+    /// Whether flushes are ignored.
     lies: bool,
 }
 
-/// What is known before event number `at`.
+/// The durable state before event number `at`.
 struct Durable {
     at: usize,
-    /// What must be there.
+    /// Contents that must survive.
     blocks: Blocks,
-    /// What may have happened to them since, in order.
+    /// Events since then that may or may not survive, in order.
     open: Vec<Event>,
 }
 
 #[derive(Clone)]
 enum Event {
-    /// From this block on.
+    /// First block, and the blocks written.
     Write(u64, Arc<[Block]>),
-    /// From this block on, so many.
+    /// First block, and the number of blocks zeroed.
     Zero(u64, u64),
     Flush,
     FlushRanges(Arc<[Range<u64>]>),
 }
 
-/// What a device holds after a crash. Cheap to make and to clone.
+/// A crash state of a device. Cheap to create and to clone.
 #[derive(Clone)]
 pub struct DeviceImage {
     blocks: Blocks,
@@ -65,68 +68,72 @@ impl fmt::Debug for DeviceImage {
 }
 
 impl DeviceImage {
-    /// `len` bytes, all zero.
+    /// A device of `len` zero bytes.
     pub fn empty(len: u64) -> DeviceImage {
         DeviceImage { blocks: Blocks::new(), len }
     }
 }
 
 impl CrashDevice {
-    /// A device that holds `image`, all of it durable.
+    /// A device with the contents of `image`, all of it durable.
     pub fn new(image: &DeviceImage) -> CrashDevice {
         let blocks = image.blocks.clone();
         let (now, first, base) = (blocks.clone(), blocks.clone(), Durable { at: 0, blocks, open: Vec::new() });
-        let past = Past { now, events: Vec::new(), first, base, lies: false };
-        CrashDevice { past: Arc::new(Mutex::new(past)), len: image.len }
+        let recording = Recording { now, events: Vec::new(), first, base, lies: false };
+        CrashDevice { recording: Arc::new(Mutex::new(recording)), len: image.len }
     }
 
-    /// As [`new`](CrashDevice::new), but a flush keeps no promise: the control that must lose something.
+    /// Like [`new`](CrashDevice::new), but flushes are ignored. A control: tests must detect data
+    /// loss on it.
     pub fn lying(image: &DeviceImage) -> CrashDevice {
         let made = CrashDevice::new(image);
-        made.past.lock().lies = true;
+        made.recording.lock().lies = true;
         made
     }
 
-    /// How many requests were recorded. What was acknowledged by now must survive a cut after this step.
+    /// Number of recorded requests. Everything acknowledged so far must survive a power cut after
+    /// this step.
     pub fn steps(&self) -> usize {
-        self.past.lock().events.len()
+        self.recording.lock().events.len()
     }
 
-    /// How many of them were flushes.
+    /// Number of recorded flushes.
     pub fn flushes(&self) -> usize {
         let is_flush = |event: &&Event| matches!(event, Event::Flush | Event::FlushRanges(_));
-        self.past.lock().events.iter().filter(is_flush).count()
+        self.recording.lock().events.iter().filter(is_flush).count()
     }
 
-    /// What it holds now, as a killed process leaves it.
+    /// The current contents, as left by a killed process.
     pub fn now(&self) -> DeviceImage {
-        DeviceImage { blocks: self.past.lock().now.clone(), len: self.len }
+        DeviceImage { blocks: self.recording.lock().now.clone(), len: self.len }
     }
 
-    /// What it holds right after `step`, as a killed process leaves it. Panics if there is no such step.
+    /// Returns the contents right after `step`, as left by a killed process. Panics if there is no
+    /// such step.
     pub fn everything(&self, step: usize) -> DeviceImage {
-        let mut past = self.past.lock();
-        past.advance(step);
-        let mut blocks = past.base.blocks.clone();
-        past.base.open.iter().for_each(|event| event.happen(&mut blocks));
+        let mut recording = self.recording.lock();
+        recording.advance(step);
+        let mut blocks = recording.base.blocks.clone();
+        recording.base.open.iter().for_each(|event| event.apply(&mut blocks));
         DeviceImage { blocks, len: self.len }
     }
 
-    /// One of the states that a power cut right after `step` may leave; which one, `seed` decides. Quickest in the order of steps.
-    /// Panics if there is no such step.
+    /// Returns a crash state of a power cut right after `step`, chosen by `seed`. Fastest with
+    /// ascending steps. Panics if there is no such step.
     pub fn power_loss(&self, step: usize, seed: u64) -> DeviceImage {
         let mut rng = Rng::of(seed, step as u64);
-        let mut past = self.past.lock();
-        past.advance(step);
-        let mut blocks = past.base.blocks.clone();
-        let odds = [0, 4, 1 + rng.below(3), 1 + rng.below(3)][rng.below(4)]; // of four: none, all, some
-        for event in &past.base.open {
+        let mut recording = self.recording.lock();
+        recording.advance(step);
+        let mut blocks = recording.base.blocks.clone();
+        // In one case of four nothing survives, in one everything, in two a part.
+        let odds = [0, 4, 1 + rng.below(3), 1 + rng.below(3)][rng.below(4)];
+        for event in &recording.base.open {
             match event {
                 _ if !rng.chance(odds, 4) => {}
                 Event::Write(first, written) if odds < 4 && rng.chance(1, 3) => {
                     put_torn(&mut blocks, *first, written, sectors(written.len() * BLOCK as usize, &mut rng));
                 }
-                event => event.happen(&mut blocks),
+                event => event.apply(&mut blocks),
             }
         }
         DeviceImage { blocks, len: self.len }
@@ -142,20 +149,20 @@ impl CrashDevice {
     }
 }
 
-/// A stretch of sectors.
+/// Returns a random range of sectors, in bytes.
 fn sectors(bytes: usize, rng: &mut Rng) -> std::ops::Range<usize> {
     let all = bytes / SECTOR;
     let (a, b) = (rng.below(all + 1), rng.below(all + 1));
     a.min(b) * SECTOR..a.max(b) * SECTOR
 }
 
-impl Past {
-    fn happened(&mut self, event: Event) {
-        event.happen(&mut self.now);
+impl Recording {
+    fn record(&mut self, event: Event) {
+        event.apply(&mut self.now);
         self.events.push(event);
     }
 
-    /// Makes `base` what is known before event number `until`.
+    /// Moves `base` to the durable state before event number `until`.
     fn advance(&mut self, until: usize) {
         if until < self.base.at {
             self.base = Durable { at: 0, blocks: self.first.clone(), open: Vec::new() };
@@ -164,12 +171,12 @@ impl Past {
         for event in &self.events[base.at..until] {
             match event {
                 Event::Flush | Event::FlushRanges(_) if self.lies => {}
-                Event::Flush => base.open.drain(..).for_each(|event| event.happen(&mut base.blocks)),
-                Event::FlushRanges(ranges) => base.settle(ranges),
+                Event::Flush => base.open.drain(..).for_each(|event| event.apply(&mut base.blocks)),
+                Event::FlushRanges(ranges) => base.make_durable(ranges),
                 event => base.open.push(event.clone()),
             }
             if !self.lies && base.open.len() > OPEN_MAX {
-                base.open.drain(..OPEN_MAX / 2).for_each(|event| event.happen(&mut base.blocks));
+                base.open.drain(..OPEN_MAX / 2).for_each(|event| event.apply(&mut base.blocks));
             }
         }
         base.at = until;
@@ -177,20 +184,20 @@ impl Past {
 }
 
 impl Durable {
-    /// What happened to whole blocks within `ranges` has happened for good.
-    fn settle(&mut self, ranges: &[Range<u64>]) {
+    /// Makes the parts of open events within `ranges` durable. Whole blocks only.
+    fn make_durable(&mut self, ranges: &[Range<u64>]) {
         let holds =
             |block: u64| ranges.iter().any(|range| range.start <= block * BLOCK && (block + 1) * BLOCK <= range.end);
         for event in std::mem::take(&mut self.open) {
-            for (settled, part) in event.parts(holds) {
-                if settled { part.happen(&mut self.blocks) } else { self.open.push(part) }
+            for (is_durable, part) in event.parts(holds) {
+                if is_durable { part.apply(&mut self.blocks) } else { self.open.push(part) }
             }
         }
     }
 }
 
 impl Event {
-    fn happen(&self, blocks: &mut Blocks) {
+    fn apply(&self, blocks: &mut Blocks) {
         match self {
             Event::Write(first, written) => blocks.extend((*first..).zip(written.iter().cloned())),
             Event::Zero(first, count) => (*first..first + count).for_each(|block| drop(blocks.remove(&block))),
@@ -198,7 +205,7 @@ impl Event {
         }
     }
 
-    /// Its parts that lie in blocks of which `holds` says the same.
+    /// Splits the event into parts whose blocks agree in `holds`.
     fn parts(&self, holds: impl Fn(u64) -> bool) -> Vec<(bool, Event)> {
         let range = match self {
             Event::Write(first, written) => *first..first + written.len() as u64,
@@ -219,7 +226,7 @@ impl Event {
     }
 }
 
-/// Of a write from block `first` on, only the sectors in `kept`, which are bytes of it.
+/// Applies a torn write from block `first` on: only the bytes in `kept` of it, a range of sectors.
 fn put_torn(blocks: &mut Blocks, first: u64, written: &[Block], kept: Range<usize>) {
     for (nth, block) in written.iter().enumerate() {
         let begin = nth * BLOCK as usize;
@@ -243,9 +250,9 @@ impl BlockDevice for CrashDevice {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.check(offset, into.len() as u64)?;
-        let past = self.past.lock();
+        let recording = self.recording.lock();
         for (number, into) in (offset / BLOCK..).zip(into.chunks_exact_mut(BLOCK as usize)) {
-            match past.now.get(&number) {
+            match recording.now.get(&number) {
                 Some(block) => into.copy_from_slice(&block[..]),
                 None => into.fill(0),
             }
@@ -256,24 +263,24 @@ impl BlockDevice for CrashDevice {
     fn write_at(&self, offset: u64, bytes: &[u8], _: Stream) -> Result<()> {
         self.check(offset, bytes.len() as u64)?;
         let blocks = bytes.chunks_exact(BLOCK as usize).map(|block| Arc::new(block.try_into().expect("a block")));
-        self.past.lock().happened(Event::Write(offset / BLOCK, blocks.collect()));
+        self.recording.lock().record(Event::Write(offset / BLOCK, blocks.collect()));
         Ok(())
     }
 
     fn flush(&self) -> Result<()> {
-        self.past.lock().happened(Event::Flush);
+        self.recording.lock().record(Event::Flush);
         Ok(())
     }
 
     fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
         ranges.iter().try_for_each(|range| self.check(range.start, range.end - range.start))?;
-        self.past.lock().happened(Event::FlushRanges(ranges.into()));
+        self.recording.lock().record(Event::FlushRanges(ranges.into()));
         Ok(())
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
-        self.past.lock().happened(Event::Zero(offset / BLOCK, len / BLOCK));
+        self.recording.lock().record(Event::Zero(offset / BLOCK, len / BLOCK));
         Ok(())
     }
 

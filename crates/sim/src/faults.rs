@@ -1,7 +1,7 @@
-//! A directory whose n-th call fails.
+//! Fault injection: a directory in which the n-th call fails.
 //!
-//! Wraps any other. Every call that could fail on a real disk is counted, in the order the calls come; a dry run
-//! tells how many there are, and the runs after it fail one each.
+//! Wraps any other file system and counts every call that could fail on a real disk. A dry run
+//! counts the calls; each following run lets one of them fail.
 use crate::{Rng, pages::Pages};
 use parking_lot::Mutex;
 use std::{
@@ -19,24 +19,25 @@ use terrace_vfs::{
 
 mod folders;
 
-/// How a call fails.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The device gives an error (`EIO`). Hits every kind of call; nothing is done.
+    /// The device returns an error (`EIO`). Applies to all calls; the call has no effect.
     Eio,
-    /// The disk is full (`ENOSPC`). Hits calls that take space: `make_directory`, `create`, `append`, `rename`,
-    /// `link`; all others work on.
+    /// The disk is full (`ENOSPC`). Applies to calls that need space: `make_directory`, `create`,
+    /// `append`, `rename`, `link`. All others succeed.
     Enospc,
-    /// As [`Fault::Enospc`], but an append leaves some first part of its bytes behind, perhaps none.
+    /// Like [`Fault::Enospc`], but a failing append writes some prefix of its bytes, perhaps an
+    /// empty one.
     ShortWrite,
-    /// The disk turns out to be full only when bytes or names are to be saved: hits `sync`, `write_back`, `sync_file`,
+    /// The disk turns out to be full only at a sync: applies to `sync`, `write_back`, `sync_file`,
     /// `sync_directory` and `commit`.
     EnospcAtSync,
-    /// As [`Fault::EnospcAtSync`], but the device gives an error.
+    /// Like [`Fault::EnospcAtSync`], but with a device error.
     EioAtSync,
 }
 
-/// Which calls fail, and how.
+/// Selects the failing calls and their fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     from: u64,
@@ -52,27 +53,30 @@ enum Until {
 }
 
 impl Plan {
-    /// Nothing fails: for the dry run.
+    /// No call fails. For the dry run.
     pub fn never() -> Plan {
         Plan { from: 0, until: Until::Never, fault: Fault::Eio }
     }
 
-    /// One call fails: number `call`, counted from 0, or the first after it that `fault` can hit.
+    /// One call fails: number `call`, counted from 0, or the first later call to which `fault`
+    /// applies.
     pub fn once(call: u64, fault: Fault) -> Plan {
         Plan { from: call, until: Until::Once, fault }
     }
 
-    /// Every call from number `call` on fails, if `fault` can hit it: a device that was pulled, a disk that stays full.
+    /// Every call from number `call` on fails if `fault` applies to it: a disconnected device, or a
+    /// disk that stays full.
     pub fn from_then_on(call: u64, fault: Fault) -> Plan {
         Plan { from: call, until: Until::Healed, fault }
     }
 }
 
-/// A directory with faults; clones are handles on the same one.
+/// A directory with injected faults. Clones share it.
 #[derive(Clone)]
 pub struct FaultFs {
     inner: Arc<dyn FileSystem>,
-    counter: Arc<Mutex<Counter>>, // no I/O under it
+    // No I/O while locked.
+    counter: Arc<Mutex<Counter>>,
 }
 
 struct Counter {
@@ -80,26 +84,27 @@ struct Counter {
     calls: u64,
     failed: u64,
     expected: u64,
-    /// What a read takes longer.
+    /// Additional latency of reads.
     delay: Duration,
-    /// Files made here.
+    /// Files created through this wrapper.
     files: BTreeMap<String, Pages>,
-    /// Folders that no sync has saved yet.
-    unsaved: BTreeSet<String>,
-    /// Folders that were unsaved when a sync of folders failed. The kernel told it once, whoever asked, and then forgot the pages.
+    /// Folders that no sync has covered yet.
+    unsynced: BTreeSet<String>,
+    /// Folders that were unsynced when a sync of folders failed. The kernel reports a writeback
+    /// error once and then drops the pages.
     lost: BTreeSet<String>,
 }
 
-/// What a call needs, as far as faults care.
+/// The resource that a call needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Device,
     Space,
-    Saving,
+    Sync,
 }
 
 impl FaultFs {
-    /// `inner`, with faults as planned.
+    /// Wraps `inner`, with faults by `plan`.
     pub fn new(inner: Arc<dyn FileSystem>, plan: Plan) -> FaultFs {
         FaultFs {
             inner,
@@ -110,49 +115,49 @@ impl FaultFs {
                 expected: 0,
                 delay: Duration::ZERO,
                 files: BTreeMap::new(),
-                unsaved: BTreeSet::new(),
+                unsynced: BTreeSet::new(),
                 lost: BTreeSet::new(),
             })),
         }
     }
 
-    /// Calls so far, failed ones included: the number of the next call.
+    /// Number of calls so far, including failed ones; the number of the next call.
     pub fn calls(&self) -> u64 {
         self.counter.lock().calls
     }
 
-    /// How many of them failed by plan.
+    /// Number of calls that failed by plan.
     pub fn failed(&self) -> u64 {
         self.counter.lock().failed
     }
 
-    /// From now on each read takes so much longer: the device does not have it at hand.
+    /// Adds `delay` to each read from now on.
     pub fn delay_reads(&self, delay: Duration) {
         self.counter.lock().delay = delay;
     }
 
-    /// How many ranges of files somebody said he would read soon. These hints are no calls, and never fail.
+    /// Number of read-ahead hints given so far. Hints are not counted as calls and never fail.
     pub fn expected(&self) -> u64 {
         self.counter.lock().expected
     }
 
-    /// Whether the next call that the plan can hit fails.
+    /// Whether the next call to which the fault applies will fail.
     pub fn is_armed(&self) -> bool {
         let counter = self.counter.lock();
         counter.plan.until != Until::Never && counter.calls >= counter.plan.from
     }
 
-    /// Replaces the plan; calls are counted on.
+    /// Replaces the plan. The call numbers continue.
     pub fn arm(&self, plan: Plan) {
         self.counter.lock().plan = plan;
     }
 
-    /// Lets everything work from now on. What a failed sync left in doubt stays lost, and no later one tells.
+    /// Stops injecting faults. Data of a failed sync stays lost, and later syncs do not report it.
     pub fn heal(&self) {
         self.arm(Plan::never());
     }
 
-    /// Does something that no fault hits.
+    /// Runs `work` without faults.
     pub fn spared<T>(&self, work: impl FnOnce() -> T) -> T {
         let plan = std::mem::replace(&mut self.counter.lock().plan, Plan::never());
         let done = work();
@@ -160,35 +165,36 @@ impl FaultFs {
         done
     }
 
-    /// Writes the new file `name`.
+    /// Wraps the writer of the new file `name`.
     fn writer(&self, name: &str, inner: Box<dyn WriteFile>) -> Box<dyn WriteFile> {
         let pages = Pages::default();
         self.counter.lock().files.insert(name.into(), pages.clone());
         Box::new(Writer { fs: self.clone(), inner, pages })
     }
 
-    /// Of file `name`; of one that was there before nothing is lost.
+    /// The page state of file `name`. Files created outside this wrapper lose nothing.
     fn pages(&self, name: &str) -> Pages {
         self.counter.lock().files.get(name).cloned().unwrap_or_default()
     }
 
-    /// Counts a call that saves bytes, and makes it, unless there is nothing left that it could save.
-    fn save(&self, pages: &Pages, save: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        self.call(Needs::Saving).inspect_err(|_| pages.lose())?;
-        if pages.are_lost() {
+    /// Counts a syncing call and executes it, unless the file's unsynced data is lost already.
+    fn sync_pages(&self, pages: &Pages, save: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.call(Needs::Sync).inspect_err(|_| pages.lose())?;
+        if pages.lost_any() {
             return Ok(());
         }
-        let bytes = pages.bytes(); // more may come meanwhile
-        save().inspect(|()| pages.saved(bytes))
+        // Appends during the sync are not covered.
+        let bytes = pages.bytes();
+        save().inspect(|()| pages.synced(bytes))
     }
 
-    /// Counts one call, and fails it if it is its turn.
+    /// Counts a call. Returns the injected error if it must fail.
     fn call(&self, needs: Needs) -> io::Result<()> {
-        self.turn(needs).map_or(Ok(()), |(fault, _)| Err(error(fault)))
+        self.next_fault(needs).map_or(Ok(()), |(fault, _)| Err(error(fault)))
     }
 
-    /// Counts one call; the fault and the call's number if it is its turn to fail.
-    fn turn(&self, needs: Needs) -> Option<(Fault, u64)> {
+    /// Counts a call. Returns the fault and the number of the call if it must fail.
+    fn next_fault(&self, needs: Needs) -> Option<(Fault, u64)> {
         let mut counter = self.counter.lock();
         let (plan, call) = (counter.plan, counter.calls);
         counter.calls += 1;
@@ -196,7 +202,7 @@ impl FaultFs {
         let hit = match plan.fault {
             Fault::Eio => true,
             Fault::Enospc | Fault::ShortWrite => needs == Needs::Space,
-            Fault::EnospcAtSync | Fault::EioAtSync => needs == Needs::Saving,
+            Fault::EnospcAtSync | Fault::EioAtSync => needs == Needs::Sync,
         };
         if !due || !hit {
             return None;
@@ -282,7 +288,7 @@ impl FileSystem for FaultFs {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        self.call(Needs::Saving)?;
+        self.call(Needs::Sync)?;
         self.inner.sync_directory()
     }
 
@@ -291,7 +297,7 @@ impl FileSystem for FaultFs {
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
-        self.save(&self.pages(name), || self.inner.sync_file(name))
+        self.sync_pages(&self.pages(name), || self.inner.sync_file(name))
     }
 
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
@@ -316,7 +322,7 @@ impl FaultFs {
 
 impl JournalCommit for FaultFs {
     fn commit(&self) -> io::Result<()> {
-        self.call(Needs::Saving)?;
+        self.call(Needs::Sync)?;
         self.inner_journal()?.commit()
     }
 
@@ -372,7 +378,7 @@ impl Writer {
 
 impl WriteFile for Writer {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some((fault, call)) = self.fs.turn(Needs::Space) else { return self.write(bytes) };
+        let Some((fault, call)) = self.fs.next_fault(Needs::Space) else { return self.write(bytes) };
         if fault == Fault::ShortWrite && !bytes.is_empty() {
             self.write(&bytes[..Rng::new(call).below(bytes.len())])?;
         }
@@ -380,7 +386,7 @@ impl WriteFile for Writer {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.fs.save(&self.pages, || self.inner.sync())
+        self.fs.sync_pages(&self.pages, || self.inner.sync())
     }
 
     fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
@@ -389,7 +395,7 @@ impl WriteFile for Writer {
     }
 
     fn write_back(&self) -> io::Result<()> {
-        self.fs.save(&self.pages, || self.inner.write_back())
+        self.fs.sync_pages(&self.pages, || self.inner.write_back())
     }
 }
 

@@ -1,14 +1,16 @@
-//! A second directory on the disk of a [`CrashFs`], below its first: for stores that share files by links.
+//! A second directory on the disk of a [`CrashFs`], below its first one, for stores that share
+//! files by links.
 //!
-//! Both have one journal, as two directories of one ext4 do. Under [`Rules::Posix`](crate::Rules) a sync of either directory counts
-//! for both, which is more than POSIX promises; use it for ext4.
+//! Both directories share one journal, like two directories of one ext4. Under
+//! [`Rules::Posix`](crate::Rules) a sync of either counts for both, which is more than POSIX
+//! guarantees, so use it with ext4 only.
 use crate::CrashFs;
 use std::{io, ops::Range};
 use terrace_vfs::{
     Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, Inside, JournalCommit, ReadFile, WriteFile,
 };
 
-/// The directory `name` below that of `disk`. Nobody locks it.
+/// The directory `name` below the directory of `disk`. Locking it has no effect.
 #[derive(Clone)]
 pub struct Folder {
     disk: CrashFs,
@@ -16,7 +18,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder `name` of `disk`, whether it is there or not.
+    /// The folder `name` of `disk`, which need not exist.
     pub fn new(disk: CrashFs, name: &str) -> Folder {
         Folder { disk, name: name.into() }
     }
@@ -59,7 +61,7 @@ impl FileSystem for Folder {
         self.disk.link(&self.file(from), &self.file(to))
     }
 
-    /// A link, if the other directory is this one's parent.
+    /// Hard-links a file of the parent directory.
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         assert_eq!(from.name(), self.disk.name(), "a folder takes files from its parent");
         self.disk.link(name, &self.file(to)).map(|()| true)

@@ -1,7 +1,8 @@
-//! Everything that was done to a directory, indexed so that the state after any step is a few binary searches away.
+//! The recorded history of a directory, indexed such that the state after any step takes a few
+//! binary searches.
 //!
-//! Steps are numbered from 1; step 0 is the state it began with. Names point to files and files outlive their
-//! names, as inodes do: that is what lets a removed file come back.
+//! Steps are numbered from 1; step 0 is the initial state. Names refer to files, and files outlive
+//! their names, like inodes. So a removed file can reappear after a power cut.
 use crate::{Image, Rng, Rules, image::Content};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +14,7 @@ use std::{
 /// Index into [`History::files`]; never reused.
 pub(crate) type FileId = usize;
 
-/// A value that changes from step to step; steps ascend.
+/// A value that changes over time, with the steps of its changes in ascending order.
 pub(crate) struct Timeline<T>(Vec<(usize, T)>);
 
 impl<T: Copy> Timeline<T> {
@@ -34,41 +35,48 @@ impl<T: Copy> Timeline<T> {
         self.until(step).last().map(|(_, value)| *value)
     }
 
-    /// Its values up to `step`, with the steps at which it took them.
+    /// Its values up to `step`, each with the step of the change.
     pub fn until(&self, step: usize) -> &[(usize, T)] {
         &self.0[..self.0.partition_point(|(when, _)| *when <= step)]
     }
 }
 
-/// A file and how it grew.
+/// A file and its growth.
 pub(crate) struct File {
     pub content: Content,
     /// Size in bytes.
     pub written: Timeline<usize>,
-    /// Bytes that were synced, a prefix.
+    /// Length of the synced prefix.
     pub synced: Timeline<usize>,
-    /// Bytes that were written back, a prefix: what a commit of this moment makes durable.
+    /// Length of the written-back prefix: a commit that begins now makes it durable.
     written_back: Timeline<usize>,
-    /// Ranges whose space was given back, with the steps at which that was. A power cut may undo it, which no test relies on:
-    /// these states have zeros there, those before have the bytes.
+    /// Punched ranges, with the step of each hole. The model never undoes a hole after a power cut,
+    /// and no test relies on that. Earlier states have the bytes, later ones zeros.
     punched: Vec<(usize, Range<usize>)>,
-    /// Allocated ahead of its bytes, so that its growth is no part of the journal's history.
+    /// Whether space is allocated ahead of the bytes. Growth within it is not journaled.
     pub preallocated: bool,
 }
 
 impl File {
     fn new(step: usize, content: Content, preallocated: bool) -> File {
-        let there = || Timeline::new(step, content.bytes());
-        File { written: there(), synced: there(), written_back: there(), punched: Vec::new(), content, preallocated }
+        let initial = || Timeline::new(step, content.bytes());
+        File {
+            written: initial(),
+            synced: initial(),
+            written_back: initial(),
+            punched: Vec::new(),
+            content,
+            preallocated,
+        }
     }
 
-    /// `content` with zeros where something was given back up to `step`.
+    /// Returns `content` with zeros in the ranges punched up to `step`.
     pub fn punched_at(&self, step: usize, content: Content) -> Content {
         let until = self.punched.partition_point(|(when, _)| *when <= step);
         content.without(self.punched[..until].iter().map(|(_, range)| range.clone()))
     }
 
-    /// A commit of the state right after `covers` is over `now`.
+    /// A commit of the state right after step `covers` completes at step `now`.
     fn commit(&mut self, now: usize, covers: usize) {
         if let Some(bytes) = self.written_back.at(covers)
             && bytes > self.synced.now()
@@ -78,42 +86,42 @@ impl File {
     }
 }
 
-/// A commit of the journal that is over.
+/// A completed journal commit.
 pub(crate) struct Commit {
-    /// The step with which it was.
+    /// The step at which it completed.
     ended: usize,
-    /// Every name as it was after this step is durable.
+    /// Every name as of this step is durable.
     covers: usize,
 }
 
-/// ext4's journal as one can see it: commits one by one, each counted as the last it does. Who asks how far it is may find that
-/// meanwhile one has begun, or ended.
+/// ext4's journal as user space can observe it: one commit at a time, each counted when it
+/// completes. Between two observations a commit may begin or complete.
 struct Journal {
     rng: Rng,
     counted: u64,
-    /// What the commit in flight covers; every later step belongs to the transaction that runs.
+    /// The last step that the running commit covers. Later steps belong to the next transaction.
     in_flight: Option<usize>,
-    /// Since when nothing is committed any more.
+    /// The step of the abort, after which nothing is committed.
     aborted: Option<usize>,
 }
 
-/// One directory operation: what the names it touches point to since then.
+/// A directory operation: the new targets of the names it changes.
 pub(crate) struct Change {
     pub step: usize,
     pub entries: Vec<(Arc<str>, Option<FileId>)>,
 }
 
-/// See the module. All methods act on the newest state, except those that take a step.
+/// See the module. Methods act on the newest state unless they take a step.
 pub(crate) struct History {
     pub rules: Rules,
     pub steps: usize,
-    /// When the directory itself was made.
+    /// The step at which the directory itself was created.
     pub made: Option<usize>,
     pub names: BTreeMap<Arc<str>, Timeline<Option<FileId>>>,
     pub files: Vec<File>,
     /// Every change to `names` since step 0, in order.
     pub changes: Vec<Change>,
-    /// In the order in which they came to their ends.
+    /// In order of completion.
     commits: Vec<Commit>,
     journal: Journal,
 }
@@ -144,7 +152,7 @@ impl History {
         self.steps
     }
 
-    /// The caller syncs the parent in the same breath, so this is durable at once.
+    /// Durable at once: the caller also syncs the parent directory.
     pub fn make_directory(&mut self) {
         if self.made.is_none() {
             self.made = Some(self.step());
@@ -172,71 +180,72 @@ impl History {
         file.written.push(now, file.content.bytes());
     }
 
-    /// `fdatasync`. On ext4 one that has anything new to say commits the journal, and with it every directory
-    /// operation so far; a rename or a link alone is nothing new to it, and neither are bytes in preallocated space. What
-    /// it commits of other files is not relied on before it is counted.
+    /// `fdatasync`. On ext4, a sync of new metadata commits the journal, and with it every earlier
+    /// directory operation. A rename or link alone is no such metadata, nor are bytes in
+    /// preallocated space. What this commit covers of other files is not relied on before it is
+    /// counted.
     pub fn sync(&mut self, id: FileId) -> io::Result<()> {
         self.check_journal()?;
         let (now, last) = (self.step(), self.last_commit(self.steps));
         let file = &mut self.files[id];
         let written = file.written.now();
-        let news = !file.preallocated && (written > file.synced.now() || file.written.at(last).is_none());
+        let is_new = !file.preallocated && (written > file.synced.now() || file.written.at(last).is_none());
         file.synced.push(now, written);
-        if news && self.rules == Rules::Ext4 {
+        if is_new && self.rules == Rules::Ext4 {
             self.names_committed(now);
         }
         Ok(())
     }
 
-    /// `sync_file_range`, all of it, waited for.
+    /// `sync_file_range` of the whole file, waiting for completion.
     pub fn write_back(&mut self, id: FileId) {
-        self.time_passes();
+        self.advance_journal();
         let now = self.step();
         let file = &mut self.files[id];
         let written = file.written.now();
         file.written_back.push(now, written);
     }
 
-    /// Of the journal, on demand. Without the file system for it, no more than POSIX says of such calls: nothing.
+    /// Commits the journal on demand. Under POSIX rules there is no such call, so it has no effect.
     pub fn commit(&mut self) -> io::Result<()> {
         self.check_journal()?;
         let now = self.step();
         if self.rules == Rules::Ext4 {
-            self.commit_ends(now);
+            self.complete_commit(now);
             self.journal.in_flight = Some(now);
-            self.commit_ends(now);
+            self.complete_commit(now);
         }
         Ok(())
     }
 
     /// The journal's own count of commits.
     pub fn counted(&mut self) -> u64 {
-        self.time_passes();
+        self.advance_journal();
         self.journal.counted
     }
 
-    /// The transaction that runs: what a file that was just changed waits for.
+    /// The running transaction, which a file changed just now belongs to.
     pub fn running(&self) -> u32 {
         (self.journal.counted + 1) as u32 + u32::from(self.journal.in_flight.is_some())
     }
 
-    /// Fails once the journal was aborted, as everything does that would have to change metadata.
+    /// Returns an error once the journal was aborted, like every operation that changes metadata.
     pub fn check_journal(&self) -> io::Result<()> {
         if self.journal.aborted.is_some() { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
-    /// From now on nothing is committed, though it is counted.
+    /// Aborts the journal: nothing is committed from now on, although commits are counted.
     pub fn abort_journal(&mut self) {
         self.journal.aborted = Some(self.steps);
     }
 
-    /// The last step that a power cut after `step` may leave.
+    /// The last step that can survive a power cut after `step`.
     pub fn last_possible(&self, step: usize) -> usize {
         self.journal.aborted.map_or(step, |aborted| aborted.min(step))
     }
 
-    /// The journal goes on, or does not, as chance will have it.
-    fn time_passes(&mut self) {
+    /// Randomly begins or completes a commit.
+    fn advance_journal(&mut self) {
         if self.rules != Rules::Ext4 || !self.journal.rng.chance(1, 3) {
             return;
         }
@@ -245,13 +254,13 @@ impl History {
             None => self.journal.in_flight = Some(self.steps),
             Some(_) => {
                 let now = self.step();
-                self.commit_ends(now);
+                self.complete_commit(now);
             }
         }
     }
 
-    /// The commit in flight, if there is one, is over and counted.
-    fn commit_ends(&mut self, now: usize) {
+    /// Completes and counts the running commit, if there is one.
+    fn complete_commit(&mut self, now: usize) {
         if let Some(covers) = self.journal.in_flight.take() {
             self.commits.push(Commit { ended: now, covers });
             self.files.iter_mut().for_each(|file| file.commit(now, covers));
@@ -259,9 +268,9 @@ impl History {
         }
     }
 
-    /// A commit of all names has been waited for, though it is not counted yet.
+    /// Completes a commit of all names that the caller waited for. It is not counted yet.
     fn names_committed(&mut self, now: usize) {
-        self.commit_ends(now);
+        self.complete_commit(now);
         self.commits.push(Commit { ended: now, covers: now });
         self.journal.in_flight = (self.rules == Rules::Ext4).then_some(now);
     }
@@ -284,7 +293,7 @@ impl History {
         Ok(())
     }
 
-    /// Removes a folder, named with its `/`.
+    /// Removes a folder, given with its trailing `/`.
     pub fn remove_folder(&mut self, folder: &str) -> io::Result<()> {
         if self.within(folder).any(|(name, ids)| &**name != folder && ids.now().is_some()) {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
@@ -292,20 +301,20 @@ impl History {
         self.remove(folder)
     }
 
-    /// A folder and what it held at any time.
+    /// A folder and everything that was ever in it.
     fn within<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Timeline<Option<FileId>>)> {
         let from = (Bound::Included(folder), Bound::Unbounded);
         self.names.range::<str, _>(from).take_while(move |(name, _)| name.starts_with(folder))
     }
 
-    /// A sync of each file in a folder, named with its `/`, and of the folder and what it lies in.
+    /// Syncs each file in a folder, given with its trailing `/`, and the folder and its parent.
     pub fn sync_folder(&mut self, folder: &str) -> io::Result<()> {
         let files: Vec<FileId> = self.within(folder).filter_map(|(_, ids)| ids.now()).collect();
         files.into_iter().try_for_each(|id| self.sync(id))?;
         self.sync_directory()
     }
 
-    /// Gives space back, unless the file has another name too.
+    /// Punches a hole, unless the file has another name as well.
     pub fn punch(&mut self, name: &str, range: Range<u64>) -> io::Result<()> {
         let id = self.find(name)?;
         if self.names.values().filter(|names| names.now() == Some(id)).count() == 1 {
@@ -336,38 +345,39 @@ impl History {
         self.changes.push(Change { step, entries });
     }
 
-    /// The file of this name, now.
+    /// The current file of this name.
     pub fn find(&self, name: &str) -> io::Result<FileId> {
         self.names.get(name).and_then(Timeline::now).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Those of `names` whose folders are there: what lies in a folder that was lost, or was removed while a removal within
-    /// was lost, is nowhere.
+    /// Removes names whose parent folder does not exist: it was lost, or its removal survived while
+    /// a removal within it did not.
     pub fn reachable(&self, mut names: BTreeMap<Arc<str>, FileId>) -> BTreeMap<Arc<str>, FileId> {
-        let mut folders = BTreeSet::new(); // a folder comes before what lies in it
+        // A folder sorts before its contents.
+        let mut folders = BTreeSet::new();
         names.retain(|name, _| {
-            let there = folder_of(name).is_none_or(|folder| folders.contains(folder));
-            if there && name.ends_with('/') {
+            let exists = folder_of(name).is_none_or(|folder| folders.contains(folder));
+            if exists && name.ends_with('/') {
                 folders.insert(name.clone());
             }
-            there
+            exists
         });
         names
     }
 
-    /// Every name as it was right after `step`.
+    /// Every name as of right after `step`.
     pub fn names_at(&self, step: usize) -> BTreeMap<Arc<str>, FileId> {
         self.names.iter().filter_map(|(name, ids)| Some((name.clone(), ids.at(step)??))).collect()
     }
 
-    /// The newest step not after `step` that made every name durable.
+    /// The newest step up to `step` as of which every name is durable.
     pub fn last_commit(&self, step: usize) -> usize {
         self.commits[self.commits.partition_point(|commit| commit.ended <= step) - 1].covers
     }
 }
 
-/// The folder that `name` lies in, named with its `/`; `None` for the top, and for `lost`, which is made without being asked
-/// for. A folder is a file whose name ends in `/`.
+/// The parent folder of `name`, with its trailing `/`. `None` for top-level names, and for `lost`,
+/// which is created implicitly. A folder is a file whose name ends in `/`.
 fn folder_of(name: &str) -> Option<&str> {
     let end = name.trim_end_matches('/').rfind('/')?;
     (name[..end].rsplit('/').next() != Some("lost")).then_some(&name[..=end])

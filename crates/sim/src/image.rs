@@ -1,16 +1,16 @@
-//! What a directory holds after a crash, or at any one moment.
+//! The contents of a directory in a crash state, or at any one moment.
 use crate::{CrashFs, Rules};
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// The bytes of one file. Files only grow, so an earlier state is a shorter view of the same memory; pages that
-/// never reached the disk are ranges that read as zeros. Making one copies nothing.
+/// The bytes of one file. Files only grow, so an earlier state is a shorter view of the same
+/// memory. Pages that never reached the disk are ranges of zeros. Creating a view copies nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     data: Arc<Vec<u8>>,
-    /// Size; more than `data.len()` only by zeros.
+    /// Size in bytes. Bytes past `data.len()` are zeros.
     bytes: usize,
-    /// Ascending and apart from each other.
+    /// Ascending and not adjacent.
     zeros: Arc<[Range<usize>]>,
 }
 
@@ -19,21 +19,22 @@ impl Content {
         self.bytes
     }
 
-    /// Appends to a file made here. Those of an image are never appended to: there is no call that would.
+    /// Appends to a recorded file. Files of an image are never appended to, as no call can do that.
     pub fn append(&mut self, more: &[u8]) {
         debug_assert_eq!(self.bytes, self.data.len(), "a view of a longer file cannot grow");
         Arc::make_mut(&mut self.data).extend_from_slice(more);
         self.bytes = self.data.len();
     }
 
-    /// The first `bytes` of it, with `zeros` (ascending, disjoint) in place of what was written there.
+    /// Returns the first `bytes` bytes, with `zeros` (ascending, disjoint) in place of the written
+    /// bytes.
     pub fn view(&self, bytes: usize, zeros: Vec<Range<usize>>) -> Content {
         debug_assert!(bytes <= self.bytes && (zeros.is_empty() || self.zeros.is_empty()));
         let zeros = if zeros.is_empty() { self.zeros.clone() } else { zeros.into() };
         Content { data: self.data.clone(), bytes, zeros }
     }
 
-    /// With zeros in place of `ranges` too, which come in any order.
+    /// Returns a view with additional zeros in `ranges`, given in any order.
     pub fn without(&self, ranges: impl Iterator<Item = Range<usize>>) -> Content {
         let mut all: Vec<_> = self.zeros.iter().cloned().chain(ranges).collect();
         if all.len() == self.zeros.len() {
@@ -50,22 +51,23 @@ impl Content {
         Content { data: self.data.clone(), bytes: self.bytes, zeros: zeros.into() }
     }
 
-    /// With zeros behind it, up to a multiple of `unit`.
+    /// Returns a view padded with zeros to a multiple of `unit`.
     pub fn padded(&self, unit: usize) -> Content {
         let bytes = self.bytes.next_multiple_of(unit);
         let zeros = self.zeros.iter().cloned().chain((bytes > self.bytes).then_some(self.bytes..bytes));
         Content { data: self.data.clone(), bytes, zeros: zeros.collect() }
     }
 
-    /// Fills `buf` from `offset`; false if the file ends before.
+    /// Fills `buf` from `offset`; false if the file is too short.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> bool {
         let Some(end) = usize::try_from(offset).ok().and_then(|from| from.checked_add(buf.len())) else { return false };
         if end > self.bytes {
             return false;
         }
         let from = end - buf.len();
-        let there = from.min(self.data.len())..end.min(self.data.len());
-        buf[..there.len()].copy_from_slice(&self.data[there]); // what lies behind it is among `zeros`
+        let present = from.min(self.data.len())..end.min(self.data.len());
+        // The bytes past the data are among `zeros`.
+        buf[..present.len()].copy_from_slice(&self.data[present]);
         let first = self.zeros.partition_point(|zeros| zeros.end <= from);
         for zeros in self.zeros[first..].iter().take_while(|zeros| zeros.start < end) {
             buf[zeros.start.max(from) - from..zeros.end.min(end) - from].fill(0);
@@ -74,26 +76,27 @@ impl Content {
     }
 }
 
-/// Every file of a directory, at one moment. Cheap to make, to clone and to open.
+/// All files of a directory at one moment. Cheap to create, to clone and to open.
 #[derive(Clone)]
 pub struct Image {
-    /// Whether the directory itself is there.
+    /// Whether the directory itself exists.
     pub(crate) made: bool,
     pub(crate) files: BTreeMap<Arc<str>, Content>,
 }
 
 impl Image {
-    /// A fresh in-memory directory that holds this image: writable, unlocked, and independent of all others.
+    /// A new in-memory directory with these contents: writable, unlocked, independent of all
+    /// others.
     pub fn file_system(&self) -> Arc<dyn FileSystem> {
         Arc::new(CrashFs::from_image(self, Rules::Ext4))
     }
 
-    /// Names and sizes in bytes, in order of names; also those below `lost/`.
+    /// Names and sizes in bytes, sorted by name, including files below `lost/`.
     pub fn files(&self) -> impl Iterator<Item = (&str, u64)> {
         self.files.iter().map(|(name, content)| (&**name, content.bytes as u64))
     }
 
-    /// Contents of one file, if it is there.
+    /// The contents of one file, if it exists.
     pub fn read(&self, name: &str) -> Option<Vec<u8>> {
         let content = self.files.get(name)?;
         let mut bytes = vec![0; content.bytes];
@@ -101,7 +104,7 @@ impl Image {
     }
 }
 
-/// One line: names, sizes, and how many bytes of each never reached the disk.
+/// One line: names, sizes, and for each file the number of bytes that never reached the disk.
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.made {
@@ -120,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn views_share_memory_and_read_zeros_where_pages_are_missing() {
+    fn views_share_memory_and_have_zeros_for_missing_pages() {
         let mut content = Content::default();
         content.append(b"0123456789");
         let view = content.view(8, vec![1..3, 5..7]);

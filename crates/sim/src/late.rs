@@ -1,8 +1,9 @@
-//! A durability tier for tests: tickets mature late, out of order, or never.
+//! A durability mode for tests: durability handles become durable late, out of order, or never.
 //!
-//! With tickets that are mature when handed out, the rule of removal (docs/durability.md, §2) is never put to the
-//! test. Here each build becomes durable only after some calls of `advance`, and its files are synced only then,
-//! so a power cut in between really takes them.
+//! With handles that are durable at once, the rule for removing obsolete files
+//! (docs/durability.md, §2) would never be tested. Here each build becomes durable only after some
+//! calls of `advance`, and its files are synced only then. A power cut before that really loses
+//! them.
 use crate::Rng;
 use parking_lot::Mutex;
 use std::{io, time::Duration};
@@ -12,13 +13,14 @@ use terrace_storage::{
     durability::{DurabilityTracker, Finished},
 };
 
-/// The longest wait of a build, in calls of `advance`.
+/// Longest wait of a build, in calls of `advance`.
 const STEPS_MAX: usize = 12;
 
-/// See the module. The n-th build's fate depends on the seed and on n alone.
+/// See the module. The fate of the n-th build depends only on the seed and on n.
 pub struct LateTracker {
     permille: usize,
-    state: Mutex<State>, // held while files are synced, so that `commit` waits for whoever settles some of them
+    // Locked during syncs, so that `commit` waits for builds that another thread is completing.
+    state: Mutex<State>,
 }
 
 struct State {
@@ -26,22 +28,22 @@ struct State {
     waiting: Vec<Waiting>,
 }
 
-/// A build whose ticket is pending.
+/// A build with a pending durability handle.
 struct Waiting {
     files: Vec<Finished>,
-    maturity: Completer,
-    /// Calls of `advance` until it is settled.
+    completer: Completer,
+    /// Calls of `advance` until it completes.
     steps: usize,
     fails: bool,
 }
 
 impl LateTracker {
-    /// Every build becomes durable, sooner or later.
+    /// A tracker whose builds all become durable eventually.
     pub fn new(seed: u64) -> LateTracker {
         LateTracker::failing(seed, 0)
     }
 
-    /// Of 1000 builds, about `permille` fail instead and are never synced.
+    /// A tracker with which about `permille` of 1000 builds fail and are never synced.
     pub fn failing(seed: u64, permille: u32) -> LateTracker {
         LateTracker {
             permille: permille as usize,
@@ -57,17 +59,17 @@ impl DurabilityTracker for LateTracker {
 
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
         let mut state = self.state.lock();
-        let (ticket, maturity) = DurabilityHandle::pending();
+        let (handle, completer) = DurabilityHandle::pending();
         let steps = state.rng.below(STEPS_MAX + 1);
         let fails = state.rng.chance(self.permille, 1000);
-        let build = Waiting { files, maturity, steps, fails };
+        let build = Waiting { files, completer, steps, fails };
         if steps == 0 {
-            // Its failure is the ticket's to tell, as of every other build.
-            let _ = build.settle(fs, traffic);
+            // The handle reports a failure, as for every other build.
+            let _ = build.complete(fs, traffic);
         } else {
             state.waiting.push(build);
         }
-        Ok(ticket)
+        Ok(handle)
     }
 
     fn give_up(&self, name: &str) -> Option<Finished> {
@@ -78,42 +80,43 @@ impl DurabilityTracker for LateTracker {
         })
     }
 
-    /// One step. True if there was anything to wait for, also if this settled the last of it.
+    /// Advances one step. True if any build was pending, including those that this call completed.
     fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
         let mut state = self.state.lock();
         let outstanding = !state.waiting.is_empty();
         state.waiting.iter_mut().for_each(|build| build.steps -= 1);
         for build in state.waiting.extract_if(.., |build| build.steps == 0) {
-            let _ = build.settle(fs, traffic); // as in `watch`
+            // The handle reports a failure.
+            let _ = build.complete(fs, traffic);
         }
         Ok(outstanding)
     }
 
-    /// Settles every build; the first failure among them is the answer.
+    /// Completes every pending build. Returns the first failure.
     fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         let mut state = self.state.lock();
-        let settled: Vec<Result<()>> = state.waiting.drain(..).map(|build| build.settle(fs, traffic)).collect();
-        settled.into_iter().collect()
+        let completed: Vec<Result<()>> = state.waiting.drain(..).map(|build| build.complete(fs, traffic)).collect();
+        completed.into_iter().collect()
     }
 }
 
 impl Waiting {
-    /// Decides the ticket.
-    fn settle(self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
-        let done = if self.fails { self.break_promise() } else { self.sync(fs, traffic) };
+    /// Completes the durability handle.
+    fn complete(self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+        let done = if self.fails { self.injected_failure() } else { self.sync(fs, traffic) };
         match &done {
-            Ok(()) => self.maturity.keep(),
-            Err(error) => self.maturity.fail(error.clone()),
+            Ok(()) => self.completer.keep(),
+            Err(error) => self.completer.fail(error.clone()),
         }
         done
     }
 
-    fn break_promise(&self) -> Result<()> {
+    fn injected_failure(&self) -> Result<()> {
         let object = self.files.first().map_or("(no file)", |file| &file.name);
         Err(Error::io("sync", object, io::Error::other("injected writeback error")))
     }
 
-    /// Syncs the files, then their names. Time is not measured here: nothing in this crate has a clock.
+    /// Syncs the files, then their names. Durations are zero: this crate uses no clock.
     fn sync(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
         for file in &self.files {
             file.file.sync().map_err(|error| Error::io("sync", &file.name, error))?;

@@ -1,16 +1,21 @@
-//! What can go wrong with storage, on purpose and by seed: for tests and crash campaigns, never for users.
+//! Crash models and fault injection for storage, for tests and crash campaigns only. Everything is
+//! determined by seeds.
 //!
-//! - [`CrashFs`] records what is done to a directory and makes [`Image`]s of what a power cut could leave of it;
-//! - [`Folder`] is a second directory in it, which can link to the files of the first;
-//! - [`CrashDevice`] does the same for a block device, torn sectors included; [`Yanked`] is one that is pulled out;
-//! - [`Medium`] is either of the two, as a parameter;
-//! - [`FaultFs`] makes the n-th call fail;
-//! - [`NarrowFs`] takes few names, and not every one;
-//! - [`SmallFs`] runs full as a device of a given size does;
-//! - [`ScrambleFs`] makes bytes unreadable to whoever goes around the seam;
-//! - [`LateTracker`] lets tickets mature late, out of order, or not at all; [`LyingTracker`] calls them mature that are not.
+//! - [`CrashFs`] records the operations on a directory, and returns an [`Image`] of any state that
+//!   a power cut may leave.
+//! - [`Folder`] is a second directory on the same disk, which can link to files of the first one.
+//! - [`CrashDevice`] does the same for a block device, with torn writes. [`Yanked`] is a device
+//!   that is disconnected.
+//! - [`Medium`] selects one of these, or a directory and a device combined, as a test parameter.
+//! - [`FaultFs`] lets the n-th call fail.
+//! - [`NarrowFs`] restricts the number, length and characters of file names.
+//! - [`SmallFs`] runs out of space like a device of a given size.
+//! - [`ScrambleFs`] scrambles all bytes, so that accesses which bypass the file-system interface
+//!   read garbage.
+//! - [`LateTracker`] delays durability handles, reorders them or lets them fail. [`LyingTracker`]
+//!   reports them as durable without a sync.
 //!
-//! Everything is a function of its seed: this crate knows no clock and no other randomness than [`Rng`].
+//! There is no clock, and no randomness other than [`Rng`].
 #![forbid(unsafe_code)]
 
 mod crash;

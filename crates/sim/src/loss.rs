@@ -1,8 +1,8 @@
-//! What a power cut may take, and what it may not.
+//! The states that a power cut may leave.
 //!
-//! Two things are uncertain when the power goes: which directory operations had reached the disk ([`Rules`]), and
-//! which pages of the bytes appended since a file's last sync. A seed decides both. Neither ever invents bytes:
-//! whatever is not what was written is zero, or not there (docs/durability.md, §4).
+//! Two things are uncertain after a power cut: which directory operations reached the disk
+//! ([`Rules`]), and which pages appended since a file's last sync did. A seed decides both. The
+//! model never invents bytes: each byte is as written, zero, or missing (docs/durability.md, §4).
 use crate::{
     Image, Rng,
     history::{File, FileId, History},
@@ -14,27 +14,29 @@ use std::{
     sync::Arc,
 };
 
-/// Whose promises a directory keeps.
+/// The durability guarantees of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// ext4 with `data=ordered` and delayed allocation. Directory operations and growth are one ordered history; a
-    /// cut keeps a prefix of it, at least up to the last commit. A file sync with anything new commits, and so does
-    /// each directory sync; the kernel may have committed at any other moment too.
+    /// ext4 with `data=ordered` and delayed allocation. Directory operations and file growth form
+    /// one ordered history. A power cut keeps a prefix of it, at least up to the last commit. Every
+    /// sync of a file with new metadata and every directory sync commits, and the kernel may commit
+    /// at any other moment.
     Ext4,
-    /// No more than POSIX says. A file sync saves that file's bytes and nothing else; a directory operation is
-    /// durable once the directory is synced, and until then it may be lost though later ones survive, except that
-    /// a name loses no operation while it keeps a later one.
+    /// The guarantees of POSIX and nothing else. A file sync makes only that file's bytes durable.
+    /// A directory operation is durable once the directory is synced. Until then it may be lost
+    /// although later ones survive, except that a name which lost an operation keeps no later one.
     Posix,
 }
 
-/// Writeback happens in pages.
+/// Unit of writeback.
 const PAGE_BYTES: usize = 4096;
-/// Preallocated files grow by this much at a time, and end in zeros.
+/// Preallocated files grow in units of this size, and end in zeros.
 const ALLOCATED_BYTES: usize = 64 << 10;
-/// A page can be torn between sectors, a sector cannot.
+/// Pages can be torn between sectors; a sector is never torn.
 const SECTOR_BYTES: usize = 512;
 
-/// Extremes are where recovery goes wrong, so one cut in four loses all it may and one in four keeps all.
+/// Recovery bugs show at the extremes, so one power cut in four loses as much as possible, and one
+/// in four nothing.
 #[derive(Clone, Copy)]
 enum Bias {
     Lose,
@@ -49,7 +51,7 @@ impl Bias {
 }
 
 impl History {
-    /// The directory right after `step`: what a killed process leaves.
+    /// The directory right after `step`, as left by a killed process.
     pub fn everything(&self, step: usize) -> Image {
         self.image(step, self.names_at(step), |_, file| {
             let written = file.written.at(step).expect("a named file exists");
@@ -57,7 +59,7 @@ impl History {
         })
     }
 
-    /// One of the states that a power cut right after `step` may leave.
+    /// A crash state of a power cut right after `step`.
     pub fn power_loss(&self, step: usize, seed: u64) -> Image {
         let mut rng = Rng::of(seed, step as u64);
         let bias = Bias::draw(&mut rng);
@@ -69,14 +71,14 @@ impl History {
             Rules::Posix => (self.names_by_chance(step, bias, &mut rng), step),
         };
         let (bias, seed) = (Bias::draw(&mut rng), rng.next_u64());
-        // A generator for each file, so that two names of one file agree on its contents.
+        // One generator per file, so that all names of a file have the same contents.
         self.image(step, names, |id, file| {
             let mut rng = Rng::of(seed, id as u64);
             if file.preallocated {
                 let unit = [1, PAGE_BYTES, ALLOCATED_BYTES][rng.below(3)];
-                return survivor(file, step, step, bias, &mut rng).padded(unit);
+                return surviving_content(file, step, step, bias, &mut rng).padded(unit);
             }
-            survivor(file, step, reached, bias, &mut rng)
+            surviving_content(file, step, reached, bias, &mut rng)
         })
     }
 
@@ -93,7 +95,7 @@ impl History {
         }
     }
 
-    /// Up to which step the journal got.
+    /// Chooses the last step that the journal has on disk.
     fn journal_end(&self, step: usize, bias: Bias, rng: &mut Rng) -> usize {
         let (forced, last) = (self.last_commit(step), self.last_possible(step));
         match bias {
@@ -103,11 +105,13 @@ impl History {
         }
     }
 
-    /// The names after a chosen subset of the directory operations since the last directory sync.
+    /// Returns the names after a random subset of the directory operations since the last directory
+    /// sync.
     fn names_by_chance(&self, step: usize, bias: Bias, rng: &mut Rng) -> BTreeMap<Arc<str>, FileId> {
         let synced = self.last_commit(step);
         let mut names = self.names_at(synced);
-        let mut behind = BTreeSet::new(); // names that lost an operation lose all later ones
+        // Names that lost an operation lose all later ones.
+        let mut truncated = BTreeSet::new();
         let odds = 1 + rng.below(3);
         let first = self.changes.partition_point(|change| change.step <= synced);
         for change in self.changes[first..].iter().take_while(|change| change.step <= step) {
@@ -116,10 +120,10 @@ impl History {
                 Bias::Keep => true,
                 Bias::Mix => rng.chance(odds, 4),
             };
-            let possible = !change.entries.iter().any(|(name, _)| behind.contains(name));
+            let possible = !change.entries.iter().any(|(name, _)| truncated.contains(name));
             for (name, id) in &change.entries {
                 match id {
-                    _ if !(kept && possible) => drop(behind.insert(name)),
+                    _ if !(kept && possible) => drop(truncated.insert(name)),
                     Some(id) => drop(names.insert(name.clone(), *id)),
                     None => drop(names.remove(name)),
                 }
@@ -129,9 +133,9 @@ impl History {
     }
 }
 
-/// What a cut after `step` leaves of a file whose growth reached the disk up to step `reached`. A commit may have saved bytes
-/// by the time it ended that it covered long before.
-fn survivor(file: &File, step: usize, reached: usize, bias: Bias, rng: &mut Rng) -> Content {
+/// Returns the content of a file after a power cut at `step`, given that its growth is on disk up
+/// to step `reached`. A commit may make bytes durable long after the step that it covers.
+fn surviving_content(file: &File, step: usize, reached: usize, bias: Bias, rng: &mut Rng) -> Content {
     let written = file.written.at(reached).expect("a named file exists");
     let synced = file.synced.at(step).expect("a named file exists").min(written);
     let (bytes, zeros) = match bias {
@@ -146,22 +150,24 @@ fn survivor(file: &File, step: usize, reached: usize, bias: Bias, rng: &mut Rng)
     file.content.view(bytes, zeros)
 }
 
-/// A size between `synced` and `written`: a file grows by whole pages as they are written back, or to where it
-/// ended when its last page was.
+/// Chooses a size between `synced` and `written`. A file grows by whole pages with writeback, or
+/// to its end at the writeback of its last page.
 fn size(file: &File, synced: usize, written: usize, reached: usize, rng: &mut Rng) -> usize {
     match rng.below(4) {
         0 => synced,
         1 => down_to(PAGE_BYTES, synced + rng.below(written - synced + 1)).max(synced),
         2 => {
             let ends = file.written.until(reached);
-            let first = ends.partition_point(|(_, end)| *end <= synced); // there is one: `written`
+            // There is one: `written`.
+            let first = ends.partition_point(|(_, end)| *end <= synced);
             ends[first + rng.below(ends.len() - first)].1
         }
         _ => written,
     }
 }
 
-/// Which of the bytes `synced..bytes` never reached the disk though the file's size did.
+/// Chooses the bytes in `synced..bytes` that are missing on disk although the file's size includes
+/// them.
 fn missing(synced: usize, bytes: usize, rng: &mut Rng) -> Vec<Range<usize>> {
     if synced == bytes {
         return Vec::new();
@@ -170,7 +176,7 @@ fn missing(synced: usize, bytes: usize, rng: &mut Rng) -> Vec<Range<usize>> {
     match rng.below(4) {
         0 => {}
         1 => zeros.push(synced..bytes),
-        // Torn: pages in order, the last of them up to some sector.
+        // Torn: pages in order, the last one up to some sector.
         2 => zeros.push(down_to(SECTOR_BYTES, synced + rng.below(bytes - synced)).max(synced)..bytes),
         // Pages out of order.
         _ => {

@@ -1,12 +1,12 @@
-//! A tier for controls: it calls every ticket mature at once and syncs nothing, and promises all the same. What cannot catch it proves
-//! nothing about tickets.
+//! A durability mode for controls: reports every durability handle as durable at once, without any
+//! sync. A test that does not detect it proves nothing about durability handles.
 use terrace_storage::{
     DurabilityHandle, IoStats, Result,
     backends::files::fs::FileSystem,
     durability::{DurabilityTracker, Finished},
 };
 
-/// See the module. Logs and roots are synced as ever: only what it says of tables is false.
+/// See the module. WALs and roots are synced as usual; only the reports about tables are false.
 pub struct LyingTracker;
 
 impl DurabilityTracker for LyingTracker {

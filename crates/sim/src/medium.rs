@@ -1,4 +1,5 @@
-//! What a store lies on when the power goes: a directory, by the rules of some file system, a device without one, or both.
+//! The medium of a store in a crash test: a directory with the guarantees of some file system, a
+//! raw device, or both.
 use crate::{CrashDevice, CrashFs, DeviceImage, Image, Rules, together::Together};
 use std::{fmt, sync::Arc};
 use terrace_format::raw::Sizes;
@@ -9,21 +10,21 @@ use terrace_storage::backends::{
 
 const DEVICE: &str = "(crash model of a device)";
 const DEVICE_BYTES: u64 = 16 << 20;
-/// Small slots, so that small files fill several.
+/// Small slots, so that small files fill several of them.
 const SIZES: Sizes = Sizes { slot_bytes: 32 << 10, unit_slots: 4 };
 
-/// Where a history is written.
+/// The kind of medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// A directory.
     Directory(Rules),
-    /// A device that holds a store without a file system.
+    /// A raw device.
     Device,
-    /// A directory, with logs and tables on such a device.
+    /// A directory for the manifest, with WALs and tables on a raw device.
     Split(Rules),
 }
 
-/// A recording medium. Clones are handles on the same one.
+/// A recording medium. Clones share it.
 #[derive(Clone)]
 pub enum Recorder {
     /// A directory.
@@ -34,7 +35,7 @@ pub enum Recorder {
     Split(CrashFs, Together),
 }
 
-/// What a power cut left.
+/// A crash state.
 #[derive(Clone)]
 pub enum Remains {
     /// Of a directory.
@@ -46,7 +47,7 @@ pub enum Remains {
 }
 
 impl Medium {
-    /// One with nothing on it.
+    /// An empty medium.
     pub fn recorder(self) -> Recorder {
         match self {
             Medium::Directory(rules) => Recorder::Directory(CrashFs::new(rules)),
@@ -55,7 +56,7 @@ impl Medium {
         }
     }
 
-    /// One that holds `remains` of its own kind.
+    /// A medium of this kind with the contents of `remains`.
     pub fn record(self, remains: &Remains) -> Recorder {
         match (self, remains) {
             (Medium::Directory(rules), Remains::Directory(image)) => {
@@ -65,7 +66,7 @@ impl Medium {
                 Recorder::split(CrashFs::from_image(image, rules), device)
             }
             (Medium::Device, Remains::Device(image)) => Recorder::Device(CrashDevice::new(image)),
-            _ => panic!("what is left is of another kind"),
+            _ => panic!("the crash state is of another medium"),
         }
     }
 }
@@ -78,11 +79,11 @@ fn formatted() -> DeviceImage {
 
 impl Recorder {
     fn split(fs: CrashFs, device: &DeviceImage) -> Recorder {
-        let together = Together { below: CrashDevice::new(device), beside: fs.clone(), when: Arc::default() };
+        let together = Together { device: CrashDevice::new(device), fs: fs.clone(), when: Arc::default() };
         Recorder::Split(fs, together)
     }
 
-    /// The directory to write to.
+    /// The file system to write to.
     pub fn file_system(&self) -> Arc<dyn FileSystem> {
         match self {
             Recorder::Directory(fs) => Arc::new(fs.clone()),
@@ -93,42 +94,42 @@ impl Recorder {
         }
     }
 
-    /// How many operations were recorded.
+    /// Number of recorded operations.
     pub fn steps(&self) -> usize {
         match self {
             Recorder::Directory(fs) => fs.steps(),
             Recorder::Device(device) => device.steps(),
-            Recorder::Split(fs, device) => fs.steps() + device.below.steps(),
+            Recorder::Split(fs, device) => fs.steps() + device.device.steps(),
         }
     }
 
-    /// The state right after `step`, as a killed process leaves it.
+    /// The state right after `step`, as left by a killed process.
     pub fn everything(&self, step: usize) -> Remains {
         match self {
             Recorder::Directory(fs) => Remains::Directory(fs.everything(step)),
             Recorder::Device(device) => Remains::Device(device.everything(step)),
             Recorder::Split(fs, device) => {
                 let on_device = device.steps_within(step);
-                Remains::Split(fs.everything(step - on_device), device.below.everything(on_device))
+                Remains::Split(fs.everything(step - on_device), device.device.everything(on_device))
             }
         }
     }
 
-    /// One of the states that a power cut right after `step` may leave; which one, `seed` decides.
+    /// A crash state of a power cut right after `step`, chosen by `seed`.
     pub fn power_loss(&self, step: usize, seed: u64) -> Remains {
         match self {
             Recorder::Directory(fs) => Remains::Directory(fs.power_loss(step, seed)),
             Recorder::Device(device) => Remains::Device(device.power_loss(step, seed)),
             Recorder::Split(fs, device) => {
                 let on_device = device.steps_within(step);
-                Remains::Split(fs.power_loss(step - on_device, seed), device.below.power_loss(on_device, seed))
+                Remains::Split(fs.power_loss(step - on_device, seed), device.device.power_loss(on_device, seed))
             }
         }
     }
 }
 
 impl Remains {
-    /// A fresh directory that holds them: writable, unlocked, and independent of all others.
+    /// A new file system with these contents: writable, unlocked, independent of all others.
     pub fn file_system(&self) -> Arc<dyn FileSystem> {
         match self {
             Remains::Directory(image) => image.file_system(),

@@ -1,5 +1,5 @@
-//! A file system that gives directory tables little room: names that are short, without some signs, or alike where only cases
-//! differ; folders and disks that take no more files.
+//! A file system with limits that matter to directory tables: short names, rejected characters,
+//! names that ignore case, and few names per folder or disk.
 use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
@@ -8,20 +8,21 @@ use terrace_vfs::{
     WriteFile,
 };
 
-/// What there is little of. The default has room for everything.
+/// The limits. The default has none.
 #[derive(Clone, Debug)]
 pub struct Narrow {
-    /// Names that differ only in case are one; what is there keeps the case it was made with.
+    /// Names that differ only in case are the same name. An existing file keeps the case it was
+    /// created with.
     pub folds_case: bool,
-    /// Bytes that a part of a name may have.
+    /// Longest name in bytes.
     pub name_bytes_max: usize,
-    /// Signs that no name may have.
+    /// Characters that names must not contain.
     pub refused: &'static str,
-    /// How many names a folder takes.
+    /// Maximum number of names in a folder.
     pub names_max: usize,
-    /// How many files there can be.
+    /// Maximum number of files in all.
     pub files_max: u64,
-    /// Whether a file may have a second name.
+    /// Whether a file may have several names.
     pub links: bool,
 }
 
@@ -32,17 +33,17 @@ impl Default for Narrow {
     }
 }
 
-/// Files in memory with little room for names. Clones share them.
+/// Files in memory with restricted names. Clones share them.
 #[derive(Clone)]
 pub struct NarrowFs {
     inner: Arc<MemFs>,
     narrow: Narrow,
-    /// Names as they were made, by how they are looked up. A leaf lock.
+    /// Names as created, by lookup key. A leaf lock.
     names: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl NarrowFs {
-    /// An empty one.
+    /// An empty file system.
     pub fn new(narrow: Narrow) -> NarrowFs {
         NarrowFs { inner: Arc::new(MemFs::new()), narrow, names: Arc::default() }
     }
@@ -51,13 +52,13 @@ impl NarrowFs {
         if self.narrow.folds_case { name.to_lowercase() } else { name.into() }
     }
 
-    /// The name under which `name` was made.
+    /// The name as created, for a lookup of `name`.
     fn made(&self, name: &str) -> String {
         self.names.lock().get(&self.key(name)).cloned().unwrap_or_else(|| name.into())
     }
 
-    /// Whether `name` can be given to something new.
-    fn may_be_made(&self, name: &str) -> io::Result<()> {
+    /// Checks that a file `name` can be created.
+    fn check_new_name(&self, name: &str) -> io::Result<()> {
         let own = name.rsplit('/').next().unwrap_or(name);
         if own.len() > self.narrow.name_bytes_max {
             return Err(io::ErrorKind::InvalidFilename.into());
@@ -69,8 +70,8 @@ impl NarrowFs {
         if names.contains_key(&self.key(name)) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let beside = names.keys().filter(|other| other.strip_prefix(&folder).is_some_and(|own| !own.contains('/')));
-        let is_full = names.len() as u64 >= self.narrow.files_max || beside.count() >= self.narrow.names_max;
+        let siblings = names.keys().filter(|other| other.strip_prefix(&folder).is_some_and(|own| !own.contains('/')));
+        let is_full = names.len() as u64 >= self.narrow.files_max || siblings.count() >= self.narrow.names_max;
         if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
@@ -97,7 +98,7 @@ impl FileSystem for NarrowFs {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        self.may_be_made(name)?;
+        self.check_new_name(name)?;
         self.inner.create(name).inspect(|_| self.enter(name))
     }
 
@@ -161,7 +162,7 @@ impl Capacity for NarrowFs {
 
 impl Folders for NarrowFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
-        self.may_be_made(name)?;
+        self.check_new_name(name)?;
         self.inner.make_folder(name).inspect(|()| self.enter(name))
     }
 
@@ -177,7 +178,7 @@ impl Folders for NarrowFs {
         if !self.narrow.links {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.may_be_made(to)?;
+        self.check_new_name(to)?;
         self.inner.link_into(&self.made(from), to).inspect(|()| self.enter(to))
     }
 

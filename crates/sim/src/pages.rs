@@ -1,9 +1,10 @@
-//! A file's pages when a sync has failed: the kernel tells that once and takes them for clean. They are shown, though the device
-//! never got them, until memory forgets them; and no later sync has anything to save.
+//! The state of a file's pages after a failed sync. The kernel reports the error once and marks
+//! the pages clean. Reads return them, although the device never got them, until they are evicted
+//! from the page cache. Later syncs have nothing to write.
 use parking_lot::Mutex;
 use std::{ops::Range, sync::Arc};
 
-/// What has become of one file's bytes, under whichever name. Clones tell of the same file.
+/// The state of one file's bytes, under any of its names. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Pages(Arc<Mutex<State>>); // a leaf lock
 
@@ -11,11 +12,11 @@ pub(crate) struct Pages(Arc<Mutex<State>>); // a leaf lock
 struct State {
     /// Bytes appended.
     bytes: u64,
-    /// Bytes that the device has, a prefix.
-    saved: u64,
-    /// Bytes that it did not get when a sync failed.
+    /// Length of the prefix on the device.
+    synced: u64,
+    /// Bytes lost in a failed sync.
     lost: Option<Range<u64>>,
-    /// Whether these are shown no more.
+    /// Whether the lost pages are evicted.
     forgotten: bool,
 }
 
@@ -24,34 +25,34 @@ impl Pages {
         self.0.lock().bytes += bytes as u64;
     }
 
-    /// So far.
+    /// Bytes appended so far.
     pub fn bytes(&self) -> u64 {
         self.0.lock().bytes
     }
 
-    /// The first `bytes` have reached the device.
-    pub fn saved(&self, bytes: u64) {
-        self.0.lock().saved = bytes;
+    /// The first `bytes` bytes are on the device.
+    pub fn synced(&self, bytes: u64) {
+        self.0.lock().synced = bytes;
     }
 
-    /// What has not reached the device never will.
+    /// Marks all bytes that are not on the device as lost.
     pub fn lose(&self) {
         let mut state = self.0.lock();
-        let from = state.lost.as_ref().map_or(state.saved, |lost| lost.start);
+        let from = state.lost.as_ref().map_or(state.synced, |lost| lost.start);
         state.lost = Some(from..state.bytes);
     }
 
-    /// Whether a sync ever failed: then those that succeed save nothing.
-    pub fn are_lost(&self) -> bool {
+    /// Whether any sync has failed. Later successful syncs then write nothing.
+    pub fn lost_any(&self) -> bool {
         self.0.lock().lost.is_some()
     }
 
-    /// Reads show from now on what the device has.
+    /// Evicts the pages: reads return the device's contents from now on.
     pub fn forget(&self) {
         self.0.lock().forgotten = true;
     }
 
-    /// Makes of `buf`, read at `offset`, what a reader sees: where the device has nothing there are zeros.
+    /// Adjusts `buf`, read at `offset`, to what a reader gets: zeros for evicted lost bytes.
     pub fn show(&self, buf: &mut [u8], offset: u64) {
         let state = self.0.lock();
         let Some(lost) = state.lost.as_ref().filter(|_| state.forgotten) else { return };
@@ -66,10 +67,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_is_shown_until_it_is_forgotten() {
+    fn lost_bytes_are_readable_until_evicted() {
         let pages = Pages::default();
         pages.appended(10);
-        pages.saved(pages.bytes());
+        pages.synced(pages.bytes());
         pages.appended(5);
         pages.lose();
         pages.appended(5);
@@ -78,7 +79,7 @@ mod tests {
             pages.show(&mut buf, offset);
             buf
         };
-        assert!(pages.are_lost());
+        assert!(pages.lost_any());
         assert_eq!(seen(0, 20), [1; 20]);
         pages.forget();
         assert_eq!(seen(8, 4), [1, 1, 0, 0]);

@@ -1,4 +1,5 @@
-//! The one source of chance: splitmix64. Small, fast, and the same everywhere; no use for secrets.
+//! The only source of randomness is splitmix64. Small, fast, equal on all machines; not for
+//! cryptography.
 
 /// A seeded generator. Equal seeds give equal sequences, on every machine and in every release.
 #[derive(Clone, Debug)]
@@ -22,12 +23,12 @@ impl Rng {
         bits
     }
 
-    /// A number in `0..end`; `end` must not be 0. The bias of the modulo does not matter to tests.
+    /// A number in `0..end`; `end` must not be 0. The modulo bias is irrelevant for tests.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next_u64() % end as u64) as usize
     }
 
-    /// True `part` times in `whole`.
+    /// True with probability `part / whole`.
     pub fn chance(&mut self, part: usize, whole: usize) -> bool {
         self.below(whole) < part
     }
@@ -35,7 +36,7 @@ impl Rng {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Splitmix64's output for the state `x`: a bijection that looks random.
+/// The splitmix64 output for state `x`: a bijection with random-looking values.
 pub(crate) fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(GOLDEN);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,8 +49,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_mean_the_same_for_ever() {
-        // The published sequence for seed 0; a failing campaign names its seed, so this must never change.
+    fn seeds_give_the_published_sequence() {
+        // The published sequence for seed 0. Failing campaigns report their seed, so this must
+        // never change.
         let mut rng = Rng::new(0);
         assert_eq!(rng.next_u64(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(rng.next_u64(), 0x6e78_9e6a_a1b9_65f4);

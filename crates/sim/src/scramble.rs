@@ -1,4 +1,5 @@
-//! A directory whose bytes make sense only through it: what goes around the seam reads and leaves garbage.
+//! A directory that scrambles all bytes: an access that bypasses the file-system interface reads
+//! or writes garbage.
 use crate::rng::mix;
 use std::{io, sync::Arc};
 use terrace_format::Medium;
@@ -6,26 +7,27 @@ use terrace_vfs::{
     Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, JournalCommit, ReadFile, WriteFile,
 };
 
-/// XORs every byte with a mask that depends on its offset, on the way in and on the way out. Names stay as they are.
+/// XORs every byte with a mask that depends on its offset, in both directions. Names are
+/// unchanged.
 #[derive(Clone)]
 pub struct ScrambleFs(Arc<dyn FileSystem>);
 
 impl ScrambleFs {
-    /// `inner`, which will hold scrambled files.
+    /// Wraps `inner`, which will hold scrambled files.
     pub fn new(inner: Arc<dyn FileSystem>) -> ScrambleFs {
         ScrambleFs(inner)
     }
 }
 
-/// Scrambles, and unscrambles, bytes that lie at `offset`: a word of mask for every eight.
+/// Scrambles or unscrambles bytes at `offset`, with one mask word per eight bytes.
 fn scramble(bytes: &mut [u8], offset: u64) {
     let (mut word, mut skip) = (offset / 8, (offset % 8) as usize);
     let mut rest = bytes;
     while !rest.is_empty() {
         let mask = mix(word).to_le_bytes();
-        let (now, later) = rest.split_at_mut(rest.len().min(8 - skip));
-        now.iter_mut().zip(&mask[skip..]).for_each(|(byte, mask)| *byte ^= mask);
-        (rest, word, skip) = (later, word + 1, 0);
+        let (chunk, tail) = rest.split_at_mut(rest.len().min(8 - skip));
+        chunk.iter_mut().zip(&mask[skip..]).for_each(|(byte, mask)| *byte ^= mask);
+        (rest, word, skip) = (tail, word + 1, 0);
     }
 }
 
@@ -101,7 +103,7 @@ impl FileSystem for ScrambleFs {
 
 struct Writer {
     inner: Box<dyn WriteFile>,
-    /// Size so far. Wrong after a failed append, after which nobody may append.
+    /// Size so far. Wrong after a failed append; callers must not append after that.
     bytes: u64,
 }
 

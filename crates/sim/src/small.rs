@@ -1,5 +1,5 @@
-//! A directory on a device of a given size, which runs full as a real one does: appends take space, removals and holes give it back,
-//! and what is reserved nobody else can take.
+//! A directory on a device of a given size, which runs out of space like a real one. Appends take
+//! space, removals and punched holes free it, and reserved space is unavailable to others.
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,29 +12,30 @@ use terrace_vfs::{
     Capacity, DirEntry, DirectoryLock, FileSystem, Folders, Inside, JournalCommit, ReadFile, Room, WriteFile,
 };
 
-/// Bytes of a hole that is counted.
+/// Unit of punched holes.
 const PAGE: u64 = 4096;
 
-/// Clones are handles on the same directory. Names and folders take no space.
+/// Clones share the directory. Names and folders take no space.
 #[derive(Clone)]
 pub struct SmallFs {
     inner: Arc<dyn FileSystem>,
-    space: Arc<Mutex<Space>>, // also held while a call is made that takes or gives some of it
+    // Also locked during calls that take or free space.
+    space: Arc<Mutex<Space>>,
 }
 
 #[derive(Default)]
 struct Space {
     capacity: u64,
     reserved: u64,
-    /// What inodes take.
+    /// Bytes that files take.
     used: u64,
-    /// The keys of `inodes`.
+    /// Names and the inode numbers of their files.
     names: HashMap<String, u64>,
     inodes: HashMap<u64, Inode>,
     made: u64,
-    /// Appends for which there was no space.
+    /// Number of appends rejected for lack of space.
     refused: u64,
-    /// Nobody is told how much is free.
+    /// Whether `free_bytes` is unknown.
     silent: bool,
 }
 
@@ -42,7 +43,7 @@ struct Space {
 struct Inode {
     names: u64,
     bytes: u64,
-    /// Pages that are holes.
+    /// Punched pages.
     punched: BTreeSet<u64>,
 }
 
@@ -57,30 +58,30 @@ impl Space {
         self.capacity.saturating_sub(self.used + self.reserved)
     }
 
-    /// A file of `bytes` is called `name` now. Its number.
+    /// Creates a file of `bytes` bytes called `name`. Returns its number.
     fn create(&mut self, name: &str, bytes: u64) -> u64 {
         self.made += 1;
         self.used += bytes;
         self.inodes.insert(self.made, Inode { bytes, ..Inode::default() });
-        self.enter(name, self.made);
+        self.add_name(name, self.made);
         self.made
     }
 
-    fn enter(&mut self, name: &str, number: u64) {
-        self.forget(name);
+    fn add_name(&mut self, name: &str, number: u64) {
+        self.unlink(name);
         self.names.insert(name.into(), number);
         self.inodes.entry(number).or_default().names += 1;
     }
 
-    /// `to` is what `from` is, if that is known.
+    /// Gives the file `from`, if known, the name `to` as well.
     fn link(&mut self, from: &str, to: &str) {
         if let Some(number) = self.names.get(from).copied() {
-            self.enter(to, number);
+            self.add_name(to, number);
         }
     }
 
-    /// Nothing is called so any more. A file goes with its last name, even if somebody still has it open.
-    fn forget(&mut self, name: &str) {
+    /// Removes a name. A file's space is freed with its last name, even if it is still open.
+    fn unlink(&mut self, name: &str) {
         let Some(number) = self.names.remove(name) else { return };
         let Some(inode) = self.inodes.get_mut(&number) else { return };
         inode.names -= 1;
@@ -92,7 +93,8 @@ impl Space {
 }
 
 impl SmallFs {
-    /// `inner`, on a device of `capacity` bytes. What is in its folders already takes no space.
+    /// Wraps `inner`, as on a device of `capacity` bytes. Files already in its subdirectories take no
+    /// space.
     pub fn new(inner: Arc<dyn FileSystem>, capacity: u64) -> SmallFs {
         let mut space = Space { capacity, ..Space::default() };
         for file in inner.list().unwrap_or_default() {
@@ -101,28 +103,28 @@ impl SmallFs {
         SmallFs { inner, space: Arc::new(Mutex::new(space)) }
     }
 
-    /// Makes the device so large that `bytes` are free.
+    /// Sets the capacity so that `bytes` are free.
     pub fn leave(&self, bytes: u64) {
         let mut space = self.space.lock();
         space.capacity = space.used + space.reserved + bytes;
     }
 
-    /// From now on nobody is told how much is free.
+    /// Makes `free_bytes` unknown from now on.
     pub fn keep_silent(&self) {
         self.space.lock().silent = true;
     }
 
-    /// Bytes that files take, without their holes.
+    /// Bytes that files take, without holes.
     pub fn used(&self) -> u64 {
         self.space.lock().used
     }
 
-    /// Appends for which there was no space.
+    /// Number of appends rejected for lack of space.
     pub fn refused(&self) -> u64 {
         self.space.lock().refused
     }
 
-    /// Bytes that a reserve holds.
+    /// Reserved bytes.
     pub fn reserved(&self) -> u64 {
         self.space.lock().reserved
     }
@@ -159,10 +161,10 @@ impl FileSystem for SmallFs {
         let mut space = self.space.lock();
         self.inner.rename(from, to)?;
         if space.names.get(from) != space.names.get(to) {
-            space.forget(to);
+            space.unlink(to);
             space.link(from, to);
-            space.forget(from);
-        } // else both are names of one file, and stay so
+            space.unlink(from);
+        } // otherwise both names already belong to one file
         Ok(())
     }
 
@@ -176,7 +178,7 @@ impl FileSystem for SmallFs {
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut space = self.space.lock();
         self.inner.remove(name)?;
-        space.forget(name);
+        space.unlink(name);
         Ok(())
     }
 

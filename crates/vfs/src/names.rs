@@ -7,20 +7,20 @@ use std::{
 
 /// A change is counted after it was made. If it were counted before, a sync in between would take
 /// it for durable.
-pub(crate) struct Names {
+pub(crate) struct UnsyncedNames {
     changes: AtomicU64,
     /// The number of durable changes. Held during a sync, so that waiting threads see its result.
     durable: Mutex<u64>,
 }
 
 /// An earlier process may have changed names, so the first sync is not skipped.
-impl Default for Names {
-    fn default() -> Names {
-        Names { changes: AtomicU64::new(1), durable: Mutex::new(0) }
+impl Default for UnsyncedNames {
+    fn default() -> UnsyncedNames {
+        UnsyncedNames { changes: AtomicU64::new(1), durable: Mutex::new(0) }
     }
 }
 
-impl Names {
+impl UnsyncedNames {
     /// Changes a name by `call`, which may have changed it even if it fails.
     pub fn change<T>(&self, call: impl FnOnce() -> T) -> T {
         let done = call();
@@ -47,7 +47,7 @@ mod tests {
     use std::{sync::mpsc, thread, time::Duration};
 
     /// Whether a sync had something to do.
-    fn syncs(names: &Names) -> bool {
+    fn syncs(names: &UnsyncedNames) -> bool {
         let mut called = false;
         names
             .sync(|| {
@@ -60,10 +60,10 @@ mod tests {
 
     #[test]
     fn a_sync_covers_the_changes_made_before_it() {
-        let names = Names::default();
+        let names = UnsyncedNames::default();
         assert!(syncs(&names), "an earlier process may have changed names");
         assert!(!syncs(&names));
-        names.change(|| assert!(!syncs(&names), "it is not there yet"));
+        names.change(|| assert!(!syncs(&names), "the change is not made yet"));
         assert!(syncs(&names));
         names.sync(|| unreachable!("nothing has changed")).expect("nothing to do");
 
@@ -72,20 +72,20 @@ mod tests {
             names.change(|| ());
             Ok(())
         };
-        names.sync(with_a_change).expect("one that comes meanwhile");
-        assert!(syncs(&names), "is not covered");
+        names.sync(with_a_change).expect("a change during the sync");
+        assert!(syncs(&names), "the change during the sync is not covered");
         names.change(|| ());
-        names.sync(|| Err(io::Error::other("no"))).expect_err("it fails");
-        assert!(syncs(&names), "and makes nothing durable");
+        names.sync(|| Err(io::Error::other("no"))).expect_err("the sync fails");
+        assert!(syncs(&names), "a failed sync makes nothing durable");
     }
 
     #[test]
     fn a_later_sync_waits_for_the_result_of_a_running_one() {
-        let names = Names::default();
+        let names = UnsyncedNames::default();
         names.change(|| ());
         thread::scope(|scope| {
             let (begun, is_begun) = mpsc::channel();
-            let (asked, is_asked) = mpsc::channel();
+            let (started, is_started) = mpsc::channel();
             let names = &names;
             let other = scope.spawn(move || {
                 names.sync(|| {

@@ -5,7 +5,7 @@ use crate::{
     file::{ReadFile, WriteFile},
     fs::{DirEntry, DirectoryLock, FileSystem, FileUse},
     lost::set_aside_from,
-    names::Names,
+    names::UnsyncedNames,
     raw::RawFs,
 };
 use std::{
@@ -20,13 +20,13 @@ pub struct SplitFs {
     meta: Arc<dyn FileSystem>,
     data: Arc<RawFs>,
     /// Changes of names in the directory.
-    names: Names,
+    names: UnsyncedNames,
 }
 
 impl SplitFs {
     /// Joins a directory and a device.
     pub fn new(meta: Arc<dyn FileSystem>, data: Arc<RawFs>) -> SplitFs {
-        SplitFs { meta, data, names: Names::default() }
+        SplitFs { meta, data, names: UnsyncedNames::default() }
     }
 
     /// The device.
@@ -58,7 +58,7 @@ impl SplitFs {
     /// Refuses to move a file from one file system to the other.
     fn within(&self, from: &str, to: &str) -> io::Result<()> {
         let same = std::ptr::addr_eq(self.of(from), self.of(to));
-        if same { Ok(()) } else { Err(io::Error::new(ErrorKind::Unsupported, format!("{to} is not where {from} is"))) }
+        if same { Ok(()) } else { Err(io::Error::new(ErrorKind::Unsupported, format!("{from} and {to} are in different halves of the store"))) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Folders with faults.
+//! Fault injection for directories of directories.
 use super::{FaultFs, Needs};
 use std::io;
 use terrace_vfs::{Folders, Inside, Room};
@@ -13,7 +13,7 @@ impl Folders for FaultFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
         self.call(Needs::Space)?;
         self.inner_folders()?.make_folder(name)?;
-        self.counter.lock().unsaved.insert(name.into());
+        self.counter.lock().unsynced.insert(name.into());
         Ok(())
     }
 
@@ -21,7 +21,7 @@ impl Folders for FaultFs {
         self.call(Needs::Device)?;
         self.inner_folders()?.remove_folder(name)?;
         let mut counter = self.counter.lock();
-        counter.unsaved.remove(name);
+        counter.unsynced.remove(name);
         counter.lost.remove(name);
         Ok(())
     }
@@ -37,10 +37,10 @@ impl Folders for FaultFs {
     }
 
     fn sync_folders(&self, names: &[String]) -> io::Result<()> {
-        if let Err(error) = self.call(Needs::Saving) {
+        if let Err(error) = self.call(Needs::Sync) {
             let mut counter = self.counter.lock();
-            let unsaved = std::mem::take(&mut counter.unsaved);
-            counter.lost.extend(unsaved);
+            let unsynced = std::mem::take(&mut counter.unsynced);
+            counter.lost.extend(unsynced);
             return Err(error);
         }
         let names: Vec<String> = {
@@ -49,7 +49,7 @@ impl Folders for FaultFs {
         };
         self.inner_folders()?.sync_folders(&names)?;
         let mut counter = self.counter.lock();
-        counter.unsaved.retain(|name| !names.contains(name));
+        counter.unsynced.retain(|name| !names.contains(name));
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! Builds hold the descriptors of what they have made until they end, but only so many, however many there are.
+//! A build keeps the files of its finished tables open until it ends. Their number is bounded,
+//! across all builds.
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -13,10 +14,11 @@ use terrace_storage::{
     placement::{EntryRef, Hint, Lifetime, OpenMode, Origin, Storage, TableSink},
 };
 
-/// Files that a store may hold in its builds: an eighth of what the process may have open.
+/// Maximum number of files that all builds of a store hold: an eighth of the process's limit of
+/// open files.
 const HELD_MAX: usize = 16;
 
-/// Counts what it is given, or will not have it.
+/// Counts the files it is given, or refuses them.
 #[derive(Default)]
 struct Counting {
     files: AtomicUsize,
@@ -29,7 +31,7 @@ impl DurabilityTracker for Counting {
     }
     fn watch(&self, _: &dyn FileSystem, files: Vec<Finished>, _: &IoStats) -> Result<DurabilityHandle> {
         if self.refuses.load(Relaxed) {
-            return Err(Error::Unsupported("it is refused".into()));
+            return Err(Error::Unsupported("refused by the test".into()));
         }
         self.files.fetch_add(files.len(), Relaxed);
         Ok(DurabilityHandle::pending().0)
@@ -42,7 +44,7 @@ impl DurabilityTracker for Counting {
     }
 }
 
-fn begun(storage: &dyn Storage) -> Box<dyn TableSink> {
+fn begin_build(storage: &dyn Storage) -> Box<dyn TableSink> {
     storage.begin(Hint { level: 1, expected_bytes: 100, lifetime: Lifetime::Compaction }).unwrap()
 }
 
@@ -53,41 +55,42 @@ fn add_table(build: &mut dyn TableSink, id: usize) {
     build.end_table().unwrap();
 }
 
-/// As many tables as a build that is alone keeps for itself; nothing of it is handed over, so builds before it hold nothing.
-fn is_kept(storage: &dyn Storage, tracker: &Counting, id: usize) {
+/// Builds as many tables as a single build may hold. Checks that none is handed to the tracker, so
+/// that earlier builds hold nothing.
+fn check_all_held(storage: &dyn Storage, tracker: &Counting, id: usize) {
     let before = tracker.files.load(Relaxed);
-    let mut alone = begun(storage);
+    let mut alone = begin_build(storage);
     (1..HELD_MAX / 4).for_each(|at| add_table(&mut *alone, id + at));
-    assert_eq!(tracker.files.load(Relaxed), before, "table {id} and behind it");
+    assert_eq!(tracker.files.load(Relaxed), before, "table {id} and later ones");
 }
 
 #[test]
-fn many_builds_hold_no_more_than_few_do() {
+fn the_number_of_held_files_is_bounded_across_builds() {
     let fs = CrashFs::new(Rules::Ext4).with_open_files_max(8 * HELD_MAX as u64);
     let tracker = Arc::new(Counting::default());
     let setup = StorageConfig { max_open_files: 0, ..StorageConfig::default() };
     let storage = open_files(Arc::new(fs), OpenMode::Create, tracker.clone(), &setup).unwrap();
-    let handed = || tracker.files.load(Relaxed);
-    (0..HELD_MAX).for_each(|round| is_kept(&*storage, &tracker, 10 * round)); // and given up
+    let watched = || tracker.files.load(Relaxed);
+    (0..HELD_MAX).for_each(|round| check_all_held(&*storage, &tracker, 10 * round)); // abandoned
 
-    let mut builds: Vec<_> = (0..40).map(|_| begun(&*storage)).collect();
+    let mut builds: Vec<_> = (0..40).map(|_| begin_build(&*storage)).collect();
     let mut made = 0;
     for _ in 0..3 {
         for build in &mut builds {
             made += 1;
             add_table(&mut **build, 1000 + made);
-            assert!(made - handed() < HELD_MAX, "{made} made, {} handed over", handed());
+            assert!(made - watched() < HELD_MAX, "{made} made, {} given to the tracker", watched());
         }
     }
     builds.into_iter().for_each(|build| assert_eq!(build.finish().unwrap().0.len(), 3));
-    assert_eq!(handed(), made, "each once");
-    is_kept(&*storage, &tracker, 2000);
+    assert_eq!(watched(), made, "each file is given to the tracker once");
+    check_all_held(&*storage, &tracker, 2000);
 
     tracker.refuses.store(true, Relaxed);
     for round in 0..HELD_MAX {
-        let mut build = begun(&*storage);
+        let mut build = begin_build(&*storage);
         add_table(&mut *build, 3000 + round);
         assert!(build.finish().is_err());
     }
-    is_kept(&*storage, &tracker, 4000);
+    check_all_held(&*storage, &tracker, 4000);
 }

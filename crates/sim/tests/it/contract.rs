@@ -1,4 +1,4 @@
-//! As long as nothing goes wrong, the models are places like any other.
+//! Without faults and power cuts, the models pass the contract suite like any backend.
 use std::sync::Arc;
 use terrace_format::{Layout, TableForm, Values};
 use terrace_sim::{CrashFs, FaultFs, LateTracker, Plan, Rules, ScrambleFs};
@@ -20,7 +20,7 @@ fn crash_models() {
 }
 
 #[test]
-fn bundles_and_values_apart() {
+fn bundles_and_separated_values() {
     let pass = |fs: fn() -> Arc<dyn FileSystem>| {
         let bundled = Layout { tables: TableForm::Bundled, ..Layout::default() };
         for layout in [bundled, Layout { values: Values::Log, ..bundled }] {
@@ -47,7 +47,7 @@ fn images() {
 }
 
 #[test]
-fn faults_that_never_come() {
+fn fault_injection_without_faults() {
     passes(|| Arc::new(FaultFs::new(Arc::new(Memory::new()), Plan::never())), || SyncTracker);
 }
 
@@ -65,7 +65,7 @@ fn journals() {
 }
 
 #[test]
-fn late_tickets() {
+fn late_durability_handles() {
     for seed in 0..4 {
         passes(|| Arc::new(CrashFs::new(Rules::Ext4)), || LateTracker::new(seed));
     }

@@ -1,4 +1,5 @@
-//! What each set of rules may take in a power cut, and what it may not, one small history a test.
+//! The crash states that each set of guarantees permits and excludes, with one small history per
+//! test.
 use std::collections::BTreeSet;
 use terrace_sim::{CrashFs, Image, Rules};
 use terrace_storage::backends::files::fs::{FileSystem, WriteFile};
@@ -17,12 +18,12 @@ fn write(fs: &CrashFs, name: &str, bytes: &[u8]) -> Box<dyn WriteFile> {
     file
 }
 
-/// Every image that the seeds make of the newest step.
+/// All crash states after the newest step, over all seeds.
 fn cuts(fs: &CrashFs) -> impl Iterator<Item = Image> {
     (0..SEEDS).map(|seed| fs.power_loss(fs.steps(), seed))
 }
 
-/// The names that are left, as sets, over all seeds.
+/// The surviving names, joined, over all seeds.
 fn names_left(fs: &CrashFs) -> BTreeSet<String> {
     cuts(fs).map(|image| image.files().map(|(name, _)| name).collect::<Vec<_>>().join(" ")).collect()
 }
@@ -31,7 +32,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|names| names.to_string()).collect()
 }
 
-/// Contents that one name is left with, over all seeds.
+/// The surviving contents of one name, over all seeds.
 fn contents_left(fs: &CrashFs, name: &str) -> BTreeSet<Option<Vec<u8>>> {
     cuts(fs).map(|image| image.read(name)).collect()
 }
@@ -40,16 +41,13 @@ fn contents_left(fs: &CrashFs, name: &str) -> BTreeSet<Option<Vec<u8>>> {
 fn synced_bytes_always_survive_and_unsynced_ones_may_not() {
     for rules in [Rules::Ext4, Rules::Posix] {
         let fs = directory(rules);
-        let mut file = write(&fs, "log", b"promised ");
+        let mut file = write(&fs, "log", b"synced ");
         file.sync().unwrap();
         fs.sync_directory().unwrap();
-        file.append(b"hoped").unwrap();
+        file.append(b"unsynced").unwrap();
         let left = contents_left(&fs, "log");
-        assert!(
-            left.iter().all(|bytes| bytes.as_ref().is_some_and(|bytes| bytes.starts_with(b"promised "))),
-            "{left:?}"
-        );
-        for possible in [&b"promised "[..], b"promised hoped", b"promised \0\0\0\0\0"] {
+        assert!(left.iter().all(|bytes| bytes.as_ref().is_some_and(|bytes| bytes.starts_with(b"synced "))), "{left:?}");
+        for possible in [&b"synced "[..], b"synced unsynced", b"synced \0\0\0\0\0\0\0\0"] {
             assert!(left.contains(&Some(possible.to_vec())), "{rules:?} {}", possible.escape_ascii());
         }
         assert_eq!(left.len(), 3, "{left:?}");
@@ -57,7 +55,7 @@ fn synced_bytes_always_survive_and_unsynced_ones_may_not() {
 }
 
 #[test]
-fn a_kill_loses_nothing_at_any_step() {
+fn a_killed_process_loses_nothing_at_any_step() {
     let fs = CrashFs::new(Rules::Ext4);
     assert!(!fs.everything(0).file_system().exists().unwrap());
     fs.make_directory().unwrap();
@@ -110,7 +108,7 @@ fn a_rename_of_an_unsynced_file_may_leave_zeros_or_nothing() {
 }
 
 #[test]
-fn a_removed_file_may_come_back_until_the_removal_is_durable() {
+fn a_removed_file_may_reappear_until_the_removal_is_durable() {
     for rules in [Rules::Ext4, Rules::Posix] {
         let fs = directory(rules);
         write(&fs, "a", b"x").sync().unwrap();
@@ -118,7 +116,7 @@ fn a_removed_file_may_come_back_until_the_removal_is_durable() {
         fs.remove("a").unwrap();
         assert_eq!(contents_left(&fs, "a"), BTreeSet::from([None, Some(b"x".to_vec())]), "{rules:?}");
         write(&fs, "b", b"y").sync().unwrap();
-        // Another file's sync commits ext4's journal.
+        // The sync of another file commits ext4's journal.
         assert_eq!(contents_left(&fs, "a").len(), if rules == Rules::Ext4 { 1 } else { 2 }, "{rules:?}");
         fs.sync_directory().unwrap();
         assert_eq!(names_left(&fs), set(&["b"]), "{rules:?}");
@@ -126,14 +124,14 @@ fn a_removed_file_may_come_back_until_the_removal_is_durable() {
 }
 
 #[test]
-fn a_sync_without_news_commits_nothing() {
+fn a_sync_without_new_metadata_commits_nothing() {
     let fs = directory(Rules::Ext4);
     let file = write(&fs, "a", b"x");
     file.sync().unwrap();
     fs.rename("a", "b").unwrap();
     file.sync().unwrap();
     assert_eq!(names_left(&fs), set(&["a", "b"]));
-    // That a file exists is news, though it is empty.
+    // The existence of a file is new metadata even if the file is empty.
     fs.create("c").unwrap().sync().unwrap();
     assert_eq!(names_left(&fs), set(&["b c"]));
 }
@@ -176,7 +174,7 @@ fn posix_keeps_the_operations_on_one_name_in_order() {
 }
 
 #[test]
-fn an_unsynced_tail_is_cut_holed_or_torn_but_never_invented() {
+fn an_unsynced_tail_may_be_cut_torn_or_have_holes_but_is_never_invented() {
     let written: Vec<u8> = (0..5 * 4096 + 700).map(|at| (at / 256 % 250 + 1) as u8).collect();
     let fs = directory(Rules::Ext4);
     let mut file = write(&fs, "log", &written[..1000]);
@@ -190,18 +188,18 @@ fn an_unsynced_tail_is_cut_holed_or_torn_but_never_invented() {
         assert!(left.iter().zip(&written).all(|(left, written)| left == written || *left == 0));
         let tail = &left[1000..];
         let first_zero = tail.iter().position(|byte| *byte == 0).map(|at| at + 1000);
-        let data_behind = first_zero.is_some_and(|at| left[at..].iter().any(|byte| *byte != 0));
+        let data_after_zeros = first_zero.is_some_and(|at| left[at..].iter().any(|byte| *byte != 0));
         prefix |= first_zero.is_none() && left.len() % 4096 == 0;
         record_end |= left.len() < written.len() && left.len() > 1000 && (left.len() - 1000) % 999 == 0;
         zeros |= left.len() == written.len() && tail.iter().all(|byte| *byte == 0);
-        hole |= data_behind;
-        torn |= !data_behind && first_zero.is_some_and(|at| at % 512 == 0 && at % 4096 != 0);
+        hole |= data_after_zeros;
+        torn |= !data_after_zeros && first_zero.is_some_and(|at| at % 512 == 0 && at % 4096 != 0);
     }
     assert!(prefix && zeros && hole && torn && record_end, "{prefix} {zeros} {hole} {torn} {record_end}");
 }
 
 #[test]
-fn two_names_of_one_file_agree() {
+fn two_names_of_one_file_have_the_same_contents() {
     let fs = directory(Rules::Posix);
     let mut file = write(&fs, "a", &[7; 10_000]);
     fs.link("a", "lost/a").unwrap();
@@ -213,7 +211,7 @@ fn two_names_of_one_file_agree() {
 }
 
 #[test]
-fn equal_arguments_give_equal_images_also_later() {
+fn equal_arguments_give_equal_images_even_after_more_steps() {
     let fs = directory(Rules::Ext4);
     let mut file = write(&fs, "a", &[1; 20_000]);
     let step = fs.steps();
@@ -246,7 +244,7 @@ fn an_image_can_be_opened_locked_written_and_crashed_again() {
 }
 
 #[test]
-fn calls_on_names_that_are_not_there_or_are_taken_fail_and_are_no_step() {
+fn failing_calls_are_not_recorded_as_steps() {
     let fs = CrashFs::new(Rules::Ext4);
     assert!(fs.create("a").is_err() && fs.list().is_err() && fs.lock(true).is_err());
     fs.make_directory().unwrap();
@@ -256,7 +254,8 @@ fn calls_on_names_that_are_not_there_or_are_taken_fail_and_are_no_step() {
     assert!(fs.open("c").is_err() && fs.remove("c").is_err() && fs.rename("c", "a").is_err());
     assert_eq!(fs.create("a").err().unwrap().kind(), std::io::ErrorKind::AlreadyExists);
     assert_eq!(fs.link("a", "b").unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
-    fs.rename("a", "b").unwrap(); // two names of one file: nothing to do, as rename(2) says
+    // rename(2) has no effect on two names of one file.
+    fs.rename("a", "b").unwrap();
     assert_eq!(fs.steps(), steps);
 }
 

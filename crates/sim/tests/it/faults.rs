@@ -1,4 +1,4 @@
-//! Faults hit the call they are planned for, and no other.
+//! Fault injection hits the planned call and no other.
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 use terrace_format::{Layout, TableForm, TableId};
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
@@ -15,7 +15,7 @@ fn wrapped(plan: Plan) -> (CrashFs, FaultFs) {
     (inner.clone(), FaultFs::new(Arc::new(inner), plan))
 }
 
-/// One call of every kind, fourteen in all; stops at the first that fails.
+/// Makes one call of every kind, fourteen in all. Stops at the first failure.
 fn workload(fs: &FaultFs) -> io::Result<()> {
     fs.make_directory()?;
     fs.exists()?;
@@ -34,21 +34,21 @@ fn workload(fs: &FaultFs) -> io::Result<()> {
 }
 
 #[test]
-fn every_call_can_be_made_to_fail_and_nothing_fails_by_itself() {
+fn every_call_can_fail_by_plan_and_no_call_fails_otherwise() {
     let (_, fs) = wrapped(Plan::never());
     workload(&fs).unwrap();
     assert_eq!((fs.calls(), fs.failed()), (14, 0));
     for call in 0..14 {
         let (_, fs) = wrapped(Plan::once(call, Fault::Eio));
         workload(&fs).unwrap_err();
-        assert_eq!((fs.calls(), fs.failed()), (call + 1, 1), "nothing ran behind the failure");
+        assert_eq!((fs.calls(), fs.failed()), (call + 1, 1), "nothing ran after the failure");
         fs.heal();
         fs.exists().unwrap();
     }
 }
 
 #[test]
-fn a_full_disk_fails_what_takes_space() {
+fn a_full_disk_fails_calls_that_need_space() {
     let hit_at = |call| {
         let (_, fs) = wrapped(Plan::once(call, Fault::Enospc));
         let error = workload(&fs).err()?;
@@ -66,7 +66,7 @@ fn a_full_disk_fails_what_takes_space() {
 }
 
 #[test]
-fn a_pulled_device_stays_dead_until_healed() {
+fn a_disconnected_device_fails_until_healed() {
     let (_, fs) = wrapped(Plan::from_then_on(5, Fault::Eio));
     workload(&fs).unwrap_err();
     assert!(fs.list().is_err() && fs.open("a").is_err() && fs.remove("a").is_err());
@@ -75,7 +75,7 @@ fn a_pulled_device_stays_dead_until_healed() {
 }
 
 #[test]
-fn a_short_write_leaves_a_proper_part() {
+fn a_short_write_leaves_a_proper_prefix() {
     let left_at = |call| {
         let (inner, fs) = wrapped(Plan::once(call, Fault::ShortWrite));
         fs.make_directory().unwrap();
@@ -93,48 +93,49 @@ fn a_short_write_leaves_a_proper_part() {
 }
 
 #[test]
-fn after_a_failed_sync_later_ones_succeed_and_save_nothing() {
+fn after_a_failed_sync_later_ones_succeed_and_write_nothing() {
     let (inner, fs) = wrapped(Plan::never());
     fs.make_directory().unwrap();
     let mut file = fs.create("a").unwrap();
-    file.append(b"doubtful").unwrap();
+    file.append(b"unsynced").unwrap();
     fs.sync_directory().unwrap();
     fs.arm(Plan::once(fs.calls(), Fault::Eio));
     file.sync().unwrap_err();
     file.sync().unwrap();
     let left = |seed| inner.power_loss(inner.steps(), seed).read("a").unwrap();
-    assert!((0..100).any(|seed| left(seed).is_empty()), "the second sync saved the bytes");
-    // The control: with a sync that never failed they are safe.
+    assert!((0..100).any(|seed| left(seed).is_empty()), "the second sync wrote the bytes");
+    // Control: with a sync that succeeded the bytes are durable.
     let mut other = fs.create("b").unwrap();
     other.append(b"safe").unwrap();
     other.sync().unwrap();
     assert!((0..100).all(|seed| inner.power_loss(inner.steps(), seed).read("b").unwrap() == b"safe"));
 }
 
-/// The error of a sync of folders is told once, to whoever asks first, and what all had written until then is lost.
+/// A failed sync of folders is reported once, to its caller. Everything that any folder had
+/// unsynced is lost.
 #[test]
-fn a_failed_sync_of_folders_is_told_once_and_loses_what_others_wrote() {
+fn a_failed_sync_of_folders_is_reported_once_and_loses_all_unsynced_folders() {
     let (inner, fs) = wrapped(Plan::never());
     fs.make_directory().unwrap();
     let folders = fs.folders().unwrap();
     let fill = |name: &str| {
         folders.make_folder(name).unwrap();
-        fs.create(&format!("{name}/a")).unwrap().append(b"doubtful").unwrap();
+        fs.create(&format!("{name}/a")).unwrap().append(b"unsynced").unwrap();
     };
     ["one", "two"].into_iter().for_each(fill);
     fs.arm(Plan::once(fs.calls(), Fault::Eio));
     folders.sync_folders(&["one".into()]).unwrap_err();
     folders.sync_folders(&["two".into()]).unwrap();
     let whole =
-        |name: &str, seed| inner.power_loss(inner.steps(), seed).read(name).is_some_and(|bytes| bytes == b"doubtful");
-    assert!((0..100).any(|seed| !whole("two/a", seed)), "the second sync saved the bytes");
+        |name: &str, seed| inner.power_loss(inner.steps(), seed).read(name).is_some_and(|bytes| bytes == b"unsynced");
+    assert!((0..100).any(|seed| !whole("two/a", seed)), "the second sync wrote the bytes");
     fill("three");
     folders.sync_folders(&["three".into()]).unwrap();
     assert!((0..100).all(|seed| whole("three/a", seed)), "the control, written after the failure");
 }
 
-/// A build of one directory table whose sync is still to come.
-fn begun(storage: &dyn Storage, id: u64) -> Box<dyn TableSink> {
+/// A finished build of one directory table, not synced yet.
+fn begin_build(storage: &dyn Storage, id: u64) -> Box<dyn TableSink> {
     let mut build = storage.begin(Hint { level: 0, expected_bytes: 100, lifetime: Lifetime::Flush }).unwrap();
     build.begin_table(TableId(id)).unwrap();
     let key = terrace_format::key::lookup(b"key", terrace_format::SeqNo(id));
@@ -143,9 +144,9 @@ fn begun(storage: &dyn Storage, id: u64) -> Box<dyn TableSink> {
     build
 }
 
-/// However many builds a batch has, one call saves them all.
+/// However many builds a batch has, one call makes them all durable.
 #[test]
-fn a_batch_of_directory_tables_is_saved_by_one_call() {
+fn a_batch_of_directory_tables_is_synced_by_one_call() {
     let setup = StorageConfig {
         layout: Layout { tables: TableForm::Directory, ..Layout::default() },
         ..StorageConfig::default()
@@ -158,23 +159,23 @@ fn a_batch_of_directory_tables_is_saved_by_one_call() {
         let storage = open_files(Arc::new(fs.clone()), OpenMode::Create, tracker, &setup).unwrap();
         for builds in [1, 5] {
             let ids: Vec<u64> = (0..builds).map(|n| 10 * builds + n).collect();
-            let tickets: Vec<DurabilityHandle> =
-                ids.iter().map(|id| begun(&*storage, *id).finish().unwrap().1).collect();
+            let handles: Vec<DurabilityHandle> =
+                ids.iter().map(|id| begin_build(&*storage, *id).finish().unwrap().1).collect();
             let before = fs.calls();
             storage.commit().unwrap();
             assert_eq!(fs.calls() - before, 1, "{way}, {builds} builds");
-            assert!(tickets.iter().all(|ticket| matches!(ticket.is_durable(), Ok(true))), "{way}, {builds} builds");
+            assert!(handles.iter().all(|handle| matches!(handle.is_durable(), Ok(true))), "{way}, {builds} builds");
             let is_there =
                 |id: &u64, seed| inner.power_loss(inner.steps(), seed).read(&format!("L0/{id:06}/META")).is_some();
-            assert!((0..20).all(|seed| ids.iter().all(|id| is_there(id, seed))), "{way}: a build was forgotten");
+            assert!((0..20).all(|seed| ids.iter().all(|id| is_there(id, seed))), "{way}: a build is not durable");
         }
     }
 }
 
-/// Directory tables are saved by a call whose error does not say whose bytes were lost: whatever was written before it, and
-/// whatever comes later, is not called durable.
+/// The sync of directory tables does not report which bytes were lost. So neither earlier unsynced
+/// tables nor later ones are reported as durable.
 #[test]
-fn after_a_failed_sync_of_folders_no_table_is_called_durable() {
+fn after_a_failed_sync_of_folders_no_table_is_reported_durable() {
     let setup = StorageConfig {
         layout: Layout { tables: TableForm::Directory, ..Layout::default() },
         ..StorageConfig::default()
@@ -189,23 +190,39 @@ fn after_a_failed_sync_of_folders_no_table_is_called_durable() {
         let (_, fs) = wrapped(Plan::never());
         let open = || open_files(Arc::new(fs.clone()), OpenMode::Create, tracker(), &setup).unwrap();
         let storage = open();
-        let save = |storage: &dyn Storage, builds: Vec<Box<dyn TableSink>>| -> Vec<bool> {
-            let tickets: Vec<Option<DurabilityHandle>> =
+        let sync = |storage: &dyn Storage, builds: Vec<Box<dyn TableSink>>| -> Vec<bool> {
+            let handles: Vec<Option<DurabilityHandle>> =
                 builds.into_iter().map(|build| Some(build.finish().ok()?.1)).collect();
-            let _ = storage.commit(); // tickets tell
-            tickets
+            // The durability handles report the outcome.
+            let _ = storage.commit();
+            handles
                 .iter()
-                .map(|ticket| ticket.as_ref().is_some_and(|ticket| matches!(ticket.is_durable(), Ok(true))))
+                .map(|handle| handle.as_ref().is_some_and(|handle| matches!(handle.is_durable(), Ok(true))))
                 .collect()
         };
-        assert_eq!(save(&*storage, vec![begun(&*storage, 1)]), [true], "{}", storage.durability_mode());
-        let both = vec![begun(&*storage, 2), begun(&*storage, 3)];
+        assert_eq!(sync(&*storage, vec![begin_build(&*storage, 1)]), [true], "{}", storage.durability_mode());
+        let both = vec![begin_build(&*storage, 2), begin_build(&*storage, 3)];
         fs.arm(Plan::once(fs.calls(), Fault::Eio));
-        assert_eq!(save(&*storage, both), [false, false], "{}: the error was the other's", storage.durability_mode());
+        assert_eq!(
+            sync(&*storage, both),
+            [false, false],
+            "{}: the error belongs to the other build",
+            storage.durability_mode()
+        );
         assert_eq!(fs.failed(), 1);
-        assert_eq!(save(&*storage, vec![begun(&*storage, 4)]), [false], "{}: never again", storage.durability_mode());
+        assert_eq!(
+            sync(&*storage, vec![begin_build(&*storage, 4)]),
+            [false],
+            "{}: no later build is durable",
+            storage.durability_mode()
+        );
         drop(storage);
         let storage = open();
-        assert_eq!(save(&*storage, vec![begun(&*storage, 5)]), [true], "{}: opened anew", storage.durability_mode());
+        assert_eq!(
+            sync(&*storage, vec![begin_build(&*storage, 5)]),
+            [true],
+            "{}: after reopening",
+            storage.durability_mode()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Tickets of the late tracker mature by steps, out of order, and never lie.
+//! The handles of the late tracker become durable step by step, out of order, and never too early.
 use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
     DurabilityHandle, IoStats, Purpose, SyncKind,
@@ -26,18 +26,18 @@ impl Bench {
         self.tracker.watch(&self.fs, files, &self.traffic).unwrap()
     }
 
-    fn survives_every_cut(&self, name: &str) -> bool {
+    fn survives_every_power_cut(&self, name: &str) -> bool {
         let survives = |seed| self.fs.power_loss(self.fs.steps(), seed).read(name).as_deref() == Some(b"table");
         (0..60).all(survives)
     }
 
-    /// For each of `count` builds, the number of `advance` calls after which its ticket was decided.
-    fn decided_after(&self, count: usize) -> Vec<usize> {
-        let tickets: Vec<DurabilityHandle> = (0..count).map(|build| self.watch(&build.to_string())).collect();
+    /// For each of `count` builds, the number of `advance` calls after which its handle completed.
+    fn completed_after(&self, count: usize) -> Vec<usize> {
+        let handles: Vec<DurabilityHandle> = (0..count).map(|build| self.watch(&build.to_string())).collect();
         let mut steps = vec![None; count];
         for step in 0.. {
-            for (build, ticket) in tickets.iter().enumerate() {
-                if steps[build].is_none() && !matches!(ticket.is_durable(), Ok(false)) {
+            for (build, handle) in handles.iter().enumerate() {
+                if steps[build].is_none() && !matches!(handle.is_durable(), Ok(false)) {
                     steps[build] = Some(step);
                 }
             }
@@ -45,56 +45,58 @@ impl Bench {
                 break;
             }
         }
-        steps.into_iter().map(|step| step.expect("advance says when nothing is outstanding")).collect()
+        steps.into_iter().map(|step| step.expect("advance reports when no build is pending")).collect()
     }
 }
 
 #[test]
-fn builds_mature_within_twelve_steps_out_of_order_and_the_same_way_again() {
-    let steps = Bench::new(LateTracker::new(7)).decided_after(100);
+fn builds_become_durable_within_twelve_steps_in_an_order_determined_by_the_seed() {
+    let steps = Bench::new(LateTracker::new(7)).completed_after(100);
     assert_eq!((steps.iter().min(), steps.iter().max()), (Some(&0), Some(&12)));
     assert!(steps.windows(2).any(|pair| pair[0] > pair[1]));
-    assert_eq!(steps, Bench::new(LateTracker::new(7)).decided_after(100));
-    assert_ne!(steps, Bench::new(LateTracker::new(8)).decided_after(100));
+    assert_eq!(steps, Bench::new(LateTracker::new(7)).completed_after(100));
+    assert_ne!(steps, Bench::new(LateTracker::new(8)).completed_after(100));
 }
 
 #[test]
-fn a_ticket_is_durable_exactly_when_the_files_are() {
+fn a_handle_is_durable_exactly_when_the_files_are() {
     for seed in 0..40 {
         let bench = Bench::new(LateTracker::new(seed));
-        let ticket = bench.watch("t");
+        let handle = bench.watch("t");
         for _ in 0..=12 {
-            assert_eq!(ticket.is_durable().unwrap(), bench.survives_every_cut("t"), "seed {seed}");
+            assert_eq!(handle.is_durable().unwrap(), bench.survives_every_power_cut("t"), "seed {seed}");
             bench.tracker.advance(&bench.fs, &bench.traffic).unwrap();
         }
-        assert!(ticket.is_durable().unwrap());
+        assert!(handle.is_durable().unwrap());
         assert_eq!(bench.traffic.syncs(SyncKind::Tables(Purpose::Flush)).bytes, 5);
         assert_eq!(bench.traffic.syncs(SyncKind::Directory).count, 1);
     }
 }
 
 #[test]
-fn commit_decides_all_at_once() {
+fn commit_completes_all_handles() {
     let bench = Bench::new(LateTracker::new(1));
-    let tickets: Vec<DurabilityHandle> = (0..20).map(|build| bench.watch(&build.to_string())).collect();
-    assert!(tickets.iter().any(|ticket| !ticket.is_durable().unwrap()));
+    let handles: Vec<DurabilityHandle> = (0..20).map(|build| bench.watch(&build.to_string())).collect();
+    assert!(handles.iter().any(|handle| !handle.is_durable().unwrap()));
     bench.tracker.commit(&bench.fs, &bench.traffic).unwrap();
-    assert!(tickets.iter().all(|ticket| ticket.is_durable().unwrap()));
-    assert!((0..20).all(|build| bench.survives_every_cut(&build.to_string())));
+    assert!(handles.iter().all(|handle| handle.is_durable().unwrap()));
+    assert!((0..20).all(|build| bench.survives_every_power_cut(&build.to_string())));
     assert!(!bench.tracker.advance(&bench.fs, &bench.traffic).unwrap());
 }
 
 #[test]
 fn failing_builds_are_never_synced_and_stay_failed() {
     let bench = Bench::new(LateTracker::failing(3, 300));
-    let tickets: Vec<DurabilityHandle> = (0..60).map(|build| bench.watch(&build.to_string())).collect();
+    let handles: Vec<DurabilityHandle> = (0..60).map(|build| bench.watch(&build.to_string())).collect();
     assert!(bench.tracker.commit(&bench.fs, &bench.traffic).is_err());
-    bench.tracker.commit(&bench.fs, &bench.traffic).unwrap(); // nothing is left to decide
-    let failed = tickets.iter().filter(|ticket| ticket.is_durable().is_err()).count();
+    // No build is pending.
+    bench.tracker.commit(&bench.fs, &bench.traffic).unwrap();
+    let failed = handles.iter().filter(|handle| handle.is_durable().is_err()).count();
     assert!((8..=30).contains(&failed), "{failed} of 60");
-    for (build, ticket) in tickets.iter().enumerate() {
-        // Other builds' directory syncs save the names; the bytes of a failed build stay in doubt.
-        assert_eq!(ticket.is_durable().is_ok(), bench.survives_every_cut(&build.to_string()), "build {build}");
+    for (build, handle) in handles.iter().enumerate() {
+        // The directory syncs of other builds make the names durable; the bytes of a failed build
+        // stay unsynced.
+        assert_eq!(handle.is_durable().is_ok(), bench.survives_every_power_cut(&build.to_string()), "build {build}");
     }
     let synced = bench.traffic.syncs(SyncKind::Tables(Purpose::Flush)).count;
     assert_eq!(synced as usize, 60 - failed);

@@ -1,4 +1,4 @@
-//! The models of what can go wrong, and what stores make of them.
+//! The crash models and fault injection, and storage under them.
 mod builds;
 mod contract;
 mod crash;

@@ -1,16 +1,17 @@
-//! Scrambled bytes are unreadable from outside and whole from inside.
+//! Scrambled bytes are readable through the wrapper and garbage without it.
 use std::sync::Arc;
 use terrace_sim::{CrashFs, Rules, ScrambleFs};
 use terrace_storage::backends::files::fs::FileSystem;
 
 #[test]
-fn round_trip_at_every_offset_but_garbage_underneath() {
+fn reads_return_what_was_written_at_every_offset_and_the_inner_file_is_garbage() {
     let inner = CrashFs::new(Rules::Ext4);
     let fs = ScrambleFs::new(Arc::new(inner.clone()));
     fs.make_directory().unwrap();
     let mut file = fs.create("a").unwrap();
     let zeros = [0; 100];
-    let pieces = [1, 7, 8, 9, 30, 45]; // appends begin and end anywhere in a word of mask
+    // Appends begin and end at any offset within a mask word.
+    let pieces = [1, 7, 8, 9, 30, 45];
     assert_eq!(pieces.iter().sum::<usize>(), zeros.len());
     for piece in pieces {
         file.append(&zeros[..piece]).unwrap();

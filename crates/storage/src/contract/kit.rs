@@ -1,4 +1,4 @@
-//! What the cases share: a place under test, and short words for what must hold.
+//! Shared by all cases: a location under test, and helpers for assertions.
 use crate::{
     Error, Result, StorageConfig,
     backends::open_files,
@@ -9,27 +9,27 @@ use std::{fmt::Debug, sync::Arc};
 use terrace_format::{Batch, FormatFile, Kind, Layout, LogId, SeqNo, TableId, Values, key, value_log::WAL_SIDECAR};
 use terrace_vfs::FileSystem;
 
-/// Opens one and the same place, again and again.
+/// Opens the same location repeatedly.
 pub type Opener = Box<dyn Fn(OpenMode, &StorageConfig) -> Result<Box<dyn Storage>>>;
 
-/// Opens stores of files in `fs`, whose tickets `tracker` matures.
+/// Opens stores of files in `fs`. `tracker` completes their durability handles.
 pub fn on_files(fs: Arc<dyn FileSystem>, tracker: Arc<dyn DurabilityTracker>) -> Opener {
     Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), setup))
 }
 
-/// As [`on_files`], with stores of this shape.
+/// Like [`on_files`], with stores of this layout.
 pub fn on_files_of(layout: Layout, fs: Arc<dyn FileSystem>, tracker: Arc<dyn DurabilityTracker>) -> Opener {
     Box::new(move |mode, setup| {
         open_files(fs.clone(), mode, tracker.clone(), &StorageConfig { layout, ..setup.clone() })
     })
 }
 
-pub(super) type Case = fn(&Place);
+pub(super) type Case = fn(&Fixture);
 
-/// A place under test.
-pub(super) struct Place(pub Opener);
+/// A location under test.
+pub(super) struct Fixture(pub Opener);
 
-impl Place {
+impl Fixture {
     pub fn open(&self, mode: OpenMode, setup: &StorageConfig) -> Result<Box<dyn Storage>> {
         (self.0)(mode, setup)
     }
@@ -38,33 +38,33 @@ impl Place {
         good(self.open(OpenMode::Create, &StorageConfig::default()))
     }
 
-    /// A place that can be opened in every mode: it has a root, the manifest that the root names, and a marker if it is made
-    /// of anything but what LevelDB's stores are.
+    /// Creates a store that can be opened in every mode: it has a root, the manifest that the root
+    /// names, and a FORMAT file unless its layout is LevelDB's.
     pub fn with_root(&self) -> Box<dyn Storage> {
-        let placement = self.create();
-        if placement.layout() != Layout::default() {
-            let parted = is_apart(&*placement).then_some(WAL_SIDECAR);
-            good(placement.publish_marker(&FormatFile::new(placement.layout(), parted).encode()));
+        let storage = self.create();
+        if storage.layout() != Layout::default() {
+            let sidecar = separates_values(&*storage).then_some(WAL_SIDECAR);
+            good(storage.publish_marker(&FormatFile::new(storage.layout(), sidecar).encode()));
         }
-        good(good(placement.create_log(LogId(1), LogKind::Manifest, HEAD)).sync());
-        good(placement.publish_root(LogId(1)));
-        placement
+        good(good(storage.create_log(LogId(1), LogKind::Manifest, HEAD)).sync());
+        good(storage.publish_root(LogId(1)));
+        storage
     }
 }
 
-/// A first record of a log, of either kind: a batch of nothing.
+/// The first record of a WAL or manifest: an empty batch.
 pub(super) const HEAD: &[u8] = &[7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Whether the write-ahead log keeps the values.
-pub(super) fn is_apart(placement: &dyn Storage) -> bool {
-    placement.layout().values == Values::Log
+/// Whether the store separates values from keys, in a value log.
+pub(super) fn separates_values(storage: &dyn Storage) -> bool {
+    storage.layout().values == Values::Log
 }
 
-/// A record for a log of this kind, of `bytes` bytes; a batch at sequence `first` where values are read out of it, with a few more if
-/// need be.
-pub(super) fn record(placement: &dyn Storage, kind: LogKind, bytes: usize, first: u64) -> Vec<u8> {
+/// Returns a record of `bytes` bytes for a log of `kind`. With key-value separation it is a batch
+/// with first sequence number `first`, which may be a few bytes longer.
+pub(super) fn record(storage: &dyn Storage, kind: LogKind, bytes: usize, first: u64) -> Vec<u8> {
     let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
-    if kind == LogKind::Manifest || !is_apart(placement) {
+    if kind == LogKind::Manifest || !separates_values(storage) {
         return contents;
     }
     let mut batch = Batch::new();
@@ -80,16 +80,16 @@ pub(super) fn record(placement: &dyn Storage, kind: LogKind, bytes: usize, first
     }
 }
 
-/// What must work.
+/// Unwraps the result of a call that must succeed.
 pub(super) fn good<T>(outcome: Result<T>) -> T {
     outcome.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What must be refused, and how.
+/// Checks that a call failed, with an expected error.
 pub(super) fn refused<T>(outcome: Result<T>, expected: impl FnOnce(&Error) -> bool) {
     match outcome {
-        Ok(_) => panic!("this should have been refused"),
-        Err(error) => assert!(expected(&error), "refused, but with {error:?}"),
+        Ok(_) => panic!("the call should have failed"),
+        Err(error) => assert!(expected(&error), "the call failed with another error: {error:?}"),
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn is_in_use(error: &Error) -> bool {
     matches!(error, Error::InUse { .. })
 }
 
-/// Where compactions of these tests put their tables.
+/// The output level of compactions in these cases.
 pub(super) const COMPACTED_LEVEL: usize = 2;
 
 pub(super) fn hint(lifetime: Lifetime) -> Hint {
@@ -109,38 +109,38 @@ pub(super) fn hint(lifetime: Lifetime) -> Hint {
     Hint { level, expected_bytes: 1 << 20, lifetime }
 }
 
-/// What a reader is shown of an entry of which `stored` was found.
-pub(super) fn shown(placement: &dyn Storage, internal: &[u8], stored: Bytes) -> Vec<u8> {
+/// Returns the user's value of an entry for which a lookup found `stored`.
+pub(super) fn shown(storage: &dyn Storage, internal: &[u8], stored: Bytes) -> Vec<u8> {
     let key::Parsed { user, seq, kind } = key::apart(internal);
     let how = ReadHow { verify: true, fill_cache: true };
-    if kind == Kind::Put { good(placement.value(user, seq, stored, how)).to_vec() } else { stored.to_vec() }
+    if kind == Kind::Put { good(storage.value(user, seq, stored, how)).to_vec() } else { stored.to_vec() }
 }
 
-/// Finishes a build and sees its ticket through.
-pub(super) fn finish(placement: &dyn Storage, build: Box<dyn TableSink>) -> Vec<TableMeta> {
-    let (metas, ticket) = good(build.finish());
-    good(placement.commit());
-    assert!(good(ticket.is_durable()), "commit decides every ticket handed out before it");
+/// Finishes a build and waits until its durability handle is durable.
+pub(super) fn finish(storage: &dyn Storage, build: Box<dyn TableSink>) -> Vec<TableMeta> {
+    let (metas, handle) = good(build.finish());
+    good(storage.commit());
+    assert!(good(handle.is_durable()), "commit completes every earlier durability handle");
     metas
 }
 
-/// A build of one table, finished.
+/// Builds one table.
 pub(super) fn one_table<'a>(
-    placement: &dyn Storage,
+    storage: &dyn Storage,
     id: u64,
     lifetime: Lifetime,
     entries: impl IntoIterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,
 ) -> TableMeta {
-    let mut build = good(placement.begin(hint(lifetime)));
+    let mut build = good(storage.begin(hint(lifetime)));
     good(build.begin_table(TableId(id)));
     for (key, value) in entries {
         good(build.add(key, value));
     }
     good(build.end_table());
-    finish(placement, build).remove(0)
+    finish(storage, build).remove(0)
 }
 
-/// `assert_eq` for long things: says which case, not what the bytes are.
+/// Like `assert_eq`, but names the case and prints at most 200 bytes of each side.
 pub(super) fn same<T: PartialEq + Debug>(got: T, want: T, case: &str) {
     assert!(got == want, "{case}: got {}, want {}", brief(&got), brief(&want));
 }

@@ -1,7 +1,8 @@
-//! The suite that every backend passes: what [`placement`](crate::placement) says, as assertions.
+//! The conformance suite of [`Storage`]: every backend passes these cases.
 //!
-//! Give [`run`] something that makes a new empty place each time; each case opens its place as often as it likes.
-//! It panics where the contract is broken. Power cuts are not its business: `terrace-sim` has those.
+//! [`run`] takes a function that makes a new empty store location each time; a case may open its
+//! location repeatedly. A violated contract panics. Power cuts are not covered here; `terrace-sim`
+//! simulates them.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -9,7 +10,7 @@
 //!
 //! contract::run(&|| contract::on_files(Arc::new(Memory::new()), Arc::new(SyncTracker)));
 //! ```
-use kit::Place;
+use kit::Fixture;
 
 mod kit;
 mod logs;
@@ -18,9 +19,9 @@ mod tables;
 
 pub use kit::{Opener, on_files, on_files_of};
 
-/// Runs every case, each on a place of its own from `fresh`.
+/// Runs every case, each in a new location made by `fresh`.
 pub fn run(fresh: &dyn Fn() -> Opener) {
     for case in logs::CASES.iter().chain(tables::CASES).chain(places::CASES) {
-        case(&Place(fresh()));
+        case(&Fixture(fresh()));
     }
 }

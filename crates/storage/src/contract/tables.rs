@@ -1,5 +1,6 @@
-//! Builds and tables: what was kept is found, forward, backward and by key, under any setup.
-use super::kit::{Case, Place, finish, good, hint, is_apart, is_missing, one_table, refused, same, shown};
+//! Builds and tables: entries are found by iteration in both directions and by key, under every
+//! configuration.
+use super::kit::{Case, Fixture, finish, good, hint, is_missing, one_table, refused, same, separates_values, shown};
 use crate::{
     Error, FilterForm, StorageConfig,
     placement::{Cursor, EntryRef, Found, Lifetime, ObjectId, OpenMode, Origin, ReadHow, Storage, Table, TableMeta},
@@ -12,23 +13,24 @@ use std::{
 use terrace_format::{Comparator, KeyOrder, Kind, SeqNo, TableForm, TableId, compress::Codec, filter::Bloom, key};
 
 pub(super) const CASES: &[Case] = &[
-    tables_answer_as_a_map_would,
-    a_custom_order_rules_everything,
-    a_build_has_many_tables,
-    blocks_are_taken_over,
-    tables_of_a_build_go_one_by_one,
-    abandoned_builds_leave_nothing,
-    damage_is_not_built_in,
+    a_table_returns_the_same_as_a_sorted_map,
+    a_custom_comparator_orders_everything,
+    a_build_may_have_several_tables,
+    blocks_are_copied_whole,
+    tables_of_a_build_are_removed_one_by_one,
+    an_abandoned_build_leaves_no_object,
+    corrupt_entries_are_rejected_by_builds,
     removed_tables_stay_readable,
-    wrong_tables_are_refused,
+    a_table_of_another_size_or_number_is_rejected,
 ];
 
 const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
 
-/// User keys with their versions, newest first, as the order of internal keys has them.
+/// User keys with their versions, newest first, in internal-key order.
 type Versions = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
 
-/// Keys of all lengths with long shared prefixes, up to three versions each, some deleted; values up to 100 KiB.
+/// Keys of all lengths with long shared prefixes, up to three versions each, some of them point
+/// tombstones; values up to 100 KiB.
 fn versions(keys: u64) -> Versions {
     let mut all = Versions::new();
     for n in 0..keys {
@@ -73,36 +75,37 @@ fn setups() -> Vec<StorageConfig> {
     vec![StorageConfig::default(), tiny, filtered, whole, zstd, mapped]
 }
 
-fn tables_answer_as_a_map_would(place: &Place) {
+fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
     let model = versions(800);
     for (number, setup) in setups().into_iter().enumerate() {
-        let placement = good(place.open(OpenMode::Create, &setup));
+        let storage = good(fixture.open(OpenMode::Create, &setup));
         let all = entries(&model);
-        let meta = one_table(&*placement, number as u64 + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
-        let table = good(placement.open_table(&meta));
+        let meta = one_table(&*storage, number as u64 + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
+        let table = good(storage.open_table(&meta));
         same((&meta.smallest, &meta.largest), (&all[0].0, &all[all.len() - 1].0), "bounds");
-        lookups(&*placement, &*table, &model);
-        walks(&*placement, table.clone(), &all);
-        facts_are_true(&*placement, &*table, &model);
+        lookups(&*storage, &*table, &model);
+        walks(&*storage, table.clone(), &all);
+        properties_match_the_entries(&*storage, &*table, &model);
         offsets_rise(&*table, &all, meta.bytes);
         anchors_cut_evenly(&*table, &setup.order, &all, meta.bytes);
-        // Everything again from storage, without the cache, and under every other way of reading.
-        drop((table, placement));
+        // Everything again from storage with an empty cache, under every other configuration.
+        drop((table, storage));
         for other in setups() {
-            let placement = good(place.open(OpenMode::Create, &other));
-            let table = good(placement.open_table(&meta));
-            lookups(&*placement, &*table, &model);
+            let storage = good(fixture.open(OpenMode::Create, &other));
+            let table = good(storage.open_table(&meta));
+            lookups(&*storage, &*table, &model);
             good(table.verify());
         }
     }
 }
 
-/// Each version is found at its own sequence and hidden just before it; absent keys are absent.
-fn lookups(placement: &dyn Storage, table: &dyn Table, model: &Versions) {
+/// Each version is found at its own sequence number and hidden just before it. Absent keys are not
+/// found.
+fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     let how = ReadHow { verify: false, fill_cache: true };
     let find = |user: &[u8], at: u64| {
         let found = good(table.get(&key::lookup(user, SeqNo(at)), how));
-        found.map(|Found { seq, kind, value }| (seq, kind, shown(placement, &key::encode(user, seq, kind), value)))
+        found.map(|Found { seq, kind, value }| (seq, kind, shown(storage, &key::encode(user, seq, kind), value)))
     };
     for (at, (kind, value)) in model {
         same(find(&at.0, at.1.0), Some((SeqNo(at.1.0), *kind, value.clone())), "its own sequence");
@@ -110,38 +113,38 @@ fn lookups(placement: &dyn Storage, table: &dyn Table, model: &Versions) {
         let want = older.map(|(at, (kind, value))| (SeqNo(at.1.0), *kind, value.clone()));
         same(find(&at.0, at.1.0 - 1), want, "just before it");
         let absent = [&at.0[..], b"\0absent"].concat();
-        same(good(table.get(&key::lookup(&absent, SeqNo::MAX), HOW)), None, "a key that is not there");
+        same(good(table.get(&key::lookup(&absent, SeqNo::MAX), HOW)), None, "an absent key");
     }
 }
 
-/// The entry as tables have it.
+/// The current entry, as stored in the table.
 fn stored_here(cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     if !cursor.valid() {
         return None;
     }
     good(cursor.fetch());
     let (key, stored) = (cursor.key().to_vec(), cursor.value().to_vec());
-    assert!(cursor.entry().key == key, "the entry to keep is the one the cursor stands on");
+    assert!(cursor.entry().key == key, "entry() returns the current entry");
     Some((key, stored))
 }
 
-/// The entry with its value.
-fn value_here(placement: &dyn Storage, cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
+/// The current entry, with the user's value.
+fn value_here(storage: &dyn Storage, cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     let (key, stored) = stored_here(cursor)?;
-    let value = shown(placement, &key, stored.into());
+    let value = shown(storage, &key, stored.into());
     Some((key, value))
 }
 
-fn walks(placement: &dyn Storage, table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<u8>)]) {
-    let here = |cursor: &mut Cursor| value_here(placement, cursor);
+fn walks(storage: &dyn Storage, table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<u8>)]) {
+    let here = |cursor: &mut Cursor| value_here(storage, cursor);
     let mut cursor = good(table.cursor(HOW));
-    assert!(!cursor.valid(), "a new cursor stands nowhere");
+    assert!(!cursor.valid(), "a new cursor is not valid");
     good(cursor.seek_first());
     for (number, want) in all.iter().enumerate() {
         same(here(&mut cursor).as_ref(), Some(want), &format!("forward, entry {number}"));
         good(cursor.next());
     }
-    assert!(!cursor.valid(), "behind the last entry");
+    assert!(!cursor.valid(), "after the last entry");
     good(cursor.seek_last());
     for (number, want) in all.iter().enumerate().rev() {
         same(here(&mut cursor).as_ref(), Some(want), &format!("backward, entry {number}"));
@@ -150,7 +153,7 @@ fn walks(placement: &dyn Storage, table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<u8
     assert!(!cursor.valid(), "before the first entry");
     for (number, want) in all.iter().enumerate() {
         good(cursor.seek(&want.0));
-        same(here(&mut cursor).as_ref(), Some(want), "seek to a key that is there");
+        same(here(&mut cursor).as_ref(), Some(want), "seek to a present key");
         if number % 7 == 0 {
             good(cursor.prev());
             same(here(&mut cursor).as_ref(), number.checked_sub(1).map(|before| &all[before]), "back after a seek");
@@ -162,12 +165,12 @@ fn walks(placement: &dyn Storage, table: Arc<dyn Table>, all: &[(Vec<u8>, Vec<u8
     }
 }
 
-fn facts_are_true(placement: &dyn Storage, table: &dyn Table, model: &Versions) {
+fn properties_match_the_entries(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     let counted = good(table.verify());
     let deletes = model.values().filter(|(kind, _)| *kind == Kind::Delete).count();
     same((counted.entries, counted.deletes), (model.len() as u64, deletes as u64), "entries and deletes");
     let value_bytes = model.values().map(|(_, value)| value.len() as u64).sum();
-    if !is_apart(placement) {
+    if !separates_values(storage) {
         same(counted.value_bytes, value_bytes, "bytes of values");
     }
     let sequences = || model.keys().map(|at| SeqNo(at.1.0));
@@ -176,14 +179,14 @@ fn facts_are_true(placement: &dyn Storage, table: &dyn Table, model: &Versions) 
         (sequences().min().unwrap_or_default(), sequences().max().unwrap_or_default()),
         "sequences",
     );
-    assert!(good(table.facts()).is_none_or(|claimed| claimed == counted), "what it claims is what it holds");
+    assert!(good(table.facts()).is_none_or(|claimed| claimed == counted), "the stored properties match the entries");
 }
 
 fn offsets_rise(table: &dyn Table, all: &[(Vec<u8>, Vec<u8>)], target_file_size: u64) {
     let offsets: Vec<u64> = all.iter().map(|(key, _)| good(table.offset_of(key))).collect();
     assert!(offsets.is_sorted() && offsets.iter().all(|&offset| offset <= target_file_size));
-    let behind = good(table.offset_of(&key::lookup(&[0xff; 40], SeqNo::ZERO)));
-    assert!(behind >= target_file_size / 2 && behind <= target_file_size, "most of a table is its entries");
+    let past_end = good(table.offset_of(&key::lookup(&[0xff; 40], SeqNo::ZERO)));
+    assert!(past_end >= target_file_size / 2 && past_end <= target_file_size, "most of a table is its entries");
 }
 
 fn anchors_cut_evenly(table: &dyn Table, order: &KeyOrder, all: &[(Vec<u8>, Vec<u8>)], target_file_size: u64) {
@@ -192,9 +195,12 @@ fn anchors_cut_evenly(table: &dyn Table, order: &KeyOrder, all: &[(Vec<u8>, Vec<
         assert!((1..=count).contains(&anchors.len()), "{} anchors of {count}", anchors.len());
         assert!(anchors.is_sorted_by(|a, b| order.user(&a.0, &b.0).is_le()), "anchors in order");
         let last = &anchors[anchors.len() - 1].0;
-        assert!(all.iter().all(|(key, _)| order.user(key::user_key(key), last).is_le()), "the last covers the table");
+        assert!(
+            all.iter().all(|(key, _)| order.user(key::user_key(key), last).is_le()),
+            "the last anchor is at or after every key"
+        );
         let sum: u64 = anchors.iter().map(|(_, bytes)| bytes).sum();
-        assert!(sum <= target_file_size && sum >= target_file_size / 2, "stretches of {sum} bytes in all");
+        assert!(sum <= target_file_size && sum >= target_file_size / 2, "the anchors' ranges have {sum} bytes in all");
     }
 }
 
@@ -210,41 +216,42 @@ impl Comparator for Backward {
     }
 }
 
-fn a_custom_order_rules_everything(place: &Place) {
+fn a_custom_comparator_orders_everything(fixture: &Fixture) {
     let order = KeyOrder::Custom(Arc::new(Backward));
     let filter: Option<Arc<dyn terrace_format::filter::FilterPolicy>> = Some(Arc::new(Bloom::new(10)));
     let setup = StorageConfig { order: order.clone(), block_size: 100, filter, ..StorageConfig::default() };
-    let placement = good(place.open(OpenMode::Create, &setup));
+    let storage = good(fixture.open(OpenMode::Create, &setup));
     let mut all = entries(&versions(300));
     all.sort_by(|a, b| order.internal(&a.0, &b.0));
-    let meta = one_table(&*placement, 1, Lifetime::Compaction, all.iter().map(|(k, v)| (k, v)));
-    let table = good(placement.open_table(&meta));
+    let meta = one_table(&*storage, 1, Lifetime::Compaction, all.iter().map(|(k, v)| (k, v)));
+    let table = good(storage.open_table(&meta));
     good(table.verify());
     let mut cursor = good(table.cursor(HOW));
     for want in &all {
         good(cursor.seek(&want.0));
-        same(value_here(&*placement, &mut cursor).as_ref(), Some(want), "seek under a custom order");
+        same(value_here(&*storage, &mut cursor).as_ref(), Some(want), "seek under a custom order");
         assert!(good(table.get(&want.0, HOW)).is_some());
     }
 }
 
-/// A table of another one's blocks, as they are where all of it is wanted, and of its other entries.
-fn blocks_are_taken_over(place: &Place) {
+/// Builds a table from another one: blocks without an unwanted entry are copied whole, other
+/// entries one by one.
+fn blocks_are_copied_whole(fixture: &Fixture) {
     for (number, setup) in (0..).zip(setups()) {
-        let placement = good(place.open(OpenMode::Create, &setup));
+        let storage = good(fixture.open(OpenMode::Create, &setup));
         let mut model = versions(800);
         let all = entries(&model);
-        let meta = one_table(&*placement, 2 * number + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
+        let meta = one_table(&*storage, 2 * number + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
         let unwanted: BTreeSet<&Vec<u8>> = all.iter().step_by(100).map(|(key, _)| key).collect();
-        let table = good(placement.open_table(&meta));
+        let table = good(storage.open_table(&meta));
         let mut trusting = good(table.cursor(ReadHow { verify: false, ..HOW }));
         good(trusting.seek_first());
         while trusting.valid() {
-            assert!(good(trusting.stored_block()).is_none(), "what was not verified is not passed on");
+            assert!(good(trusting.stored_block()).is_none(), "unverified blocks are not copied");
             good(trusting.next());
         }
         let mut cursor = good(table.cursor(HOW));
-        let mut build = good(placement.begin(hint(Lifetime::Compaction)));
+        let mut build = good(storage.begin(hint(Lifetime::Compaction)));
         good(build.begin_table(TableId(2 * number + 2)));
         let mut taken = 0;
         good(cursor.seek_first());
@@ -265,22 +272,22 @@ fn blocks_are_taken_over(place: &Place) {
             good(cursor.next());
         }
         good(build.end_table());
-        let blocks = placement.layout().tables != TableForm::Directory && !is_apart(&*placement);
-        assert_eq!(taken > 0, blocks, "{taken} entries taken over with their blocks, under setup {number}");
-        let meta = finish(&*placement, build).remove(0);
+        let blocks = storage.layout().tables != TableForm::Directory && !separates_values(&*storage);
+        assert_eq!(taken > 0, blocks, "{taken} entries copied in whole blocks, under configuration {number}");
+        let meta = finish(&*storage, build).remove(0);
         model.retain(|at, (kind, _)| !unwanted.contains(&internal(at, *kind)));
-        let table = good(placement.open_table(&meta));
-        lookups(&*placement, &*table, &model);
-        walks(&*placement, table.clone(), &entries(&model));
-        facts_are_true(&*placement, &*table, &model);
+        let table = good(storage.open_table(&meta));
+        lookups(&*storage, &*table, &model);
+        walks(&*storage, table.clone(), &entries(&model));
+        properties_match_the_entries(&*storage, &*table, &model);
     }
 }
 
-/// Several tables in one build, one of them from entries of another table.
-fn a_build_has_many_tables(place: &Place) {
-    let placement = place.create();
+/// Several tables in one build, then one table from the entries of all of them.
+fn a_build_may_have_several_tables(fixture: &Fixture) {
+    let storage = fixture.create();
     let all = entries(&versions(400));
-    let mut build = good(placement.begin(hint(Lifetime::Flush)));
+    let mut build = good(storage.begin(hint(Lifetime::Flush)));
     for (part, id) in all.chunks(150).zip(10..) {
         good(build.begin_table(TableId(id)));
         refused(build.begin_table(TableId(99)), |error| !is_missing(error));
@@ -289,13 +296,13 @@ fn a_build_has_many_tables(place: &Place) {
         }
         good(build.end_table());
     }
-    let metas = finish(&*placement, build);
+    let metas = finish(&*storage, build);
     same(metas.iter().map(|meta| meta.id.0).collect::<Vec<_>>(), (10..10 + metas.len() as u64).collect(), "ids");
-    let mut merged = good(placement.begin(hint(Lifetime::Compaction)));
+    let mut merged = good(storage.begin(hint(Lifetime::Compaction)));
     good(merged.begin_table(TableId(20)));
     let mut grown = 0;
     for meta in &metas {
-        let mut cursor = good(good(placement.open_table(meta)).cursor(HOW));
+        let mut cursor = good(good(storage.open_table(meta)).cursor(HOW));
         good(cursor.seek_first());
         while cursor.valid() {
             good(merged.keep(cursor.entry()));
@@ -305,55 +312,59 @@ fn a_build_has_many_tables(place: &Place) {
         }
     }
     good(merged.end_table());
-    let merged = finish(&*placement, merged).remove(0);
+    let merged = finish(&*storage, merged).remove(0);
     assert!(grown > merged.bytes / 2 && grown <= merged.bytes, "about {grown} of {}", merged.bytes);
-    walks(&*placement, good(placement.open_table(&merged)), &all);
+    walks(&*storage, good(storage.open_table(&merged)), &all);
 }
 
-/// Each is there until it is removed, whatever they share; nothing is left when all are gone.
-fn tables_of_a_build_go_one_by_one(place: &Place) {
+/// Each table stays readable until it is removed, even if several share a bundle. At the end no
+/// object is left.
+fn tables_of_a_build_are_removed_one_by_one(fixture: &Fixture) {
     let all = entries(&versions(400));
-    let placement = place.with_root();
-    let before = good(placement.list());
-    let mut build = good(placement.begin(hint(Lifetime::Compaction)));
+    let storage = fixture.with_root();
+    let before = good(storage.list());
+    let mut build = good(storage.begin(hint(Lifetime::Compaction)));
     for (part, id) in all.chunks(100).zip(10..) {
         good(build.begin_table(TableId(id)));
         part.iter().for_each(|(key, value)| good(build.add(key, value)));
         good(build.end_table());
     }
-    let metas = finish(&*placement, build);
-    let still_there = |placement: &dyn Storage, gone: usize| {
-        for (meta, part) in metas.iter().zip(all.chunks(100)).skip(gone) {
-            let table = good(placement.open_table(meta));
+    let metas = finish(&*storage, build);
+    let check_remaining = |storage: &dyn Storage, removed: usize| {
+        for (meta, part) in metas.iter().zip(all.chunks(100)).skip(removed) {
+            let table = good(storage.open_table(meta));
             good(table.verify());
-            walks(placement, table, part);
+            walks(storage, table, part);
         }
     };
-    still_there(&*placement, 0);
-    good(placement.remove(ObjectId::Table(metas[0].id)));
-    still_there(&*placement, 1);
-    drop(placement);
-    let placement = good(place.open(OpenMode::Write, &StorageConfig::default()));
-    good(placement.trim(&metas[2..]));
-    still_there(&*placement, 2);
+    check_remaining(&*storage, 0);
+    good(storage.remove(ObjectId::Table(metas[0].id)));
+    check_remaining(&*storage, 1);
+    drop(storage);
+    let storage = good(fixture.open(OpenMode::Write, &StorageConfig::default()));
+    good(storage.trim(&metas[2..]));
+    check_remaining(&*storage, 2);
     let refs = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
     let bundles: BTreeSet<ObjectId> = refs.clone().filter(|object| matches!(object, ObjectId::Bundle(_))).collect();
     for bundle in &bundles {
         let ObjectId::Bundle(id) = *bundle else { continue };
-        let place = |meta: &TableMeta| (meta.id, meta.within, meta.bytes);
-        let told: Vec<_> = good(placement.tables_in(id)).iter().map(place).collect();
-        assert!(metas[2..].iter().all(|meta| told.contains(&place(meta))), "a bundle tells of itself: {told:?}");
+        let fixture = |meta: &TableMeta| (meta.id, meta.within, meta.bytes);
+        let members: Vec<_> = good(storage.tables_in(id)).iter().map(fixture).collect();
+        assert!(
+            metas[2..].iter().all(|meta| members.contains(&fixture(meta))),
+            "a bundle lists its tables: {members:?}"
+        );
     }
     for object in metas.iter().map(|meta| ObjectId::Table(meta.id)).chain(refs) {
-        good(placement.remove(object));
+        good(storage.remove(object));
     }
-    same(good(placement.list()), before, "nothing is left");
+    same(good(storage.list()), before, "no object is left");
 }
 
-fn abandoned_builds_leave_nothing(place: &Place) {
-    let placement = place.create();
-    let before = good(placement.list());
-    let mut build = good(placement.begin(hint(Lifetime::Flush)));
+fn an_abandoned_build_leaves_no_object(fixture: &Fixture) {
+    let storage = fixture.create();
+    let before = good(storage.list());
+    let mut build = good(storage.begin(hint(Lifetime::Flush)));
     for id in [3, 4] {
         good(build.begin_table(TableId(id)));
         good(build.add(&key::lookup(b"key", SeqNo(1)), &vec![1; 200_000]));
@@ -362,60 +373,62 @@ fn abandoned_builds_leave_nothing(place: &Place) {
         }
     }
     drop(build);
-    same(good(placement.list()), before, "what an abandoned build leaves");
-    let (metas, ticket) = good(good(placement.begin(hint(Lifetime::Flush))).finish());
-    good(placement.commit());
-    assert!(metas.is_empty() && good(ticket.is_durable()), "a build of nothing is nothing");
+    same(good(storage.list()), before, "objects after an abandoned build");
+    let (metas, handle) = good(good(storage.begin(hint(Lifetime::Flush))).finish());
+    good(storage.commit());
+    assert!(metas.is_empty() && good(handle.is_durable()), "an empty build is durable at once");
 }
 
-/// Entries out of order, and keys that are none, come from damage; a table gives them no fresh checksum.
-fn damage_is_not_built_in(place: &Place) {
-    let placement = place.create();
+/// Keys that are out of order or malformed come from corruption. A build rejects them: it would
+/// give them a new checksum.
+fn corrupt_entries_are_rejected_by_builds(fixture: &Fixture) {
+    let storage = fixture.create();
     let (low, high) = (key::lookup(b"a", SeqNo(5)), key::lookup(b"b", SeqNo(5)));
     for (first, second) in [(&high, &low), (&low, &low), (&low, &b"short".to_vec())] {
-        let mut build = good(placement.begin(hint(Lifetime::Compaction)));
+        let mut build = good(storage.begin(hint(Lifetime::Compaction)));
         good(build.begin_table(TableId(5)));
         good(build.add(first, b""));
         refused(build.add(second, b""), |error| matches!(error, Error::Corrupt { .. }));
         let merged = EntryRef { key: second, stored: b"\0", origin: Origin::Memory };
         refused(build.keep(merged), |error| matches!(error, Error::Corrupt { .. }));
     }
-    let mut build = good(placement.begin(hint(Lifetime::Flush)));
+    let mut build = good(storage.begin(hint(Lifetime::Flush)));
     refused(build.add(&low, b""), |error| !is_missing(error));
     refused(build.end_table(), |error| !is_missing(error));
 }
 
-fn removed_tables_stay_readable(place: &Place) {
-    let placement = place.create();
+fn removed_tables_stay_readable(fixture: &Fixture) {
+    let storage = fixture.create();
     let all = entries(&versions(500));
-    let build = |id| one_table(&*placement, id, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
+    let build = |id| one_table(&*storage, id, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
     let meta: TableMeta = build(3);
-    let table = good(placement.open_table(&meta));
+    let table = good(storage.open_table(&meta));
     let object = ObjectId::Table(meta.id);
-    good(placement.remove(object));
-    good(placement.remove(object));
-    refused(placement.open_table(&meta), is_missing);
-    if placement.values_elsewhere() {
-        // What is not open is gone, and said to be.
+    good(storage.remove(object));
+    good(storage.remove(object));
+    refused(storage.open_table(&meta), is_missing);
+    if storage.values_elsewhere() {
+        // Values in files that are not open are removed, and the read reports that.
         let put = all.iter().find(|(key, _)| key::apart(key).kind == Kind::Put).expect("a put");
         return refused(table.get(&put.0, HOW), is_missing);
     }
-    walks(&*placement, table.clone(), &all);
+    walks(&*storage, table.clone(), &all);
     let mut cursor = good(table.cursor(HOW));
     good(cursor.seek_last());
     let last = stored_here(&mut cursor);
     good(cursor.seek_first());
-    drop(placement);
-    good(cursor.seek_last()); // a cursor keeps its table alive on its own
+    drop(storage);
+    // A cursor keeps its table open.
+    good(cursor.seek_last());
     same(stored_here(&mut cursor), last, "a cursor on a removed table of a closed store");
 }
 
-fn wrong_tables_are_refused(place: &Place) {
-    let placement = place.create();
+fn a_table_of_another_size_or_number_is_rejected(fixture: &Fixture) {
+    let storage = fixture.create();
     let all = entries(&versions(10));
-    let meta = one_table(&*placement, 3, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
+    let meta = one_table(&*storage, 3, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
     let longer = TableMeta { bytes: meta.bytes + 1, ..meta.clone() };
-    refused(placement.open_table(&longer), |error| matches!(error, Error::Corrupt { .. }));
-    refused(placement.open_table(&TableMeta { id: TableId(4), ..meta.clone() }), is_missing);
-    good(placement.open_table(&meta));
+    refused(storage.open_table(&longer), |error| matches!(error, Error::Corrupt { .. }));
+    refused(storage.open_table(&TableMeta { id: TableId(4), ..meta.clone() }), is_missing);
+    good(storage.open_table(&meta));
 }

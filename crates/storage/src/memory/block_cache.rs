@@ -17,34 +17,34 @@ use std::{
 };
 use terrace_format::block::Block;
 
-/// Which block: the table's [`uid`](BlockCache::new_uid), and the block's offset in it.
+/// Identifies a block: the SSTable's [`uid`](BlockCache::new_uid) and the offset of the block.
 pub(crate) type BlockKey = (u64, u64);
 
-/// What a cached block takes beside its bytes: its frame, its count of owners, its entry in the
-/// cache.
+/// Memory of a cached block other than its bytes: its struct, its reference count, its cache entry.
 const BLOCK_OVERHEAD_BYTES: u64 = 128;
-/// More shards and ghosts than for this many blocks gain nothing.
+/// Upper bound of the estimated number of blocks. More shards and ghost entries gain nothing.
 const BLOCKS_ESTIMATE_MAX: u64 = 1 << 20;
 
 pub(crate) struct BlockCache {
-    blocks: Cache<BlockKey, Kept, ByBytes, Mix>,
+    blocks: Cache<BlockKey, CachedBlock, ByBytes, Mix>,
     next_uid: AtomicU64,
 }
 
-/// A block, and whether its checksum was verified: a compaction must not give damage a fresh one.
-type Kept = (Arc<Block>, bool);
+/// A block, and whether its checksum was verified. A compaction takes verified blocks only: it
+/// would otherwise write corrupt bytes under a new checksum.
+type CachedBlock = (Arc<Block>, bool);
 
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<BlockKey, Kept> for ByBytes {
-    fn weight(&self, _: &BlockKey, (block, _): &Kept) -> u64 {
+impl Weighter<BlockKey, CachedBlock> for ByBytes {
+    fn weight(&self, _: &BlockKey, (block, _): &CachedBlock) -> u64 {
         block.byte_len() as u64 + BLOCK_OVERHEAD_BYTES
     }
 }
 
 impl BlockCache {
-    /// A cache of `setup.block_cache_size`.
+    /// Creates a cache of `setup.block_cache_size` bytes.
     pub fn new(setup: &StorageConfig) -> BlockCache {
         let estimate = (setup.block_cache_size / setup.block_size.max(1) as u64).clamp(1, BLOCKS_ESTIMATE_MAX);
         let blocks = Cache::with(
@@ -63,7 +63,7 @@ impl BlockCache {
         self.next_uid.fetch_add(1, Relaxed)
     }
 
-    /// The block, if it is here and, where that is asked for, was verified.
+    /// Returns the block if it is cached. With `verified` only a block of verified checksum counts.
     pub fn get(&self, key: BlockKey, verified: bool) -> Option<Arc<Block>> {
         self.blocks.get(&key).filter(|(_, is_verified)| *is_verified || !verified).map(|(block, _)| block)
     }
@@ -72,18 +72,19 @@ impl BlockCache {
         self.blocks.insert(key, (block, verified));
     }
 
-    /// Bytes that the blocks take.
+    /// Bytes of all cached blocks.
     pub fn byte_len(&self) -> u64 {
         self.blocks.weight()
     }
 
-    /// Holds at most so many bytes from now on.
+    /// Sets the capacity to `bytes`.
     pub fn resize(&self, bytes: u64) {
         self.blocks.set_capacity(bytes);
     }
 }
 
-/// Hashes a [`BlockKey`]: two numbers of our own making, which nobody can choose to collide.
+/// Hashes a [`BlockKey`]. Both numbers are made by this process, so no user input can force
+/// collisions.
 #[derive(Clone, Default)]
 struct Mix(u64);
 
@@ -123,15 +124,15 @@ mod tests {
     }
 
     #[test]
-    fn holds_what_was_read_up_to_its_size() {
+    fn blocks_are_cached_up_to_the_capacity() {
         let cache = BlockCache::new(&StorageConfig { block_cache_size: 64 << 10, ..StorageConfig::default() });
         let (a, b) = (cache.new_uid(), cache.new_uid());
         cache.insert((a, 0), block(10), false);
         assert!(cache.get((a, 0), false).is_some());
-        assert!(cache.get((a, 0), true).is_none(), "it was not verified");
+        assert!(cache.get((a, 0), true).is_none(), "the block was not verified");
         cache.insert((a, 0), block(10), true);
         assert!(cache.get((a, 0), true).is_some() && cache.get((a, 0), false).is_some());
-        assert!(cache.get((b, 0), false).is_none(), "another opening shares nothing");
+        assert!(cache.get((b, 0), false).is_none(), "each opening has keys of its own");
         for offset in 1..1000 {
             cache.insert((a, offset), block(4000), true);
         }
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_nothing_keeps_nothing() {
+    fn a_cache_of_capacity_zero_keeps_no_block() {
         let cache = BlockCache::new(&StorageConfig { block_cache_size: 0, ..StorageConfig::default() });
         cache.insert((0, 0), block(10), true);
         assert!(cache.get((0, 0), true).is_none());

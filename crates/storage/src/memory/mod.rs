@@ -7,5 +7,5 @@ mod pooled_pages;
 
 pub use budget::{Budget, Held, Holder};
 #[cfg(test)]
-pub(crate) use buffer_pool::KEPT_MAX;
+pub(crate) use buffer_pool::POOLED_MAX;
 pub use pooled_pages::PooledPages;

@@ -1,4 +1,4 @@
-//! The contract suite, on each backend.
+//! The contract suite on each backend.
 use std::{sync::Arc, time::Duration};
 use terrace_format::{Layout, TableForm, Values, raw::Sizes};
 use terrace_storage::backends::{
@@ -38,7 +38,7 @@ fn a_directory_passes() {
     let number = std::cell::Cell::new(0);
     contract::run(&|| {
         number.set(number.get() + 1);
-        // Two levels that are not there yet, so that making them is part of it.
+        // Two levels that do not exist yet, so that creating them is tested.
         let path = folder.path().join(format!("{}/store", number.get()));
         contract::on_files(Arc::new(RealFs::new(path)), Arc::new(SyncTracker))
     });
@@ -63,9 +63,9 @@ fn batches_pass() {
     }
 }
 
-/// The real thing: logs that are mapped, and one commit for each batch.
+/// The file system itself, with mapped WALs and one journal commit per batch.
 #[test]
-fn a_directory_passes_with_mapped_logs_and_batches() {
+fn a_directory_passes_with_mapped_wals_and_batches() {
     let folder = tempfile::tempdir().unwrap();
     let number = std::cell::Cell::new(0);
     contract::run(&|| {
@@ -104,7 +104,7 @@ fn directory_tables_in_memory_pass() {
     });
 }
 
-/// A device in memory, as a place for a store.
+/// A raw device in memory, formatted for a store.
 fn a_device() -> Arc<RawFs> {
     let device = Arc::new(terrace_device::Memory::new(16 << 20).unwrap());
     raw::format(&*device, Sizes { slot_bytes: 64 << 10, unit_slots: 4 }, 7).unwrap();
@@ -126,7 +126,7 @@ fn a_directory_with_a_device_passes() {
     contract::run(&|| contract::on_files_of(bundled(), split(), Arc::new(NoTracker)));
 }
 
-/// Parts of pages are read as what was written.
+/// Without padding, parts of pages are read as written.
 #[test]
 fn a_device_passes_without_padding() {
     let unpadded = || {
@@ -137,9 +137,9 @@ fn a_device_passes_without_padding() {
     contract::run(&|| contract::on_files(unpadded(), Arc::new(SyncTracker)));
 }
 
-/// The log keeps the values, in directories and on devices, whichever way they become durable.
+/// Key-value separation, in directories and on devices, with several durability modes.
 #[test]
-fn values_apart_pass() {
+fn key_value_separation_passes() {
     let folder = tempfile::tempdir().unwrap();
     let number = std::cell::Cell::new(0);
     let real = || {

@@ -1,4 +1,5 @@
-//! Damaged files: every byte changed, every length cut. The answer is right or an error, never wrong, never a panic.
+//! Corrupt files: every byte changed, every length truncated. Each result is right or an error,
+//! never wrong and never a panic.
 use proptest::{collection::vec, prelude::*, sample::Index};
 use std::sync::Arc;
 use terrace_format::{
@@ -31,8 +32,8 @@ fn contents(memory: &Memory, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// A place with nothing but one file.
-fn place_with(name: &str, bytes: &[u8]) -> Memory {
+/// A directory with nothing but one file.
+fn directory_with(name: &str, bytes: &[u8]) -> Memory {
     let memory = Memory::new();
     memory.create(name).unwrap().append(bytes).unwrap();
     memory
@@ -55,8 +56,8 @@ fn setups() -> Vec<StorageConfig> {
 
 fn table_file(setup: &StorageConfig) -> (TableMeta, Vec<u8>) {
     let memory = Memory::new();
-    let placement = open(&memory, setup);
-    let mut build = placement.begin(Hint { level: 0, expected_bytes: 0, lifetime: Lifetime::Flush }).unwrap();
+    let storage = open(&memory, setup);
+    let mut build = storage.begin(Hint { level: 0, expected_bytes: 0, lifetime: Lifetime::Flush }).unwrap();
     build.begin_table(TableId(1)).unwrap();
     for (key, value) in entries() {
         build.keep(EntryRef { key: &key, stored: &value, origin: Origin::Memory }).unwrap();
@@ -88,10 +89,11 @@ fn walk_back(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
     Ok(found)
 }
 
-/// With checksums every answer is right or an error; without them it may be anything, but it comes.
+/// With verification, each result is right or an error. Without it, any result is allowed, but
+/// each call must return.
 fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &StorageConfig, all: &Entries, case: &str) -> bool {
-    let placement = open(&place_with("000001.ldb", bytes), setup);
-    let Ok(table) = placement.open_table(meta) else { return true };
+    let storage = open(&directory_with("000001.ldb", bytes), setup);
+    let Ok(table) = storage.open_table(meta) else { return true };
     let verified = ReadHow { verify: true, fill_cache: false };
     let mut noticed = table.verify().is_err();
     for walked in [walk(table.clone(), verified), walk_back(table.clone(), verified)] {
@@ -119,10 +121,11 @@ fn tables_with_any_byte_changed() {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= change;
                 let noticed = read_damaged(&meta, &damaged, &setup, &all, &format!("{setup:?} byte {at}"));
-                // Nothing covers the footer. A change of it that says the same is none.
+                // No checksum covers the footer. A change that decodes to the same footer is no
+                // corruption.
                 let footer = |bytes: &[u8]| Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]);
                 let same = footer(&damaged) == footer(&bytes);
-                assert!(noticed || same, "{setup:?}: byte {at} changed by {change}, and nobody noticed");
+                assert!(noticed || same, "{setup:?}: byte {at} changed by {change}, and no check noticed");
             }
         }
     }
@@ -133,15 +136,15 @@ fn tables_cut_at_any_length() {
     for setup in setups() {
         let (meta, bytes) = table_file(&setup);
         for length in 0..bytes.len() {
-            let placement = open(&place_with("000001.ldb", &bytes[..length]), &setup);
-            assert!(placement.open_table(&meta).is_err(), "{length} bytes where the manifest says more");
-            let believed = TableMeta { bytes: length as u64, ..meta.clone() };
-            assert!(placement.open_table(&believed).is_err(), "a footer in the middle, at {length}");
+            let storage = open(&directory_with("000001.ldb", &bytes[..length]), &setup);
+            assert!(storage.open_table(&meta).is_err(), "{length} bytes where the manifest says more");
+            let shorter = TableMeta { bytes: length as u64, ..meta.clone() };
+            assert!(storage.open_table(&shorter).is_err(), "a footer in the middle, at {length}");
         }
     }
 }
 
-/// Zeros, as a power cut leaves them, in the place of any one block of the file system.
+/// Zeros in the place of any block of the file system, as after a power cut.
 #[test]
 fn tables_with_holes() {
     let all = entries();
@@ -156,7 +159,7 @@ fn tables_with_holes() {
     }
 }
 
-/// Gives every block of a table a right checksum for whatever it holds now.
+/// Gives every block of a table a valid checksum for its current contents.
 fn reseal(bytes: &mut [u8], handles: &[Handle]) {
     for handle in handles {
         let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
@@ -165,7 +168,7 @@ fn reseal(bytes: &mut [u8], handles: &[Handle]) {
     }
 }
 
-/// Metaindex, index and data blocks of an uncompressed table.
+/// The metaindex, index and data blocks of an uncompressed table.
 fn handles(bytes: &[u8]) -> Vec<Handle> {
     let footer = Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]).unwrap();
     let (start, end) = (footer.index.offset as usize, (footer.index.offset + footer.index.bytes) as usize);
@@ -180,21 +183,21 @@ fn handles(bytes: &[u8]) -> Vec<Handle> {
 }
 
 proptest! {
-    /// Nonsense under right checksums: whatever is answered, nothing panics and nothing goes on for ever.
+    /// Nonsense under valid checksums: no call panics or loops forever.
     #[test]
-    fn tables_of_sealed_nonsense(changes in vec((any::<Index>(), any::<u8>()), 1..6)) {
+    fn tables_of_nonsense_with_valid_checksums(changes in vec((any::<Index>(), any::<u8>()), 1..6)) {
         let setup = &setups()[0];
         let (meta, bytes) = table_file(setup);
         let handles = handles(&bytes);
         let mut damaged = bytes.clone();
         for (at, byte) in changes {
-            // Most of a table is values; damage to what steers the reader is what counts.
+            // Most bytes of a table are values. Bytes that steer the reader matter more.
             let blocks = &handles[at.index(handles.len())];
             damaged[blocks.offset as usize + at.index(blocks.bytes as usize)] = byte;
         }
         reseal(&mut damaged, &handles);
-        let placement = open(&place_with("000001.ldb", &damaged), setup);
-        if let Ok(table) = placement.open_table(&meta) {
+        let storage = open(&directory_with("000001.ldb", &damaged), setup);
+        if let Ok(table) = storage.open_table(&meta) {
             let how = ReadHow { verify: true, fill_cache: true };
             let _ = (table.verify(), walk(table.clone(), how), walk_back(table.clone(), how));
             for (key, _) in entries() {
@@ -212,9 +215,9 @@ proptest! {
 
 fn log_file() -> (Vec<Vec<u8>>, Vec<u8>, Vec<u64>) {
     let memory = Memory::new();
-    let placement = open(&memory, &StorageConfig::default());
+    let storage = open(&memory, &StorageConfig::default());
     let mut records = vec![b"twelve bytes".to_vec()];
-    let mut log = placement.create_log(LogId(1), LogKind::Wal, &records[0]).unwrap();
+    let mut log = storage.create_log(LogId(1), LogKind::Wal, &records[0]).unwrap();
     let mut ends = vec![log.bytes()];
     for bytes in [0, 5, 40_000, 20, 0, 300] {
         records.push((0..bytes).map(|at| (at % 253) as u8 + 1).collect());
@@ -225,8 +228,8 @@ fn log_file() -> (Vec<Vec<u8>>, Vec<u8>, Vec<u64>) {
 }
 
 fn read_log(bytes: &[u8]) -> (Vec<Vec<u8>>, LogEvent) {
-    let placement = open(&place_with("000001.log", bytes), &StorageConfig::default());
-    let mut reader = placement.open_log(LogId(1), LogKind::Wal).unwrap();
+    let storage = open(&directory_with("000001.log", bytes), &StorageConfig::default());
+    let mut reader = storage.open_log(LogId(1), LogKind::Wal).unwrap();
     let mut records = Vec::new();
     loop {
         match reader.next().unwrap() {
@@ -241,15 +244,18 @@ fn read_log(bytes: &[u8]) -> (Vec<Vec<u8>>, LogEvent) {
 fn logs_with_any_byte_changed() {
     let (records, bytes, _) = log_file();
     assert_eq!(read_log(&bytes).0, records);
-    // The long record's payload is all alike; its fragments' ends are enough.
+    // The payload of the long record is uniform; the ends of its fragments suffice.
     for at in (0..bytes.len()).filter(|at| !(600..32_000).contains(at) && !(33_500..39_500).contains(at)) {
         for change in [0x01, 0x80, 0xff] {
             let mut damaged = bytes.clone();
             damaged[at] ^= change;
             let found = read_log(&damaged).0;
-            assert!(found.len() < records.len(), "byte {at} changed, and nobody noticed");
+            assert!(found.len() < records.len(), "byte {at} changed, and no check noticed");
             let mut left = records.iter();
-            assert!(found.iter().all(|record| left.any(|known| known == record)), "byte {at}: a record nobody wrote");
+            assert!(
+                found.iter().all(|record| left.any(|known| known == record)),
+                "byte {at}: a record that was never written"
+            );
         }
     }
 }
@@ -259,7 +265,8 @@ fn logs_cut_at_any_length() {
     let (records, bytes, ends) = log_file();
     for length in 0..bytes.len() {
         if (600..32_000).contains(&length) && length % 97 != 0 {
-            continue; // within the long record, where one cut is like another
+            // Within the long record all lengths are alike.
+            continue;
         }
         let whole = ends.iter().filter(|end| **end <= length as u64).count();
         let (found, end) = read_log(&bytes[..length]);
@@ -269,23 +276,25 @@ fn logs_cut_at_any_length() {
     }
 }
 
-/// Such a block would be passed on ahead of what comes between its entries.
+/// A whole-block copy of such a block would put keys before smaller keys of the following block.
 #[test]
-fn a_block_that_goes_on_behind_its_index_key_is_not_passed_on() {
+fn a_block_with_keys_greater_than_its_index_key_is_not_copied() {
     let setup = &setups()[0];
     let (meta, bytes) = table_file(setup);
     let footer = Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]).unwrap();
     let (from, end) = (footer.index.offset as usize, (footer.index.offset + footer.index.bytes) as usize);
     let mut listed = BlockCursor::new(Arc::new(Block::new(bytes[from..end].to_vec()).unwrap()));
     listed.seek_first().unwrap();
-    for lies in [false, true] {
+    for is_false in [false, true] {
         let (mut index, mut blocks) = (BlockBuilder::new(1), 0);
         listed.seek_first().unwrap();
         while listed.valid() {
             let mut key = listed.key().to_vec();
-            let at = key.len() - TRAILER_BYTES - 1; // the user key's last byte
-            // The first blocks are read one by one; a walk through them would meet the lie by itself. The last one would be out of order.
-            key[at] -= u8::from(lies && blocks > 1 && at > 0);
+            // The last byte of the user key.
+            let at = key.len() - TRAILER_BYTES - 1;
+            // The first blocks are read one by one, and an iteration would notice the false key by
+            // itself. The last one would be out of order.
+            key[at] -= u8::from(is_false && blocks > 1 && at > 0);
             index.add(&key, listed.value());
             listed.next().unwrap();
             blocks += 1;
@@ -295,9 +304,9 @@ fn a_block_that_goes_on_behind_its_index_key_is_not_passed_on() {
         seal_block(&mut changed, from, Codec::None);
         changed.extend_from_slice(&footer.encode());
         assert_eq!(changed.len(), bytes.len());
-        let placement = open(&place_with("000001.ldb", &changed), setup);
+        let storage = open(&directory_with("000001.ldb", &changed), setup);
         let mut cursor =
-            placement.open_table(&meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false }).unwrap();
+            storage.open_table(&meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false }).unwrap();
         cursor.seek_first().unwrap();
         let mut outcome = Ok(None);
         while cursor.valid() && matches!(outcome, Ok(None)) {
@@ -307,8 +316,11 @@ fn a_block_that_goes_on_behind_its_index_key_is_not_passed_on() {
             }
         }
         match outcome {
-            Ok(block) => assert!(!lies && block.is_some()),
-            Err(error) => assert!(lies && error.to_string().contains("under which the block is listed"), "{error}"),
+            Ok(block) => assert!(!is_false && block.is_some()),
+            Err(error) => assert!(
+                is_false && error.to_string().contains("a key is greater than the block's index key"),
+                "{error}"
+            ),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tables that the real LevelDB wrote: read whole, and written again byte for byte.
+//! SSTables written by the real LevelDB: read completely, and rewritten byte for byte.
 use std::{path::PathBuf, sync::Arc};
 use terrace_format::{
     TableId,
@@ -15,7 +15,7 @@ fn golden(store: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../format/tests/golden/leveldb", store].iter().collect()
 }
 
-/// The options under which the golden stores were written.
+/// The options with which the golden stores were written.
 fn setup(store: &str) -> StorageConfig {
     let small_blocks = StorageConfig { block_size: 1024, ..StorageConfig::default() };
     match store {
@@ -24,20 +24,21 @@ fn setup(store: &str) -> StorageConfig {
     }
 }
 
-/// Opened to be read, so that the golden files stay as they are; there is no `LOCK`, and none is made.
+/// Opened read-only, so that the golden files stay unchanged. They have no `LOCK`, and none is
+/// created.
 fn open_golden(store: &str) -> Box<dyn Storage> {
     open(&Location::Directory(golden(store)), OpenMode::ReadOnly, DurabilityMode::Sync, &setup(store)).unwrap()
 }
 
-fn tables(placement: &dyn Storage) -> Vec<TableMeta> {
+fn tables(storage: &dyn Storage) -> Vec<TableMeta> {
     let meta = |listed: Listed| match listed.object {
         ObjectId::Table(id) => Some(TableMeta::unbounded(id, listed.bytes)),
         _ => None,
     };
-    placement.list().unwrap().into_iter().filter_map(meta).collect()
+    storage.list().unwrap().into_iter().filter_map(meta).collect()
 }
 
-/// Writes the table again, entry by entry.
+/// Rewrites the table entry by entry.
 fn rewrite(from: &dyn Storage, meta: &TableMeta, to: &dyn Storage) -> TableMeta {
     let mut cursor = from.open_table(meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false }).unwrap();
     let mut build = to.begin(Hint { level: 0, expected_bytes: meta.bytes, lifetime: Lifetime::Compaction }).unwrap();
@@ -52,30 +53,31 @@ fn rewrite(from: &dyn Storage, meta: &TableMeta, to: &dyn Storage) -> TableMeta 
 }
 
 #[test]
-fn leveldbs_tables_are_read_whole() {
+fn leveldbs_tables_are_read_completely() {
     for store in ["plain", "snappy"] {
-        let placement = open_golden(store);
-        let metas = tables(&*placement);
+        let storage = open_golden(store);
+        let metas = tables(&*storage);
         assert_eq!(metas.len(), 2);
         for meta in metas {
-            let table = placement.open_table(&meta).unwrap();
-            assert_eq!(table.facts().unwrap(), None, "LevelDB says nothing of its tables");
+            let table = storage.open_table(&meta).unwrap();
+            assert_eq!(table.facts().unwrap(), None, "LevelDB writes no properties");
             assert!(table.verify().unwrap().entries > 10, "filters included");
         }
         assert!(!golden(store).join("LOCK").exists());
     }
 }
 
-/// Data blocks, filter and index are LevelDB's to the byte; facts and metaindex are ours.
+/// Data blocks, filter and index equal LevelDB's byte for byte. Properties and metaindex are
+/// Terrace's.
 #[test]
-fn what_leveldb_writes_we_write() {
+fn rewritten_tables_equal_leveldbs() {
     let folder = tempfile::tempdir().unwrap();
-    let ours =
+    let terrace =
         open(&Location::Directory(folder.path().into()), OpenMode::Create, DurabilityMode::None, &setup("plain"))
             .unwrap();
-    let theirs = open_golden("plain");
-    for meta in tables(&*theirs) {
-        rewrite(&*theirs, &meta, &*ours);
+    let leveldb = open_golden("plain");
+    for meta in tables(&*leveldb) {
+        rewrite(&*leveldb, &meta, &*terrace);
         let name = format!("{}.ldb", meta.id);
         let want = std::fs::read(golden("plain").join(&name)).unwrap();
         let got = std::fs::read(folder.path().join(&name)).unwrap();
@@ -89,18 +91,18 @@ fn what_leveldb_writes_we_write() {
     }
 }
 
-/// Two Snappy libraries may compress differently, so only what comes out is compared.
+/// Snappy libraries may compress differently, so only the decompressed contents are compared.
 #[test]
-fn what_leveldb_compresses_we_compress_alike() {
+fn rewritten_compressed_tables_have_the_same_contents() {
     let folder = tempfile::tempdir().unwrap();
-    let ours =
+    let terrace =
         open(&Location::Directory(folder.path().into()), OpenMode::Create, DurabilityMode::None, &setup("snappy"))
             .unwrap();
-    let theirs = open_golden("snappy");
-    for meta in tables(&*theirs) {
-        let written = rewrite(&*theirs, &meta, &*ours);
-        let facts = ours.open_table(&written).unwrap().verify().unwrap();
-        assert_eq!(facts, theirs.open_table(&meta).unwrap().verify().unwrap());
+    let leveldb = open_golden("snappy");
+    for meta in tables(&*leveldb) {
+        let written = rewrite(&*leveldb, &meta, &*terrace);
+        let properties = terrace.open_table(&written).unwrap().verify().unwrap();
+        assert_eq!(properties, leveldb.open_table(&meta).unwrap().verify().unwrap());
         assert!(written.bytes.abs_diff(meta.bytes) < meta.bytes / 10 + 200, "{} against {}", written.bytes, meta.bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! Contracts of placements and durability tiers, from outside.
+//! The contracts of storage backends and durability modes, through the public interface.
 mod contract;
 mod damage;
 mod directory;

@@ -1,4 +1,4 @@
-//! Mapped tables and segments: read in place, and a clear end where a page is gone.
+//! Memory-mapped tables and segments: read in place, and a clear message if a page is missing.
 use std::{
     fs::OpenOptions,
     os::unix::{fs::FileExt, process::ExitStatusExt},
@@ -20,7 +20,7 @@ const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
 const STORE: &str = "TERRACE_TEST_MAPPED_STORE";
 const SIGBUS: i32 = 7;
 
-fn placement(path: &Path, mode: OpenMode) -> Box<dyn Storage> {
+fn open_mapped(path: &Path, mode: OpenMode) -> Box<dyn Storage> {
     let setup = StorageConfig { allow_mmap_reads: true, codec: Codec::None, ..StorageConfig::default() };
     open(&Location::Directory(path.into()), mode, DurabilityMode::None, &setup).unwrap()
 }
@@ -41,7 +41,7 @@ fn value_log(path: &Path, mode: OpenMode) -> Box<dyn Storage> {
     open(&Location::Directory(path.into()), mode, DurabilityMode::None, &setup).unwrap()
 }
 
-/// A batch that puts a value of 1000 bytes.
+/// A batch with one put of 1000 bytes.
 fn batch(number: u32) -> Batch {
     let mut batch = Batch::new();
     batch.put(&user(number), &[number as u8; 1000]);
@@ -49,9 +49,9 @@ fn batch(number: u32) -> Batch {
     batch
 }
 
-/// What a memtable holds of each of the first `count` values of log 3.
-fn stored(placement: &dyn Storage, count: usize) -> Vec<Bytes> {
-    let mut log = placement.open_log(LogId(3), LogKind::Wal).unwrap();
+/// The stored forms of the first `count` values of WAL 3, as memtables have them.
+fn stored(storage: &dyn Storage, count: usize) -> Vec<Bytes> {
+    let mut log = storage.open_log(LogId(3), LogKind::Wal).unwrap();
     let next = || match log.next().unwrap() {
         LogEvent::Record { bytes, .. } => match log.store(Batch::decode(bytes).unwrap()).ops().next() {
             Some(Op::Put(_, stored)) => Bytes::from(stored.to_vec()),
@@ -62,10 +62,10 @@ fn stored(placement: &dyn Storage, count: usize) -> Vec<Bytes> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// A table of 1000 values of 1000 bytes.
-fn table(placement: &dyn Storage) -> TableMeta {
+/// Builds a table of 1000 values of 1000 bytes.
+fn table(storage: &dyn Storage) -> TableMeta {
     let hint = Hint { level: 0, expected_bytes: 1 << 20, lifetime: Lifetime::Flush };
-    let mut build = placement.begin(hint).unwrap();
+    let mut build = storage.begin(hint).unwrap();
     build.begin_table(TableId(7)).unwrap();
     for number in 0..1000 {
         let key = key::encode(&user(number), SeqNo(1), Kind::Put);
@@ -76,11 +76,11 @@ fn table(placement: &dyn Storage) -> TableMeta {
 }
 
 #[test]
-fn a_mapped_table_outlives_its_name() {
+fn a_mapped_table_stays_readable_after_its_removal() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = placement(folder.path(), OpenMode::Create);
-    let meta = table(&*placement);
-    let table = placement.open_table(&meta).unwrap();
+    let storage = open_mapped(folder.path(), OpenMode::Create);
+    let meta = table(&*storage);
+    let table = storage.open_table(&meta).unwrap();
     std::fs::remove_file(folder.path().join("000007.ldb")).unwrap();
     for number in [0, 500, 999] {
         let found = table.get(&key::lookup(&user(number), SeqNo(9)), HOW).unwrap().unwrap();
@@ -92,86 +92,87 @@ fn a_mapped_table_outlives_its_name() {
     assert_eq!(cursor.value(), [231; 1000], "a cursor keeps the mapping");
 }
 
-/// Copied, block would follow block in a buffer, and the buffer be used again.
+/// Addresses ascend only if values are not copied: copies would share a buffer that is reused.
 #[test]
-fn a_scan_of_a_mapped_table_shows_values_where_they_lie() {
+fn a_scan_of_a_mapped_table_returns_values_in_place() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = placement(folder.path(), OpenMode::Create);
-    let meta = table(&*placement);
-    let mut cursor = placement.open_table(&meta).unwrap().cursor(HOW).unwrap();
-    let mut places = Vec::new();
+    let storage = open_mapped(folder.path(), OpenMode::Create);
+    let meta = table(&*storage);
+    let mut cursor = storage.open_table(&meta).unwrap().cursor(HOW).unwrap();
+    let mut addresses = Vec::new();
     cursor.seek_first().unwrap();
     while cursor.valid() {
-        assert_eq!(cursor.value(), [places.len() as u8; 1000]);
-        places.push(cursor.value().as_ptr().addr());
+        assert_eq!(cursor.value(), [addresses.len() as u8; 1000]);
+        addresses.push(cursor.value().as_ptr().addr());
         cursor.next().unwrap();
     }
-    assert!(places.len() == 1000 && places.is_sorted() && places[999] - places[0] < meta.bytes as usize);
+    assert!(addresses.len() == 1000 && addresses.is_sorted() && addresses[999] - addresses[0] < meta.bytes as usize);
     cursor.seek_last().unwrap();
-    for place in places.into_iter().rev() {
+    for place in addresses.into_iter().rev() {
         assert_eq!(cursor.value().as_ptr().addr(), place);
         cursor.prev().unwrap();
     }
     assert!(!cursor.valid());
 }
 
-/// Zeros are written ahead of a log, and cut off when it ends.
+/// A WAL is preallocated with zeros, which are truncated when it ends.
 #[test]
-fn a_segment_is_mapped_once_nobody_appends_to_it() {
+fn a_segment_is_mapped_once_it_has_ended() {
     segment_is_mapped(|mut log| log.end());
-    segment_is_mapped(drop); // as one is that was synced
+    // Ends like a synced one.
+    segment_is_mapped(drop);
 }
 
 fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
     let folder = tempfile::tempdir().unwrap();
-    let placement = value_log(folder.path(), OpenMode::Create);
-    let mut log = placement.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap();
-    let segment = placement.open_segment(ObjectId::Wal(LogId(3))).unwrap();
+    let storage = value_log(folder.path(), OpenMode::Create);
+    let mut log = storage.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap();
+    let segment = storage.open_segment(ObjectId::Wal(LogId(3))).unwrap();
     let value = |number: u32, stored: &Bytes| {
-        let value = placement.value(&user(number), SeqNo(u64::from(number) + 1), stored.clone(), HOW).unwrap();
+        let value = storage.value(&user(number), SeqNo(u64::from(number) + 1), stored.clone(), HOW).unwrap();
         assert_eq!(*value, [number as u8; 1000]);
         value
     };
-    value(0, &stored(&*placement, 1)[0]);
+    value(0, &stored(&*storage, 1)[0]);
     assert!(segment.shown().is_none());
     (1..100).for_each(|number| log.append(batch(number).as_bytes()).unwrap());
-    let all = stored(&*placement, 100);
+    let all = stored(&*storage, 100);
     value(99, &all[99]);
     assert!(segment.shown().is_none());
     let bytes = log.bytes();
     end(log);
     assert_eq!(segment.shown().unwrap().len() as u64, bytes);
-    let mut stretches = ReadCoalescer::new(1 << 20, placement.budget());
+    let mut coalescer = ReadCoalescer::new(1 << 20, storage.budget());
     let values: Vec<Bytes> = (0..100).zip(&all).map(|(number, stored)| value(number, stored)).collect();
     for (number, (stored, value)) in all.iter().zip(&values).enumerate() {
-        let next = placement.next_value(&user(number as u32), SeqNo(number as u64 + 1), stored, HOW, &mut stretches);
-        assert_eq!(next.unwrap().as_ptr(), value.as_ptr(), "where it lies, for a scan as for a get");
+        let next = storage.next_value(&user(number as u32), SeqNo(number as u64 + 1), stored, HOW, &mut coalescer);
+        assert_eq!(next.unwrap().as_ptr(), value.as_ptr(), "in place, for a scan as for a lookup");
     }
-    assert!(placement.budget().held().0[Holder::Cursors as usize] == 0, "which takes no memory");
+    assert!(storage.budget().held().0[Holder::Cursors as usize] == 0, "values in place take no memory");
     let beyond = ValuePointer { moved: false, segment: 3, offset: bytes - 10, bytes: 1000 };
     let mut stored = Vec::new();
     beyond.put(&mut stored);
-    let error = placement.value(&user(0), SeqNo(1), Bytes::from(stored), HOW).unwrap_err().to_string();
+    let error = storage.value(&user(0), SeqNo(1), Bytes::from(stored), HOW).unwrap_err().to_string();
     assert!(error.contains("000003.vlog") && error.contains("it ends before"), "{error}");
-    placement.remove(ObjectId::Wal(LogId(3))).unwrap();
+    storage.remove(ObjectId::Wal(LogId(3))).unwrap();
     assert_eq!(*values[57], [57; 1000], "a value keeps the mapping");
 }
 
-/// The same of what an earlier session wrote.
+/// The same for a segment of an earlier session.
 #[test]
-fn segments_found_are_mapped_and_verified_at_every_read() {
+fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = value_log(folder.path(), OpenMode::Create);
-    drop(placement.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap());
-    drop(placement.create_log(LogId(2), LogKind::Manifest, &[1; 12]).unwrap());
-    placement.publish_marker(&FormatFile::new(placement.layout(), []).encode()).unwrap();
-    placement.publish_root(LogId(2)).unwrap();
-    drop(placement);
-    let placement = value_log(folder.path(), OpenMode::Write);
-    let stored = stored(&*placement, 1).remove(0);
-    let value = || placement.value(&user(0), SeqNo(1), stored.clone(), HOW);
+    let storage = value_log(folder.path(), OpenMode::Create);
+    drop(storage.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap());
+    drop(storage.create_log(LogId(2), LogKind::Manifest, &[1; 12]).unwrap());
+    storage.publish_marker(&FormatFile::new(storage.layout(), []).encode()).unwrap();
+    storage.publish_root(LogId(2)).unwrap();
+    drop(storage);
+    let storage = value_log(folder.path(), OpenMode::Write);
+    let stored = stored(&*storage, 1).remove(0);
+    let value = || storage.value(&user(0), SeqNo(1), stored.clone(), HOW);
     assert_eq!(*value().unwrap(), [0; 1000]);
-    assert!(placement.open_segment(ObjectId::Wal(LogId(3))).unwrap().shown().is_some());
+    assert!(storage.open_segment(ObjectId::Wal(LogId(3))).unwrap().shown().is_some());
     let file = OpenOptions::new().write(true).open(folder.path().join("000003.vlog")).unwrap();
     file.write_all_at(&[1], 500).unwrap();
     let error = value().unwrap_err().to_string();
@@ -179,15 +180,16 @@ fn segments_found_are_mapped_and_verified_at_every_read() {
 }
 
 #[test]
-fn what_is_mapped_is_verified_at_every_read() {
+fn mapped_blocks_are_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();
-    let placement = placement(folder.path(), OpenMode::Create);
-    let meta = table(&*placement);
-    let table = placement.open_table(&meta).unwrap();
+    let storage = open_mapped(folder.path(), OpenMode::Create);
+    let meta = table(&*storage);
+    let table = storage.open_table(&meta).unwrap();
     let lookup = key::lookup(&user(0), SeqNo(9));
     assert!(table.get(&lookup, HOW).unwrap().is_some());
     let file = OpenOptions::new().write(true).open(folder.path().join("000007.ldb")).unwrap();
-    file.write_all_at(&[1], 100).unwrap(); // in the value of the first key, which was 0
+    // In the value of the first key, where it was 0.
+    file.write_all_at(&[1], 100).unwrap();
     let error = table.get(&lookup, HOW).unwrap_err().to_string();
     assert!(error.contains("checksum") && error.contains("000007.ldb"), "{error}");
     let error = table.cursor(HOW).unwrap().seek_first().unwrap_err().to_string();
@@ -196,29 +198,30 @@ fn what_is_mapped_is_verified_at_every_read() {
     assert_eq!(table.get(&lookup, trusting).unwrap().unwrap().value.iter().sum::<u8>(), 1);
 }
 
-/// Reads a table whose file was cut short behind its back. Runs only as the child of the test below.
+/// Reads a table after its file was truncated. Runs only as the child process of the
+/// test below.
 #[test]
-fn child_that_reads_a_table_cut_short() {
+fn child_that_reads_a_truncated_table() {
     let Some(path) = std::env::var_os(STORE) else { return };
-    let placement = placement(Path::new(&path), OpenMode::Create);
-    let meta = table(&*placement);
-    let table = placement.open_table(&meta).unwrap();
+    let storage = open_mapped(Path::new(&path), OpenMode::Create);
+    let meta = table(&*storage);
+    let table = storage.open_table(&meta).unwrap();
     let file = Path::new(&path).join("000007.ldb");
     OpenOptions::new().write(true).open(file).unwrap().set_len(4096).unwrap();
     let found = table.get(&key::lookup(&user(900), SeqNo(9)), HOW);
-    unreachable!("a page that is gone was read: {found:?}");
+    unreachable!("a missing page was read: {found:?}");
 }
 
 #[test]
-fn a_page_that_is_gone_ends_the_process_and_names_the_file() {
+fn a_missing_page_ends_the_process_with_a_message_that_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let Output { status, stderr, .. } = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "mapped::child_that_reads_a_table_cut_short", "--nocapture"])
+        .args(["--exact", "mapped::child_that_reads_a_truncated_table", "--nocapture"])
         .env(STORE, folder.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&stderr);
-    assert_eq!(status.signal(), Some(SIGBUS), "{status}, {said}");
+    let message = String::from_utf8_lossy(&stderr);
+    assert_eq!(status.signal(), Some(SIGBUS), "{status}, {message}");
     let file = folder.path().join("000007.ldb");
     assert!(said.contains("a page of a mapped file cannot be read") && said.contains(file.to_str().unwrap()), "{said}");
 }

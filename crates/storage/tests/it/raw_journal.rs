@@ -1,14 +1,15 @@
-//! How long it takes to read the list of files on a device. Here and not beside the format, which has no clock.
+//! The time to read the slot journal of a device. It is here rather than in the format crate,
+//! which uses no clock.
 use std::time::{Duration, Instant};
 use terrace_format::raw::{
     Change, Form,
     journal::{decode, encode_checkpoint, encode_entry},
 };
 
-/// Behind a fresh checkpoint lie as many old entries as a half holds. Lengths read between two of them are megabytes, and a checksum
-/// over each took 14 s, unoptimised.
+/// A fresh checkpoint is followed by as many old entries as fit into a half. Lengths read from the
+/// middle of an entry are megabytes, and a checksum over each took 14 s without optimisation.
 #[test]
-fn what_an_earlier_use_filled_is_opened_at_once() {
+fn a_journal_half_full_of_old_entries_is_opened_quickly() {
     let first = [Change::Next { file: 4 }];
     let (old, mut half) = encode_checkpoint(9, 2, &first);
     while half.len() < 8 << 20 {
@@ -19,6 +20,6 @@ fn what_an_earlier_use_filled_is_opened_at_once() {
     let (_, fresh) = encode_checkpoint(9, 3, &first);
     half[..fresh.len()].copy_from_slice(&fresh);
     let begin = Instant::now();
-    assert_eq!(decode(&half, 9).expect("whole").expect("there").changes, [first]);
+    assert_eq!(decode(&half, 9).expect("an intact half").expect("a head").changes, [first]);
     assert!(begin.elapsed() < Duration::from_secs(5), "SLOW: {:?}", begin.elapsed());
 }

@@ -1,18 +1,22 @@
-//! BTF: what a kernel says of its own types. As much of it as it takes to find a function's number and a field's place.
+//! BTF, the kernel's description of its own types. Decodes only the parts needed to find the
+//! number of a function and the offset of a struct field.
 //!
 //! ```text
-//! header   magic 0xeb9f, …, header bytes u32 at 4, types: offset u32 at 8, bytes u32 at 12, texts: offset u32 at 16, bytes u32 at 20
-//! type     name u32, info u32 (count of members in bits 0..16, kind in bits 24..29, bit 31: offsets carry widths), size or type u32
-//! member   name u32, type u32, offset in bits u32 (in its lower 24 if they carry widths)
+//! header   u16 magic 0xeb9f; u32 at 4: bytes of the header; u32 at 8 and 12: offset and bytes of
+//!          the types; u32 at 16 and 20: offset and bytes of the strings
+//! type     u32 name; u32 info (bits 0..16: count of members, bits 24..29: kind, bit 31: member
+//!          offsets contain bit-field widths); u32 size, or the type that this one refers to
+//! member   u32 name; u32 type; u32 offset in bits (with widths: the lower 24 bits)
 //! ```
-//! Offsets count from the end of the header. Types are numbered from 1. A module's BTF goes on where the kernel's ends, in
-//! numbers of types and in offsets of texts. Format: Linux, `Documentation/bpf/btf.rst`.
+//! Offsets of types and strings count from the end of the header. Types are numbered from 1. The
+//! BTF of a module continues the kernel's type numbers and string offsets. The format is specified
+//! in Linux, `Documentation/bpf/btf.rst`.
 
 const MAGIC: u16 = 0xeb9f;
 const TYPE_BYTES: usize = 12;
 const MEMBER_BYTES: usize = 12;
 
-/// Kinds of types that are looked at.
+/// Kinds of types.
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const VOLATILE: u32 = 9;
@@ -20,7 +24,7 @@ const CONST: u32 = 10;
 const RESTRICT: u32 = 11;
 const FUNC: u32 = 12;
 
-/// How deep unnamed members may be nested; more is no kernel's.
+/// Maximum nesting depth of unnamed members. No kernel nests deeper.
 const DEPTH_MAX: usize = 8;
 
 /// The types of a kernel, or of a kernel and one of its modules.
@@ -34,9 +38,9 @@ pub struct Btf {
 struct Type {
     name: u32,
     kind: u32,
-    /// Of a modifier, the type that it modifies.
+    /// The modified type, of a modifier (`const`, `volatile`, `restrict`).
     refers_to: u32,
-    /// Of a struct or a union.
+    /// Members of a struct or union.
     members: Vec<Member>,
 }
 
@@ -48,21 +52,22 @@ struct Member {
 }
 
 impl Btf {
-    /// Of a kernel.
+    /// Decodes the kernel's BTF.
     pub fn parse(bytes: &[u8]) -> Result<Btf, String> {
-        let none = Type { name: 0, kind: 0, refers_to: 0, members: Vec::new() }; // number 0 is `void`
+        // Number 0 is `void`.
+        let none = Type { name: 0, kind: 0, refers_to: 0, members: Vec::new() };
         Btf { types: vec![none], texts: Vec::new() }.with(bytes)
     }
 
-    /// And of one of its modules.
+    /// Adds the BTF of one of the kernel's modules.
     pub fn with(mut self, bytes: &[u8]) -> Result<Btf, String> {
         if bytes.get(..2) != Some(&MAGIC.to_ne_bytes()) {
-            return Err("no BTF".into());
+            return Err("not BTF: bad magic number".into());
         }
         let part = |offset_at: usize| -> Result<&[u8], String> {
             let from = word(bytes, 4)? as usize + word(bytes, offset_at)? as usize;
             let length = word(bytes, offset_at + 4)? as usize;
-            bytes.get(from..).and_then(|rest| rest.get(..length)).ok_or_else(|| "BTF is cut short".into())
+            bytes.get(from..).and_then(|rest| rest.get(..length)).ok_or_else(|| "BTF is truncated".into())
         };
         let (types, texts) = (part(8)?, part(16)?);
         let mut at = 0;
@@ -75,17 +80,17 @@ impl Btf {
         Ok(self)
     }
 
-    /// The number of a function.
+    /// Returns the type number of a function.
     pub fn function(&self, name: &str) -> Result<u32, String> {
         self.find(FUNC, name).map(|at| at as u32).ok_or_else(|| format!("this kernel has no function {name}"))
     }
 
-    /// Whether there is such a struct, and not just a mention of it.
+    /// Whether the struct is defined, not only declared.
     pub fn has_struct(&self, name: &str) -> bool {
         self.find(STRUCT, name).is_some()
     }
 
-    /// Where `field` is in `name`, in bytes; in unnamed members too.
+    /// Returns the offset of `field` in struct `name`, in bytes. Searches unnamed members as well.
     pub fn offset(&self, name: &str, field: &str) -> Result<i32, String> {
         let at = self.find(STRUCT, name).ok_or_else(|| format!("this kernel has no struct {name}"))?;
         let bits = self.bits_in(at, field, DEPTH_MAX).ok_or_else(|| format!("struct {name} has no field {field}"))?;
@@ -106,7 +111,7 @@ impl Btf {
         })
     }
 
-    /// The struct or union behind modifiers.
+    /// Resolves modifiers; returns the struct or union.
     fn unmodified(&self, mut number: u32) -> Option<usize> {
         for _ in 0..DEPTH_MAX {
             let found = self.types.get(number as usize)?;
@@ -125,34 +130,34 @@ impl Btf {
     }
 }
 
-/// The type at `at`, and where the next one begins.
+/// Decodes the type at `at`. Returns it with the offset of the next one.
 fn read_type(types: &[u8], at: usize) -> Result<(Type, usize), String> {
     let (name, info, refers_to) = (word(types, at)?, word(types, at + 4)?, word(types, at + 8)?);
     let (kind, count) = (info >> 24 & 0x1f, info as usize & 0xffff);
     let from = at + TYPE_BYTES;
-    let behind = match kind {
+    let payload = match kind {
         1 | 14 | 17 => 4, // integer, variable, declaration tag
         3 => 12,          // array
         STRUCT | UNION => MEMBER_BYTES * count,
         6 | 13 => 8 * count,       // enumeration, prototype
         15 | 19 => 12 * count,     // section, enumeration of 64 bits
-        2 | 7..=12 | 16 | 18 => 0, // pointer, forward, typedef, modifiers, function, float, type tag
-        _ => return Err(format!("BTF has a type of the unknown kind {kind}")),
+        2 | 7..=12 | 16 | 18 => 0, // pointer, forward, typedef, modifiers, function, float, tag
+        _ => return Err(format!("BTF has a type of unknown kind {kind}")),
     };
     let mut members = Vec::new();
     if matches!(kind, STRUCT | UNION) {
-        for at in (from..from + behind).step_by(MEMBER_BYTES) {
+        for at in (from..from + payload).step_by(MEMBER_BYTES) {
             let place = word(types, at + 8)?;
             let bits = if info >> 31 == 1 { place & 0xff_ffff } else { place };
             members.push(Member { name: word(types, at)?, of: word(types, at + 4)?, bits });
         }
     }
-    Ok((Type { name, kind, refers_to, members }, from + behind))
+    Ok((Type { name, kind, refers_to, members }, from + payload))
 }
 
 fn word(bytes: &[u8], at: usize) -> Result<u32, String> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    found.map(|word| u32::from_ne_bytes(*word)).ok_or_else(|| "BTF is cut short".into())
+    found.map(|word| u32::from_ne_bytes(*word)).ok_or_else(|| "BTF is truncated".into())
 }
 
 #[cfg(test)]
@@ -171,7 +176,8 @@ mod tests {
 
     const TEXTS: &[u8] = b"\0inode\0i_ino\0i_sb\0ask\0";
 
-    /// 1: a function. 2: a union with one field. 3: `const` of it. 4: a struct with a field of 8 bytes, then 3, unnamed.
+    /// Type 1: a function. 2: a union with one field. 3: `const` of type 2. 4: a struct with a
+    /// field of 8 bytes and an unnamed member of type 3.
     fn sample() -> Vec<u8> {
         let function = [18, FUNC << 24, 0];
         let union = [0, UNION << 24 | 1, 8, 13, 0, 0];
@@ -181,19 +187,19 @@ mod tests {
     }
 
     #[test]
-    fn functions_and_fields_are_found_in_unnamed_members_too() {
+    fn functions_and_fields_are_found_also_in_unnamed_members() {
         let btf = Btf::parse(&sample()).unwrap();
         assert_eq!(btf.function("ask"), Ok(1));
         assert_eq!((btf.offset("inode", "i_ino"), btf.offset("inode", "i_sb")), (Ok(0), Ok(8)));
-        for error in [btf.offset("inode", "size"), btf.offset("file", "i_ino"), btf.function("tell").map(|_| 0)] {
+        for error in [btf.offset("inode", "size"), btf.offset("file", "i_ino"), btf.function("other").map(|_| 0)] {
             assert!(error.unwrap_err().contains("no "));
         }
     }
 
     #[test]
-    fn a_module_goes_on_where_the_kernel_ends() {
+    fn a_module_continues_the_numbers_of_the_kernel() {
         let end = TEXTS.len() as u32;
-        // Number 5, a struct that holds number 4, unnamed, at byte 32.
+        // Type 5: a struct with an unnamed member of type 4 at byte 32.
         let module = btf(&[end, STRUCT << 24 | 1, 48, 0, 4, 256], b"ext4_inode_info\0");
         let btf = Btf::parse(&sample()).unwrap().with(&module).unwrap();
         assert_eq!(btf.offset("ext4_inode_info", "i_sb"), Ok(40));
@@ -201,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_and_never_a_panic() {
+    fn corrupt_btf_gives_an_error_and_no_panic() {
         let good = sample();
         for length in 0..good.len() {
             let _ = Btf::parse(&good[..length]).map(|btf| btf.offset("inode", "i_sb"));
@@ -214,7 +220,7 @@ mod tests {
             }
         }
         assert!(Btf::parse(&good[..good.len() / 2]).is_err());
-        // A struct that holds itself.
+        // A struct that contains itself.
         let endless = btf(&[1, STRUCT << 24 | 1, 8, 0, 1, 0], TEXTS);
         assert!(Btf::parse(&endless).unwrap().offset("inode", "i_sb").is_err());
     }

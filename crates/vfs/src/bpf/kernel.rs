@@ -1,5 +1,8 @@
-//! The four calls of `bpf(2)` that load a program, make an iterator of it, read from it, and give it a name. The program reads
-//! kernel memory through helpers that cannot fault, and writes none (`program.rs`); the kernel's verifier sees to it.
+//! The four `bpf(2)` commands that load a program, attach it as an iterator, read the iterator,
+//! and pin it.
+//!
+//! The program reads kernel memory through helpers that cannot fault, and writes none (see
+//! `program.rs`). The kernel's verifier enforces both.
 use nix::{errno::Errno, libc};
 use std::{
     ffi::{CStr, CString},
@@ -19,26 +22,29 @@ const ITER_CREATE: i32 = 33;
 const TRACING: u64 = 26;
 const TRACE_ITER: u64 = 28;
 
-/// Room for what the verifier says about a program that it refuses.
-const COMPLAINT_BYTES: usize = 64 << 10;
+/// Size of the buffer for the verifier's log.
+const VERIFIER_LOG_BYTES: usize = 64 << 10;
 
-/// The arguments of one call: a union whose unused end must be zero. As words, since every field that is used here begins
-/// at, or fills the upper half of, a multiple of eight bytes.
+/// The argument union of the system call. Its unused rest must be zero. An array of words
+/// suffices: every field used here begins at a multiple of eight bytes or fills the upper half of
+/// a word.
 type Arguments = [u64; 20];
 
-/// One call. `arguments` hold addresses; what they point to must be alive, and as long as the call takes them for.
+/// Executes one command. `arguments` contain addresses; the memory at each must stay valid, with
+/// the length that the command expects, until the call returns.
 fn bpf(command: i32, arguments: &mut Arguments) -> io::Result<i32> {
     let bytes = size_of::<Arguments>();
-    // SAFETY: `arguments` is memory of our own of `bytes` bytes, which the kernel reads and writes during the call only.
-    // The addresses within it are those that the callers below put there, each of memory that they own, with its length
-    // beside it; the kernel copies from them (and into the complaint's) during the call and keeps none.
+    // SAFETY: `arguments` is memory of this function of `bytes` bytes, which the kernel accesses
+    // during the call only. The callers below put each address in it together with the length of
+    // the memory, which they own. The kernel reads that memory (and writes the verifier log) during
+    // the call and keeps no address.
     let outcome = unsafe { libc::syscall(libc::SYS_bpf, command, arguments.as_mut_ptr(), bytes) };
     Ok(Errno::result(outcome)? as i32)
 }
 
-/// A descriptor that a call returned.
+/// Takes ownership of a descriptor that a command returned.
 fn owned(descriptor: i32) -> OwnedFd {
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    // SAFETY: the kernel has just made this descriptor for the caller; nothing else refers to it.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
@@ -46,33 +52,33 @@ fn address<T>(of: &[T]) -> u64 {
     of.as_ptr().expose_provenance() as u64
 }
 
-/// Loads `program`, which iterates as the kernel's function number `function` does. The error has the verifier's last words.
+/// Loads `program` as an iterator of the type of kernel function `function`. On rejection the
+/// error has the last line of the verifier's log.
 pub fn load(program: &[u64], function: u32) -> io::Result<OwnedFd> {
-    const LICENSE: &CStr = c"Dual MIT/GPL"; // helpers that read kernel memory are for programs that say so
-    let mut complaint = vec![0u8; COMPLAINT_BYTES];
+    // The helpers that read kernel memory require a GPL-compatible program.
+    const LICENSE: &CStr = c"Dual MIT/GPL";
+    let mut verifier_log = vec![0u8; VERIFIER_LOG_BYTES];
     let mut arguments: Arguments = [0; 20];
     arguments[0] = TRACING | (program.len() as u64) << 32;
     arguments[1] = address(program);
     arguments[2] = address(LICENSE.to_bytes_with_nul());
-    arguments[3] = 1 | (complaint.len() as u64) << 32;
-    arguments[4] = complaint.as_mut_ptr().expose_provenance() as u64;
+    arguments[3] = 1 | (verifier_log.len() as u64) << 32;
+    arguments[4] = verifier_log.as_mut_ptr().expose_provenance() as u64;
     arguments[6] = u64::from_ne_bytes(*b"terrace\0");
     arguments[8] = TRACE_ITER << 32;
     arguments[13] = u64::from(function) << 32;
     bpf(PROG_LOAD, &mut arguments).map(owned).map_err(|error| {
-        let said = String::from_utf8_lossy(&complaint);
-        match said.trim_matches(['\0', '\n']).lines().rev().nth(1) {
-            Some(words)
-                if error.raw_os_error() == Some(libc::EACCES) || error.kind() == io::ErrorKind::InvalidInput =>
-            {
-                io::Error::new(error.kind(), format!("{error}: {words}"))
+        let text = String::from_utf8_lossy(&verifier_log);
+        match text.trim_matches(['\0', '\n']).lines().rev().nth(1) {
+            Some(line) if error.raw_os_error() == Some(libc::EACCES) || error.kind() == io::ErrorKind::InvalidInput => {
+                io::Error::new(error.kind(), format!("{error}: {line}"))
             }
             _ => error,
         }
     })
 }
 
-/// An iterator over the files of process `of`, or of all.
+/// Attaches the program as an iterator over the open files of process `of`, or of all processes.
 pub fn link(program: BorrowedFd<'_>, of: Option<u32>) -> io::Result<OwnedFd> {
     let which = [0u32, of.unwrap_or(0), 0, 0]; // thread, process, descriptor of a process
     let mut arguments: Arguments = [0; 20];
@@ -85,14 +91,14 @@ pub fn link(program: BorrowedFd<'_>, of: Option<u32>) -> io::Result<OwnedFd> {
     bpf(LINK_CREATE, &mut arguments).map(owned)
 }
 
-/// One run of an iterator: a file to be read to its end.
+/// Starts one run of an iterator. The returned file is to be read to its end.
 pub fn run(iterator: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut arguments: Arguments = [0; 20];
     arguments[0] = iterator.as_raw_fd() as u64;
     bpf(ITER_CREATE, &mut arguments).map(owned)
 }
 
-/// Gives an iterator a name in a `bpf` file system, where it stays until that is removed.
+/// Pins an iterator at `path` in a `bpf` file system. It stays until the path is removed.
 pub fn pin(iterator: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     let mut arguments: Arguments = [0; 20];

@@ -1,58 +1,66 @@
-//! The program that the kernel runs for each open file of the process that reads: it hands out how far the file's journal is,
-//! and which transaction of it the file waits for. Assembled by hand, with offsets from the running kernel's BTF.
+//! The BPF program that the kernel runs for each open file of the reading process. It emits the
+//! file's last transaction and the newest committed transaction of its journal. The instructions
+//! are assembled here, with field offsets from the running kernel's BTF.
 //!
-//! It may read kernel memory and nothing more: it changes nothing, has no map, and leaves out the files of other processes,
-//! so that a pinned iterator tells nobody about others.
+//! The program reads kernel memory only. It writes nothing, uses no map, and skips files of other
+//! processes, so a pinned iterator reveals nothing about them.
 use super::btf::Btf;
 
-/// Bytes that the program hands out for each file, in the machine's order:
+/// The record that the program emits for each file, in native byte order:
 ///
 /// ```text
-///  0  8  inode number         16  4  transaction of the inode's last change      24  8  the journal's flags
-///  8  4  device               20  4  newest transaction that is committed
-/// 12  4  descriptor
+/// offset  bytes  field
+///      0      8  inode number
+///      8      4  device
+///     12      4  descriptor
+///     16      4  transaction of the inode's last change
+///     20      4  newest committed transaction
+///     24      8  flags of the journal
 /// ```
 pub const RECORD_BYTES: usize = 32;
 
-/// Where the record is built, below the frame pointer; the eight bytes below it are for pointers.
+/// Stack offset of the record, relative to the frame pointer; the eight bytes below it hold
+/// pointers.
 const RECORD: i16 = -(RECORD_BYTES as i16);
 const SCRATCH: i16 = RECORD - 8;
 
-/// ext4's, in a super block.
+/// The magic number in ext4's superblock.
 const EXT4_MAGIC: i32 = 0xef53;
 
-/// Helpers of the kernel, by number.
+/// Numbers of kernel helpers.
 const GET_CURRENT_PID_TGID: i32 = 14;
 const PROBE_READ_KERNEL: i32 = 113;
 const SEQ_WRITE: i32 = 127;
 
-/// Fields of the iterator's context: `meta`, `task`, `fd`, `file`.
+/// Offsets in the iterator's context: `meta`, `task`, `fd`, `file`.
 const META: i32 = 0;
 const TASK: i32 = 8;
 const DESCRIPTOR: i32 = 16;
 const FILE: i32 = 24;
 
-/// Registers: 0 results, 1 to 5 arguments, 6 to 9 kept over calls, 10 the frame.
+/// Registers: 0 is the result, 1 to 5 are arguments, 6 to 9 survive calls, 10 is the frame
+/// pointer.
 const FRAME: u8 = 10;
 const CONTEXT: u8 = 6;
 const INODE: u8 = 7;
 const SUPER: u8 = 8;
 const JOURNAL: u8 = 9;
 
-/// Types of the kernel and, where they are modules, of ext4 and its journal.
+/// Types of the kernel, and of ext4 and its journal where these are modules.
 pub struct Types<'a> {
     pub kernel: &'a Btf,
     pub ext4: &'a Btf,
     pub jbd2: &'a Btf,
 }
 
-/// The program, as instructions of 64 bits; the error names what this kernel does not have.
+/// Assembles the program, as 64-bit instructions. The error names a type or field that this kernel
+/// lacks.
 pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     let kernel = |name, field| types.kernel.offset(name, field);
     let mut code = Code::default();
     code.copy(CONTEXT, 1);
 
-    // Only files of the reader's own.
+    // Skip files of other processes.
     code.load(8, SUPER, CONTEXT, TASK)?;
     code.end_if_zero(SUPER);
     code.call(GET_CURRENT_PID_TGID);
@@ -60,7 +68,7 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     code.load(4, 1, SUPER, kernel("task_struct", "tgid")?)?;
     code.end_unless_same(1, 0);
 
-    // Only files of ext4.
+    // Skip files that are not on ext4.
     code.load(8, 1, CONTEXT, FILE)?;
     code.end_if_zero(1);
     code.load(8, INODE, 1, kernel("file", "f_inode")?)?;
@@ -79,7 +87,7 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     code.load(4, 1, CONTEXT, DESCRIPTOR)?;
     code.store(4, RECORD + 12, 1);
 
-    // An inode of ext4's is the part of a larger struct.
+    // The VFS inode is a member of ext4's inode.
     let within = types.ext4.offset("ext4_inode_info", "vfs_inode")?;
     code.read(RECORD + 16, 4, INODE, types.ext4.offset("ext4_inode_info", "i_sync_tid")? - within);
     code.load(8, JOURNAL, SUPER, kernel("super_block", "s_fs_info")?)?;
@@ -87,7 +95,8 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     code.read(SCRATCH, 8, JOURNAL, types.ext4.offset("ext4_sb_info", "s_journal")?);
     code.load(8, JOURNAL, FRAME, SCRATCH.into())?;
     code.end_if_zero(JOURNAL);
-    // In this order: a commit that fails sets the flag before it counts as the newest.
+    // This order matters: a failing commit sets the abort flag before it counts as the newest
+    // commit.
     code.read(RECORD + 20, 4, JOURNAL, types.jbd2.offset("journal_s", "j_commit_sequence")?);
     code.read(RECORD + 24, 8, JOURNAL, types.jbd2.offset("journal_s", "j_flags")?);
 
@@ -100,7 +109,7 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     Ok(code.end())
 }
 
-/// Instructions so far, and those that jump to the end.
+/// Instructions so far, and the indices of those that jump to the end.
 #[derive(Default)]
 struct Code {
     instructions: Vec<u64>,
@@ -130,20 +139,21 @@ impl Code {
         self.push(0x77, to, 0, 0, bits);
     }
 
-    /// Four or eight bytes, from where `from` points. The kernel checks each access, so a pointer may lead nowhere.
+    /// Loads four or eight bytes at `from + offset`. The kernel checks each access, so any pointer
+    /// is safe.
     fn load(&mut self, bytes: u8, to: u8, from: u8, offset: i32) -> Result<(), String> {
         let offset =
-            i16::try_from(offset).map_err(|_| format!("a field at byte {offset} is too far for one instruction"))?;
+            i16::try_from(offset).map_err(|_| format!("the field offset {offset} does not fit an instruction"))?;
         self.push(if bytes == 8 { 0x79 } else { 0x61 }, to, from, offset, 0);
         Ok(())
     }
 
-    /// Into the frame.
+    /// Stores a register on the stack.
     fn store(&mut self, bytes: u8, at: i16, from: u8) {
         self.push(if bytes == 8 { 0x7b } else { 0x63 }, FRAME, from, at, 0);
     }
 
-    /// `bytes` at `offset` of what `from` points to, into the frame at `at`.
+    /// Copies `bytes` bytes at `from + offset` to the stack at `at`.
     fn read(&mut self, at: i16, bytes: i32, from: u8, offset: i32) {
         self.copy(3, from);
         self.add(3, offset);
@@ -188,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_are_encoded_as_the_kernel_reads_them() {
+    fn instructions_have_the_kernels_encoding() {
         let mut code = Code::default();
         code.copy(6, 1);
         code.load(8, 7, 6, 24).unwrap();

@@ -1,7 +1,7 @@
 //! Errors of devices as errors of file systems.
 use std::io::{Error, ErrorKind};
 
-/// Turns a device error into the I/O error that a file system returns.
+/// Converts a device error to an I/O error.
 pub fn io(error: terrace_device::Error) -> Error {
     let kind = match &error {
         terrace_device::Error::Io { source, .. } => source.kind(),

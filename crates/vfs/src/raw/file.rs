@@ -1,4 +1,4 @@
-//! A file on a device: bytes in slots, and what of them has not been written yet.
+//! A file on a raw device: bytes in slots, and the bytes not written yet.
 use super::{
     error::io,
     mount::{Mount, OpenFile},
@@ -15,13 +15,13 @@ use terrace_format::raw::{
     page::{self, PAYLOAD},
 };
 
-/// A plain file is written in pieces of this size, or what is left at a sync.
+/// A plain file is written in pieces of this size; the rest is written at a sync.
 const WRITE_BYTES: usize = 1 << 20;
-/// Logs are searched for their end, and read, in pieces of at most this size.
+/// Maximum bytes of one read from a log, also in the search for its end.
 const READ_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = PAGE as u64;
 
-/// A file that somebody has open.
+/// An open file.
 pub struct File {
     mount: Arc<Mount>,
     pub number: u64,
@@ -32,19 +32,19 @@ pub struct File {
 
 struct Contents {
     runs: Vec<Run>,
-    /// The file's length; `None` for a log that has not been searched for its end.
+    /// The file's length; `None` for a log whose end has not been searched.
     bytes: Option<u64>,
-    /// How much of the slots holds whole pages of it that do not change any more.
+    /// Length of the prefix of the slots that consists of full pages, which do not change any more.
     written: u64,
-    /// The file's bytes behind those pages. Of a log, and of a plain file that was saved, they are on the device too, in a page
-    /// with zeros behind them.
+    /// The bytes after those pages. Those of a log, and of a saved plain file, are on the device as
+    /// well, in a page padded with zeros.
     tail: Vec<u8>,
-    /// The length that the list of files has.
+    /// The length in the file list.
     noted: u64,
 }
 
 impl File {
-    pub fn new(mount: Arc<Mount>, number: u64, entry: &table::File) -> File {
+    pub fn new(mount: Arc<Mount>, number: u64, entry: &table::FileEntry) -> File {
         let fresh = entry.runs.is_empty();
         let bytes = (entry.form == Form::Plain || fresh).then_some(entry.bytes);
         let (runs, written) = (entry.runs.clone(), entry.bytes.next_multiple_of(PAGE_BYTES));
@@ -65,11 +65,12 @@ impl File {
         let mut contents = self.contents.write();
         let bytes = self.find_end(&contents)?;
         contents.bytes = Some(bytes);
-        contents.written = u64::MAX; // all that is there
+        // All slots count as written.
+        contents.written = u64::MAX;
         Ok(bytes)
     }
 
-    /// Where a log ends whose writer is gone.
+    /// Searches the end of a log that has no writer.
     fn find_end(&self, contents: &Contents) -> Result<u64> {
         let (room, mut at) = (self.room(contents), 0);
         while at < room {
@@ -86,7 +87,7 @@ impl File {
         Ok(room / PAGE_BYTES * PAYLOAD as u64)
     }
 
-    /// Makes room for at least `bytes` of slots, which nothing is written to.
+    /// Allocates slots for at least `bytes` bytes and writes nothing to them.
     pub fn reserve(&self, bytes: u64) -> Result<()> {
         let mut contents = self.contents.write();
         self.make_room(&mut contents, bytes)?;
@@ -118,7 +119,7 @@ impl File {
         Ok(())
     }
 
-    /// The pieces of `from..from + len` of the slots, each where it lies on the device.
+    /// Maps `from..from + len` of the slots to ranges of the device, as offset and length.
     fn pieces(&self, contents: &Contents, mut from: u64, mut len: u64) -> Vec<(u64, u64)> {
         let (mut pieces, mut begin) = (Vec::new(), 0);
         for run in &contents.runs {
@@ -135,15 +136,16 @@ impl File {
 
     fn write(&self, contents: &mut Contents, at: u64, mut bytes: &[u8]) -> Result<()> {
         self.make_room(contents, at + bytes.len() as u64)?;
-        for (place, len) in self.pieces(contents, at, bytes.len() as u64) {
-            let (now, later) = bytes.split_at(len as usize);
-            self.mount.write(self.number, place, now, self.stream)?;
-            bytes = later;
+        for (offset, len) in self.pieces(contents, at, bytes.len() as u64) {
+            let (head, rest) = bytes.split_at(len as usize);
+            self.mount.write(self.number, offset, head, self.stream)?;
+            bytes = rest;
         }
         Ok(())
     }
 
-    /// Of a log's `pages` that which was not there before: what stands behind the first `old` bytes, and each page's trailer.
+    /// Writes the new parts of a log's `pages`: the bytes after the first `old` ones, and the
+    /// trailer of each page.
     fn write_parts(&self, contents: &mut Contents, at: u64, pages: &[u8], mut old: usize, end: usize) -> Result<()> {
         for (nth, page) in pages.chunks_exact(PAGE).enumerate() {
             let (at, used) = (at + (nth * PAGE) as u64, (end - nth * PAYLOAD).min(PAYLOAD));
@@ -157,8 +159,8 @@ impl File {
     fn read_pages(&self, contents: &Contents, at: u64, len: u64) -> Result<Vec<u8>> {
         let mut pages = vec![0; len as usize];
         let mut filled = 0;
-        for (place, len) in self.pieces(contents, at, len) {
-            self.mount.device.read_at(place, &mut pages[filled..][..len as usize]).map_err(io)?;
+        for (offset, len) in self.pieces(contents, at, len) {
+            self.mount.device.read_at(offset, &mut pages[filled..][..len as usize]).map_err(io)?;
             filled += len as usize;
         }
         if filled == pages.len() { Ok(pages) } else { Err(ErrorKind::UnexpectedEof.into()) }
@@ -173,7 +175,8 @@ impl File {
     }
 
     fn append_plain(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
-        // Now, not when it is saved: whoever appends can make room and try again.
+        // Allocates now, not when the file is saved: after `StorageFull` the caller can free space
+        // and retry.
         self.make_room(contents, contents.written + (contents.tail.len() + bytes.len()) as u64)?;
         contents.tail.extend_from_slice(bytes);
         contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);
@@ -190,7 +193,8 @@ impl File {
         Ok(())
     }
 
-    /// A log is on the device, in the kernel's hands at least, when this returns: a killed process loses none of it.
+    /// Appends to a log. At return the bytes are at least in the kernel, so a killed process loses
+    /// none of them.
     fn append_log(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
         let (at, before) = (contents.written, contents.tail.len());
         contents.tail.extend_from_slice(bytes);
@@ -214,14 +218,16 @@ impl File {
         Ok(())
     }
 
-    /// Hands everything to the device and notes the length; durable after a [flush](File::flush).
+    /// Writes everything to the device and records the length. Durable after a
+    /// [flush](File::flush).
     pub fn save(&self) -> Result<()> {
         let mut contents = self.contents.write();
         let Some(bytes) = contents.bytes.filter(|bytes| self.form == Form::Plain && *bytes != contents.noted) else {
             return Ok(());
         };
         if !self.mount.is_named(self.number)? {
-            return Ok(()); // nobody will look for it
+            // The file has been removed: no reader will need the bytes.
+            return Ok(());
         }
         if !contents.tail.is_empty() {
             let mut bytes = contents.tail.clone();
@@ -236,16 +242,17 @@ impl File {
         Ok(())
     }
 
-    /// Everything handed to the device so far, and the name, survives a power cut.
+    /// Makes everything written so far, and the name, durable.
     pub fn flush(&self) -> Result<()> {
         self.mount.flush(self.number)
     }
 
-    /// What is read from now on is what the device has. A log that was searched for its end is searched again.
+    /// Drops cached data, so that reads return the device's contents. The end of a log is searched
+    /// again.
     pub fn forget_cached(&self) -> Result<()> {
         let mut contents = self.contents.write();
-        for (place, len) in self.pieces(&contents, 0, self.room(&contents)) {
-            self.mount.device.forget_cached(place, len).map_err(io)?;
+        for (offset, len) in self.pieces(&contents, 0, self.room(&contents)) {
+            self.mount.device.forget_cached(offset, len).map_err(io)?;
         }
         if self.form == Form::Log && contents.written == u64::MAX {
             contents.bytes = None;
@@ -253,10 +260,11 @@ impl File {
         Ok(())
     }
 
-    /// Has the device read ahead what lies there of these bytes.
+    /// Starts device read-ahead for the bytes.
     fn expect(&self, offset: u64, bytes: u64) {
         if self.bytes().is_err() {
-            return; // where a log that was found ends, that finds out
+            // The read will report the error.
+            return;
         }
         let (payload, end) = (PAYLOAD as u64, offset.saturating_add(bytes));
         let (from, to) = match self.form {
@@ -266,8 +274,8 @@ impl File {
             }
         };
         let contents = self.contents.read();
-        for (place, len) in self.pieces(&contents, from, to.min(contents.written).saturating_sub(from)) {
-            self.mount.device.expect(place, len);
+        for (offset, len) in self.pieces(&contents, from, to.min(contents.written).saturating_sub(from)) {
+            self.mount.device.expect(offset, len);
         }
     }
 
@@ -284,18 +292,18 @@ impl File {
 
     fn read_plain(&self, contents: &Contents, offset: u64, into: &mut [u8]) -> Result<()> {
         let written = contents.written.saturating_sub(offset).min(into.len() as u64) as usize;
-        let (mut there, waiting) = into.split_at_mut(written);
-        for (place, len) in self.pieces(contents, offset, written as u64) {
-            let (now, later) = there.split_at_mut(len as usize);
-            self.mount.device.read_part(place, now).map_err(io)?;
-            there = later;
+        let (mut on_device, unwritten) = into.split_at_mut(written);
+        for (offset, len) in self.pieces(contents, offset, written as u64) {
+            let (head, rest) = on_device.split_at_mut(len as usize);
+            self.mount.device.read_part(offset, head).map_err(io)?;
+            on_device = rest;
         }
-        if !there.is_empty() {
+        if !on_device.is_empty() {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        if !waiting.is_empty() {
+        if !unwritten.is_empty() {
             let at = (offset + written as u64 - contents.written) as usize;
-            waiting.copy_from_slice(&contents.tail[at..][..waiting.len()]);
+            unwritten.copy_from_slice(&contents.tail[at..][..unwritten.len()]);
         }
         Ok(())
     }
@@ -309,9 +317,9 @@ impl File {
             for bytes in self.read_pages(contents, page * PAGE_BYTES, some * PAGE_BYTES)?.chunks_exact(PAGE) {
                 let (from, to) = (offset.max(page * payload), end.min((page + 1) * payload));
                 let bytes = &bytes[(from - page * payload) as usize..(to - page * payload) as usize];
-                let (now, later) = into.split_at_mut(bytes.len());
-                now.copy_from_slice(bytes);
-                into = later;
+                let (head, rest) = into.split_at_mut(bytes.len());
+                head.copy_from_slice(bytes);
+                into = rest;
                 page += 1;
             }
         }
@@ -333,7 +341,7 @@ impl Drop for File {
     }
 }
 
-/// A file being written.
+/// Writes a file.
 pub struct Writing(pub Arc<File>);
 
 impl WriteFile for Writing {
@@ -358,19 +366,20 @@ impl WriteFile for Writing {
 }
 
 impl Drop for Writing {
-    /// As a file that is closed: whoever asks for it later, and after a kill, finds all of it. Where that fails, whoever makes it durable
-    /// later must hear of it.
+    /// Saves the file, like a close: later readers see all of it, even after a kill. If that fails,
+    /// the mount is marked broken, so that a later sync reports it.
     fn drop(&mut self) {
         if !self.0.mount.is_ours() {
-            return; // a forked child has but a copy
+            // A forked child has only a copy of this handle.
+            return;
         }
         if let Err(error) = self.0.save() {
-            self.0.mount.lost(&error);
+            self.0.mount.write_failed(&error);
         }
     }
 }
 
-/// A file being read.
+/// Reads a file.
 pub struct Reading(pub Arc<File>);
 
 impl ReadFile for Reading {
@@ -393,7 +402,8 @@ impl ReadFile for Reading {
     fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
         let end = offset.checked_add(bytes as u64).ok_or(ErrorKind::UnexpectedEof)?;
         if end > self.0.bytes()? {
-            return Err(ErrorKind::UnexpectedEof.into()); // before so much memory is taken
+            // Checked before the memory is allocated.
+            return Err(ErrorKind::UnexpectedEof.into());
         }
         let mut found = vec![0; bytes];
         self.0.read(offset, &mut found)?;

@@ -11,7 +11,7 @@ use std::{
 use terrace_format::raw::{Change, Form};
 
 impl Mount {
-    /// A new file.
+    /// Creates a file.
     pub fn create(self: &Arc<Mount>, name: &str, form: Form, stream: u8) -> Result<Arc<File>> {
         let mut state = self.changing()?;
         if state.table.find(name).is_some() {
@@ -23,14 +23,14 @@ impl Mount {
         Ok(self.opened(&mut state, file))
     }
 
-    /// The file `name`, or why there is none.
+    /// Opens the file `name`.
     pub fn open(self: &Arc<Mount>, name: &str) -> Result<Arc<File>> {
         let mut state = self.state.lock();
         let number = state.table.find(name).ok_or(ErrorKind::NotFound)?;
         Ok(self.opened(&mut state, number))
     }
 
-    /// Every file with its names, one entry each.
+    /// Lists every name with its file.
     pub fn files(self: &Arc<Mount>) -> Vec<(String, Arc<File>)> {
         let mut state = self.state.lock();
         let names: Vec<_> = state.table.names().map(|(name, number, _)| (name.to_string(), number)).collect();
@@ -40,7 +40,7 @@ impl Mount {
     fn opened(self: &Arc<Mount>, state: &mut State, number: u64) -> Arc<File> {
         if let Some(file) = state.open.get(&number).and_then(Weak::upgrade) {
             let file: Arc<dyn Any + Send + Sync> = file;
-            return file.downcast().expect("every open file is one of these");
+            return file.downcast().expect("every open file has this type");
         }
         let entry = state.table.file(number).expect("its name was just found");
         let file = Arc::new(File::new(self.clone(), number, entry));

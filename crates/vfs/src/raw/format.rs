@@ -4,12 +4,12 @@ use std::io::{Error, ErrorKind, Result};
 use terrace_device::BlockDevice;
 use terrace_format::raw::{PAGE, Sizes, Superblock, superblock::PLACES};
 
-/// Divides a device into slots and forgets what was on it, also what others would recognise. Durable at return; a power cut before
-/// leaves what was there, or no store at all.
+/// Formats a device: divides it into slots and erases everything that could be recognised. Durable
+/// at return. A power cut before that leaves the previous contents or no store.
 pub fn format(device: &dyn BlockDevice, sizes: Sizes, id: u64) -> Result<Superblock> {
     let superblock =
         Superblock::new(device.len_bytes(), sizes, id).map_err(|why| Error::new(ErrorKind::InvalidInput, why))?;
-    // First nothing, so that no list of files is ever read by another's layout.
+    // Erase the superblocks first, so that no journal is ever read with another layout.
     PLACES.iter().try_for_each(|place| device.write_zeroes(*place, PAGE as u64)).map_err(io)?;
     device.flush().map_err(io)?;
     found::forget(device)?;

@@ -7,14 +7,15 @@ use terrace_format::raw::PAGE;
 
 const KIB: u64 = 1 << 10;
 
-/// At the beginning of a device it is looked at whole; there and at the end it is forgotten whole.
+/// Size of the region at the beginning that must be zero. Formatting erases this much at both
+/// ends.
 const EDGE: u64 = 1 << 20;
 
-/// A name, and bytes at an offset that give it away.
-type Mark = (&'static str, u64, &'static [u8]);
+/// A name, an offset, and the signature at it.
+type Signature = (&'static str, u64, &'static [u8]);
 
-/// The first that is there names the device, so those come last that others have, too.
-const MARKS: &[Mark] = &[
+/// The first match names the contents. Signatures that several formats share come last.
+const SIGNATURES: &[Signature] = &[
     ("a store of Terrace's", 0, b"TERRACER"),
     ("a store of Terrace's", 64 * KIB, b"TERRACER"),
     ("a store of Terrace's, begun or lost", 128 * KIB, b"TERRACEJ"),
@@ -62,7 +63,8 @@ const MARKS: &[Mark] = &[
     ("an OCFS2 file system", 4096, b"OCFSV2"),
     ("VMFS", 1024 * KIB, b"\x0d\xd0\x01\xc0"),
     ("VMFS", 2048 * KIB, b"\x5e\xf1\xab\x2f"),
-    ("Stratis", 516, b"!Stra0tis\x86\xff\x02^\x41rh"), // behind a checksum
+    // A checksum precedes the signature.
+    ("Stratis", 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
     ("Stratis", 4096 + 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
     ("VDO", 0, b"dmvdo001"),
     ("an Oracle ASM disk", 32, b"ORCLDISK"),
@@ -79,13 +81,13 @@ const MARKS: &[Mark] = &[
     ("a partition table (MBR), or a boot sector", 510, b"\x55\xaa"),
 ];
 
-/// The second header, where the first may be lost.
+/// The secondary LUKS 2 header; the primary one may be destroyed.
 const LUKS_2: &[u8] = b"SKUL\xba\xbe";
 const GPT: &[u8] = b"EFI PART";
 const RAID: &[u8] = b"\xfc\x4e\x2b\xa9";
 
-/// Marks that stand at the end of a device of `bytes`.
-fn marks_at_end(bytes: u64) -> [Mark; 6] {
+/// Signatures at the end of a device of `bytes` bytes.
+fn signatures_at_end(bytes: u64) -> [Signature; 6] {
     let version_1 = (bytes / 512).saturating_sub(16) / 8 * 4096; // in the last 8 to 12 KiB
     let version_0_90 = (bytes & !0xffff).saturating_sub(64 * KIB);
     [
@@ -98,7 +100,8 @@ fn marks_at_end(bytes: u64) -> [Mark; 6] {
     ]
 }
 
-/// What is on the device, in words; `None` if its first mebibyte is nothing but zeros and it bears no mark.
+/// Describes the contents of the device. `None` if there is no signature and the first mebibyte is
+/// zero.
 pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
     if let Some((name, _)) = marks(device)?.first() {
         let sizes = find(device).ok().flatten().map(|superblock| superblock.sizes());
@@ -112,21 +115,23 @@ pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
     Ok(first.map(|at| format!("bytes of an unknown kind (the first at {at})")))
 }
 
-/// Forgets whatever could be taken for a mark, of ours too: nobody finds here later what is no longer whole. Durable with the next flush.
+/// Erases everything that could be detected, including a previous store, so that a half-formatted
+/// device is not recognised. Durable after the next flush.
 pub fn forget(device: &dyn BlockDevice) -> Result<()> {
-    let marks = marks(device)?;
-    let _ = device.discard(0, device.len_bytes()); // a hint: a drive may not know it
+    let signatures = signatures(device)?;
+    // A hint; the drive may not support discards.
+    let _ = device.discard(0, device.len_bytes());
     let edge = EDGE.min(device.len_bytes());
     let end = device.len_bytes() - edge;
     device.write_zeroes(0, edge).and_then(|()| device.write_zeroes(end, edge)).map_err(io)?;
-    let mut between = marks.iter().map(|(_, at)| at - at % PAGE as u64).filter(|page| (edge..end).contains(page));
+    let mut between = signatures.iter().map(|(_, at)| at - at % PAGE as u64).filter(|page| (edge..end).contains(page));
     between.try_for_each(|page| device.write_zeroes(page, PAGE as u64)).map_err(io)
 }
 
-/// Every mark there is, with its offset.
-fn marks(device: &dyn BlockDevice) -> Result<Vec<(&'static str, u64)>> {
+/// Finds all signatures, with their offsets.
+fn signatures(device: &dyn BlockDevice) -> Result<Vec<(&'static str, u64)>> {
     let mut found = Vec::new();
-    for (name, offset, bytes) in MARKS.iter().copied().chain(marks_at_end(device.len_bytes())) {
+    for (name, offset, bytes) in SIGNATURES.iter().copied().chain(signatures_at_end(device.len_bytes())) {
         if has(device, offset, bytes)? {
             found.push((name, offset));
         }
@@ -135,7 +140,8 @@ fn marks(device: &dyn BlockDevice) -> Result<Vec<(&'static str, u64)>> {
     Ok(found)
 }
 
-/// ZFS has four labels of 256 KiB, two at each end, and in the second half of each a ring of blocks, one of which is current.
+/// Finds ZFS uberblocks. ZFS has four labels of 256 KiB, two at each end; the second half of each
+/// is a ring of uberblocks.
 fn uberblocks(device: &dyn BlockDevice) -> Result<impl Iterator<Item = u64> + use<>> {
     const LABEL: u64 = 256 * KIB;
     let end = device.len_bytes() / LABEL * LABEL;
@@ -153,7 +159,7 @@ fn uberblocks(device: &dyn BlockDevice) -> Result<impl Iterator<Item = u64> + us
     Ok(found.into_iter())
 }
 
-/// Whether `bytes`, which do not cross a page, stand at `offset`.
+/// Whether `bytes`, which do not cross a page, are at `offset`.
 fn has(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<bool> {
     let at = offset - offset % PAGE as u64;
     if at + PAGE as u64 > device.len_bytes() {
@@ -182,12 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_recognised_and_forgotten() {
+    fn signatures_are_recognised_and_erased() {
         assert_eq!(found(&Memory::new(BYTES).unwrap()).unwrap(), None);
         let rings = [128 * KIB, 384 * KIB, BYTES / (256 * KIB) * (256 * KIB) - 128 * KIB].map(|ring| ring + 5 * KIB);
         let zfs = rings.map(|at| ("a ZFS pool", at, &b"\x0c\xb1\xba\x00\x00\x00\x00\x00"[..]));
-        for (name, offset, bytes) in MARKS.iter().copied().chain(marks_at_end(BYTES)).chain(zfs) {
-            let device = Deaf::new(Arc::new(with(offset, bytes))); // nothing goes by a discard
+        for (name, offset, bytes) in SIGNATURES.iter().copied().chain(signatures_at_end(BYTES)).chain(zfs) {
+            // Discards have no effect here.
+            let device = Deaf::new(Arc::new(with(offset, bytes)));
             assert_eq!(found(&device).unwrap().as_deref(), Some(name), "at {offset}");
             forget(&device).unwrap();
             assert_eq!(found(&device).unwrap(), None, "{name} at {offset}");
@@ -195,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn what_bears_no_mark_is_told_by_where_it_begins() {
+    fn unknown_data_is_described_by_its_first_byte() {
         for at in [0, 5000, (1 << 20) - 1] {
-            let told = found(&with(at, b"?")).unwrap();
-            assert_eq!(told, Some(format!("bytes of an unknown kind (the first at {at})")));
+            let description = found(&with(at, b"?")).unwrap();
+            assert_eq!(description, Some(format!("bytes of an unknown kind (the first at {at})")));
         }
-        assert_eq!(found(&with(1 << 20, b"?")).unwrap(), None, "behind that, slots may have been somebody's");
+        assert_eq!(found(&with(1 << 20, b"?")).unwrap(), None, "later bytes may be old slots");
     }
 }

@@ -1,5 +1,5 @@
 //! The slot journal on a device: loaded, appended to, and begun anew in the other half when it is full.
-use super::{error::io, table::Table};
+use super::{error::io, table::FileList};
 use std::{io as std_io, ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{
@@ -7,46 +7,50 @@ use terrace_format::raw::{
     journal::{Damaged, GENERATION_MAX, Half, Head, decode, encode_checkpoint, encode_entry},
 };
 
-/// What the journal is written under, apart from everything else: it is overwritten all the time.
+/// The write stream of the journal. It has its own stream, being overwritten all the time.
 const STREAM: Stream = Stream(0);
 
-/// Where the history stands. Until the first checkpoint nothing is appended: what a power cut left behind the end of the
-/// history must not be taken for a continuation of it.
+/// The position in the journal. Nothing is appended before the first checkpoint: entries that a
+/// power cut left after the journal's end must not be read as its continuation.
 pub struct Journal {
     pub device: Arc<dyn BlockDevice>,
     superblock: Superblock,
     half: usize,
     head: Head,
-    /// The page that the next entry begins in, up to there; `None` before the first checkpoint.
-    open: Option<Open>,
-    /// Of this half, how much has survived a flush, and how much the last entry that told of one said.
-    flushed: Told,
+    /// The page in which the next entry begins, up to that entry; `None` before the first
+    /// checkpoint.
+    open: Option<OpenPage>,
+    /// How much of this half a flush has made durable, and the value in the last entry that
+    /// recorded it.
+    flushed: FlushedEnd,
 }
 
 #[derive(Default)]
-struct Told {
-    is: u64,
-    told: u64,
+struct FlushedEnd {
+    durable: u64,
+    recorded: u64,
 }
 
-/// A moment in the history: see [`Journal::mark`].
+/// A position in the journal; see [`Journal::mark`].
 #[derive(Clone, Copy)]
 pub struct Mark {
     generation: u64,
     end: u64,
 }
 
-struct Open {
-    /// Where in the half the page begins.
+struct OpenPage {
+    /// Offset of the page in the half.
     at: u64,
     bytes: Vec<u8>,
 }
 
 impl Journal {
-    /// Reads both halves and replays the one that counts. Damage in that one is an error: the other has an older list.
-    pub fn load(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> std_io::Result<(Journal, Table)> {
+    /// Reads both halves and replays the newer one. Corruption in that half is an error: the other
+    /// half has an older file list.
+    pub fn load(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> std_io::Result<(Journal, FileList)> {
         let invalid = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, why);
-        // Of a flush that failed memory may have a half which the device never got: the next checkpoint would go over the only one it has.
+        // After a failed flush the cache may have a half that the device lacks. The next checkpoint
+        // would overwrite the only half on the device.
         device.forget_cached(superblock.half_at(0), 2 * superblock.journal_bytes()).map_err(io)?;
         let (mut newest, mut damaged): (Option<(usize, Half)>, Vec<_>) = (None, Vec::new());
         for half in 0..2 {
@@ -62,68 +66,71 @@ impl Journal {
         }
         let is_newer = |generation| newest.as_ref().is_none_or(|(_, half)| half.head.generation <= generation);
         if let Some((half, found)) = damaged.into_iter().find(|(_, found)| is_newer(found.generation)) {
-            return Err(invalid(tell(half, &found)));
+            return Err(invalid(describe(half, &found)));
         }
         let (half, found) = newest.ok_or_else(|| invalid("no half of its slot journal is whole".into()))?;
-        let mut table = Table::new(superblock);
+        let mut table = FileList::new(superblock);
         for change in found.changes.iter().flatten() {
             table.apply(change).map_err(|why| invalid(format!("slot journal: {why}")))?;
         }
-        Ok((Journal { half, head: found.head, ..Journal::unread(device, superblock) }, table))
+        Ok((Journal { half, head: found.head, ..Journal::empty(device, superblock) }, table))
     }
 
-    /// One that nothing is known of: to read files, not to change them.
-    pub fn unread(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> Journal {
+    /// Returns a journal without contents, for reading files without changing them.
+    pub fn empty(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> Journal {
         let head = Head { id: superblock.id(), generation: 0, seed: 0 };
-        Journal { device, superblock: *superblock, half: 0, head, open: None, flushed: Told::default() }
+        Journal { device, superblock: *superblock, half: 0, head, open: None, flushed: FlushedEnd::default() }
     }
 
-    /// No file that begins now has a smaller number. Every use that writes has numbers of its own, by the generation that is durable before
-    /// any slot is written: whatever a power cut left in slots, no page bears the number of a file that comes later.
+    /// The smallest number for a new file. Each writing session has its own range, by the journal's
+    /// generation, which is durable before any slot is written. So no page that a power cut left in
+    /// a slot bears the number of a later file.
     pub fn first_number(&self) -> u64 {
-        (self.head.generation + u64::from(self.open.is_none())) << 32 // at most 2^32 - 1, see `checkpoint`
+        // The generation is at most 2^32 - 1, see `checkpoint`.
+        (self.head.generation + u64::from(self.open.is_none())) << 32
     }
 
-    /// How far the history has come; for [`flushed`](Journal::flushed), when a flush of the device that begins now is over.
+    /// The current end of the journal. Pass it to [`flushed`](Journal::flushed) after a device
+    /// flush that begins now.
     pub fn mark(&self) -> Mark {
         let end = self.open.as_ref().map_or(0, |open| open.at + open.bytes.len() as u64);
         Mark { generation: self.head.generation, end }
     }
 
-    /// Where on the device lies what of the history has not survived a flush. `None` before the first checkpoint, which flushes all of the
-    /// device: until then whatever an earlier use has written may be anywhere.
+    /// The range of the device with unflushed journal entries. `None` before the first checkpoint,
+    /// which flushes the whole device: an earlier session may have left unflushed writes anywhere.
     pub fn unflushed(&self) -> Option<Range<u64>> {
         self.open.as_ref()?;
-        let (half, is) = (self.superblock.half_at(self.half), self.flushed.is);
+        let (half, durable) = (self.superblock.half_at(self.half), self.flushed.durable);
         let end = self.mark().end;
-        if end == is {
+        if end == durable {
             Some(0..0)
         } else {
-            Some(half + is - is % PAGE as u64..half + end.next_multiple_of(PAGE as u64))
+            Some(half + durable - durable % PAGE as u64..half + end.next_multiple_of(PAGE as u64))
         }
     }
 
-    /// What was written before `mark` survives a power cut.
+    /// Notes that everything before `mark` is durable.
     pub fn flushed(&mut self, mark: Mark) {
         if mark.generation == self.head.generation {
-            self.flushed.is = self.flushed.is.max(mark.end);
+            self.flushed.durable = self.flushed.durable.max(mark.end);
         }
     }
 
-    /// Tells of the last flush that no entry has told of yet, so that damage before it is known as such. For the end of a use: whether it
-    /// succeeds is of no matter.
-    pub fn tell(&mut self, table: &Table) {
-        if self.open.is_some() && self.flushed.is > self.flushed.told {
+    /// Records the last flush, if no entry has recorded it yet, so that corruption before it is
+    /// recognised as such. Called at the end of a session; a failure has no consequence.
+    pub fn record_flushed(&mut self, table: &FileList) {
+        if self.open.is_some() && self.flushed.durable > self.flushed.recorded {
             let _ = self.append(&[], table);
         }
     }
 
-    /// Hands `changes`, which `table` holds already, to the device, as one. Not durable before its next flush, unless a checkpoint
-    /// was due: that is durable at return.
-    pub fn append(&mut self, changes: &[Change], table: &Table) -> std_io::Result<()> {
+    /// Appends `changes`, already applied to `table`, as one entry. Durable after the next flush;
+    /// if a checkpoint was due, durable at return.
+    pub fn append(&mut self, changes: &[Change], table: &FileList) -> std_io::Result<()> {
         let mut changes = changes.to_vec();
-        if self.flushed.is > self.flushed.told {
-            changes.push(Change::Flushed { end: self.flushed.is });
+        if self.flushed.durable > self.flushed.recorded {
+            changes.push(Change::Flushed { end: self.flushed.durable });
         }
         let entry = encode_entry(&self.head, &changes);
         let Some(open) = &mut self.open else { return self.checkpoint(table) };
@@ -139,35 +146,34 @@ impl Journal {
         open.bytes.truncate(used);
         open.bytes.drain(..whole);
         open.at += whole as u64;
-        self.flushed.told = self.flushed.is;
+        self.flushed.recorded = self.flushed.durable;
         Ok(())
     }
 
-    /// Begins anew with all of `table`.
-    fn checkpoint(&mut self, table: &Table) -> std_io::Result<()> {
+    /// Writes a checkpoint of all of `table` to the other half.
+    fn checkpoint(&mut self, table: &FileList) -> std_io::Result<()> {
         if self.head.generation >= GENERATION_MAX {
-            return Err(std_io::Error::other("the slot journal has begun anew too often; format the device"));
+            return Err(std_io::Error::other("the slot journal has used up its generations; format the device again"));
         }
         let (head, bytes) = encode_checkpoint(self.superblock.id(), self.head.generation + 1, &table.changes());
         if bytes.len() as u64 > self.superblock.journal_bytes() {
-            return Err(std_io::Error::new(
-                std_io::ErrorKind::StorageFull,
-                "the slot journal is too small for so many files",
-            ));
+            return Err(std_io::Error::new(std_io::ErrorKind::StorageFull, "the slot journal is full: too many files"));
         }
         let half = 1 - self.half;
         self.device.write_at(self.superblock.half_at(half), &bytes, STREAM).map_err(io)?;
         self.device.flush().map_err(io)?;
         (self.half, self.head) = (half, head);
         let len = bytes.len() as u64;
-        self.open = Some(Open { at: len, bytes: Vec::new() });
-        self.flushed = Told { is: len, told: len }; // a checkpoint that is not whole is damaged, if entries follow
+        self.open = Some(OpenPage { at: len, bytes: Vec::new() });
+        // If entries follow, an incomplete checkpoint counts as corruption.
+        self.flushed = FlushedEnd { durable: len, recorded: len };
         Ok(())
     }
 }
 
-/// Writes what a device begins with: nothing in the first half, and no second one. Durable at return. The first generation, and with it
-/// the numbers of files, depends on the formatting: what an earlier one left in slots is nobody's.
+/// Writes the initial journal: an empty checkpoint in the first half, and no second half. Durable
+/// at return. The first generation, and with it all file numbers, depends on the formatting, so
+/// old pages in slots belong to no file.
 pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Result<()> {
     let (_, bytes) = encode_checkpoint(superblock.id(), 1 + (superblock.id() >> 33), &[]);
     device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;
@@ -183,17 +189,17 @@ fn read(
     Ok(decode(&bytes_of(device, superblock, half)?, superblock.id()))
 }
 
-/// A half as it stands on the device.
+/// Reads one half.
 pub fn bytes_of(device: &dyn BlockDevice, superblock: &Superblock, half: usize) -> std_io::Result<Vec<u8>> {
     let mut bytes = vec![0; superblock.journal_bytes() as usize];
     device.read_at(superblock.half_at(half), &mut bytes).map_err(io)?;
     Ok(bytes)
 }
 
-fn tell(half: usize, found: &Damaged) -> String {
+fn describe(half: usize, found: &Damaged) -> String {
     let (name, why) = (["A", "B"][half], &found.why);
     format!(
-        "slot journal, half {name}, byte {}: {}\n`terrace raw export --damaged` copies what can be found",
+        "slot journal, half {name}, byte {}: {}\n`terrace raw export --damaged` copies the files that can be salvaged",
         why.offset, why.detail
     )
 }

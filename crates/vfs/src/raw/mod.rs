@@ -1,13 +1,29 @@
-//! A device, or one file in its place, without a file system: a flat directory of files in slots, crash-safe at every write.
+//! A raw device: a block device, or a file in its place, without a file system. Provides a flat
+//! directory of files in slots, consistent after a power cut at any write.
 //!
 //! ```text
-//! RawFs ── who holds it ── Mount ─┬─ Table    which file has which slots; pure
-//!                                 ├─ Journal  what makes that list survive
-//!                                 ├─ Space    which slots are free, and since when they may be used again
-//!                                 └─ File     bytes in slots
+//! RawFs ── lock ── Mount ─┬─ FileList  names, numbers and slots of the files; in memory
+//!                         ├─ Journal   the slot journal, which makes the file list durable
+//!                         ├─ Space     free slots, and slots waiting for a flush or discard
+//!                         └─ File      bytes in slots
 //! ```
-//! It sits on the seam of the file backend, so logs, builds and roots above it are those of a directory. What stands on the
-//! device is `terrace_format::raw` and docs/format/raw.md. Every use of the device that may write reads its list of files anew.
+//! Layout of the device (`terrace_format::raw`; docs/format/raw.md):
+//!
+//! ```text
+//! 0       64 KiB   128 KiB              128 KiB + 2 × half              first slot
+//! ├────────┼────────┼─────────┬─────────┼───────────────────────────────┼────────┬────────┬───
+//! │ super- │ super- │ slot journal      │ padding to a whole unit       │ slot 0 │ slot 1 │ …
+//! │ block  │ block  │ half A  │ half B  │                               │        │        │
+//! └────────┴────────┴─────────┴─────────┴───────────────────────────────┴────────┴────────┴───
+//!                       │
+//!                       └─ head, checkpoint of the file list, entries since then
+//! ```
+//! A file is a list of slots. Slots form units, the size that the drive erases at once, and files
+//! of one lifetime class share units. The entries of the slot journal change the file list. When a
+//! half is full, a checkpoint begins the other half.
+//!
+//! `RawFs` implements [`FileSystem`], so the WAL, tables and roots above it are
+//! those of a directory. Every session that may write reads the file list from the device again.
 mod error;
 mod file;
 mod files;
@@ -36,7 +52,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use superblock::spoilt;
+use superblock::damaged_superblocks;
 use terrace_device::BlockDevice;
 use terrace_format::{FileName, raw::Form};
 
@@ -47,26 +63,26 @@ pub use salvage::{Salvaged, salvage};
 pub use superblock::find;
 pub use terrace_format::raw::{Sizes, Superblock};
 
-/// Lifetimes, by which files are placed.
+/// Lifetime classes. Files of one class share units.
 #[derive(Clone, Copy)]
-enum Lives {
-    /// Small files that are replaced: the root, the marker.
+enum LifetimeClass {
+    /// Small files that are replaced: the root, the FORMAT file.
     Replaced = 0,
-    /// Logs.
+    /// WALs.
     Log = 1,
-    /// Tables of levels 0 and 1.
+    /// SSTables of levels 0 and 1.
     Upper = 2,
-    /// Tables of deeper levels.
+    /// SSTables of deeper levels.
     Deeper = 3,
     /// Segments of a value log.
     Values = 4,
 }
 
-impl Lives {
-    /// Those of file `name`, or `other` if its name does not tell.
-    fn of(name: &str, other: Lives) -> Lives {
+impl LifetimeClass {
+    /// The class of file `name`, or `other` if the name does not determine it.
+    fn of(name: &str, other: LifetimeClass) -> LifetimeClass {
         match FileName::parse(name) {
-            Some(FileName::ValueLog(_) | FileName::Values(_)) => Lives::Values,
+            Some(FileName::ValueLog(_) | FileName::Values(_)) => LifetimeClass::Values,
             _ => other,
         }
     }
@@ -74,59 +90,59 @@ impl Lives {
 
 /// A file on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct RawFile {
     /// Its name.
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// The slots that it has, in the order of its bytes, each range without its end.
+    /// Its slots, in the order of its bytes.
     pub slots: Vec<std::ops::Range<u32>>,
 }
 
-/// A device as a directory.
+/// A raw device, used like a directory.
 pub struct RawFs {
     device: Arc<dyn BlockDevice>,
     name: String,
     holders: Holders,
     /// Whether only whole pages are written.
     padding: bool,
-    /// As read when it was last asked for, or locked.
+    /// Loaded at the first use, and again after each lock.
     mount: Mutex<Option<Arc<Mount>>>,
 }
 
 impl RawFs {
-    /// The store on `device`, which messages call `name`. Nothing is read yet.
+    /// Creates the file system on `device`, called `name` in messages. Reads nothing yet.
     pub fn new(device: Arc<dyn BlockDevice>, name: impl Into<String>) -> Arc<RawFs> {
         RawFs::writing(device, name, true)
     }
 
-    /// As [`new`](RawFs::new). With `padding` only whole pages are written, and zeros follow the bytes that do not fill one.
+    /// Like [`new`](RawFs::new). With `padding` only whole pages are written, padded with zeros.
     pub fn writing(device: Arc<dyn BlockDevice>, name: impl Into<String>, padding: bool) -> Arc<RawFs> {
         let (holders, mount) = (Holders::default(), Mutex::default());
         Arc::new(RawFs { device, name: name.into(), holders, padding, mount })
     }
 
-    /// How the device is divided.
+    /// The device's superblock.
     pub fn superblock(&self) -> Result<Superblock> {
         Ok(self.mount()?.superblock)
     }
 
-    /// Slots that nobody has.
+    /// Number of free slots.
     pub fn free_slots(&self) -> Result<u64> {
         Ok(self.mount()?.free_slots())
     }
 
-    /// Every file, those in `lost/` too.
-    pub fn files(&self) -> Result<Vec<Listed>> {
+    /// Lists every file, including those in `lost/`.
+    pub fn files(&self) -> Result<Vec<RawFile>> {
         let files = self.mount()?.files().into_iter();
-        files.map(|(name, file)| Ok(Listed { name, bytes: file.bytes()?, slots: file.slots() })).collect()
+        files.map(|(name, file)| Ok(RawFile { name, bytes: file.bytes()?, slots: file.slots() })).collect()
     }
 
-    /// What is not as it must be: a slot with two owners or a lost one, a list of files that is not what the slot journal says, a
-    /// superblock that is damaged while the other one makes up for it. Nobody may be writing.
+    /// Checks the invariants: each slot has one owner or is free, the file list equals the
+    /// journal's, both superblocks are intact. Returns the violations. There must be no writer.
     pub fn problems(&self) -> Result<Vec<String>> {
         let mut found = self.mount()?.problems()?;
-        found.extend(spoilt(&*self.device)?);
+        found.extend(damaged_superblocks(&*self.device)?);
         Ok(found)
     }
 
@@ -135,19 +151,18 @@ impl RawFs {
         if let Some(mount) = &*mount {
             return Ok(mount.clone());
         }
-        let superblock = find(&*self.device)?.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "it holds no store; `terrace raw format` prepares it for one")
-        })?;
+        let superblock = find(&*self.device)?
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "it holds no store; `terrace raw format` formats it"))?;
         let loaded = Mount::load(self.device.clone(), superblock, self.padding)?;
         *mount = Some(loaded.clone());
         Ok(loaded)
     }
 
-    fn create_as(&self, name: &str, form: Form, lives: Lives) -> Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writing(self.mount()?.create(name, form, lives as u8)?)))
+    fn create_as(&self, name: &str, form: Form, class: LifetimeClass) -> Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writing(self.mount()?.create(name, form, class as u8)?)))
     }
 
-    fn let_go(&self) {
+    fn unmount(&self) {
         if let Some(mount) = self.mount.lock().take() {
             mount.expire();
         }
@@ -171,14 +186,14 @@ impl FileSystem for RawFs {
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>> {
-        self.create_as(name, Form::Plain, Lives::Replaced)
+        self.create_as(name, Form::Plain, LifetimeClass::Replaced)
     }
 
     fn create_for(&self, name: &str, file_use: FileUse) -> Result<Box<dyn WriteFile>> {
         match file_use {
-            FileUse::Log(_) => self.create_as(name, Form::Log, Lives::of(name, Lives::Log)),
-            FileUse::Table { level: 0 | 1 } => self.create_as(name, Form::Plain, Lives::of(name, Lives::Upper)),
-            FileUse::Table { .. } => self.create_as(name, Form::Plain, Lives::of(name, Lives::Deeper)),
+            FileUse::Log(_) => self.create_as(name, Form::Log, LifetimeClass::of(name, LifetimeClass::Log)),
+            FileUse::Table { level: 0 | 1 } => self.create_as(name, Form::Plain, LifetimeClass::of(name, LifetimeClass::Upper)),
+            FileUse::Table { .. } => self.create_as(name, Form::Plain, LifetimeClass::of(name, LifetimeClass::Deeper)),
         }
     }
 
@@ -222,10 +237,11 @@ impl FileSystem for RawFs {
     fn lock(&self, exclusive: bool) -> Result<Box<dyn DirectoryLock>> {
         let held = self.holders.hold(exclusive)?;
         if held.is_first() {
-            self.let_go(); // somebody may have written since it was read
+            // Another process may have written since the device was read.
+            self.unmount();
         }
         let mount = self.mount().ok();
-        Ok(Box::new(Held { _end: End(exclusive.then_some(mount).flatten()), _hold: held }))
+        Ok(Box::new(Held { _end: SessionEnd(exclusive.then_some(mount).flatten()), _hold: held }))
     }
 
     fn journal(&self) -> Option<&dyn JournalCommit> {
@@ -245,7 +261,7 @@ impl JournalCommit for RawFs {
         Ok(())
     }
 
-    /// One flush of the device commits whatever is due; none happens by itself.
+    /// One device flush commits all due files. There is no periodic commit.
     fn commit_interval(&self) -> std::result::Result<Duration, String> {
         Ok(Duration::MAX)
     }
@@ -274,23 +290,23 @@ impl Capacity for RawFs {
         if bytes == 0 {
             return Ok(());
         }
-        let file = mount.create(name, Form::Plain, Lives::Replaced as u8)?;
+        let file = mount.create(name, Form::Plain, LifetimeClass::Replaced as u8)?;
         file.reserve(bytes).inspect_err(|_| drop(mount.remove(name)))
     }
 }
 
-/// A hold on the device. The use ends before the hold is given up: fields drop in this order.
+/// A lock on the device. The session ends before the lock is released: fields drop in this order.
 struct Held {
-    _end: End,
+    _end: SessionEnd,
     _hold: Hold,
 }
 
 impl DirectoryLock for Held {}
 
-/// Ends a use of the device, before its hold is given up.
-struct End(Option<Arc<Mount>>);
+/// Ends the session on the device before its lock is released.
+struct SessionEnd(Option<Arc<Mount>>);
 
-impl Drop for End {
+impl Drop for SessionEnd {
     fn drop(&mut self) {
         if let Some(mount) = &self.0 {
             mount.end();

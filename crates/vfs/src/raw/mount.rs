@@ -1,13 +1,15 @@
-//! A formatted device in use: its list of files, its slot journal, its space, and the order in which they change.
+//! A formatted device in use: its file list, slot journal and free space, and the order of their
+//! changes.
 //!
-//! A record is handed to the device before the call that made it returns, so a killed process loses none; every flush makes it durable, and
-//! those bytes of files that it is for. After a write to the journal, a flush, or the last write of a file that was closed has failed, what the
-//! device holds is unknown: nothing is written, and nothing promised, any more.
+//! A journal entry is written to the device before the call that made it returns, so a killed
+//! process loses none. Each flush makes the entries durable, with the bytes of the files that it
+//! covers. After a failed journal write, flush, or last write of a closed file, the device's state
+//! is unknown: the mount refuses all further writes and syncs.
 use super::{
     error::io,
     journal::Journal,
     space::Space,
-    table::{Run, Table},
+    table::{FileList, Run},
     unflushed::{Flushing, Unflushed},
 };
 use crate::process::Process;
@@ -25,26 +27,27 @@ use std::{
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{Change, PAGE, Superblock};
 
-/// One of so many slots may be stale.
+/// Stale slots are discarded once there are more than one in this many slots.
 const STALE_SHARE: usize = 32;
 
-/// A device in use. Locks: a file's contents; `flushing` or `discarding`, neither under the other; `state`; `unflushed`. The only I/O under `state`
-/// is that of the slot journal, whose checkpoint flushes the device.
+/// A device in use. Lock order: a file's contents; `flushing` or `discarding`, never both;
+/// `state`; `unflushed`. The only I/O under `state` is that of the slot journal, whose checkpoint
+/// flushes the device.
 pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
     /// Whether only whole pages are written.
     pub padding: bool,
     pub(super) state: Mutex<State>,
-    /// Shared by device flushes, which run side by side: those of tables take their time, and a log must not wait for them. Who has it
-    /// alone finds every one of them over.
+    /// Held shared by device flushes, which run concurrently: a WAL must not wait for the long flushes
+    /// of tables. Its exclusive holder knows that every flush has ended.
     flushing: RwLock<()>,
     /// Held while stale slots are discarded.
     discarding: Mutex<()>,
     unflushed: Mutex<Unflushed>,
-    /// Signalled when a flush is over.
+    /// Signalled when a flush has finished.
     flushed: Condvar,
-    /// Whoever had it in use has let go: what is still open may read, and write no more.
+    /// The session has ended. Open files can be read, and no longer written.
     ended: AtomicBool,
     process: Process,
 }
@@ -56,28 +59,28 @@ pub trait OpenFile: Any + Send + Sync {
 }
 
 pub(super) struct State {
-    pub table: Table,
+    pub table: FileList,
     pub journal: Journal,
     space: Space,
-    /// Files that are open.
+    /// The open files.
     pub open: HashMap<u64, Weak<dyn OpenFile>>,
     broken: Option<String>,
 }
 
 impl State {
-    fn unbroken(&self) -> Result<()> {
-        let told = |why| Err(Error::other(format!("the device is not written any more since {why}")));
-        self.broken.as_ref().map_or(Ok(()), told)
+    fn check_not_broken(&self) -> Result<()> {
+        let disabled = |why| Err(Error::other(format!("writes to the device are disabled: {why}")));
+        self.broken.as_ref().map_or(Ok(()), disabled)
     }
 }
 
-/// A flush that has begun for some files. Its end lets others begin for them.
-struct Begun<'a> {
+/// A running flush of some files. Dropping it lets other flushes of these files begin.
+struct RunningFlush<'a> {
     mount: &'a Mount,
     flushing: Flushing,
 }
 
-impl Drop for Begun<'_> {
+impl Drop for RunningFlush<'_> {
     fn drop(&mut self) {
         self.mount.unflushed.lock().end(&self.flushing);
         self.mount.flushed.notify_all();
@@ -85,20 +88,20 @@ impl Drop for Begun<'_> {
 }
 
 impl Mount {
-    /// Reads what `superblock` says is there. Writes nothing.
+    /// Loads the contents described by `superblock`. Writes nothing.
     pub fn load(device: Arc<dyn BlockDevice>, superblock: Superblock, padding: bool) -> Result<Arc<Mount>> {
         let (journal, table) = Journal::load(device, &superblock)?;
         Ok(Mount::of(journal, superblock, table, padding))
     }
 
-    /// What `table` says is there, whatever the journal does. Nothing is ever written.
-    pub fn shown(device: Arc<dyn BlockDevice>, superblock: Superblock, table: Table) -> Arc<Mount> {
-        let shown = Mount::of(Journal::unread(device, &superblock), superblock, table, true);
-        shown.ended.store(true, Ordering::SeqCst);
-        shown
+    /// Mounts the device read-only with the given file list, without reading the journal.
+    pub fn read_only(device: Arc<dyn BlockDevice>, superblock: Superblock, table: FileList) -> Arc<Mount> {
+        let mount = Mount::of(Journal::empty(device, &superblock), superblock, table, true);
+        mount.ended.store(true, Ordering::SeqCst);
+        mount
     }
 
-    fn of(journal: Journal, superblock: Superblock, table: Table, padding: bool) -> Arc<Mount> {
+    fn of(journal: Journal, superblock: Superblock, table: FileList, padding: bool) -> Arc<Mount> {
         let space = Space::new(superblock.sizes().unit_slots, table.owners());
         Arc::new(Mount {
             device: journal.device.clone(),
@@ -114,17 +117,17 @@ impl Mount {
         })
     }
 
-    /// Whether the calling process has the device in use, not one that was forked from it and has but a copy of this.
+    /// Whether this process mounted the device. A forked child has only a copy of the mount.
     pub fn is_ours(&self) -> bool {
         self.process.is_current()
     }
 
-    /// From now on nothing is written, as somebody else may. Whether that is new.
+    /// Ends all writing, because another session may write from now on. True on the first call.
     pub fn expire(&self) -> bool {
         !self.ended.swap(true, Ordering::SeqCst)
     }
 
-    /// The use of the device ends, while nobody else can have begun one.
+    /// Ends the session while no other one can have begun.
     pub fn end(&self) {
         if !self.is_ours() || !self.expire() {
             return;
@@ -132,27 +135,29 @@ impl Mount {
         self.discard(&self.discarding.lock(), 0);
         let mut state = self.state.lock();
         let State { table, journal, broken: None, .. } = &mut *state else { return };
-        journal.tell(table);
+        journal.record_flushed(table);
     }
 
-    /// Slots that are free, or will be after a flush or a discard.
+    /// Number of slots that are free, or will be after a flush or a discard.
     pub fn free_slots(&self) -> u64 {
         self.state.lock().space.free_slots()
     }
 
-    /// What is not as it must be. Reads the journal again. Nobody may be writing.
+    /// Checks the invariants and returns the violations. Reads the journal again. There must be no
+    /// writer.
     pub fn problems(&self) -> Result<Vec<String>> {
         let gone: Vec<Arc<dyn OpenFile>> = {
             let state = self.state.lock();
             let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
             nameless.filter_map(|(_, file)| file.upgrade()).collect()
         };
-        let held: Vec<Run> = gone.iter().flat_map(|file| file.runs()).collect(); // whose lock comes first
+        // Before `state` is locked: the lock order.
+        let held: Vec<Run> = unnamed_files.iter().flat_map(|file| file.runs()).collect();
         let state = self.state.lock();
         let mut found = state.table.problems();
         found.extend(state.space.problems(state.table.owners(), &held));
         if Journal::load(self.device.clone(), &self.superblock)?.1 != state.table {
-            found.push("the list of files is not what the slot journal says".into());
+            found.push("the file list differs from the slot journal".into());
         }
         Ok(found)
     }
@@ -171,7 +176,8 @@ impl Mount {
         self.record(&mut state, &[name])
     }
 
-    /// Removes a name; its file goes with the last one, its slots when nobody reads it any more.
+    /// Removes a name. The file ends with its last name, its slots are freed with its last open
+    /// handle.
     pub fn remove(&self, name: &str) -> Result<()> {
         let mut state = self.changing()?;
         state.table.find(name).ok_or(ErrorKind::NotFound)?;
@@ -186,19 +192,20 @@ impl Mount {
         Ok(self.changing()?.table.file(file).is_some())
     }
 
-    /// Notes a plain file's length, unless it has lost its name meanwhile: then nobody will look for it.
+    /// Records a plain file's length, unless its last name was removed meanwhile.
     pub fn set_bytes(&self, file: u64, bytes: u64) -> Result<()> {
         let mut state = self.changing()?;
         let is_named = state.table.file(file).is_some();
         if is_named { self.record(&mut state, &[Change::Bytes { file, bytes }]) } else { Ok(()) }
     }
 
-    /// Takes `count` more slots for a file whose last one is `after`. `StorageFull` if there are not so many.
+    /// Allocates `count` more slots for a file whose last slot is `after`. `StorageFull` if fewer
+    /// are free.
     pub fn allocate(&self, file: u64, count: u64, after: Option<u32>) -> Result<Vec<Run>> {
         match self.try_allocate(file, count, after) {
             Err(error) if error.kind() == ErrorKind::StorageFull => {
                 self.reclaim()?;
-                let _none_is_being_discarded = self.discarding.lock();
+                let _no_discard = self.discarding.lock();
                 self.try_allocate(file, count, after)
             }
             taken => taken,
@@ -209,7 +216,7 @@ impl Mount {
         let mut state = self.changing()?;
         let stream = state.table.file(file).ok_or(ErrorKind::NotFound)?.stream;
         if state.space.free_now() < count {
-            return Err(Error::new(ErrorKind::StorageFull, "no slot of the device is free"));
+            return Err(Error::new(ErrorKind::StorageFull, "the device has no free slot"));
         }
         let (mut runs, mut last): (Vec<Run>, _) = (Vec::new(), after);
         for _ in 0..count {
@@ -226,32 +233,34 @@ impl Mount {
         Ok(runs)
     }
 
-    /// Makes freed slots reusable, at the cost of a flush if there are any. Those that somebody else flushes are so at return, too.
+    /// Makes freed slots reusable, by a flush if there are any. Waits for running flushes as
+    /// well.
     fn reclaim(&self) -> Result<()> {
         let wants_flush = self.state.lock().space.wants_flush();
         if wants_flush {
             self.flush_names()?;
         }
-        drop(self.flushing.write()); // whoever took freed slots before did so as one of those who flush
+        // Waits for running flushes: slots freed earlier may belong to one of them.
+        drop(self.flushing.write());
         Ok(())
     }
 
-    /// What was written to `file` so far survives a power cut, and the list of files as it is.
+    /// Makes everything written to `file`, and the file list, durable.
     pub fn flush(&self, file: u64) -> Result<()> {
         self.flush_begun(|unflushed| unflushed.begin(file))
     }
 
-    /// The list of files survives a power cut.
+    /// Makes the file list durable.
     pub fn flush_names(&self) -> Result<()> {
         self.flush_ranges(Vec::new())
     }
 
-    /// The list of files survives a power cut, and all files that are [due](Mount::is_due).
+    /// Makes the file list and all [due](Mount::is_due) files durable.
     pub fn commit(&self) -> Result<()> {
         self.flush_begun(Unflushed::begin_commit)
     }
 
-    /// Carries out what `begin` begins, once it can.
+    /// Begins a flush as soon as `begin` permits, and runs it.
     fn flush_begun(&self, begin: impl Fn(&mut Unflushed) -> Option<Flushing>) -> Result<()> {
         let mut unflushed = self.unflushed.lock();
         let flushing = loop {
@@ -261,18 +270,19 @@ impl Mount {
             }
         };
         drop(unflushed);
-        let mut begun = Begun { mount: self, flushing };
+        let mut begun = RunningFlush { mount: self, flushing };
         self.flush_ranges(std::mem::take(&mut begun.flushing.ranges))
     }
 
-    /// The next [`commit`](Mount::commit) is for `file`, too.
+    /// Includes `file` in the next [`commit`](Mount::commit).
     pub fn is_due(&self, file: u64) {
         self.unflushed.lock().is_due(file);
     }
 
-    /// Flushes `ranges` and the slot journal, if there is anything to flush; what the journal has freed may be given out then.
+    /// Flushes `ranges` and the slot journal, if any of it is unflushed. Then slots freed in the
+    /// journal may be reused.
     fn flush_ranges(&self, mut ranges: Vec<Range<u64>>) -> Result<()> {
-        let _one_of_some = self.flushing.read();
+        let _shared = self.flushing.read();
         let (freed, journal, mark) = {
             let mut state = self.changing()?;
             (state.space.flushing(), state.journal.unflushed(), state.journal.mark())
@@ -289,13 +299,14 @@ impl Mount {
             state.broken.get_or_insert_with(|| format!("a flush failed: {error}"));
             return Err(error);
         }
-        state.unbroken()?; // what another was told has failed may have been for this one, too
+        // The failure of a parallel flush may concern these ranges as well.
+        state.check_not_broken()?;
         state.space.reuse(&freed);
         state.journal.flushed(mark);
         Ok(())
     }
 
-    /// Tells the device that nobody will read stale slots again, if they are many and nobody is about to.
+    /// Discards stale slots if there are many and no other thread is discarding.
     pub fn discard_many(&self) {
         let Some(one) = self.discarding.try_lock() else { return };
         if self.check().is_ok() {
@@ -303,7 +314,7 @@ impl Mount {
         }
     }
 
-    /// The same where more than `kept` of them are stale.
+    /// Discards stale slots if there are more than `kept`.
     fn discard(&self, _one: &MutexGuard<'_, ()>, kept: usize) {
         let stale = match &mut *self.state.lock() {
             State { broken: Some(_), .. } => return,
@@ -311,26 +322,31 @@ impl Mount {
         };
         for run in &stale {
             let bytes = u64::from(run.count) * u64::from(self.superblock.sizes().slot_bytes);
-            let _ = self.device.discard(self.superblock.slot_at(run.first), bytes); // a hint: a drive may not know it
+            // A hint; the drive may not support discards.
+            let _ = self.device.discard(self.superblock.slot_at(run.first), bytes);
         }
         self.state.lock().space.discarded(&stale);
     }
 
-    /// Writes to the slots of `file`: whole pages, or parts of them without [`padding`](Mount::padding).
+    /// Writes to the slots of `file`: whole pages, or parts of them without
+    /// [`padding`](Mount::padding).
     pub fn write(&self, file: u64, at: u64, bytes: &[u8], stream: u8) -> Result<()> {
         drop(self.changing()?);
-        let stream = Stream(stream + 1); // stream 0 is the journal's
+        // Stream 0 is the journal's.
+        let stream = Stream(stream + 1);
         let page = PAGE as u64;
         let is_whole = at.is_multiple_of(page) && (bytes.len() as u64).is_multiple_of(page);
         let written =
             if is_whole { self.device.write_at(at, bytes, stream) } else { self.device.write_part(at, bytes, stream) };
         let written = written.map_err(io);
-        self.unflushed.lock().wrote(file, at, bytes.len() as u64); // afterwards, or a flush between could miss it
+        // Noted after the write: a flush in between could otherwise miss it.
+        self.unflushed.lock().wrote(file, at, bytes.len() as u64);
         written
     }
 
-    /// A file was closed whose last bytes could not be written, which nobody was told: nothing is promised any more.
-    pub fn lost(&self, why: &Error) {
+    /// Marks the mount broken: the last bytes of a closed file could not be written, and its writer
+    /// got no error.
+    pub fn write_failed(&self, why: &Error) {
         if !self.ended.load(Ordering::SeqCst) {
             self.state.lock().broken.get_or_insert_with(|| format!("a file could not be written: {why}"));
         }
@@ -350,7 +366,7 @@ impl Mount {
 
     fn check(&self) -> Result<()> {
         if self.ended.load(Ordering::SeqCst) {
-            return Err(Error::other("the store that this file was opened in is closed"));
+            return Err(Error::other("the store of this file is closed"));
         }
         Ok(())
     }
@@ -358,7 +374,7 @@ impl Mount {
     pub(super) fn changing(&self) -> Result<MutexGuard<'_, State>> {
         self.check()?;
         let state = self.state.lock();
-        state.unbroken()?;
+        state.check_not_broken()?;
         Ok(state)
     }
 
@@ -367,11 +383,11 @@ impl Mount {
         // A checkpoint must fit into a half of the journal, and leave room for what follows.
         let grows = changes.iter().any(|change| !matches!(change, Change::Unname { .. } | Change::Bytes { .. }));
         if grows && state.table.weight() as u64 > self.superblock.journal_bytes() / 2 {
-            return Err(Error::new(ErrorKind::StorageFull, "the slot journal has no room for more files"));
+            return Err(Error::new(ErrorKind::StorageFull, "the slot journal is full: too many files"));
         }
         let outcome = self.apply(state, changes);
         if let Err(error) = &outcome {
-            state.broken = Some(format!("its journal could not be written: {error}"));
+            state.broken = Some(format!("the slot journal could not be written: {error}"));
         }
         outcome
     }
@@ -383,7 +399,7 @@ impl Mount {
                 _ => None,
             };
             let freed = state.table.apply(change).map_err(Error::other)?;
-            // A file that is open keeps its slots until it is closed.
+            // An open file keeps its slots until it is closed.
             if let Some(number) = before.filter(|number| !state.open.contains_key(number)) {
                 state.space.release(freed);
                 if state.table.file(number).is_none() {

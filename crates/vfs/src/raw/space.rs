@@ -1,34 +1,36 @@
-//! Which slots may be given out, and in which order freed ones come back.
+//! Allocates slots, and tracks the way of freed slots back to reuse.
 //!
 //! ```text
-//! in use ──last name and last reader gone──▶ freed ──a device flush──▶ free, stale ──a discard──▶ free
+//! in use ── last name and handle dropped ─▶ freed ── flush ─▶ free, stale ── discard ─▶ free
 //! ```
-//! A slot is not given out before the record that freed it is durable: after a power cut its old file may be there again, and
-//! must hold its own bytes. Files of one lifetime share units, so that what the device erases at a time dies together. A few slots stay
-//! stale: a discard of what is written anew soon tells the device nothing, and keeps everybody from the node of a block device meanwhile.
+//! A freed slot is not reused before the journal entry that freed it is durable: after a power cut
+//! its old file may exist again and must have its bytes. Files of one lifetime class share units,
+//! so that the contents of a unit, which the drive erases at once, become obsolete together. A few
+//! slots stay stale on purpose. A discard of a slot that is soon rewritten gains nothing, and
+//! blocks other users of the block device node meanwhile.
 use super::table::Run;
 
-/// Kinds of lifetimes.
+/// Number of lifetime classes.
 pub const STREAMS: usize = 5;
 
 /// The slots of a device.
 pub struct Space {
     unit_slots: u32,
     free: Vec<bool>,
-    /// Free slots that the device believes to be in use, and how many they are.
+    /// Free slots that the drive still considers in use, and their number.
     stale: (Vec<bool>, usize),
-    /// How many slots are free, and by unit.
+    /// Number of free slots, in all and by unit.
     free_now: u64,
     free_in_unit: Vec<u32>,
-    /// How many are being flushed or discarded: free soon.
-    away: u64,
-    /// By stream, the unit that it takes slots from.
+    /// Number of slots being flushed or discarded; free afterwards.
+    in_transit: u64,
+    /// By stream, the unit from which slots are taken.
     open: [Option<usize>; STREAMS],
     freed: Vec<Run>,
 }
 
 impl Space {
-    /// The slots that `owners` gives to nobody are free.
+    /// All slots without an owner in `owners` are free.
     pub fn new(unit_slots: u32, owners: &[u64]) -> Space {
         let free: Vec<bool> = owners.iter().map(|owner| *owner == 0).collect();
         let count = |slots: &[bool]| slots.iter().filter(|free| **free).count();
@@ -37,7 +39,7 @@ impl Space {
             unit_slots,
             free_now: count(&free) as u64,
             free_in_unit: free_in_unit.collect(),
-            away: 0,
+            in_transit: 0,
             stale: (vec![false; free.len()], 0),
             free,
             open: [None; STREAMS],
@@ -45,18 +47,19 @@ impl Space {
         }
     }
 
-    /// How many slots are free, or will be after a flush or a discard.
+    /// Number of slots that are free, or will be after a flush or a discard.
     pub fn free_slots(&self) -> u64 {
-        self.free_now + self.away + slots_in(&self.freed)
+        self.free_now + self.in_transit + slots_in(&self.freed)
     }
 
-    /// How many slots are free.
+    /// Number of free slots.
     pub fn free_now(&self) -> u64 {
         self.free_now
     }
 
-    /// Takes one slot: the one behind `after`, if that keeps a unit to one lifetime; else one of the stream's unit; else the first of a
-    /// unit that is wholly free; else of the unit that has most.
+    /// Takes one slot. Preference: the slot after `after`, if the unit stays within one class; a
+    /// slot of the stream's current unit; the first slot of a free unit; a slot of the unit with
+    /// most free slots.
     pub fn take(&mut self, stream: u8, after: Option<u32>) -> Option<u32> {
         let stream = usize::from(stream) % STREAMS;
         let next = after.and_then(|after| after.checked_add(1)).filter(|next| self.is_next(*next));
@@ -77,26 +80,27 @@ impl Space {
         *count -= usize::from(std::mem::take(&mut stale[slot as usize]));
     }
 
-    /// Nobody needs these slots any more; the record that says so is written, perhaps not durable.
+    /// Frees slots. The journal entry that does so is written, but perhaps not durable.
     pub fn release(&mut self, runs: impl IntoIterator<Item = Run>) {
         self.freed.extend(runs);
     }
 
-    /// What a device flush that begins now makes reusable; to be given to [`reuse`](Space::reuse) when it has ended well.
+    /// Returns the slots that a flush beginning now makes reusable. Pass them to
+    /// [`reuse`](Space::reuse) once it has succeeded.
     pub fn flushing(&mut self) -> Vec<Run> {
-        self.away += slots_in(&self.freed);
+        self.in_transit += slots_in(&self.freed);
         std::mem::take(&mut self.freed)
     }
 
-    /// Whether a flush would free something.
+    /// Whether a flush would make slots reusable.
     pub fn wants_flush(&self) -> bool {
         !self.freed.is_empty()
     }
 
-    /// These may be given out. The device has not been told that nobody needs what is there.
+    /// Makes slots reusable, as stale slots: the device has not discarded them yet.
     pub fn reuse(&mut self, runs: &[Run]) {
         self.free(runs);
-        self.away -= slots_in(runs);
+        self.in_transit -= slots_in(runs);
         let (stale, count) = &mut self.stale;
         for slot in runs.iter().flat_map(|run| run.slots()) {
             stale[slot as usize] = true;
@@ -104,13 +108,13 @@ impl Space {
         }
     }
 
-    /// These, [taken](Space::take_stale) before, may be given out, and the device knows that nobody needs what is there.
+    /// Makes slots reusable that were [taken](Space::take_stale) and discarded.
     pub fn discarded(&mut self, runs: &[Run]) {
         self.free(runs);
-        self.away -= slots_in(runs);
+        self.in_transit -= slots_in(runs);
     }
 
-    /// These may be given out.
+    /// Makes slots reusable.
     pub fn free(&mut self, runs: &[Run]) {
         for slot in runs.iter().flat_map(|run| run.slots()) {
             assert!(!self.free[slot as usize], "slot {slot} is freed twice");
@@ -121,8 +125,9 @@ impl Space {
         }
     }
 
-    /// Slots to discard, and then to be [`discarded`](Space::discarded): none while no more than `kept` are stale, else all but half of that. Those
-    /// with the highest numbers, which are mostly given out last.
+    /// Takes stale slots for a discard; call [`discarded`](Space::discarded) afterwards. None while
+    /// at most `kept` are stale, else all but half of `kept`. Takes the highest numbers first,
+    /// which are allocated last.
     pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let target = if self.stale.1 > kept { kept / 2 } else { self.stale.1 };
@@ -138,12 +143,12 @@ impl Space {
                 }
             }
         }
-        self.away += slots_in(&runs);
+        self.in_transit += slots_in(&runs);
         runs
     }
 
-    /// What of the slots is lost, or is two things at once: each has an owner, or is `held` by who still reads a file that is gone, or is
-    /// free, or on its way there.
+    /// Checks that each slot has exactly one state: it has an owner, is `held` by an open removed
+    /// file, is free, or is becoming free. Returns the violations.
     pub fn problems(&self, owners: &[u64], held: &[Run]) -> Vec<String> {
         let mut uses: Vec<u32> =
             owners.iter().zip(&self.free).map(|(owner, free)| u32::from(*owner != 0) + u32::from(*free)).collect();
@@ -158,7 +163,8 @@ impl Space {
         (slot / self.unit_slots) as usize
     }
 
-    /// Whether a file may go on with slot `next`: within a unit always, into another only if that is nobody's.
+    /// Whether a file may continue in slot `next`: always within a unit, into another unit only if
+    /// that is entirely free.
     fn is_next(&self, next: u32) -> bool {
         let free = self.free.get(next as usize).is_some_and(|free| *free);
         free && (!next.is_multiple_of(self.unit_slots) || self.is_whole(self.unit(next)))
@@ -176,7 +182,8 @@ impl Space {
         Some(at as u32)
     }
 
-    /// The first unit that is wholly free, so that what the store does not need stays untouched; else that with most free slots.
+    /// Returns the first free unit, so that unneeded space stays untouched; else the unit with most
+    /// free slots.
     fn best_unit(&self) -> Option<usize> {
         let units = 0..self.free_in_unit.len();
         units.clone().find(|unit| self.is_whole(*unit)).or_else(|| {
@@ -195,24 +202,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lifetimes_have_units_of_their_own_while_there_are_some() {
+    fn lifetime_classes_have_separate_units_while_units_are_free() {
         let mut space = Space::new(4, &[0; 14]);
         let slots = [(1, None), (2, None), (1, Some(0)), (1, None), (1, None), (1, Some(3)), (2, Some(4))];
         let taken: Vec<_> = slots.map(|(stream, after)| space.take(stream, after).unwrap()).into();
         assert_eq!(taken, [0, 4, 1, 2, 3, 8, 5]);
-        // A third kind finds the last unit, which is not a whole one, and then shares.
+        // A third stream takes the last unit, which is a partial one, and then shares units.
         let rest: Vec<_> = std::iter::from_fn(|| space.take(3, None)).collect();
         assert_eq!(rest, [12, 13, 9, 10, 11, 6, 7]);
         assert_eq!(space.free_slots(), 0);
     }
 
     #[test]
-    fn freed_slots_come_back_after_a_flush_only() {
+    fn freed_slots_are_reused_only_after_a_flush() {
         let mut space = Space::new(4, &[1; 8]);
         space.release([Run { first: 2, count: 2 }]);
         assert!(space.wants_flush() && space.take(0, None).is_none());
         let flushing = space.flushing();
-        space.release([Run { first: 5, count: 1 }]); // while the flush runs
+        // During the flush.
+        space.release([Run { first: 5, count: 1 }]);
         assert_eq!((space.free_now(), space.free_slots()), (0, 3));
         space.reuse(&flushing);
         assert_eq!(space.free_slots(), 3);
@@ -221,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stale_slots_are_discarded_and_those_that_are_given_out_again_are_not() {
+    fn stale_slots_are_discarded_unless_reused() {
         let mut space = Space::new(4, &[1; 16]);
         space.release([Run { first: 1, count: 3 }, Run { first: 8, count: 4 }]);
         let flushed = space.flushing();
@@ -230,14 +238,14 @@ mod tests {
         assert_eq!([space.take(0, None), space.take(0, Some(8))], [Some(8), Some(9)]);
         let taken = space.take_stale(4);
         assert_eq!(taken, [Run { first: 10, count: 2 }, Run { first: 3, count: 1 }]);
-        assert_eq!((space.free_now(), space.free_slots()), (2, 5), "what is being discarded is free soon");
+        assert_eq!((space.free_now(), space.free_slots()), (2, 5), "slots being discarded count as free slots");
         space.discarded(&taken);
         assert_eq!((space.free_slots(), space.take_stale(2)), (5, vec![]));
         assert_eq!(space.take_stale(0), [Run { first: 1, count: 2 }]);
     }
 
     #[test]
-    fn every_slot_is_one_thing() {
+    fn every_slot_has_exactly_one_state() {
         let mut space = Space::new(4, &[1, 1, 0, 0]);
         assert_eq!(space.take(0, None), Some(2));
         let reading = [Run { first: 1, count: 1 }];

@@ -4,7 +4,7 @@ use std::io::{Error, Result};
 use terrace_device::BlockDevice;
 use terrace_format::raw::{PAGE, Superblock, superblock::PLACES};
 
-/// The superblock of a device; `None` if it has none.
+/// Reads the superblock of a device; `None` if it has none.
 pub fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
     let mut damaged: Option<Error> = None;
     for place in PLACES.into_iter().filter(|place| place + PAGE as u64 <= device.len_bytes()) {
@@ -28,9 +28,9 @@ pub fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
     damaged.map_or(Ok(None), Err)
 }
 
-/// Superblocks that are not what formatting has written, of which another one makes up for. Nothing at all is what a power cut while
-/// formatting leaves.
-pub(super) fn spoilt(device: &dyn BlockDevice) -> Result<Vec<String>> {
+/// Describes corrupt superblocks, given that the other copy is intact. A superblock of zeros is
+/// not corrupt: a power cut during formatting leaves that.
+pub(super) fn damaged_superblocks(device: &dyn BlockDevice) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for place in PLACES {
         let mut page = vec![0; PAGE];

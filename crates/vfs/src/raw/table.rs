@@ -1,17 +1,19 @@
-//! The list of files on a device: what the slot journal says. Pure; every change that cannot be is refused, so a journal whose
-//! checksums are right but whose history is not ends in an error, never in two files that share a slot.
+//! The file list of a device, in memory: the state that the slot journal describes.
+//!
+//! Every impossible change is rejected. A journal with valid checksums but an inconsistent history
+//! ends in an error, never in two files that share a slot.
 use std::collections::BTreeMap;
 use terrace_format::raw::{Change, Form, Superblock};
 
-/// Names are at most so long, in bytes.
+/// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Slots one behind the other.
+/// Adjacent slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first of them.
+    /// The first slot.
     pub first: u32,
-    /// How many.
+    /// Number of slots.
     pub count: u32,
 }
 
@@ -21,38 +23,38 @@ impl Run {
     }
 }
 
-/// A file.
+/// A file of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// How its bytes stand.
+pub struct FileEntry {
+    /// How its bytes are stored.
     pub form: Form,
-    /// The kind of lifetime that it is placed by.
+    /// Its lifetime class.
     pub stream: u8,
-    /// A plain file's length; 0 for a log, whose pages tell.
+    /// A plain file's length; 0 for a log, whose pages contain the length.
     pub bytes: u64,
     /// Its slots, in the order of its bytes.
     pub runs: Vec<Run>,
     names: u32,
 }
 
-/// All files, and whose each slot is.
+/// All files, and the owner of each slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct FileList {
     slot_bytes: u64,
-    files: BTreeMap<u64, File>,
+    files: BTreeMap<u64, FileEntry>,
     names: BTreeMap<String, u64>,
-    /// By slot, the file that has it; 0 for none.
+    /// By slot, the number of the file that owns it; 0 for none.
     owners: Vec<u64>,
     /// The number of the next file.
     next: u64,
-    /// A bound on the bytes that a checkpoint takes.
+    /// Upper bound of the bytes of a checkpoint.
     weight: usize,
 }
 
-impl Table {
-    /// No files yet.
-    pub fn new(superblock: &Superblock) -> Table {
-        Table {
+impl FileList {
+    /// Creates an empty list.
+    pub fn new(superblock: &Superblock) -> FileList {
+        FileList {
             slot_bytes: superblock.sizes().slot_bytes.into(),
             files: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -62,22 +64,22 @@ impl Table {
         }
     }
 
-    /// The file `name`, by its number.
+    /// The number of the file `name`.
     pub fn find(&self, name: &str) -> Option<u64> {
         self.names.get(name).copied()
     }
 
     /// The file of this number.
-    pub fn file(&self, number: u64) -> Option<&File> {
+    pub fn file(&self, number: u64) -> Option<&FileEntry> {
         self.files.get(&number)
     }
 
     /// All names, with their files.
-    pub fn names(&self) -> impl Iterator<Item = (&str, u64, &File)> {
+    pub fn names(&self) -> impl Iterator<Item = (&str, u64, &FileEntry)> {
         self.names.iter().map(|(name, number)| (&**name, *number, &self.files[number]))
     }
 
-    /// Whose each slot is, 0 for nobody's.
+    /// The owner of each slot; 0 for none.
     pub fn owners(&self) -> &[u64] {
         &self.owners
     }
@@ -87,12 +89,12 @@ impl Table {
         self.next
     }
 
-    /// At least the bytes that a checkpoint of this takes.
+    /// Upper bound of the bytes of a checkpoint.
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// What makes such a list from none.
+    /// Returns the changes that build this list from an empty one.
     pub fn changes(&self) -> Vec<Change> {
         let mut all = Vec::new();
         for (&file, entry) in &self.files {
@@ -105,7 +107,8 @@ impl Table {
         all
     }
 
-    /// Makes a change, or says why it cannot be. The slots of a file that goes with it are the answer.
+    /// Applies a change, or returns the reason why it is impossible. Returns the slots of a file
+    /// that it removes.
     pub fn apply(&mut self, change: &Change) -> Result<Vec<Run>, String> {
         match change {
             Change::File { file, form, stream } => self.begin(*file, *form, *stream)?,
@@ -114,12 +117,14 @@ impl Table {
             Change::Name { file, name } => return self.name(*file, name),
             Change::Unname { name } => return self.unname(name),
             Change::Next { file } => self.next = self.next.max(*file),
-            Change::Flushed { .. } => {} // of the journal, not of files
+            // Concerns the journal only.
+            Change::Flushed { .. } => {}
         }
         Ok(Vec::new())
     }
 
-    /// What must hold when a history has ended: every file has a name, no slot two owners or a lost one.
+    /// Checks the invariants at the end of a replay: every file has a name, every slot at most one
+    /// owner. Returns the violations.
     pub fn problems(&self) -> Vec<String> {
         let unnamed = self.files.iter().filter(|(_, file)| file.names == 0);
         let mut found: Vec<_> = unnamed.map(|(number, _)| format!("file {number} has no name")).collect();
@@ -129,12 +134,14 @@ impl Table {
                 match owners.get_mut(slot as usize) {
                     Some(owner @ 0) => *owner = *number,
                     Some(other) => found.push(format!("slot {slot} belongs to files {other} and {number}")),
-                    None => found.push(format!("file {number} has slot {slot}, which there is not")),
+                    None => found.push(format!("file {number} has slot {slot}, which does not exist")),
                 }
             }
         }
-        let differ = owners.iter().zip(&self.owners).enumerate().filter(|(_, (is, told))| is != told);
-        found.extend(differ.map(|(slot, (is, told))| format!("slot {slot} is file {told}'s, but {is} has it")));
+        let differ = owners.iter().zip(&self.owners).enumerate().filter(|(_, (actual, recorded))| actual != recorded);
+        found.extend(differ.map(|(slot, (actual, recorded))| {
+            format!("slot {slot} is owned by file {recorded}, but file {actual} has it")
+        }));
         found
     }
 
@@ -144,7 +151,7 @@ impl Table {
         }
         self.next = self.next.max(file + 1);
         self.weight += 40;
-        self.files.insert(file, File { form, stream, bytes: 0, runs: Vec::new(), names: 0 });
+        self.files.insert(file, FileEntry { form, stream, bytes: 0, runs: Vec::new(), names: 0 });
         Ok(())
     }
 
@@ -179,10 +186,11 @@ impl Table {
 
     fn name(&mut self, number: u64, name: &str) -> Result<Vec<Run>, String> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(format!("a name of {} bytes", name.len()));
+            return Err(format!("a name of {} bytes is empty or too long", name.len()));
         }
         let file = self.files.get_mut(&number).ok_or_else(|| unknown(number))?;
-        file.names += 1; // first, so that naming a file again by its own name does not end it
+        // Counted first: giving a file the name that it already has must not remove it.
+        file.names += 1;
         let freed = if self.names.contains_key(name) { self.unname(name)? } else { Vec::new() };
         self.weight += name.len() + 16;
         self.names.insert(name.into(), number);
@@ -197,13 +205,13 @@ impl Table {
         if file.names > 0 {
             return Ok(Vec::new());
         }
-        let gone = self.files.remove(&number).ok_or_else(|| unknown(number))?;
-        self.weight -= 40 + 24 * gone.runs.len();
-        gone.runs.iter().for_each(|run| self.owners[run.first as usize..][..run.count as usize].fill(0));
-        Ok(gone.runs)
+        let removed = self.files.remove(&number).ok_or_else(|| unknown(number))?;
+        self.weight -= 40 + 24 * removed.runs.len();
+        removed.runs.iter().for_each(|run| self.owners[run.first as usize..][..run.count as usize].fill(0));
+        Ok(removed.runs)
     }
 }
 
 fn unknown(number: u64) -> String {
-    format!("file {number} is not there")
+    format!("file {number} does not exist")
 }

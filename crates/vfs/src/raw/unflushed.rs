@@ -1,30 +1,33 @@
-//! What was written to slots and no flush has covered yet, so that a flush writes what it is for: what nobody has asked to be durable,
-//! above all a log without syncs, is often gone before the kernel writes it. Flushes for different files may run side by side, those for
-//! one file do not: the second would promise what the first has not written.
+//! Tracks writes to slots that no flush has covered. A flush then writes only the data that it
+//! must make durable: unsynced data, above all a WAL without syncs, is often obsolete before the
+//! kernel writes it.
+//!
+//! Flushes of different files run in parallel. Flushes of one file do not: the second would report
+//! bytes as durable that the first has not written yet.
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
 };
 use terrace_format::raw::PAGE;
 
-/// Ranges of the device, by the number of the file that they belong to.
+/// Unflushed ranges of the device, by file number.
 #[derive(Default)]
 pub struct Unflushed {
     of: HashMap<u64, Vec<Range<u64>>>,
-    /// Files that the next commit is for.
+    /// Files covered by the next commit.
     due: BTreeSet<u64>,
-    /// Files that a flush has begun for, and whether they were due.
-    under_way: BTreeMap<u64, bool>,
+    /// Files with a running flush, and whether they were due.
+    running: BTreeMap<u64, bool>,
 }
 
-/// What a flush covers.
+/// The files and ranges of one flush.
 pub struct Flushing {
     files: Vec<u64>,
     pub ranges: Vec<Range<u64>>,
 }
 
 impl Unflushed {
-    /// `len` bytes of `file` were written at `at`.
+    /// Notes a write of `len` bytes of `file` at device offset `at`.
     pub fn wrote(&mut self, file: u64, at: u64, len: u64) {
         let page = PAGE as u64;
         let (from, end) = (at - at % page, (at + len).next_multiple_of(page));
@@ -35,42 +38,42 @@ impl Unflushed {
         }
     }
 
-    /// The next commit is for `file`, too.
+    /// Includes `file` in the next commit.
     pub fn is_due(&mut self, file: u64) {
         self.due.insert(file);
     }
 
-    /// Nobody will look for `file` again.
+    /// Forgets a removed file.
     pub fn forget(&mut self, file: u64) {
         self.of.remove(&file);
         self.due.remove(&file);
     }
 
-    /// A flush for `file` begins; `None` while there is one already.
+    /// Begins a flush of `file`; `None` while one is running.
     pub fn begin(&mut self, file: u64) -> Option<Flushing> {
-        let is_free = !self.under_way.contains_key(&file);
+        let is_free = !self.running.contains_key(&file);
         is_free.then(|| self.flushing(vec![file]))
     }
 
-    /// A commit begins; `None` while another flush has something that it would be for.
+    /// Begins a commit; `None` while another flush of a due file is running.
     pub fn begin_commit(&mut self) -> Option<Flushing> {
-        let is_free = !self.under_way.iter().any(|(file, was_due)| *was_due || self.due.contains(file));
+        let is_free = !self.running.iter().any(|(file, was_due)| *was_due || self.due.contains(file));
         is_free.then(|| self.flushing(self.due.iter().copied().collect()))
     }
 
     fn flushing(&mut self, files: Vec<u64>) -> Flushing {
         let mut ranges = Vec::new();
         for file in &files {
-            self.under_way.insert(*file, self.due.remove(file));
+            self.running.insert(*file, self.due.remove(file));
             ranges.extend(self.of.remove(file).unwrap_or_default());
         }
         Flushing { files, ranges }
     }
 
-    /// It is over, however it went.
+    /// Ends a flush, successful or not.
     pub fn end(&mut self, flushing: &Flushing) {
         for file in &flushing.files {
-            self.under_way.remove(file);
+            self.running.remove(file);
         }
     }
 }
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_one_range_and_each_is_taken_once() {
+    fn adjacent_writes_are_one_range_and_flushed_once() {
         let mut unflushed = Unflushed::default();
         for (file, at, len) in [(1, 4096, 4096), (2, 16384, 10), (1, 8192, 8192), (1, 12290, 4096), (1, 40960, 1)] {
             unflushed.wrote(file, at, len);
@@ -100,13 +103,13 @@ mod tests {
             Some(file) => unflushed.begin(file),
             None => unflushed.begin_commit(),
         };
-        let flushing = flushing.expect("no other one is under way");
+        let flushing = flushing.expect("no other one is running");
         unflushed.end(&flushing);
         flushing.ranges
     }
 
     #[test]
-    fn who_needs_what_another_flush_has_begun_waits_for_it() {
+    fn a_flush_waits_for_a_running_flush_of_the_same_file() {
         let mut unflushed = Unflushed::default();
         (1..=3).for_each(|file| unflushed.wrote(file, file * 4096, 1));
         let log = unflushed.begin(1).unwrap();
@@ -118,7 +121,7 @@ mod tests {
         let other = unflushed.begin(3).unwrap();
         unflushed.end(&commit);
         unflushed.is_due(3);
-        assert!(unflushed.begin_commit().is_none(), "some of what is due is under way");
+        assert!(unflushed.begin_commit().is_none(), "a due file is being flushed");
         [other, log].iter().for_each(|one| unflushed.end(one));
         assert!(unflushed.begin_commit().unwrap().ranges.is_empty());
     }

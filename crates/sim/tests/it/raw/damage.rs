@@ -1,4 +1,5 @@
-//! A list of files that is damaged, or cannot be: what makes up for it is taken, else it is told.
+//! Corruption of the file list, and impossible histories: redundancy repairs them, or they are
+//! reported.
 use super::{formatted, history::History};
 use std::{ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
@@ -6,21 +7,22 @@ use terrace_format::raw::{Change, Form, Superblock, journal};
 use terrace_sim::{CrashDevice, DeviceImage, Rng};
 use terrace_storage::backends::raw::RawFs;
 
-/// One byte wrong anywhere in what describes the device: another byte of it makes up for it, or a problem or an error says what is wrong.
-/// Only an entry that no later one vouches for may look as if a power cut had ended the history before it.
+/// Corrupts one byte of the metadata at a time. Either the other copy is used, or a problem or an
+/// error is reported. Only a journal entry that no later entry confirms as flushed may look like
+/// the end of the journal after a power cut.
 #[test]
-fn damage_is_made_up_for_or_told() {
+fn corruption_is_repaired_or_reported() {
     let mut history = History::new(CrashDevice::new(&formatted()), 5);
     (0..60).for_each(|_| history.act());
     let image = history.device.now();
     let fs = RawFs::new(Arc::new(CrashDevice::new(&image)), "device");
-    let (files, (entries, vouched)) = (fs.files().unwrap(), entries(&image, &fs.superblock().unwrap()));
+    let (files, (entries, confirmed)) = (fs.files().unwrap(), entries(&image, &fs.superblock().unwrap()));
     assert!(entries.end - entries.start > 200, "the newest half has no entries");
-    assert!(vouched.end - vouched.start > 200, "no entry tells of a flush");
+    assert!(confirmed.end - confirmed.start > 200, "no entry records a flush");
     let mut rng = Rng::new(1);
     let meta = fs.superblock().unwrap().slot_at(0) as usize;
-    let mut told = 0;
-    // All of a half's head and checkpoint, and some of the rest.
+    let mut reported = 0;
+    // Every byte of both halves' heads and checkpoints, and a sample of the rest.
     let halves = [0, 1].map(|half| fs.superblock().unwrap().half_at(half));
     let bytes = halves.into_iter().flat_map(|at| (at..at + 36).chain(at + 4096..at + 4150));
     let bytes: Vec<u64> =
@@ -34,21 +36,21 @@ fn damage_is_made_up_for_or_told() {
         let fs = RawFs::new(Arc::new(device), "device");
         match fs.problems() {
             Ok(problems) => {
-                told += usize::from(!problems.is_empty());
-                let is_last = entries.contains(&at) && !vouched.contains(&at);
-                assert!(is_last || fs.files().unwrap() == files, "ORACLE: byte {at}: another list of files");
+                reported += usize::from(!problems.is_empty());
+                let is_last = entries.contains(&at) && !confirmed.contains(&at);
+                assert!(is_last || fs.files().unwrap() == files, "ORACLE: byte {at}: another file list");
             }
             Err(error) => {
                 assert!(!error.to_string().is_empty(), "byte {at}");
-                told += 1;
+                reported += 1;
             }
         }
     }
-    assert!(told >= 50, "only {told} times was damage told");
+    assert!(reported >= 50, "corruption was reported only {reported} times");
 }
 
-/// Where on the device the entries of the newest half of the slot journal stand, and those of them that a flush has saved by the word of
-/// another.
+/// Returns the device range of the entries in the newest half of the slot journal, and the part
+/// that a later entry confirms as flushed.
 fn entries(image: &DeviceImage, superblock: &Superblock) -> (Range<u64>, Range<u64>) {
     let device = CrashDevice::new(image);
     let halves = [0, 1].map(|half| {
@@ -62,15 +64,16 @@ fn entries(image: &DeviceImage, superblock: &Superblock) -> (Range<u64>, Range<u
             _ => None,
         });
         let begin = at + checkpoint.len() as u64;
-        let vouched = begin..flushed.max().unwrap_or(begin);
-        Some((found.head.generation, (begin..at + found.end as u64, vouched)))
+        let confirmed = begin..flushed.max().unwrap_or(begin);
+        Some((found.head.generation, (begin..at + found.end as u64, confirmed)))
     });
     halves.into_iter().flatten().max_by_key(|(generation, _)| *generation).unwrap().1
 }
 
-/// A slot journal whose checksums are right and whose history cannot be: what a fault of this program would leave, or somebody's hand.
+/// A slot journal with valid checksums and an impossible history, as after a bug or manual
+/// changes.
 #[test]
-fn a_history_that_cannot_be_is_told() {
+fn an_impossible_history_is_reported() {
     let file = |file| Change::File { file, form: Form::Plain, stream: 1 };
     let slots = |file, first, count| Change::Slots { file, first, count };
     let name = |file, name: &str| Change::Name { file, name: name.into() };
@@ -83,7 +86,7 @@ fn a_history_that_cannot_be_is_told() {
         (&[slots(1, 1000, 1)], "1 slots from 1000 are not free for file 1"),
         (&[file(2), slots(2, 2, 1)], "file 2 has no name"),
         (&[file(1)], "file 1 cannot begin here"),
-        (&[name(7, "b")], "file 7 is not there"),
+        (&[name(7, "b")], "file 7 does not exist"),
         (&[Change::Bytes { file: 1, bytes: 40_000 }], "file 1 cannot have 40000 bytes"),
     ];
     for (more, wanted) in cases {
@@ -92,7 +95,7 @@ fn a_history_that_cannot_be_is_told() {
         let (_, half) = journal::encode_checkpoint(superblock.id(), 100, &[&sound, more].concat());
         device.write_at(superblock.half_at(1), &half, Stream(0)).unwrap();
         let found = RawFs::new(Arc::new(device), "device").problems();
-        let told = found.map_or_else(|error| error.to_string(), |problems| problems.join("\n"));
-        assert!(if wanted.is_empty() { told.is_empty() } else { told.contains(wanted) }, "{more:?}: {told}");
+        let text = found.map_or_else(|error| error.to_string(), |problems| problems.join("\n"));
+        assert!(if wanted.is_empty() { text.is_empty() } else { text.contains(wanted) }, "{more:?}: {text}");
     }
 }

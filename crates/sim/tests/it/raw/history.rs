@@ -1,17 +1,18 @@
-//! A seeded history of files that come, grow, are renamed and go, and the oracle that judges what a power cut left of them.
+//! A random history of creating, writing, renaming and removing files, and the oracle for the
+//! state after a power cut.
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_sim::{CrashDevice, Rng};
 use terrace_vfs::{DirectoryLock, FileSystem, FileUse, WalWriteMode, WriteFile, raw::RawFs};
 
-/// What a file was given, and how much of it must survive.
+/// The contents written to a file, and the length that must survive.
 #[derive(Clone, Default)]
 pub struct Written {
     bytes: Vec<u8>,
-    /// From this step on, at least so many.
+    /// Pairs of a step, and the length that is durable from that step on.
     promises: Vec<(usize, usize)>,
 }
 
-/// Names, each with the number of its file in `History::files`.
+/// Names, each with the index of its file in `History::files`.
 pub type Names = BTreeMap<String, usize>;
 
 pub struct History {
@@ -20,9 +21,9 @@ pub struct History {
     held: Option<Box<dyn DirectoryLock>>,
     rng: Rng,
     pub files: Vec<Written>,
-    /// The names after each change of them, and the step at which it began.
+    /// The names after each change, and the step at which the change began.
     pub names: Vec<(usize, Names)>,
-    /// From this step on, at least the names of that number.
+    /// Pairs of a step, and the index in `names` that is durable from that step on.
     promises: Vec<(usize, usize)>,
     pub open: Vec<(usize, Box<dyn WriteFile>)>,
 }
@@ -40,7 +41,7 @@ impl History {
         self.names.last().unwrap().1.clone()
     }
 
-    /// Every second name, or none.
+    /// A random name, if there is any.
     fn any_name(&mut self) -> Option<String> {
         let names: Vec<String> = self.now().into_keys().collect();
         (!names.is_empty()).then(|| names[self.rng.below(names.len())].clone())
@@ -51,7 +52,7 @@ impl History {
         let mut names = self.now();
         match self.rng.below(20) {
             0..=3 if names.len() < 12 => {
-                // Long names fill the slot journal, which then begins anew.
+                // Long names fill the slot journal and thereby cause checkpoints.
                 let name = format!("{:03}{}", self.files.len(), "-".repeat(self.rng.below(2) * 200));
                 let file = match self.rng.below(3) {
                     0 => self.fs.create_for(&name, FileUse::Log(WalWriteMode::Write)),
@@ -104,7 +105,7 @@ impl History {
                 self.promises.push((self.device.steps(), self.names.len() - 1));
             }
         }
-        // Who writes to a file that nobody can find gets no more slots; a sync of it still works.
+        // A writer of a removed file gets no more slots; syncing the file still works.
         if self.rng.chance(1, 2) {
             self.open.retain(|(number, _)| names.values().any(|named| named == number));
         }
@@ -114,18 +115,18 @@ impl History {
         assert_eq!(self.fs.problems().unwrap(), Vec::<String>::new());
     }
 
-    /// Forgets all handles, as a process that is killed does, and goes on with what the device has.
+    /// Drops all handles, as in a killed process, and continues with the contents of the device.
     pub fn kill(&mut self) {
         self.open.clear();
         self.held = None;
         self.held = Some(self.fs.lock(true).unwrap());
         self.judge(usize::MAX, &self.fs).unwrap();
         for (name, number) in self.now() {
-            assert_eq!(read(&self.fs, &name).unwrap(), self.files[number].bytes, "{name} after a kill");
+            assert_eq!(read(&self.fs, &name).unwrap(), self.files[number].bytes, "{name} after the process was killed");
         }
     }
 
-    /// What must hold after a cut behind `step`.
+    /// The oracle: checks everything that must hold after a power cut at `step`.
     pub fn judge(&self, step: usize, fs: &RawFs) -> Result<(), String> {
         let problems = fs.problems().map_err(|e| format!("OPEN: {e}"))?;
         if !problems.is_empty() {
@@ -134,7 +135,7 @@ impl History {
         let found: Vec<String> = fs.files().unwrap().into_iter().map(|file| file.name).collect();
         let at_least = self.promises.iter().filter(|(at, _)| *at <= step).map(|(_, names)| *names).max().unwrap();
         let possible = self.names[at_least..].iter().filter(|(began, _)| *began <= step);
-        let mut why = format!("NAMES: {found:?}, at least {:?} were promised", self.names[at_least].1);
+        let mut why = format!("NAMES: {found:?}, at least {:?} are durable", self.names[at_least].1);
         for (_, names) in possible.filter(|(_, names)| names.keys().eq(&found)) {
             match self.judge_contents(step, fs, names) {
                 Ok(()) => return Ok(()),
@@ -150,7 +151,7 @@ impl History {
             let promised = written.promises.iter().filter(|(at, _)| *at <= step).map(|(_, bytes)| *bytes).max();
             let (bytes, promised) = (read(fs, name)?, promised.unwrap_or(0));
             if bytes.len() > written.bytes.len() || bytes.get(..promised) != Some(&written.bytes[..promised]) {
-                return Err(format!("BYTES: {name} has {} bytes, {promised} were promised", bytes.len()));
+                return Err(format!("BYTES: {name} has {} bytes, {promised} of them durable", bytes.len()));
             }
         }
         Ok(())

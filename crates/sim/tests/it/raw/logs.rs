@@ -1,4 +1,4 @@
-//! Logs on what an earlier one left in slots: their pages tell whose they are.
+//! Logs in slots with old pages of other logs: each page identifies its log.
 use super::{SIZES, formatted, history::read};
 use std::sync::Arc;
 use terrace_device::{BlockDevice, Deaf};
@@ -9,14 +9,15 @@ use terrace_vfs::{
     raw::{self, RawFs},
 };
 
-/// A log of so many full pages of `byte`.
+/// Creates a log of `pages` full pages of `byte`.
 fn full_pages(fs: &RawFs, name: &str, byte: u8, pages: usize) {
     let mut log = fs.create_for(name, FileUse::Log(WalWriteMode::Write)).unwrap();
     (0..pages).for_each(|_| log.append(&[byte; PAYLOAD]).unwrap());
 }
 
-/// Begins a use of `device` with logs of `pages`, on what an earlier one has left: none goes on with pages that are not its own.
-fn logs_have_their_own_bytes(device: CrashDevice, pages: [usize; 2], what: &str) {
+/// Begins a session with logs of `pages` pages on slots with old contents. No log may continue
+/// with pages of another one.
+fn logs_have_their_own_bytes(device: CrashDevice, pages: [usize; 2], context: &str) {
     let fs = RawFs::new(Arc::new(device), "device");
     let held = fs.lock(true).unwrap();
     let logs = [("a", pages[0]), ("b", pages[1])];
@@ -26,11 +27,11 @@ fn logs_have_their_own_bytes(device: CrashDevice, pages: [usize; 2], what: &str)
     let _held = fs.lock(false).unwrap();
     for (name, pages) in logs {
         let bytes = read(&fs, name).unwrap();
-        assert!(bytes == vec![3; pages * PAYLOAD], "ORACLE: {name} has bytes of another log, {what}");
+        assert!(bytes == vec![3; pages * PAYLOAD], "ORACLE: {name} has bytes of another log, {context}");
     }
 }
 
-/// The log "lost", of the second file's number, from the first slot on.
+/// Creates the log "lost", with the number of the second file, from the first slot on.
 fn with_a_log_to_lose(image: &DeviceImage, pages: usize) -> CrashDevice {
     let device = CrashDevice::new(image);
     let fs = RawFs::new(Arc::new(device.clone()), "device");
@@ -41,7 +42,7 @@ fn with_a_log_to_lose(image: &DeviceImage, pages: usize) -> CrashDevice {
 }
 
 #[test]
-fn a_log_does_not_go_on_with_what_a_power_cut_left_of_another() {
+fn a_log_does_not_continue_with_pages_that_a_power_cut_left_of_another() {
     let device = with_a_log_to_lose(&formatted(), 7);
     for (step, seed) in (0..=device.steps()).flat_map(|step| (0..40).map(move |seed| (step, seed))) {
         let image = device.power_loss(step, seed);
@@ -50,14 +51,14 @@ fn a_log_does_not_go_on_with_what_a_power_cut_left_of_another() {
 }
 
 #[test]
-fn a_log_does_not_go_on_with_what_an_earlier_formatting_had() {
+fn a_log_does_not_continue_with_pages_of_an_earlier_formatting() {
     let empty = CrashDevice::new(&DeviceImage::empty(3 << 20));
     raw::format(&empty, SIZES, 7).unwrap();
     let device = with_a_log_to_lose(&empty.now(), 400);
-    // Nothing goes by a discard, and between the first mebibyte and the last nothing is erased.
+    // Discards have no effect, and nothing between the first and last mebibyte is erased.
     let superblock = raw::format(&Deaf::new(Arc::new(device.clone())), SIZES, 7 << 40).unwrap();
     let (mut left, slot) = (vec![0; PAGE], 300 * PAGE as u64 / u64::from(SIZES.slot_bytes));
     device.read_at(superblock.slot_at(slot as u32) + PAGE as u64, &mut left).unwrap();
-    assert_eq!(left[..PAYLOAD], [2; PAYLOAD], "behind where the second log will end nothing is left");
-    logs_have_their_own_bytes(device, [300, 1], "formatted anew");
+    assert_eq!(left[..PAYLOAD], [2; PAYLOAD], "no old page follows the end of the second log");
+    logs_have_their_own_bytes(device, [300, 1], "formatted again");
 }

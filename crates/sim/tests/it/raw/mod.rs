@@ -1,5 +1,5 @@
-//! Files on a device without a file system: histories with a power cut at every single request, torn sectors included, and a device
-//! that is pulled out. A failure names the history, the step and the seed.
+//! Files on a raw device: histories with a power cut at every request, including torn sectors, and
+//! a device that is disconnected. A failure names the history, the step and the seed.
 mod damage;
 mod history;
 mod logs;
@@ -38,13 +38,15 @@ fn formatted() -> DeviceImage {
     device.now()
 }
 
-/// Writes history `seed` and cuts the power behind every request. How many states, and the first that was wrong.
+/// Writes history `seed` and simulates power cuts after every request. Returns the number of crash
+/// states and the first wrong one.
 fn campaign(device: CrashDevice, seed: u64, seeds: u64) -> (usize, Option<String>) {
     let mut history = History::new(device, seed);
     for round in 0..4 {
         (0..100).for_each(|_| history.act());
         history.kill();
-        // Killed again and again, each time before anything was synced: the slot journal changes halves without end.
+        // Killed repeatedly before any sync, so that checkpoints alternate between the journal's
+        // halves.
         for again in 0..round {
             let began = history.device.steps();
             let file = history.fs.create(&format!("round {round} {again}")).unwrap();
@@ -62,7 +64,7 @@ fn campaign(device: CrashDevice, seed: u64, seeds: u64) -> (usize, Option<String
             states += 1;
             let image = history.device.power_loss(step, cut);
             let fs = RawFs::new(Arc::new(CrashDevice::new(&image)), "cut");
-            let outcome = history.judge(step, &fs).and_then(|()| goes_on(&fs));
+            let outcome = history.judge(step, &fs).and_then(|()| check_usable(&fs));
             if let Err(why) = outcome {
                 return (states, Some(format!("history {seed} step {step} seed {cut}: {why}")));
             }
@@ -71,8 +73,8 @@ fn campaign(device: CrashDevice, seed: u64, seeds: u64) -> (usize, Option<String
     (states, None)
 }
 
-/// The device takes new files, and they are there when it is read again.
-fn goes_on(fs: &RawFs) -> Result<(), String> {
+/// Checks that the device takes a new file and has it when read again.
+fn check_usable(fs: &RawFs) -> Result<(), String> {
     let held = fs.lock(true).map_err(|e| format!("LOCK: {e}"))?;
     let mut file = fs.create("after").map_err(|e| format!("CREATE: {e}"))?;
     file.append(&[7; 9000]).and_then(|()| file.sync()).map_err(|e| format!("WRITE: {e}"))?;
@@ -80,13 +82,13 @@ fn goes_on(fs: &RawFs) -> Result<(), String> {
     let _held = fs.lock(true).map_err(|e| format!("LOCK: {e}"))?;
     let problems = fs.problems().map_err(|e| format!("OPEN: again: {e}"))?;
     if read(fs, "after")? != [7; 9000] || !problems.is_empty() {
-        return Err(format!("AFTER: what was written then is not there; {problems:?}"));
+        return Err(format!("AFTER: the new file is missing or wrong; {problems:?}"));
     }
     Ok(())
 }
 
 #[test]
-fn a_power_cut_at_any_request_keeps_what_was_promised() {
+fn synced_data_survives_a_power_cut_at_any_request() {
     let image = formatted();
     let campaigns = (0..12).map(|seed| campaign(CrashDevice::new(&image), seed, 4));
     let (mut states, mut wrong) = (0, None);
@@ -96,19 +98,19 @@ fn a_power_cut_at_any_request_keeps_what_was_promised() {
     }
     println!("{states} states");
     assert_eq!(wrong, None, "ORACLE");
-    assert!(states > 15_000, "only {states} states: the campaign has shrunk");
+    assert!(states > 15_000, "only {states} states: the campaign has become too small");
 }
 
-/// The control: a device whose flushes promise nothing must be found out.
+/// Control: the oracle must detect a device that ignores flushes.
 #[test]
-fn a_device_that_lies_is_caught() {
+fn a_device_that_ignores_flushes_is_detected() {
     let image = formatted();
     assert!((0..4).any(|seed| campaign(CrashDevice::lying(&image), seed, 2).1.is_some()));
 }
 
-/// A device with other things on it, formatted anew: what was there, or a store without files, or no store.
+/// Formats a used device: a power cut leaves the old store, a store without files, or no store.
 #[test]
-fn a_power_cut_during_format_leaves_the_old_store_or_a_new_one_or_none() {
+fn a_power_cut_during_formatting_leaves_the_old_store_a_new_one_or_none() {
     let image = formatted();
     let mut history = History::new(CrashDevice::new(&image), 3);
     (0..80).for_each(|_| history.act());
@@ -140,14 +142,15 @@ fn a_power_cut_during_format_leaves_the_old_store_or_a_new_one_or_none() {
     assert!(seen.iter().all(|states| *states > 0), "{seen:?}");
 }
 
-/// Every request from one on fails: errors, no panic, no promise; and what was promised is there.
+/// All requests from some number on fail. That gives errors, no panic and no false success, and
+/// synced data survives.
 #[test]
-fn a_device_that_is_pulled_out_loses_nothing_promised() {
+fn a_disconnected_device_loses_no_synced_data() {
     let image = formatted();
     let run = |requests: u64| -> (u64, usize, CrashDevice) {
         let device = CrashDevice::new(&image);
-        let yanked = Arc::new(Yanked::new(Arc::new(device.clone()), requests));
-        let fs = RawFs::new(yanked.clone(), "device");
+        let disconnecting = Arc::new(Yanked::new(Arc::new(device.clone()), requests));
+        let fs = RawFs::new(disconnecting.clone(), "device");
         let mut synced = 0;
         let mut work = || -> std::io::Result<()> {
             let _held = fs.lock(true)?;
@@ -166,11 +169,11 @@ fn a_device_that_is_pulled_out_loses_nothing_promised() {
             Ok(())
         };
         let failed = work().is_err();
-        assert!(!failed || yanked.left() == 0, "after {requests} requests");
+        assert!(!failed || disconnecting.left() == 0, "after {requests} requests");
         if failed {
             assert!(fs.create("more").is_err() && fs.sync_directory().is_err(), "after {requests} requests");
         }
-        (yanked.left(), synced, device)
+        (disconnecting.left(), synced, device)
     };
     let all = u64::MAX - run(u64::MAX).0;
     for requests in 0..all {
@@ -184,7 +187,7 @@ fn a_device_that_is_pulled_out_loses_nothing_promised() {
 }
 
 #[test]
-fn a_full_device_says_so_and_takes_more_when_something_went() {
+fn a_full_device_reports_it_and_takes_more_after_a_removal() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
     let _held = fs.lock(true).unwrap();
     let free = fs.free_slots().unwrap();
@@ -208,9 +211,10 @@ fn a_full_device_says_so_and_takes_more_when_something_went() {
     assert_eq!(fs.problems().unwrap(), Vec::<String>::new());
 }
 
-/// A power cut may bring a removed file back: then it has its own bytes, and not those of who took its slots.
+/// A removed file may reappear after a power cut. It must have its own bytes, not those of a later
+/// owner of its slots.
 #[test]
-fn slots_are_not_used_again_before_their_file_is_gone_for_good() {
+fn slots_are_not_reused_before_the_removal_of_their_file_is_durable() {
     let device = CrashDevice::new(&formatted());
     let fs = RawFs::new(Arc::new(device.clone()), "device");
     let _held = fs.lock(true).unwrap();
@@ -223,23 +227,24 @@ fn slots_are_not_used_again_before_their_file_is_gone_for_good() {
     write("others", 2, fs.free_slots().unwrap() as usize * (16 << 10)).sync().unwrap();
     let began = device.steps();
     fs.remove("old").unwrap();
-    drop(write("new", 3, 30_000)); // has nowhere else to go
+    // Only those slots are left.
+    drop(write("new", 3, 30_000));
     let mut seen = [0; 2];
     for step in began..=device.steps() {
         for seed in 0..100 {
             let cut = RawFs::new(Arc::new(CrashDevice::new(&device.power_loss(step, seed))), "cut");
             let is_back = cut.files().unwrap().iter().any(|file| file.name == "old");
             let has_its_own = !is_back || read(&cut, "old").is_ok_and(|bytes| bytes == [1; 30_000]);
-            assert!(has_its_own, "ORACLE: step {step} seed {seed}: a file is back with the bytes of another");
+            assert!(has_its_own, "ORACLE: step {step} seed {seed}: a file reappeared with the bytes of another");
             seen[usize::from(is_back)] += 1;
         }
     }
     assert!(seen[0] > 50 && seen[1] > 50, "{seen:?}");
 }
 
-/// Somebody who reads a file that is removed goes on reading it, whatever is written meanwhile.
+/// An open file stays readable after its removal, whatever is written in the meantime.
 #[test]
-fn a_removed_file_keeps_its_slots_while_it_is_read() {
+fn a_removed_file_keeps_its_slots_while_it_is_open() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
     let _held = fs.lock(true).unwrap();
     let mut file = fs.create("old").unwrap();
@@ -258,10 +263,10 @@ fn a_removed_file_keeps_its_slots_while_it_is_read() {
     assert_eq!(fs.free_slots().unwrap(), 4);
 }
 
-/// Files are synced, committed, removed and closed at the same time, some while they are removed: nothing of that is an error, nobody waits for
-/// good, and no slot is lost.
+/// Files are synced, committed, removed and closed concurrently, some while they are being
+/// removed. There is no error, no deadlock, and no lost slot.
 #[test]
-fn many_use_a_device_at_once() {
+fn concurrent_use_of_a_device_loses_no_slot() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
     let _held = fs.lock(true).unwrap();
     let free = fs.free_slots().unwrap();
@@ -291,7 +296,8 @@ fn many_use_a_device_at_once() {
     assert_eq!((fs.problems().unwrap(), fs.free_slots().unwrap()), (vec![], free));
 }
 
-/// A write that fails when a file is closed, which nobody is told: no later sync promises that file.
+/// A write that fails while a file is closed has no caller to report to. No later sync may report
+/// that file as durable.
 #[test]
 fn a_file_whose_last_write_failed_is_not_durable() {
     let device = Failing::new();
@@ -302,12 +308,12 @@ fn a_file_whose_last_write_failed_is_not_durable() {
     device.armed.store(true, SeqCst);
     drop(file);
     assert!(!device.armed.load(SeqCst), "no write was needed");
-    let told = fs.sync_file("file").unwrap_err().to_string();
-    assert!(told.contains("a file could not be written") && told.contains("one write"), "{told}");
+    let error = fs.sync_file("file").unwrap_err().to_string();
+    assert!(error.contains("a file could not be written") && error.contains("one write"), "{error}");
     assert!(fs.sync_directory().is_err() && fs.create("more").is_err());
 }
 
-/// Slots that somebody else is about to make free are waited for.
+/// An allocation waits for slots that another thread is about to free.
 #[test]
 fn a_device_is_not_full_while_stale_slots_are_discarded() {
     let device = Failing::new();
@@ -318,11 +324,11 @@ fn a_device_is_not_full_while_stale_slots_are_discarded() {
     old.append(&vec![1; room]).unwrap();
     old.sync().unwrap();
     drop(old);
-    let (tell, told) = mpsc::channel();
-    *device.discarding.lock().unwrap() = Some(tell);
+    let (sender, receiver) = mpsc::channel();
+    *device.discarding.lock().unwrap() = Some(sender);
     std::thread::scope(|scope| {
         scope.spawn(|| fs.remove("old").and_then(|()| fs.commit()).unwrap());
-        told.recv().unwrap();
+        receiver.recv().unwrap();
         let mut new = fs.create("new").unwrap();
         new.append(&vec![2; room]).unwrap();
     });
@@ -330,31 +336,37 @@ fn a_device_is_not_full_while_stale_slots_are_discarded() {
 }
 
 #[test]
-fn the_second_superblock_makes_up_for_an_unreadable_first() {
+fn the_second_superblock_replaces_an_unreadable_first_one() {
     let device = Failing::new();
-    device.blind.store(true, SeqCst);
+    device.unreadable.store(true, SeqCst);
     assert_eq!(RawFs::new(device.clone(), "device").superblock().unwrap().id(), 7);
     device.write_zeroes(64 << 10, 4096).unwrap();
     assert!(RawFs::new(device, "device").superblock().unwrap_err().to_string().contains("page 0"));
 }
 
-/// A device that fails, or is slow, where it is told to.
+/// A device with injected failures and delays.
 struct Failing {
-    below: CrashDevice,
+    inner: CrashDevice,
     /// The next write fails.
     armed: AtomicBool,
     /// Byte 0 cannot be read.
-    blind: AtomicBool,
-    /// Told when the next discard begins, which takes long.
+    unreadable: AtomicBool,
+    /// Signalled when the next discard begins, which then takes long.
     discarding: Mutex<Option<mpsc::Sender<()>>>,
-    /// What somebody said that he would read soon.
+    /// The read-ahead hints given.
     expected: Mutex<Vec<Range<u64>>>,
 }
 
 impl Failing {
     fn new() -> Arc<Failing> {
-        let (below, no) = (CrashDevice::new(&formatted()), || AtomicBool::new(false));
-        Arc::new(Failing { below, armed: no(), blind: no(), discarding: Mutex::default(), expected: Mutex::default() })
+        let (inner, no) = (CrashDevice::new(&formatted()), || AtomicBool::new(false));
+        Arc::new(Failing {
+            inner,
+            armed: no(),
+            unreadable: no(),
+            discarding: Mutex::default(),
+            expected: Mutex::default(),
+        })
     }
 
     fn fail<T>(what: &str) -> terrace_device::Result<T> {
@@ -365,13 +377,17 @@ impl Failing {
 
 impl BlockDevice for Failing {
     fn len_bytes(&self) -> u64 {
-        self.below.len_bytes()
+        self.inner.len_bytes()
     }
     fn block_bytes(&self) -> u32 {
-        self.below.block_bytes()
+        self.inner.block_bytes()
     }
     fn read_at(&self, offset: u64, into: &mut [u8]) -> terrace_device::Result<()> {
-        if offset == 0 && self.blind.load(SeqCst) { Failing::fail("page 0") } else { self.below.read_at(offset, into) }
+        if offset == 0 && self.unreadable.load(SeqCst) {
+            Failing::fail("page 0")
+        } else {
+            self.inner.read_at(offset, into)
+        }
     }
     fn expect(&self, offset: u64, len: u64) {
         self.expected.lock().unwrap().push(offset..offset + len);
@@ -380,26 +396,27 @@ impl BlockDevice for Failing {
         if self.armed.swap(false, SeqCst) {
             return Failing::fail("one write");
         }
-        self.below.write_at(offset, bytes, stream)
+        self.inner.write_at(offset, bytes, stream)
     }
     fn flush(&self) -> terrace_device::Result<()> {
-        self.below.flush()
+        self.inner.flush()
     }
     fn discard(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
-        if let Some(told) = self.discarding.lock().unwrap().take() {
-            told.send(()).unwrap();
+        if let Some(sender) = self.discarding.lock().unwrap().take() {
+            sender.send(()).unwrap();
             std::thread::sleep(Duration::from_millis(200));
         }
-        self.below.discard(offset, len)
+        self.inner.discard(offset, len)
     }
     fn write_zeroes(&self, offset: u64, len: u64) -> terrace_device::Result<()> {
-        self.below.write_zeroes(offset, len)
+        self.inner.write_zeroes(offset, len)
     }
 }
 
-/// What a drive erases at a time dies together: the root, a log, a table that is soon merged, one that is not, and segments of values share none.
+/// Files of different lifetimes share no unit, which the drive erases at once: the root, a WAL, an
+/// upper table, a deeper table, value-log segments.
 #[test]
-fn each_lifetime_has_a_unit() {
+fn each_lifetime_class_has_units_of_its_own() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
     let _held = fs.lock(true).unwrap();
     let kinds: [(&str, io::Result<Box<dyn WriteFile>>); 5] = [
@@ -416,12 +433,13 @@ fn each_lifetime_has_a_unit() {
     let units: BTreeMap<String, u32> =
         fs.files().unwrap().into_iter().map(|file| (file.name, file.slots[0].start / SIZES.unit_slots)).collect();
     assert_eq!(units.values().collect::<BTreeSet<_>>().len(), 5, "{units:?}");
-    assert_eq!(units["000005.vals"], units["000002.vlog"], "values with values");
+    assert_eq!(units["000005.vals"], units["000002.vlog"], "segments share units");
 }
 
-/// In whichever slots it lies; of what is not written yet, and of what lies behind the end, nothing.
+/// Read-ahead covers the slots of a file wherever they are, and neither unwritten bytes nor bytes
+/// past the end.
 #[test]
-fn what_will_be_read_is_asked_of_the_device() {
+fn read_ahead_hints_reach_the_device() {
     let device = Failing::new();
     let fs = RawFs::new(device.clone(), "device");
     let _held = fs.lock(true).unwrap();
@@ -430,15 +448,17 @@ fn what_will_be_read_is_asked_of_the_device() {
     let [mut table, mut other] = ["table", "other"].map(|name| fs.create(name).unwrap());
     for part in bytes.chunks(slot as usize) {
         table.append(part).unwrap();
-        other.append(part).unwrap(); // so that slots do not follow one another
+        // Alternates, so that the slots of a file are not adjacent.
+        other.append(part).unwrap();
     }
-    drop((table, other)); // what was written last is in memory until then
-    let asked = |name: &str, range: Range<u64>| {
+    // The last bytes are in memory until then.
+    drop((table, other));
+    let hints = |name: &str, range: Range<u64>| {
         fs.open(name).unwrap().expect(range.start, range.end - range.start);
         std::mem::take(&mut *device.expected.lock().unwrap())
     };
     let range = slot - 100..2 * slot + 100;
-    let found: Vec<u8> = asked("table", range.clone())
+    let found: Vec<u8> = hints("table", range.clone())
         .into_iter()
         .flat_map(|range| {
             let mut part = vec![0; (range.end - range.start) as usize];
@@ -448,21 +468,22 @@ fn what_will_be_read_is_asked_of_the_device() {
         .collect();
     let wanted = &bytes[range.start as usize..range.end as usize];
     assert!(found == wanted, "{} bytes of {}", found.len(), wanted.len());
-    assert_eq!(asked("table", 5 * slot..u64::MAX), Vec::new());
+    assert_eq!(hints("table", 5 * slot..u64::MAX), Vec::new());
     let mut log = fs.create_for("log", FileUse::Log(WalWriteMode::Write)).unwrap();
     log.append(&bytes[..20_000]).unwrap();
-    let pages: u64 = asked("log", 5000..9000).iter().map(|range| range.end - range.start).sum();
+    let pages: u64 = hints("log", 5000..9000).iter().map(|range| range.end - range.start).sum();
     assert!((2 * 4096..=3 * 4096).contains(&pages), "{pages}");
 }
 
-/// A build of several tables under tier `sync`, and a synced log: one flush each.
+/// A build of several tables in durability mode `sync`, and a synced WAL: one device flush each.
 #[test]
 fn a_sync_is_one_flush() {
     let device = CrashDevice::new(&formatted());
     let fs = RawFs::new(Arc::new(device.clone()), "device");
     let _held = fs.lock(true).unwrap();
     let mut log = fs.create_for("log", FileUse::Log(WalWriteMode::Write)).unwrap();
-    log.sync().unwrap(); // the first record begins a half of the journal, with a flush of its own
+    // The first record begins a half of the journal, which takes a flush of its own.
+    log.sync().unwrap();
     fs.sync_directory().unwrap();
     let flushes = |work: &mut dyn FnMut()| {
         let before = device.flushes();
@@ -472,7 +493,8 @@ fn a_sync_is_one_flush() {
     let mut append = || {
         log.append(b"record").unwrap();
         log.sync().unwrap();
-        fs.sync_directory().unwrap(); // nothing was written since
+        // Nothing was written since.
+        fs.sync_directory().unwrap();
     };
     assert_eq!(flushes(&mut append), 1);
     let mut build = || {
@@ -481,8 +503,8 @@ fn a_sync_is_one_flush() {
             file.append(&[7; 5000]).unwrap();
             Finished { name: format!("{number}"), file, bytes: 5000, purpose: Purpose::Flush }
         };
-        let ticket = SyncTracker.watch(&*fs, (0..5).map(table).collect(), &IoStats::default()).unwrap();
-        assert!(ticket.is_durable().unwrap());
+        let handle = SyncTracker.watch(&*fs, (0..5).map(table).collect(), &IoStats::default()).unwrap();
+        assert!(handle.is_durable().unwrap());
     };
     assert_eq!(flushes(&mut build), 1);
 }

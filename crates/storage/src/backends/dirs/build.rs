@@ -1,4 +1,5 @@
-//! Builds: a folder for each table, a file for each value that is worth one, all saved together.
+//! Builds directory tables: a directory for each table, a file for each large enough value. One
+//! build is made durable as a whole.
 use super::{
     super::files::build::{Output, purpose, watch},
     table::read_pair,
@@ -17,41 +18,42 @@ use terrace_format::{
 };
 use terrace_vfs::Room;
 
-/// So many files are left for logs, manifests and tables, and this share of all that there can be: with fewer, values stay in the meta file.
-/// A table is a folder and a file, so that tables of 64 KiB, full of such values, still come to a quarter of a disk as `mkfs.ext4` makes it.
-const FILES_KEPT: u64 = 1024;
-const FILES_KEPT_SHARE: u64 = 8;
-/// So many files are made before the file system is asked again how many there can be.
-const FILES_AT_ONCE: u64 = 64;
+/// Free inodes reserved for WALs, manifests and tables: at least this many, and at least this
+/// share of all. With fewer, values stay in the META file. A table takes two inodes, so tables of
+/// 64 KiB with inline values can still fill a quarter of a disk formatted by `mkfs.ext4`.
+const FILES_RESERVED: u64 = 1024;
+const FILES_RESERVED_SHARE: u64 = 8;
+/// Files made before the file system is queried again for free inodes.
+const FILES_PER_QUERY: u64 = 64;
 
 /// Starts a build.
-pub(super) fn begin(shelf: Arc<TableDirs>, hint: Hint) -> Result<Box<dyn TableSink>> {
-    shelf.store.writable("build tables")?;
-    let setup = StorageConfig { filter_form: FilterForm::Table, ..shelf.store.setup.clone() };
+pub(super) fn begin(dirs: Arc<TableDirs>, hint: Hint) -> Result<Box<dyn TableSink>> {
+    dirs.store.writable("build tables")?;
+    let setup = StorageConfig { filter_form: FilterForm::Table, ..dirs.store.setup.clone() };
     let (purpose, level) = (purpose(hint), hint.level);
     let (open, metas, finished, made) = Default::default();
-    Ok(Box::new(DirsBuild { shelf, setup, purpose, level, open, metas, bytes: 0, finished, made, files: 0 }))
+    Ok(Box::new(DirsBuild { dirs, setup, purpose, level, open, metas, bytes: 0, finished, made, files: 0 }))
 }
 
 struct DirsBuild {
-    shelf: Arc<TableDirs>,
+    dirs: Arc<TableDirs>,
     setup: StorageConfig,
     purpose: Purpose,
     level: usize,
-    open: Option<Open>,
+    open: Option<OpenTable>,
     metas: Vec<TableMeta>,
-    /// Of the tables that are ended.
+    /// Bytes of the finished tables.
     bytes: u64,
-    /// Their folders.
+    /// Directories of the finished tables.
     finished: Vec<String>,
-    /// Tables begun, to remove if the build is abandoned.
+    /// All tables begun; removed if the build is abandoned.
     made: Vec<TableId>,
-    /// So many may be made without asking.
+    /// Files that may still be made before the next query.
     files: u64,
 }
 
 /// A table being built.
-struct Open {
+struct OpenTable {
     id: TableId,
     folder: String,
     writer: Writer<Output>,
@@ -64,17 +66,18 @@ fn none_open() -> Error {
     Error::Unsupported("no table of this build is open".into())
 }
 
-/// What became of a try to give a value a file.
-enum Placed {
-    /// It has one.
+/// Where a value is stored.
+enum ValueAt {
+    /// In a file of its own.
     File(InFile),
-    /// It stays beside its key: it is small, its name is taken by a pair whose key differs where the name does not say so, or the
-    /// folder or the file system takes no more files. Whether there is space for it is for the meta file to find out.
-    Here,
+    /// Next to its key in the META file, because the value is small, because a file of the same name
+    /// exists (of a pair that differs only in parts of the key that the name leaves out), or because
+    /// the directory or file system takes no more files. Lack of space shows when META is written.
+    Meta,
 }
 
 impl DirsBuild {
-    fn open(&mut self) -> Result<&mut Open> {
+    fn open(&mut self) -> Result<&mut OpenTable> {
         self.open.as_mut().ok_or_else(none_open)
     }
 
@@ -82,68 +85,68 @@ impl DirsBuild {
     fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
         self.open()?;
         let here = (value.len() as u64) < self.setup.min_value_file_size;
-        let placed = if here || !self.may_make_a_file()? { Placed::Here } else { self.write(internal, value)? };
+        let placed = if here || !self.may_create_file()? { ValueAt::Meta } else { self.write(internal, value)? };
         self.list(internal, placed, value)
     }
 
-    /// Whether enough files can be made for this to be one of them.
-    fn may_make_a_file(&mut self) -> Result<bool> {
+    /// Whether enough inodes are free for one more value file.
+    fn may_create_file(&mut self) -> Result<bool> {
         if self.files == 0 {
-            let room = self.shelf.folders().room();
-            let Room { left, all } = room.map_err(self.shelf.store.io("ask for the files left in", ""))?;
-            let kept = FILES_KEPT.max(all / FILES_KEPT_SHARE);
-            self.files = left.saturating_sub(kept).min(FILES_AT_ONCE);
+            let room = self.dirs.folders().room();
+            let Room { left, all } = room.map_err(self.dirs.store.io("query the free inodes of", ""))?;
+            let reserved = FILES_RESERVED.max(all / FILES_RESERVED_SHARE);
+            self.files = left.saturating_sub(reserved).min(FILES_PER_QUERY);
         }
         let may = self.files > 0;
         self.files = self.files.saturating_sub(1);
         Ok(may)
     }
 
-    /// Writes `value` into a file of its own.
-    fn write(&mut self, internal: &[u8], value: &[u8]) -> Result<Placed> {
-        let file = InFile::new(internal, value, self.shelf.name_bytes_max);
+    /// Writes `value` to a file of its own.
+    fn write(&mut self, internal: &[u8], value: &[u8]) -> Result<ValueAt> {
+        let file = InFile::new(internal, value, self.dirs.name_bytes_max);
         let path = format!("{}/{}", self.open()?.folder, file.name(internal));
-        let TableDirs { store, .. } = &*self.shelf;
+        let TableDirs { store, .. } = &*self.dirs;
         let mut output = match store.fs.create(&path) {
-            Err(e) if takes_no_more(&e) => return Ok(Placed::Here),
+            Err(e) if takes_no_more(&e) => return Ok(ValueAt::Meta),
             made => made.map_err(store.io("create", &path))?,
         };
         let head = file.head(internal);
         let written = if head.is_empty() { output.append(value) } else { output.append(&[&head[..], value].concat()) };
         written.map_err(store.io("append to", &path))?;
         store.traffic.wrote_tables(self.purpose, self.level, file.file_bytes(internal));
-        Ok(Placed::File(file))
+        Ok(ValueAt::File(file))
     }
 
-    /// Takes over what `from`, another table's folder, has for `internal`.
+    /// Takes over the pair of `internal` from directory `from` of another table.
     fn take(&mut self, from: &str, internal: &[u8], stored: &[u8]) -> Result<()> {
-        let corrupt = |found| Error::corrupt(self.shelf.store.path(&meta_of(from)), 0, found);
+        let corrupt = |found| Error::corrupt(self.dirs.store.path(&meta_of(from)), 0, found);
         let file = match Reference::decode(stored).map_err(corrupt)? {
-            Reference::Here(value) => return self.list(internal, Placed::Here, value),
+            Reference::Here(value) => return self.list(internal, ValueAt::Meta, value),
             Reference::File(file) => file,
         };
         let name = file.name(internal);
         let (old, new) = (format!("{from}/{name}"), format!("{}/{name}", self.open()?.folder));
-        match self.shelf.folders().link_into(&old, &new) {
+        match self.dirs.folders().link_into(&old, &new) {
             Ok(()) => {
                 self.open()?.linked_bytes += file.file_bytes(internal);
-                self.list(internal, Placed::File(file), &[])
+                self.list(internal, ValueAt::File(file), &[])
             }
-            Err(e) if is_no_link(&e) => {
-                let value = read_pair(&self.shelf.store, from, internal, &file, true)?;
+            Err(e) if cannot_link(&e) => {
+                let value = read_pair(&self.dirs.store, from, internal, &file, true)?;
                 self.add(internal, &value)
             }
-            Err(e) => Err(self.shelf.store.io("link to", &new)(e)),
+            Err(e) => Err(self.dirs.store.io("link to", &new)(e)),
         }
     }
 
-    /// Enters a pair into the meta file, with its value unless that is in a file.
-    fn list(&mut self, internal: &[u8], placed: Placed, value: &[u8]) -> Result<()> {
-        let Open { writer, pairs, .. } = self.open()?;
+    /// Adds a pair to the META file: a reference to its file, or the value itself.
+    fn list(&mut self, internal: &[u8], placed: ValueAt, value: &[u8]) -> Result<()> {
+        let OpenTable { writer, pairs, .. } = self.open()?;
         let (mut stored, mut value_bytes) = (Vec::new(), value.len() as u64);
         match placed {
-            Placed::Here => Reference::Here(value).encode(&mut stored),
-            Placed::File(file) => {
+            ValueAt::Meta => Reference::Here(value).encode(&mut stored),
+            ValueAt::File(file) => {
                 Reference::File(file).encode(&mut stored);
                 pairs.files += 1;
                 pairs.file_bytes = pairs.file_bytes.saturating_add(file.file_bytes(internal));
@@ -155,15 +158,17 @@ impl DirsBuild {
     }
 }
 
-/// Whether a file cannot have this further name: it has too many, the file system has no links, or the folder no place.
-fn is_no_link(error: &std::io::Error) -> bool {
+/// Whether the error means that no hard link can be made: too many links, no support for links, or
+/// no room in the directory.
+fn cannot_link(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::TooManyLinks | ErrorKind::PermissionDenied | ErrorKind::Unsupported | ErrorKind::CrossesDevices
     ) || takes_no_more(error)
 }
 
-/// Whether a folder has no place for this name: it is taken, or there are too many.
+/// Whether the error means that the directory takes no file of this name: the name exists, or
+/// there are too many files.
 fn takes_no_more(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::StorageFull)
 }
@@ -173,25 +178,26 @@ impl TableSink for DirsBuild {
         if let Some(open) = &self.open {
             return Err(Error::Unsupported(format!("table {} of this build is still open", open.id)));
         }
-        let folder = self.shelf.make(self.level, id)?;
+        let folder = self.dirs.make(self.level, id)?;
         self.made.push(id);
-        let output = Output::create(&self.shelf.store, self.purpose, self.level, &meta_of(&folder))?;
+        let output = Output::create(&self.dirs.store, self.purpose, self.level, &meta_of(&folder))?;
         let writer = Writer::new(output, &self.setup);
-        self.open = Some(Open { id, folder, writer, pairs: PairProperties::default(), entries: 0, linked_bytes: 0 });
+        self.open =
+            Some(OpenTable { id, folder, writer, pairs: PairProperties::default(), entries: 0, linked_bytes: 0 });
         Ok(())
     }
 
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
         let open = self.open.as_mut().ok_or_else(none_open)?;
         open.entries += 1;
-        let corrupt = |found| Error::corrupt(self.shelf.store.path(&meta_of(&open.folder)), 0, found);
+        let corrupt = |found| Error::corrupt(self.dirs.store.path(&meta_of(&open.folder)), 0, found);
         if key::parse(entry.key).map_err(corrupt)?.kind == Kind::Delete {
             return open.writer.add(entry.key, &[]);
         }
         let Origin::Table(id) = entry.origin else { return self.add(entry.key, entry.stored) };
-        let from = self.shelf.folder(id).ok_or_else(|| {
-            let object = format!("{id} in {}", self.shelf.store.fs.name());
-            Error::Missing { what: "folder of table", object }
+        let from = self.dirs.folder(id).ok_or_else(|| {
+            let object = format!("{id} in {}", self.dirs.store.fs.name());
+            Error::Missing { what: "directory of table", object }
         })?;
         self.take(&from, entry.key, entry.stored)
     }
@@ -207,7 +213,7 @@ impl TableSink for DirsBuild {
 
     fn end_table(&mut self) -> Result<()> {
         self.open()?;
-        let Some(Open { id, folder, mut writer, pairs, entries, linked_bytes }) = self.open.take() else {
+        let Some(OpenTable { id, folder, mut writer, pairs, entries, linked_bytes }) = self.open.take() else {
             return Ok(());
         };
         writer.add_meta(pair::META_NAME, pairs.encode());
@@ -224,22 +230,23 @@ impl TableSink for DirsBuild {
             return Err(Error::Unsupported(format!("table {} of this build is still open", open.id)));
         }
         let folders = std::mem::take(&mut self.finished);
-        let whole = folders.first().map(|first| Finished {
-            name: self.shelf.store.path(first),
-            file: self.shelf.whole(folders.clone()),
+        let unsynced = folders.first().map(|first| Finished {
+            name: self.dirs.store.path(first),
+            file: self.dirs.whole(folders.clone()),
             bytes: self.bytes,
             purpose: self.purpose,
         });
-        let ticket = watch(&self.shelf.store, self.purpose, whole.into_iter().collect())?;
+        let handle = watch(&self.dirs.store, self.purpose, unsynced.into_iter().collect())?;
         self.made.clear();
-        Ok((std::mem::take(&mut self.metas), ticket))
+        Ok((std::mem::take(&mut self.metas), handle))
     }
 }
 
 impl Drop for DirsBuild {
     fn drop(&mut self) {
         for id in &self.made {
-            let _ = self.shelf.remove(*id); // best effort: recovery removes what no manifest names
+            // Best effort: recovery removes directories that no manifest names.
+            let _ = self.dirs.remove(*id);
         }
     }
 }

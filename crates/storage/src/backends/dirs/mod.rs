@@ -1,12 +1,14 @@
-//! Tables that are directories: a pair is a file whose name says its key, and a compaction moves names, not values.
+//! Tables as directories: each pair is a file named by its key, and a compaction links names
+//! instead of copying values.
 //!
 //! ```text
-//! L0/000012/META               the sorted keys, the filter, small values, and references to the files
+//! L0/000012/META               sorted keys, filter, small values, references to the value files
 //! L0/000012/user42.1007.5a1b…  one value; see terrace_format::pair
 //! ```
-//! Logs, manifest, root and marker are those of [`files`](super::files), and so are tables from outside while they are read. A table is
-//! found by its number, whichever level's folder it was made in. Where tables are is `shelf.rs`, how they are made
-//! `build.rs`, read `table.rs`, taken over `adopt.rs`, read in spite of damage `salvage.rs`. Spec:
+//! The WAL, manifest, root and FORMAT file are those of [`files`](super::files), as are adopted
+//! SSTables. A table is found by its number, in whichever level's directory it was made.
+//! `table_dirs.rs` keeps that map; `build.rs` builds tables, `table.rs` reads them, `adopt.rs`
+//! adopts them, `salvage.rs` salvages them. The format is specified in
 //! docs/format/directory-table.md.
 use super::files::{Files, Store, open_input, tables::Tables};
 use crate::{
@@ -33,41 +35,41 @@ mod salvage;
 mod table;
 mod table_dirs;
 
-/// A store whose tables are directories.
+/// A store with directory tables.
 pub struct Dirs {
     files: Files,
-    shelf: Arc<TableDirs>,
+    dirs: Arc<TableDirs>,
     tables: Arc<Tables>,
 }
 
 impl Dirs {
-    /// Over a store of files that was just opened. [`Error::Unsupported`] if its file system has not what folders of files
-    /// with long names take.
+    /// Wraps an open store of files. [`Error::Unsupported`] if the file system lacks directories or
+    /// sufficiently long names.
     pub fn open(files: Files) -> Result<Dirs> {
         let store = &files.store;
-        let refused =
+        let rejected =
             |why: String| Error::Unsupported(format!("tables=directory is refused for {}: {why}", files.name()));
-        let folders = store.fs.folders().ok_or_else(|| refused("there can be no folders".into()))?;
-        let name_bytes_max = folders.name_bytes_max().map_err(store.io("ask for the longest name in", ""))?;
+        let folders = store.fs.folders().ok_or_else(|| rejected("there can be no folders".into()))?;
+        let name_bytes_max = folders.name_bytes_max().map_err(store.io("query the longest name of", ""))?;
         if name_bytes_max < pair::NAME_BYTES_MIN {
-            return Err(refused(format!(
-                "names have at most {name_bytes_max} bytes, of {} needed",
+            return Err(rejected(format!(
+                "its names have at most {name_bytes_max} bytes, and {} are needed",
                 pair::NAME_BYTES_MIN
             )));
         }
         if store.writable("try names").is_ok() && files.load_root()?.is_none() {
-            try_signs(store)?.map_err(|e| refused(format!("names with {SIGNS} cannot be ({e})")))?;
+            try_special_chars(store)?.map_err(|e| rejected(format!("it rejects names with {SPECIAL_CHARS} ({e})")))?;
         }
-        let shelf = Arc::new(TableDirs::open(store.clone(), name_bytes_max)?);
+        let dirs = Arc::new(TableDirs::open(store.clone(), name_bytes_max)?);
         let find = {
-            let shelf = shelf.clone();
-            move |meta: &TableMeta| match shelf.folder(meta.id) {
-                Some(folder) => shelf.open_meta(&folder, meta),
-                None => open_input(&shelf.store, meta),
+            let dirs = dirs.clone();
+            move |meta: &TableMeta| match dirs.folder(meta.id) {
+                Some(folder) => dirs.open_meta(&folder, meta),
+                None => open_input(&dirs.store, meta),
             }
         };
         let tables = Arc::new(Tables::new(store.clone(), files.budget().clone(), Box::new(find)));
-        Ok(Dirs { files, shelf, tables })
+        Ok(Dirs { files, dirs, tables })
     }
 
     fn store(&self) -> &Arc<Store> {
@@ -75,17 +77,19 @@ impl Dirs {
     }
 }
 
-/// Signs that stand for themselves in names of pairs, and that some file systems refuse.
-const SIGNS: &str = r#""*:<>?|\"#;
+/// Characters that appear unescaped in pair names and that some file systems reject.
+const SPECIAL_CHARS: &str = r#""*:<>?|\"#;
 
-/// Makes and removes a file whose name has them. The inner error says that it cannot be.
-fn try_signs(store: &Store) -> Result<io::Result<()>> {
-    match store.fs.create(SIGNS) {
+/// Creates and removes a file with all of them in its name. The inner error is the file system's
+/// rejection.
+fn try_special_chars(store: &Store) -> Result<io::Result<()>> {
+    match store.fs.create(SPECIAL_CHARS) {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename) => return Ok(Err(e)),
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {} // of an opening that was cut short
-        made => drop(made.map_err(store.io("create", SIGNS))?),
+        // Left over from an interrupted open.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+        made => drop(made.map_err(store.io("create", SPECIAL_CHARS))?),
     }
-    store.fs.remove(SIGNS).map_err(store.io("remove", SIGNS)).map(Ok)
+    store.fs.remove(SPECIAL_CHARS).map_err(store.io("remove", SPECIAL_CHARS)).map(Ok)
 }
 
 impl StoreInfo for Dirs {
@@ -95,9 +99,9 @@ impl StoreInfo for Dirs {
 
     fn place_of(&self, object: ObjectId) -> String {
         let ObjectId::Table(id) = object else { return self.files.place_of(object) };
-        match self.shelf.folder(id) {
+        match self.dirs.folder(id) {
             Some(folder) => self.store().path(&folder),
-            // Taken over as a file, or nowhere: nobody knows for which level it was made.
+            // Adopted as a file, or missing. The level of a missing table is unknown.
             None if self.store().name_there(object).is_some() => self.files.place_of(object),
             None => self.store().path(&format!("L*/{id}")),
         }
@@ -142,20 +146,20 @@ impl ValueStore for Dirs {
 
 impl TableStore for Dirs {
     fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>> {
-        build::begin(self.shelf.clone(), hint)
+        build::begin(self.dirs.clone(), hint)
     }
 
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>> {
         let file = self.tables.open(meta)?;
-        Ok(match self.shelf.folder(meta.id) {
-            Some(folder) => Arc::new(DirectoryTable::new(self.shelf.clone(), folder, file)),
+        Ok(match self.dirs.folder(meta.id) {
+            Some(folder) => Arc::new(DirectoryTable::new(self.dirs.clone(), folder, file)),
             None => file,
         })
     }
 
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>> {
-        match self.shelf.folder(table.id) {
-            Some(folder) => Ok(Box::new(salvage::open(self.shelf.clone(), folder, table)?)),
+        match self.dirs.folder(table.id) {
+            Some(folder) => Ok(Box::new(salvage::open(self.dirs.clone(), folder, table)?)),
             None => self.files.salvage(table),
         }
     }
@@ -182,14 +186,14 @@ impl RootStore for Dirs {
 impl ObjectStore for Dirs {
     fn list(&self) -> Result<Vec<Listed>> {
         let mut listed = self.files.list()?;
-        listed.extend(self.shelf.list()?);
+        listed.extend(self.dirs.list()?);
         Ok(listed)
     }
 
     fn remove(&self, object: ObjectId) -> Result<()> {
         self.store().writable("remove")?;
         if let ObjectId::Table(id) = object {
-            self.shelf.remove(id)?;
+            self.dirs.remove(id)?;
         }
         self.files.remove(object)
     }
@@ -199,15 +203,15 @@ impl ObjectStore for Dirs {
     }
 
     fn set_aside(&self, object: ObjectId) -> Result<()> {
-        let folder = if let ObjectId::Table(id) = object { self.shelf.folder(id) } else { None };
+        let folder = if let ObjectId::Table(id) = object { self.dirs.folder(id) } else { None };
         match folder {
-            Some(folder) => self.shelf.set_aside(&folder),
+            Some(folder) => self.dirs.set_aside(&folder),
             None => self.files.set_aside(object),
         }
     }
 
     fn file_of(&self, object: ObjectId) -> Result<TableFile> {
-        let folder = if let ObjectId::Table(id) = object { self.shelf.folder(id) } else { None };
+        let folder = if let ObjectId::Table(id) = object { self.dirs.folder(id) } else { None };
         match folder {
             Some(folder) => Ok(TableFile::new(self.store().fs.clone(), folder)),
             None => self.files.file_of(object),
@@ -215,7 +219,7 @@ impl ObjectStore for Dirs {
     }
 
     fn adopt(&self, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
-        adopt::adopt(&self.shelf, &self.files, tables)
+        adopt::adopt(&self.dirs, &self.files, tables)
     }
 
     fn free_bytes(&self) -> Option<u64> {
@@ -241,9 +245,9 @@ impl Durability for Dirs {
     }
 
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {
-        let (folders, others): (Vec<_>, Vec<_>) = tables.iter().partition(|meta| self.shelf.folder(meta.id).is_some());
+        let (folders, others): (Vec<_>, Vec<_>) = tables.iter().partition(|meta| self.dirs.folder(meta.id).is_some());
         if self.promises() && self.unsynced() {
-            self.shelf.sync(folders.iter().filter_map(|meta| self.shelf.folder(meta.id)).collect())?;
+            self.dirs.sync(folders.iter().filter_map(|meta| self.dirs.folder(meta.id)).collect())?;
         }
         self.files.settle(&others.into_iter().cloned().collect::<Vec<_>>())
     }

@@ -1,7 +1,8 @@
-//! Reads what can be read of a directory table that may be damaged anywhere: what the meta file still lists, and where that has
-//! lost something also the files that it does not list, whose names say what they are. Nothing counts without its checksum.
+//! Salvages a directory table that may be corrupt anywhere: the pairs listed in the META file and,
+//! if entries of that are lost, also the value files that it does not list, whose names contain
+//! their keys. Every pair is verified by its checksum.
 use super::{
-    table::Place,
+    table::TableDir,
     table_dirs::{TableDirs, meta_of},
 };
 use crate::{
@@ -20,47 +21,47 @@ use terrace_format::{
     pair::{PairName, Reference},
 };
 
-/// Entries, and bytes of values, of one piece.
+/// Maximum number of entries, and of value bytes, in one piece.
 const PIECE_ENTRIES: usize = 64;
 const PIECE_BYTES: usize = 1 << 20;
-/// No file of a pair is longer: the key's length, the key and the value.
+/// Longest possible pair file: the key's length, the key and the value.
 const FILE_BYTES_MAX: u64 = 5 + 2 * u32::MAX as u64;
 
 /// A directory table being salvaged.
 pub(super) struct PairSalvager {
-    place: Place,
+    dir: TableDir,
     lost: VecDeque<Loss>,
-    /// In their order, each once: internal keys, and what the meta file has for them or would have.
+    /// Internal keys with their META entries, read or reconstructed; sorted, without duplicates.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     range_tombstones: Result<Option<Arc<RangeTombstones>>>,
 }
 
-/// Finds out what there is.
-pub(super) fn open(shelf: Arc<TableDirs>, folder: String, table: &TableMeta) -> Result<PairSalvager> {
-    let place = Place { shelf, folder };
-    let mut found = PairSalvager { place, lost: VecDeque::new(), entries: VecDeque::new(), range_tombstones: Ok(None) };
-    found.listed(table)?;
+/// Finds the pairs of the table.
+pub(super) fn open(dirs: Arc<TableDirs>, folder: String, table: &TableMeta) -> Result<PairSalvager> {
+    let dir = TableDir { dirs, folder };
+    let mut found = PairSalvager { dir, lost: VecDeque::new(), entries: VecDeque::new(), range_tombstones: Ok(None) };
+    found.collect_listed(table)?;
     if !found.lost.is_empty() {
-        found.unlisted()?;
+        found.collect_unlisted()?;
     }
-    let order = found.place.shelf.store.setup.order.clone();
+    let order = found.dir.dirs.store.setup.order.clone();
     let entries = found.entries.make_contiguous();
     entries.sort_by(|a, b| order.internal(&a.0, &b.0));
     Ok(found)
 }
 
 impl PairSalvager {
-    /// What the meta file lists.
-    fn listed(&mut self, table: &TableMeta) -> Result<()> {
-        let Place { shelf, folder } = &self.place;
-        let meta = match shelf.store.open_file("meta file", &meta_of(folder)) {
+    /// Collects the pairs that the META file lists.
+    fn collect_listed(&mut self, table: &TableMeta) -> Result<()> {
+        let TableDir { dirs, folder } = &self.dir;
+        let meta = match dirs.store.open_file("META file", &meta_of(folder)) {
             Err(error) => {
                 self.lost.push_back(loss(0, error.to_string(), None));
                 return Ok(());
             }
             Ok(opened) => opened,
         };
-        let mut salvager = Salvager::new(Box::new(meta), &shelf.store.setup, table);
+        let mut salvager = Salvager::new(Box::new(meta), &dirs.store.setup, table);
         self.range_tombstones = salvager.range_tombstones();
         loop {
             match salvager.next() {
@@ -78,19 +79,19 @@ impl PairSalvager {
         }
     }
 
-    /// Files that the meta file does not list, or no more.
-    fn unlisted(&mut self) -> Result<()> {
-        let Place { shelf, folder } = &self.place;
+    /// Collects value files that the META file does not list.
+    fn collect_unlisted(&mut self) -> Result<()> {
+        let TableDir { dirs, folder } = &self.dir;
         let name = |(internal, stored): &(Vec<u8>, Vec<u8>)| match Reference::decode(stored) {
             Ok(Reference::File(file)) => Some(file.name(internal)),
             _ => None,
         };
         let known: BTreeSet<String> = self.entries.iter().filter_map(name).collect();
-        for inside in shelf.folders().list_folder(folder).map_err(shelf.store.io("list", folder))? {
+        for inside in dirs.folders().list_folder(folder).map_err(dirs.store.io("list", folder))? {
             let Some(name) = PairName::parse(&inside.name).filter(|_| !known.contains(&inside.name)) else { continue };
             let path = format!("{folder}/{}", inside.name);
             let read = || {
-                let input = shelf.store.open_file("pair", &path)?;
+                let input = dirs.store.open_file("pair", &path)?;
                 if input.bytes > FILE_BYTES_MAX {
                     let detail = format!("{} bytes are more than any pair has", input.bytes);
                     return Err(Error::Corrupt { what: "pair", object: input.name, offset: FILE_BYTES_MAX, detail });
@@ -110,7 +111,7 @@ impl PairSalvager {
         Ok(())
     }
 
-    /// The next entries as a block that holds their values. Empty if none of them can be read.
+    /// Returns the next entries as a block with their values. Empty if none of them can be read.
     fn piece(&mut self) -> Result<BlockCursor> {
         let (mut builder, mut entries, mut bytes) = (BlockBuilder::new(1), 0, 0);
         while entries < PIECE_ENTRIES && bytes < PIECE_BYTES {
@@ -118,11 +119,11 @@ impl PairSalvager {
             let Parsed { user, kind, .. } = key::apart(&internal);
             let value = match kind {
                 Kind::Delete => Ok(Bytes::from(Vec::new())),
-                Kind::Put => self.place.value(&internal, stored.into(), true),
+                Kind::Put => self.dir.value(&internal, stored.into(), true),
             };
             match value {
                 Ok(value) if value.len() > u32::MAX as usize => {
-                    let reason = format!("a value of {} bytes is longer than any can be", value.len());
+                    let reason = format!("a value of {} bytes exceeds the limit of u32::MAX", value.len());
                     self.lost.push_back(loss(0, reason, Some(user.to_vec())));
                 }
                 Ok(value) => {
@@ -132,7 +133,7 @@ impl PairSalvager {
                 Err(error) => self.lost.push_back(loss(0, error.to_string(), Some(user.to_vec()))),
             }
         }
-        let corrupt = |found| Error::corrupt(self.place.folder.clone(), 0, found);
+        let corrupt = |found| Error::corrupt(self.dir.folder.clone(), 0, found);
         let mut cursor =
             BlockCursor::new(Arc::new(Block::of_internal_keys(builder.finish().to_vec()).map_err(corrupt)?));
         cursor.seek_first().map_err(corrupt)?;

@@ -1,4 +1,4 @@
-//! Reads a directory table: its meta file is a table of blocks, in which references stand for values.
+//! Reads a directory table. Its META file is an SSTable with references in the place of values.
 use super::{
     super::files::{Input, Store, tables::FileTable},
     table_dirs::{TableDirs, meta_of},
@@ -14,25 +14,25 @@ use terrace_format::{
     pair::{InFile, PairProperties, Reference},
 };
 
-/// A table in a folder.
+/// An open directory table.
 pub(super) struct DirectoryTable {
-    place: Place,
+    dir: TableDir,
     file: Arc<FileTable>,
 }
 
-/// Finds the values of one table.
+/// Reads the values of one table.
 #[derive(Clone)]
-pub(super) struct Place {
-    pub shelf: Arc<TableDirs>,
+pub(super) struct TableDir {
+    pub dirs: Arc<TableDirs>,
     pub folder: String,
 }
 
 impl DirectoryTable {
-    pub fn new(shelf: Arc<TableDirs>, folder: String, file: Arc<FileTable>) -> DirectoryTable {
-        DirectoryTable { place: Place { shelf, folder }, file }
+    pub fn new(dirs: Arc<TableDirs>, folder: String, file: Arc<FileTable>) -> DirectoryTable {
+        DirectoryTable { dir: TableDir { dirs, folder }, file }
     }
 
-    /// How many bytes of the whole table, files included, `bytes` of the meta file's data stand for.
+    /// Scales `bytes` of the META file's data to bytes of the whole table, value files included.
     fn scaled(reader: &Reader, bytes: u64) -> u64 {
         let files = reader.pair_facts().unwrap_or_default().file_bytes;
         let share = u128::from(files) * u128::from(bytes) / u128::from(reader.data_bytes().max(1));
@@ -40,26 +40,26 @@ impl DirectoryTable {
     }
 }
 
-impl Place {
-    /// The user's value of a put; `stored` is what the meta file has.
+impl TableDir {
+    /// Returns the user's value of a put. `stored` is the reference in the META file.
     pub fn value(&self, internal: &[u8], stored: Bytes, verify: bool) -> Result<Bytes> {
-        let store = &self.shelf.store;
+        let store = &self.dirs.store;
         let corrupt = |found| Error::corrupt(store.path(&meta_of(&self.folder)), 0, found);
         match Reference::decode(&stored).map_err(corrupt)? {
             Reference::Here(value) => {
                 let at = stored.len() - value.len()..stored.len();
-                stored.part(at).ok_or_else(|| Error::Unsupported("a value within its reference".into()))
+                stored.part(at).ok_or_else(|| Error::Unsupported("an inline value outside its reference".into()))
             }
             Reference::File(file) => {
                 let at = (self.folder.clone(), file.name(internal));
-                let input = self.shelf.pairs.get(&at, || open_pair(store, &at.0, &at.1).map(Arc::new))?;
+                let input = self.dirs.pairs.get(&at, || open_pair(store, &at.0, &at.1).map(Arc::new))?;
                 value_in(&input, internal, &file, verify)
             }
         }
     }
 }
 
-/// The value of `internal` in a file of `folder`, read once.
+/// Reads the value of `internal` from a file of `folder`, without keeping the file open.
 pub(super) fn read_pair(store: &Store, folder: &str, internal: &[u8], file: &InFile, verify: bool) -> Result<Bytes> {
     value_in(&open_pair(store, folder, &file.name(internal))?, internal, file, verify)
 }
@@ -68,29 +68,29 @@ fn open_pair(store: &Store, folder: &str, name: &str) -> Result<Input> {
     store.open_file("pair", &format!("{folder}/{name}"))
 }
 
-/// The value of `internal` in its file, which is read whole.
+/// Reads the whole file and returns the value of `internal`.
 fn value_in(input: &Input, internal: &[u8], file: &InFile, verify: bool) -> Result<Bytes> {
     let corrupt = |found| Error::corrupt(input.name.clone(), 0, found);
     let short = file.file_bytes(internal) != input.bytes;
-    // What is read is what the file has; that it is not what the table says is found out from the bytes.
+    // Reads what the file has. A difference to the table's reference shows in the bytes.
     let bytes = input.read(0..if short { input.bytes.min(file.file_bytes(internal)) } else { input.bytes })?;
     let at = file.value_at(internal, &bytes, verify).map_err(corrupt)?;
     let value = bytes.part(at..bytes.len()).filter(|_| !short);
     value.ok_or_else(|| {
-        let detail = format!("{} bytes long, where the table says {}", input.bytes, file.file_bytes(internal));
+        let detail = format!("the file has {} bytes, the table says {}", input.bytes, file.file_bytes(internal));
         Error::Corrupt { what: "pair", object: input.name.clone(), offset: input.bytes, detail }
     })
 }
 
-/// For cursors.
+/// Fetches values for cursors.
 struct PairValues {
-    place: Place,
+    dir: TableDir,
     verify: bool,
 }
 
 impl Values for PairValues {
     fn fetch(&mut self, entry: EntryRef<'_>) -> Result<Bytes> {
-        self.place.value(entry.key, entry.stored.to_vec().into(), self.verify)
+        self.dir.value(entry.key, entry.stored.to_vec().into(), self.verify)
     }
 }
 
@@ -101,7 +101,7 @@ impl Table for DirectoryTable {
             return Ok(Some(found));
         }
         let internal = key::encode(key::user_key(lookup), found.seq, found.kind);
-        let value = self.place.value(&internal, found.value, how.verify)?;
+        let value = self.dir.value(&internal, found.value, how.verify)?;
         Ok(Some(Found { value, ..found }))
     }
 
@@ -114,7 +114,7 @@ impl Table for DirectoryTable {
     }
 
     fn cursor(&self, how: ReadHow) -> Result<Cursor> {
-        let values = PairValues { place: self.place.clone(), verify: how.verify };
+        let values = PairValues { dir: self.dir.clone(), verify: how.verify };
         Ok(self.file.cursor(how)?.with_values(Box::new(values)))
     }
 
@@ -136,13 +136,13 @@ impl Table for DirectoryTable {
     fn facts(&self) -> Result<Option<TableProperties>> {
         self.file.with(|reader| {
             let value_bytes = reader.pair_facts().unwrap_or_default().value_bytes;
-            Ok(reader.facts().map(|facts| TableProperties { value_bytes, ..facts }))
+            Ok(reader.facts().map(|properties| TableProperties { value_bytes, ..properties }))
         })
     }
 
-    /// Checks the meta file, then every pair.
+    /// Verifies the META file, then every pair.
     fn verify(&self) -> Result<TableProperties> {
-        let (facts, claimed) = self.file.with(|reader| Ok((reader.verify()?, reader.pair_facts())))?;
+        let (properties, claimed) = self.file.with(|reader| Ok((reader.verify()?, reader.pair_facts())))?;
         let mut counted = PairProperties::default();
         let mut cursor = self.file.cursor(ReadHow { verify: true, fill_cache: false })?;
         cursor.seek_first()?;
@@ -153,15 +153,15 @@ impl Table for DirectoryTable {
                     counted.files += 1;
                     counted.file_bytes = counted.file_bytes.saturating_add(file.file_bytes(cursor.key()));
                 }
-                counted.value_bytes += self.place.value(cursor.key(), stored, true)?.len() as u64;
+                counted.value_bytes += self.dir.value(cursor.key(), stored, true)?.len() as u64;
             }
             cursor.next()?;
         }
         if claimed != Some(counted) {
-            let object = self.place.shelf.store.path(&meta_of(&self.place.folder));
-            let detail = format!("they claim {claimed:?}, the entries say {counted:?}");
-            return Err(Error::Corrupt { what: "pair facts", object, offset: 0, detail });
+            let object = self.dir.dirs.store.path(&meta_of(&self.dir.folder));
+            let detail = format!("the META file says {claimed:?}, the entries give {counted:?}");
+            return Err(Error::Corrupt { what: "pair properties", object, offset: 0, detail });
         }
-        Ok(TableProperties { value_bytes: counted.value_bytes, ..facts })
+        Ok(TableProperties { value_bytes: counted.value_bytes, ..properties })
     }
 }

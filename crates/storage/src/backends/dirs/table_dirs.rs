@@ -1,5 +1,6 @@
-//! Where the folders of tables are: `L2/000012` is table 12, made for level 2. Tables move between levels by edits alone, so the
-//! level in a name says where a table began; it is found by its number.
+//! The directories of directory tables: `L2/000012` is table 12, made for level 2. A trivial move
+//! changes the manifest only, so the level in the path is the level at which the table was made.
+//! Tables are found by their numbers.
 use super::super::{
     files::{Input, Store},
     open_files::OpenFiles,
@@ -15,15 +16,15 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
 use terrace_format::{LEVELS, TableId, names::FileName, pair};
 use terrace_vfs::{FileSystem, Folders, Inside, WriteFile};
 
-/// All folders of tables of a store.
+/// The table directories of a store.
 pub(super) struct TableDirs {
     pub store: Arc<Store>,
-    /// Bytes that a part of a name may have.
+    /// Longest file name in bytes.
     pub name_bytes_max: usize,
     saver: Arc<Saver>,
-    /// Files of pairs, by folder and name.
+    /// Open value files, by directory and name.
     pub pairs: Arc<OpenFiles<(String, String), Arc<Input>>>,
-    /// The level in whose folder each table is. No I/O under it.
+    /// The level in whose directory each table is. No I/O while locked.
     levels: Mutex<BTreeMap<TableId, usize>>,
 }
 
@@ -35,33 +36,33 @@ fn folder(level: usize, id: TableId) -> String {
     format!("L{level}/{id}")
 }
 
-/// The table whose folder has this name.
+/// The number of the table with a directory of this name.
 fn table_of(inside: &Inside) -> Option<TableId> {
     let Some(FileName::Table(id)) = FileName::parse(&format!("{}.ldb", inside.name)) else { return None };
     inside.is_folder.then_some(id)
 }
 
 impl TableDirs {
-    /// Looks which tables are there.
+    /// Lists the existing tables.
     pub fn open(store: Arc<Store>, name_bytes_max: usize) -> Result<TableDirs> {
         let saver = Arc::new(Saver::new(store.fs.clone()));
         let pairs = OpenFiles::new(store.share.clone());
-        let shelf = TableDirs { store, name_bytes_max, saver, pairs, levels: Mutex::default() };
-        let found = found(&*shelf.store.fs)?;
-        shelf.levels.lock().extend(found);
-        Ok(shelf)
+        let dirs = TableDirs { store, name_bytes_max, saver, pairs, levels: Mutex::default() };
+        let found = found(&*dirs.store.fs)?;
+        dirs.levels.lock().extend(found);
+        Ok(dirs)
     }
 
     pub fn folders(&self) -> &dyn Folders {
-        self.store.fs.folders().expect("there were folders when the store was opened")
+        self.store.fs.folders().expect("a store of directory tables has directories")
     }
 
-    /// The folder of a table, if it has one.
+    /// The directory of a table, if it has one.
     pub fn folder(&self, id: TableId) -> Option<String> {
         self.levels.lock().get(&id).map(|level| folder(*level, id))
     }
 
-    /// Makes the folder of a new table.
+    /// Creates the directory of a new table.
     pub fn make(&self, level: usize, id: TableId) -> Result<String> {
         let (above, name) = (level_folder(level), folder(level, id));
         let make = |name: &str| self.folders().make_folder(name);
@@ -76,16 +77,17 @@ impl TableDirs {
         Ok(name)
     }
 
-    /// What the folders hold, with the bytes of all files of each as its meta file has them; a table without a sound one
-    /// counts as long as that is.
+    /// Lists all tables. Sizes include the value files, according to the META file; a table with a
+    /// corrupt META file counts with the size of that file only.
     pub fn list(&self) -> Result<Vec<Listed>> {
         let mut listed = Vec::new();
         for (id, level) in found(&*self.store.fs)? {
-            let bytes = match self.store.open_file("meta file", &meta_of(&folder(level, id))) {
+            let bytes = match self.store.open_file("META file", &meta_of(&folder(level, id))) {
                 Ok(input) => match read_pair_facts(&input) {
                     Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
                     Err(Error::Corrupt { .. }) => input.bytes,
-                    Err(_) if self.store.salvages() => input.bytes, // a loss, when the table is read
+                    // Reported as a loss when the table is read.
+                    Err(_) if self.store.salvages() => input.bytes,
                     Err(error) => return Err(error),
                 },
                 Err(Error::Missing { .. }) => 0,
@@ -97,12 +99,12 @@ impl TableDirs {
         Ok(listed)
     }
 
-    /// The meta file of the table that `meta` tells of.
+    /// Opens the META file of the table that `meta` describes.
     pub fn open_meta(&self, folder: &str, meta: &TableMeta) -> Result<Input> {
         let mut input = self.store.open_file("table", &meta_of(folder))?;
         let bytes = input.bytes.saturating_add(read_pair_facts(&input)?.file_bytes);
         if bytes != meta.bytes {
-            let detail = format!("it and its pairs are {bytes} bytes long, where the manifest says {}", meta.bytes);
+            let detail = format!("META file and value files have {bytes} bytes, the manifest says {}", meta.bytes);
             return Err(Error::Corrupt { what: "table", object: input.name, offset: input.bytes, detail });
         }
         if self.store.setup.allow_mmap_reads {
@@ -111,7 +113,7 @@ impl TableDirs {
         Ok(input)
     }
 
-    /// Removes a table's folder and all in it.
+    /// Removes a table's directory with all files.
     pub fn remove(&self, id: TableId) -> Result<()> {
         let Some(name) = self.folder(id) else { return Ok(()) };
         self.pairs.forget(|(folder, _)| *folder == name);
@@ -120,7 +122,7 @@ impl TableDirs {
         Ok(())
     }
 
-    /// Makes everything in `folders` survive a power cut.
+    /// Makes all files in `folders` durable.
     pub fn sync(&self, folders: Vec<String>) -> Result<()> {
         let Some(first) = folders.first().cloned() else { return Ok(()) };
         let start = Instant::now();
@@ -129,19 +131,20 @@ impl TableDirs {
         Ok(())
     }
 
-    /// What a tracker has to save of `names`, which are finished.
+    /// Returns the finished directories `names` for a durability tracker to sync.
     pub fn whole(&self, names: Vec<String>) -> Box<WholeFolders> {
         Box::new(self.saver.finished(names))
     }
 
-    /// Gives a folder's files second names in one under `lost/`; if that is taken, with `-2`, `-3`, … behind it.
+    /// Links the files of a directory into a new one below `lost/`. If the name exists, appends
+    /// `-2`, `-3`, ….
     pub fn set_aside(&self, name: &str) -> Result<()> {
         self.store.writable("set aside")?;
-        let told = |e| self.store.io("set aside", name)(e);
+        let failed = |e| self.store.io("set aside", name)(e);
         let own = name.rsplit('/').next().unwrap_or(name);
         let make = |target: &str| match self.folders().make_folder(target) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            made => made.map(|()| true).map_err(told),
+            made => made.map(|()| true).map_err(failed),
         };
         make("lost")?;
         let (mut target, mut copy) = (format!("lost/{own}"), 1u64);
@@ -149,15 +152,15 @@ impl TableDirs {
             copy += 1;
             target = format!("lost/{own}-{copy}");
         }
-        for inside in self.folders().list_folder(name).map_err(told)? {
+        for inside in self.folders().list_folder(name).map_err(failed)? {
             let (from, to) = (format!("{name}/{}", inside.name), format!("{target}/{}", inside.name));
-            self.folders().link_into(&from, &to).map_err(told)?;
+            self.folders().link_into(&from, &to).map_err(failed)?;
         }
         if self.store.tracker.promises() { self.sync(vec![target]) } else { Ok(()) }
     }
 }
 
-/// Every table that has a folder, and the level in whose folder that is.
+/// Lists all tables with a directory, and the level in the directory's path.
 fn found(fs: &dyn FileSystem) -> Result<Vec<(TableId, usize)>> {
     let (Some(folders), mut found) = (fs.folders(), Vec::new()) else { return Ok(Vec::new()) };
     for level in 0..LEVELS {
@@ -173,31 +176,33 @@ fn found(fs: &dyn FileSystem) -> Result<Vec<(TableId, usize)>> {
     Ok(found)
 }
 
-/// A table's folder, if there is one: whoever has lost marker and root still has it.
+/// Returns the directory of a table, if there is any. A store that has lost its root and FORMAT
+/// file still has those.
 pub(crate) fn any_folder(fs: &dyn FileSystem) -> Result<Option<String>> {
     Ok(found(fs)?.first().map(|(id, level)| folder(*level, *id)))
 }
 
-/// The meta file in a folder.
+/// Path of the META file in a directory.
 pub(super) fn meta_of(folder: &str) -> String {
     format!("{folder}/{}", pair::META)
 }
 
-/// Removes the folders of tables of a store that is being destroyed, those set aside too, and no others.
+/// Removes the table directories of a store being destroyed, including those set aside, and no
+/// others.
 pub(in crate::backends) fn destroy(fs: &dyn FileSystem) -> Result<()> {
     let Some(folders) = fs.folders() else { return Ok(()) };
-    let told = |e| Error::io("remove", fs.name(), e);
+    let failed = |e| Error::io("remove", fs.name(), e);
     let levels = (0..LEVELS).map(level_folder);
     for above in levels.chain(["lost".to_string()]) {
         let inside = match folders.list_folder(&above) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            listed => listed.map_err(told)?,
+            listed => listed.map_err(failed)?,
         };
         for table in inside.iter().filter(|inside| table_of(inside).is_some() || is_copy(&above, inside)) {
-            remove_all(fs, folders, &format!("{above}/{}", table.name)).map_err(told)?;
+            remove_all(fs, folders, &format!("{above}/{}", table.name)).map_err(failed)?;
         }
         match folders.remove_folder(&above) {
-            Err(e) if e.kind() != io::ErrorKind::DirectoryNotEmpty => return Err(told(e)),
+            Err(e) if e.kind() != io::ErrorKind::DirectoryNotEmpty => return Err(failed(e)),
             _ => {}
         }
     }
@@ -210,7 +215,8 @@ fn is_copy(above: &str, inside: &Inside) -> bool {
     above == "lost" && stem.is_some_and(|name| table_of(&Inside { name, ..inside.clone() }).is_some())
 }
 
-/// Removes a folder of files, the meta file last: as long as it is there, it says what was. Absent is fine.
+/// Removes a directory and its files, the META file last: until then it identifies the table. A
+/// missing directory is no error.
 fn remove_all(fs: &dyn FileSystem, folders: &dyn Folders, name: &str) -> io::Result<()> {
     let absent_is_fine = |done: io::Result<()>| match done {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),

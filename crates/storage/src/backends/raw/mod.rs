@@ -7,5 +7,5 @@ mod transfer;
 pub use place::{is_device, make_file, open, prepare};
 pub use salvage::salvage;
 pub use split::DATA;
-pub use terrace_vfs::raw::{Listed, RawFs, Sizes, Superblock, find, format, found};
+pub use terrace_vfs::raw::{RawFile, RawFs, Sizes, Superblock, find, format, found};
 pub use transfer::{Copied, export, import};

@@ -1,4 +1,4 @@
-//! Devices by their paths: opened, prepared, and what stands in the way of that.
+//! Devices by path: opens them, formats them, and explains why either is impossible.
 use super::{RawFs, Sizes, Superblock, format, found};
 use crate::{Error, Result, StorageConfig, placement::OpenMode};
 use std::{
@@ -12,12 +12,12 @@ use std::{
 use terrace_device::{BlockDevice, File, loops};
 use terrace_vfs::{FileSystem, KeptFromChildren};
 
-/// Whether a store at `path` would be one on a device: the path is that of a block device or of a regular file.
+/// Whether `path` names a device for a store: a block device or a regular file.
 pub fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| there.is_file() || there.file_type().is_block_device())
 }
 
-/// The store on the device at `path`, which must be prepared for one. Locked against other processes.
+/// Opens the store on the formatted device at `path`, locked against other processes.
 pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<RawFs>> {
     let device = if mode.writes() { File::open(path) } else { File::open_read_only(path) };
     let device = device.map_err(|error| match error {
@@ -45,8 +45,9 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Ra
     Ok(fs)
 }
 
-/// Prepares the device at `path` for a store. What is on it is lost; so unless `force` says that it may be, anything
-/// recognisable, and anything at all at its beginning, is refused by name. `sizes` chooses how a device of so many bytes is divided.
+/// Formats the device at `path`, destroying its contents. Without `force`, refuses a device with
+/// recognisable contents or with any data at its beginning, and describes them. `sizes` chooses
+/// the slot sizes for a device of that many bytes.
 pub fn prepare<E: From<Error>>(
     path: &Path,
     sizes: impl FnOnce(u64) -> std::result::Result<Sizes, E>,
@@ -61,7 +62,7 @@ pub fn prepare<E: From<Error>>(
         ))));
     }
     let bytes = device.len_bytes();
-    // A file may be sparse. Where its file system cannot allocate, it stays so.
+    // A regular file may be sparse. If its file system cannot allocate, it stays sparse.
     let allocated = device.allocate().map_err(terrace_vfs::raw::io);
     let allocated =
         allocated.or_else(|error| if error.kind() == io::ErrorKind::Unsupported { Ok(()) } else { Err(error) });
@@ -69,21 +70,23 @@ pub fn prepare<E: From<Error>>(
     Ok(format(&device, sizes(bytes)?, RandomState::new().hash_one(bytes)).map_err(failed("format"))?)
 }
 
-/// Makes a file of `bytes`, all of it allocated, that can be prepared for a store. Its name is durable at return.
+/// Creates a fully allocated file of `bytes` bytes that can be formatted for a store. The name is
+/// durable at return.
 pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
     let made = File::create(path, bytes).map_err(|error| refused(path, error))?;
     let allocated = made.allocate().map_err(|error| refused(path, error)).and_then(|()| sync_name(path));
-    allocated.inspect_err(|_| drop(fs::remove_file(path))) // best effort: half a file helps nobody
+    // Best effort: an incomplete file is useless.
+    allocated.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
-/// The name of a file survives a power cut.
+/// Makes the name of a file durable.
 fn sync_name(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Error::io("sync directory", folder.display().to_string(), error))
 }
 
-/// Why a device could not be had.
+/// Converts the error of opening a device.
 pub fn refused(path: &Path, error: terrace_device::Error) -> Error {
     let terrace_device::Error::Io { source, .. } = error else {
         return Error::Unsupported(format!("{}: {error}", path.display()));
@@ -99,12 +102,12 @@ pub fn refused(path: &Path, error: terrace_device::Error) -> Error {
     }
 }
 
-/// Who uses a device, as far as the kernel tells.
+/// Describes the current user of a device, as far as the kernel says.
 fn user(path: &Path) -> String {
-    let unknown = "the kernel says that it is busy: mounted, or part of another device".to_string();
+    let unknown = "the kernel reports it as busy: mounted, or part of another device".to_string();
     let Ok(found) = fs::metadata(path) else { return unknown };
     if found.is_file() {
-        return loops::over(path).map_or(unknown, |node| format!("behind {}, a loop device", node.display()));
+        return loops::over(path).map_or(unknown, |node| format!("in use by the loop device {}", node.display()));
     }
     let number = format!("{}:{}", nix::sys::stat::major(found.rdev()), nix::sys::stat::minor(found.rdev()));
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sparse_file_has_its_space_once_it_is_prepared() {
+    fn formatting_allocates_a_sparse_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("device");
         fs::File::create(&path).and_then(|file| file.set_len(8 << 20)).unwrap();

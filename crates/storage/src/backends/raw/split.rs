@@ -1,11 +1,13 @@
-//! A store in two places: logs and tables in slots of a device, everything else (manifest, `CURRENT`, `LOCK`) in a directory, as
-//! LevelDB-Raw has it. The file `DATA` in the directory says which device, and which formatting of it:
+//! A store in two places: WALs and tables in slots of a raw device, everything else (manifest,
+//! `CURRENT`, `LOCK`) in a directory, like LevelDB-Raw. The file `DATA` in the directory names the
+//! device and its formatting:
 //!
 //! ```text
 //! device = /dev/sdb2
 //! formatting = 00c0ffee00c0ffee
 //! ```
-//! The path may be edited when the device moves; another formatting is refused, since its files would be taken for this store's.
+//! The path may be edited when the device moves. A device with another formatting is refused,
+//! because its files would be taken for this store's.
 use super::Sizes;
 use crate::{Error, Result, StorageConfig, backends::files::root, placement::OpenMode};
 use std::{
@@ -18,25 +20,26 @@ use terrace_vfs::{FileSystem, RealFs, parent};
 
 pub use terrace_vfs::SplitFs;
 
-/// The file that makes a directory one half of a store.
+/// The file that makes a directory half of a split store.
 pub const DATA: &str = "DATA";
 
-/// A table of 2 MiB, and what its index and filters take.
+/// Slot size for SSTables of 2 MiB, with room for index and filter.
 const SLOT_BYTES: u32 = (2 << 20) + (64 << 10);
 
-/// What suits LevelDB's tables on a device of so many bytes: slots a little larger than one, each a unit of its own; smaller ones
-/// where there would be few.
+/// Returns slot sizes for LevelDB's tables on a device of that many bytes: each slot is slightly
+/// larger than a table and a unit of its own. Small devices get smaller slots.
 pub fn usual_sizes(device_bytes: u64) -> Sizes {
     let slot = device_bytes / 64 / 4096 * 4096;
     Sizes { slot_bytes: slot.clamp(64 << 10, SLOT_BYTES.into()) as u32, unit_slots: 1 }
 }
 
-/// Whether the directory at `path` is one half of a store.
+/// Whether the directory at `path` is half of a split store.
 pub fn is_split(path: &Path) -> bool {
     fs::symlink_metadata(path.join(DATA)).is_ok_and(|found| found.is_file())
 }
 
-/// Makes the directory `meta`, which is absent or empty, one half of a store whose other half is the prepared `device`. Durable at return.
+/// Makes the directory `meta`, which must be absent or empty, and the formatted `device` a split
+/// store. Durable at return.
 pub fn join(meta: &Path, device: &Path) -> Result<()> {
     refuse_full(meta)?;
     let failed = |op| move |e| Error::io(op, meta.display().to_string(), e);
@@ -56,7 +59,7 @@ pub fn join(meta: &Path, device: &Path) -> Result<()> {
     })
 }
 
-/// Refuses a directory that could not become one half.
+/// Returns an error if the directory is not empty.
 pub fn refuse_full(meta: &Path) -> Result<()> {
     let entries = match fs::read_dir(meta) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -69,7 +72,7 @@ pub fn refuse_full(meta: &Path) -> Result<()> {
     })
 }
 
-/// The store in the directory `path`. Of its device nothing but the superblock is read yet.
+/// Opens the split store in directory `path`. Reads only the superblock of the device.
 pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<SplitFs>> {
     let (device, formatting) = read(path)?;
     let data = super::place::open(&device, mode, setup).map_err(|error| match error {
@@ -82,7 +85,7 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Sp
     let found = data.superblock().map_err(|e| Error::io("read", device.display().to_string(), e))?;
     if found.id() != formatting {
         return Err(Error::Unsupported(format!(
-            "{} was formatted as {:016x}, and {} names formatting {formatting:016x}: it holds another store's logs and tables, or none",
+            "{} was formatted as {:016x}, and {} names formatting {formatting:016x}: it holds another store's WALs and tables, or none",
             device.display(),
             found.id(),
             path.join(DATA).display()
@@ -91,17 +94,17 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Sp
     Ok(Arc::new(SplitFs::new(Arc::new(RealFs::new(path)), data)))
 }
 
-/// What the file says: a device, and the number of its formatting.
+/// Reads the file `DATA`: the device's path and the number of its formatting.
 fn read(path: &Path) -> Result<(PathBuf, u64)> {
     let file = path.join(DATA);
     let corrupt = |detail: &str| Error::Corrupt {
-        what: "names of a device",
+        what: "device name",
         object: file.display().to_string(),
         offset: 0,
         detail: detail.into(),
     };
-    let text = root::read_whole(&RealFs::new(path), "names of a device", DATA)?;
-    let text = text.ok_or_else(|| Error::Missing { what: "names of a device", object: file.display().to_string() })?;
+    let text = root::read_whole(&RealFs::new(path), "device name", DATA)?;
+    let text = text.ok_or_else(|| Error::Missing { what: "device name", object: file.display().to_string() })?;
     let text = String::from_utf8(text).map_err(|_| corrupt("it is not UTF-8"))?;
     let field = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));

@@ -1,4 +1,4 @@
-//! A store's files from a device into a directory, and the other way.
+//! Copies the files of a store from a device to a directory, and from a directory to a device.
 use super::RawFs;
 use crate::{
     Error, Result,
@@ -11,17 +11,17 @@ use std::{fs, path::Path};
 use terrace_format::{FileName, Layout, Medium};
 use terrace_vfs::{FileSystem, RealFs};
 
-/// What was copied.
+/// Counts copied files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Files.
+    /// Number of files.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// Copies every file on a device into the directory `to`, which must be absent or empty. Durable at return; cut short, there is no
-/// store in it.
+/// Copies every file of a device to the directory `to`, which must be absent or empty. Durable at
+/// return. An interrupted export leaves no store in it.
 pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     let failed = |op, of: &str| {
         let of = of.to_string();
@@ -32,7 +32,7 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
         from.files().map_err(failed("list", &from.name()))?.into_iter().map(|file| file.name).collect();
     if let Some(name) = names.iter().find(|name| !stays_within(name)) {
         return Err(Error::Unsupported(format!(
-            "{} has a file {name:?}, which is no name of a file of a store",
+            "{} has a file {name:?}, which is not the name of a store's file",
             from.name()
         )));
     }
@@ -51,14 +51,14 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
 }
 
-/// Whether `name`, of a file on a device, leads into the directory that it is joined to, or that one's `lost`. Whoever made the
-/// device may have written any name.
+/// Whether `name` stays within the target directory or its `lost` folder. The names on a device
+/// are untrusted.
 pub fn stays_within(name: &str) -> bool {
     let last = name.strip_prefix("lost/").unwrap_or(name);
     !last.is_empty() && !last.contains('/') && !last.starts_with('.')
 }
 
-/// The directory `to`, which must be absent or empty.
+/// Creates the directory `to`; an error if it exists and is not empty.
 pub fn emptied(to: &Path) -> Result<RealFs> {
     let target = RealFs::new(to);
     target.make_directory().map_err(|e| Error::io("make directory", target.name(), e))?;
@@ -68,8 +68,8 @@ pub fn emptied(to: &Path) -> Result<RealFs> {
     Ok(target)
 }
 
-/// Copies the store in the directory `from`, which nobody may be writing, to a device that holds no file. Durable at return; cut
-/// short, there is no store on it.
+/// Copies the store in directory `from`, which must have no writer, to a device without files.
+/// Durable at return. An interrupted import leaves no store on it.
 pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
     let failed = |op, of: &str| {
         let of = of.to_string();
@@ -96,7 +96,7 @@ pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
     };
     if layout.medium == Medium::Split || (Layout { medium: Medium::Directory, ..layout }) != Layout::default() {
         let why = format!(
-            "{} is not a store of block tables with values in them, all in one directory; `terrace convert` makes one",
+            "{} must have SSTables with inline values, all in one directory; convert it with `terrace convert`",
             from.display()
         );
         return Err(Error::Unsupported(why));
@@ -104,7 +104,7 @@ pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
     copy(&source, to, names)
 }
 
-/// `CURRENT` comes last, when everything that it leads to is durable.
+/// Copies `CURRENT` last, after everything that it refers to is durable.
 fn copy(from: &dyn FileSystem, to: &dyn FileSystem, mut names: Vec<String>) -> Result<Copied> {
     let current = FileName::Current.to_string();
     names.sort_by_key(|name| *name == current);
@@ -122,7 +122,7 @@ fn copy(from: &dyn FileSystem, to: &dyn FileSystem, mut names: Vec<String>) -> R
         };
         let (was, is) = (bytes(from)?, bytes(to)?);
         if was != is {
-            let detail = format!("{is} bytes of {was} were copied");
+            let detail = format!("only {is} of {was} bytes were copied");
             return Err(Error::Corrupt { what: "copy", object: path(to), offset: was.min(is), detail });
         }
         copied.files += 1;
@@ -140,7 +140,7 @@ mod tests {
     use terrace_device::Memory;
 
     #[test]
-    fn an_export_writes_nowhere_else() {
+    fn an_export_writes_only_to_its_target() {
         let folder = tempfile::tempdir().unwrap();
         let outside = folder.path().join("outside");
         for name in ["../outside", outside.to_str().unwrap(), "lost/../../outside", "lost/", ".hidden"] {
@@ -151,8 +151,8 @@ mod tests {
             device.create(name).unwrap().sync().unwrap();
             drop(held);
             let to = folder.path().join("to");
-            let told = export(&device, &to).unwrap_err().to_string();
-            assert!(told.contains(&format!("a file {name:?}")), "{told}");
+            let error = export(&device, &to).unwrap_err().to_string();
+            assert!(error.contains(&format!("a file {name:?}")), "{error}");
             assert!(!outside.exists() && !to.exists(), "{name}");
         }
     }

@@ -1,5 +1,6 @@
-//! Builds whose tables point into segments: counted, relied upon, and moved out of where they do not pay.
-use super::shared::Shared;
+//! Builds of tables with value pointers: count the bytes kept per segment, depend on WAL segments,
+//! and relocate values out of GC victims.
+use super::shared::ValueLogInner;
 use crate::{
     DurabilityHandle, Result,
     placement::{EntryRef, Fragment, Hint, ObjectId, Origin, TableMeta, TableSink},
@@ -14,63 +15,63 @@ use terrace_format::{
 };
 
 /// Starts a build.
-pub(super) fn begin(shared: Arc<Shared>, hint: Hint) -> Result<Box<dyn TableSink>> {
+pub(super) fn begin(shared: Arc<ValueLogInner>, hint: Hint) -> Result<Box<dyn TableSink>> {
     let inner = shared.inner.begin(hint)?;
-    let condemned = shared.condemned.lock().clone();
-    Ok(Box::new(PointingBuild {
+    let gc_victims = shared.condemned.lock().clone();
+    Ok(Box::new(SeparatingBuild {
         inner,
-        condemned,
+        gc_victims,
         own: None,
         refs: BTreeMap::new(),
         finished: Vec::new(),
-        relied: BTreeSet::new(),
+        wal_segments: BTreeSet::new(),
         stored: Vec::new(),
         shared,
     }))
 }
 
-struct PointingBuild {
-    shared: Arc<Shared>,
+struct SeparatingBuild {
+    shared: Arc<ValueLogInner>,
     inner: Box<dyn TableSink>,
-    condemned: Arc<BTreeSet<ObjectId>>,
-    /// The segment that belongs to this build.
-    own: Option<Own>,
-    /// Bytes that the open table keeps alive.
+    gc_victims: Arc<BTreeSet<ObjectId>>,
+    /// The segment that this build writes.
+    own: Option<OwnSegment>,
+    /// Bytes per segment that the open table points to.
     refs: BTreeMap<ObjectId, u64>,
-    /// The same of the tables before.
+    /// The same, for each finished table.
     finished: Vec<Vec<(ObjectId, u64)>>,
-    /// Logs to which memtables pointed.
-    relied: BTreeSet<ObjectId>,
+    /// Segments of WALs to which memtable entries pointed.
+    wal_segments: BTreeSet<ObjectId>,
     stored: Vec<u8>,
 }
 
-/// Values that this build writes, in the order of keys: the segment that takes them.
-struct Own {
+/// The segment that takes the values written by this build, in key order.
+struct OwnSegment {
     id: SegmentId,
     framer: Framer,
-    /// So many are in it.
+    /// Bytes in the segment.
     bytes: u64,
     frame: Vec<u8>,
 }
 
-impl PointingBuild {
+impl SeparatingBuild {
     /// Counts a pointer of the open table.
     fn point(&mut self, pointer: &ValuePointer) {
         *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
     }
 
-    /// Whether the next table goes on in another segment.
+    /// Whether the next table begins a new segment.
     fn is_own_full(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.bytes >= self.shared.setup.value_log_segment_size)
     }
 
-    /// Whether `value` is worth a place in a segment.
-    fn is_apart(&self, value: &[u8]) -> bool {
+    /// Whether `value` is large enough for a segment.
+    fn is_separated(&self, value: &[u8]) -> bool {
         value.len() >= self.shared.setup.value_log_threshold
     }
 
-    /// Writes the value of `internal` into the build's own segment, and stores where.
-    fn put_apart(&mut self, internal: &[u8], value: &[u8], origin: Origin) -> Result<()> {
+    /// Appends the value of `internal` to the build's segment, and stores the pointer.
+    fn put_separated(&mut self, internal: &[u8], value: &[u8], origin: Origin) -> Result<()> {
         let parsed = key::apart(internal);
         let own =
             self.own.as_mut().ok_or_else(|| crate::Error::Unsupported("no table of this build is open".into()))?;
@@ -89,41 +90,42 @@ impl PointingBuild {
         self.inner.keep(EntryRef { key: internal, stored: &self.stored, origin })
     }
 
-    /// Moves the value at `pointer` into the build's own segment. One that cannot be read stays where it is: whoever reads it is
-    /// told why.
-    fn take_over(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
+    /// Relocates the value at `pointer` to the build's segment. An unreadable value stays in place;
+    /// a read of it reports the error.
+    fn relocate(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
-        let Ok(bytes) = shared.entry(pointer, false) else { return self.leave(entry, pointer) };
+        let Ok(bytes) = shared.entry(pointer, false) else { return self.keep_unreadable(entry, pointer) };
         match shared.value_in(pointer, &bytes, parsed.user, parsed.seq) {
-            Ok(value) => self.put_apart(entry.key, &value, entry.origin),
-            Err(_) => self.leave(entry, pointer),
+            Ok(value) => self.put_separated(entry.key, &value, entry.origin),
+            Err(_) => self.keep_unreadable(entry, pointer),
         }
     }
 
-    /// Keeps a pointer to what cannot be read.
-    fn leave(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
+    /// Keeps a pointer to an unreadable value.
+    fn keep_unreadable(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         self.shared.unmoved.lock().insert(ObjectId::from(pointer));
-        self.carry(entry, pointer)
+        self.keep_pointer(entry, pointer)
     }
 
     /// Keeps the pointer.
-    fn carry(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
+    fn keep_pointer(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         if entry.origin == Origin::Memory {
-            self.relied.insert(ObjectId::from(pointer));
+            self.wal_segments.insert(ObjectId::from(pointer));
         }
         self.point(pointer);
         self.inner.keep(entry)
     }
 }
 
-impl TableSink for PointingBuild {
+impl TableSink for SeparatingBuild {
     fn begin_table(&mut self, id: TableId) -> Result<()> {
         self.inner.begin_table(id)?;
         if self.own.is_none() || self.is_own_full() {
-            // A segment has the number of the first table that points into it, which no other segment can have.
+            // A segment has the number of the first table that points to it. No other segment can
+            // have that number.
             let framer = self.shared.framer(id.0);
-            self.own = Some(Own { id: SegmentId(id.0), framer, bytes: 0, frame: Vec::new() });
+            self.own = Some(OwnSegment { id: SegmentId(id.0), framer, bytes: 0, frame: Vec::new() });
         }
         Ok(())
     }
@@ -134,22 +136,22 @@ impl TableSink for PointingBuild {
         }
         let pointer = match self.shared.parse(entry.stored)? {
             StoredValue::At(pointer) => pointer,
-            // It came without a log.
-            StoredValue::Inline(value) if entry.origin == Origin::Memory && self.is_apart(value) => {
-                return self.put_apart(entry.key, value, entry.origin);
+            // The entry was written without the WAL.
+            StoredValue::Inline(value) if entry.origin == Origin::Memory && self.is_separated(value) => {
+                return self.put_separated(entry.key, value, entry.origin);
             }
             StoredValue::Inline(_) => return self.inner.keep(entry),
         };
-        match self.condemned.contains(&ObjectId::from(&pointer)) {
-            true => self.take_over(entry, &pointer),
-            false => self.carry(entry, &pointer),
+        match self.gc_victims.contains(&ObjectId::from(&pointer)) {
+            true => self.relocate(entry, &pointer),
+            false => self.keep_pointer(entry, &pointer),
         }
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let put = self.shared.is_put(key)?;
-        if put && self.is_apart(value) {
-            return self.put_apart(key, value, Origin::Memory);
+        if put && self.is_separated(value) {
+            return self.put_separated(key, value, Origin::Memory);
         }
         self.stored.clear();
         if put {
@@ -163,7 +165,7 @@ impl TableSink for PointingBuild {
     }
 
     fn move_no_more(&mut self) {
-        self.condemned = Arc::default();
+        self.gc_victims = Arc::default();
     }
 
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
@@ -174,7 +176,7 @@ impl TableSink for PointingBuild {
         self.inner.delete_range(fragment)
     }
 
-    /// Without limit where the table is to end with its segment.
+    /// Unlimited if the table has to end with its segment.
     fn table_bytes(&self) -> u64 {
         if self.is_own_full() { u64::MAX } else { self.inner.table_bytes() }
     }
@@ -186,13 +188,13 @@ impl TableSink for PointingBuild {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(Vec<TableMeta>, DurabilityHandle)> {
-        for segment in &self.relied {
+        for segment in &self.wal_segments {
             self.inner.rely_on(*segment)?;
         }
-        let (mut metas, ticket) = self.inner.finish()?;
+        let (mut metas, handle) = self.inner.finish()?;
         for (meta, refs) in metas.iter_mut().zip(self.finished) {
             meta.refs.extend(refs);
         }
-        Ok((metas, ticket))
+        Ok((metas, handle))
     }
 }

@@ -1,6 +1,8 @@
-//! The write-ahead log as a segment: a frame for each batch, one append. Batches without a value that stays there would be garbage in it
-//! once they are in tables; they are in a small log beside it, which goes with the memtable.
-use super::{merged::Merged, shared::Shared};
+//! The WAL as a value-log segment: each batch is one frame, written with one append.
+//!
+//! A batch without a separated value would be garbage in the segment once it is in tables. Such
+//! batches are in a second file, the WAL sidecar, which is removed with the memtable.
+use super::{merged::MergedWal, shared::ValueLogInner};
 use crate::{
     Error, Result,
     placement::{LogEvent, LogKind, LogReader, LogWriter, ObjectId, SegmentReader, SegmentWriter},
@@ -11,17 +13,18 @@ use terrace_format::{
     value_log::{Framer, Frames, INLINE, MAGIC, ValuePointer},
 };
 
-/// A buffer for frames is kept up to this size.
-const SPARE_BYTES_MAX: usize = 1 << 20;
+/// A frame buffer larger than this is freed.
+const FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// Starts log `id`, whose first batch is `first`.
-pub(super) fn create(shared: Arc<Shared>, id: LogId, first: &[u8]) -> Result<Box<dyn LogWriter>> {
+/// Creates WAL `id`. Its first batch is `first`.
+pub(super) fn create(shared: Arc<ValueLogInner>, id: LogId, first: &[u8]) -> Result<Box<dyn LogWriter>> {
     let mut segment = shared.inner.create_segment(id)?;
     segment.append(MAGIC)?;
     let (framer, threshold) = (shared.framer(id.0), shared.setup.value_log_threshold);
-    let storing = Storing::new(ObjectId::Wal(id), threshold);
-    let has_small_log = shared.has_small_log()?;
-    let mut writer = Writer { shared, id, segment, has_small_log, small: None, framer, storing, frame: Vec::new() };
+    let converter = BatchConverter::new(ObjectId::Wal(id), threshold);
+    let has_sidecar = shared.has_sidecar()?;
+    let mut writer =
+        WalSegmentWriter { shared, id, segment, has_sidecar, sidecar: None, framer, converter, frame: Vec::new() };
     writer.frame(&mut decoded(first)?)?;
     Ok(Box::new(writer))
 }
@@ -30,78 +33,79 @@ fn decoded(record: &[u8]) -> Result<Batch> {
     Batch::decode(record.to_vec()).map_err(|found| Error::corrupt("a batch to be written", 0, found))
 }
 
-struct Writer {
-    shared: Arc<Shared>,
+struct WalSegmentWriter {
+    shared: Arc<ValueLogInner>,
     id: LogId,
     segment: Box<dyn SegmentWriter>,
-    /// Whether batches without a value that stays go to a log of their own.
-    has_small_log: bool,
-    /// That log; made with the first such batch.
-    small: Option<Box<dyn LogWriter>>,
+    /// Whether batches without a separated value are in a sidecar.
+    has_sidecar: bool,
+    /// The sidecar; created with the first such batch.
+    sidecar: Option<Box<dyn LogWriter>>,
     framer: Framer,
-    storing: Storing,
-    /// The frame being made; empty between appends.
+    converter: BatchConverter,
+    /// The frame being encoded; empty between appends.
     frame: Vec<u8>,
 }
 
-impl Writer {
+impl WalSegmentWriter {
     /// Appends `batch` to the segment.
     fn frame(&mut self, batch: &mut Batch) -> Result<()> {
-        let Writer { segment, framer, storing, frame, .. } = self;
+        let WalSegmentWriter { segment, framer, converter, frame, .. } = self;
         let begin = segment.bytes();
-        storing.begin();
-        framer.frame(batch, frame, |op, at| storing.add(op, begin + at.start as u64, at.len() as u64));
+        converter.begin();
+        framer.frame(batch, frame, |op, at| converter.add(op, begin + at.start as u64, at.len() as u64));
         let appended = segment.append(frame);
         frame.clear();
-        frame.shrink_to(SPARE_BYTES_MAX);
+        frame.shrink_to(FRAME_BYTES_MAX);
         appended?;
-        storing.swap(batch);
+        converter.swap(batch);
         Ok(())
     }
 
-    /// Appends `batch` to the small log.
-    fn append_small(&mut self, batch: &Batch) -> Result<()> {
-        let small = match &mut self.small {
-            Some(small) => small,
+    /// Appends `batch` to the sidecar.
+    fn append_to_sidecar(&mut self, batch: &Batch) -> Result<()> {
+        let sidecar = match &mut self.sidecar {
+            Some(sidecar) => sidecar,
             none => {
                 let head = batch::head(batch.sequence());
                 none.insert(self.shared.inner.create_log(self.id, LogKind::Wal, &head)?)
             }
         };
-        small.append(batch.as_bytes())
+        sidecar.append(batch.as_bytes())
     }
 
-    /// Whether no value of `batch` is to stay in the segment.
-    fn is_small(&self, batch: &Batch) -> bool {
-        let stays = |op| matches!(op, Op::Put(_, value) if value.len() >= self.storing.threshold);
-        !batch.ops().any(stays)
+    /// Whether no value of `batch` is separated.
+    fn has_no_separated_value(&self, batch: &Batch) -> bool {
+        let is_separated = |op| matches!(op, Op::Put(_, value) if value.len() >= self.converter.threshold);
+        !batch.ops().any(is_separated)
     }
 }
 
-impl LogWriter for Writer {
+impl LogWriter for WalSegmentWriter {
     fn append(&mut self, record: &[u8]) -> Result<()> {
         self.append_batch(&mut decoded(record)?).map(|_| ())
     }
 
     fn append_batch(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
-        if self.has_small_log && self.is_small(batch) {
-            self.append_small(batch)?;
+        if self.has_sidecar && self.has_no_separated_value(batch) {
+            self.append_to_sidecar(batch)?;
             return Ok(INLINE);
         }
         self.frame(batch)?;
         Ok(&[])
     }
 
-    /// Each file that has anything new. The segment's name goes first: without it what lies beside it counts for nothing.
+    /// Syncs each file with new data, the segment first: without a durable name of the segment the
+    /// sidecar counts for nothing.
     fn sync(&self) -> Result<()> {
         self.segment.sync()?;
-        self.small.iter().try_for_each(|small| small.sync())
+        self.sidecar.iter().try_for_each(|sidecar| sidecar.sync())
     }
 
-    /// In the part that goes with the memtable, if there is one.
+    /// Writes the mark to the sidecar, if there is one.
     fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
-        match &mut self.small {
-            Some(small) => small.mark_durable(next),
+        match &mut self.sidecar {
+            Some(sidecar) => sidecar.mark_durable(next),
             None if self.shared.inner.promises() && !self.shared.setup.direct_io => {
                 self.frame(&mut decoded(&batch::durable_mark(next))?)
             }
@@ -111,7 +115,7 @@ impl LogWriter for Writer {
 
     fn end(&mut self) {
         self.segment.end();
-        self.small.iter_mut().for_each(|small| small.end());
+        self.sidecar.iter_mut().for_each(|sidecar| sidecar.end());
     }
 
     fn bytes(&self) -> u64 {
@@ -119,29 +123,30 @@ impl LogWriter for Writer {
     }
 
     fn small_bytes(&self) -> u64 {
-        self.small.as_ref().map_or(0, |small| small.bytes())
+        self.sidecar.as_ref().map_or(0, |sidecar| sidecar.bytes())
     }
 }
 
-/// Makes of a batch what memtables hold of it.
-struct Storing {
+/// Converts a batch to the form that memtables keep: values are replaced by pointers or marked as
+/// inline.
+struct BatchConverter {
     segment: ObjectId,
-    /// Values from so many bytes on stay in the segment.
+    /// Values of at least this many bytes are separated.
     threshold: usize,
     batch: Batch,
     stored: Vec<u8>,
 }
 
-impl Storing {
-    fn new(segment: ObjectId, threshold: usize) -> Storing {
-        Storing { segment, threshold, batch: Batch::new(), stored: Vec::new() }
+impl BatchConverter {
+    fn new(segment: ObjectId, threshold: usize) -> BatchConverter {
+        BatchConverter { segment, threshold, batch: Batch::new(), stored: Vec::new() }
     }
 
     fn begin(&mut self) {
         self.batch.clear();
     }
 
-    /// The entry of `op` lies at `offset`, `bytes` long.
+    /// Adds `op` with its entry at `offset`, `bytes` long.
     fn add(&mut self, op: Op<'_>, offset: u64, bytes: u64) {
         let Op::Put(key, value) = op else { return self.batch.add(op) };
         if value.len() < self.threshold {
@@ -153,49 +158,49 @@ impl Storing {
         self.batch.put(key, &self.stored);
     }
 
-    /// Puts what was made in the place of `batch`, whose memory it keeps.
+    /// Replaces `batch` by the converted batch. Takes over the memory of `batch`.
     fn swap(&mut self, batch: &mut Batch) {
         self.batch.set_sequence(batch.sequence());
         std::mem::swap(&mut self.batch, batch);
     }
 }
 
-/// Opens log `id` as it is now, in both of its parts. One of them may be missing: a log without small batches has one, and what is left
-/// of a damaged store may be either.
-pub(super) fn open(shared: &Shared, id: LogId) -> Result<Box<dyn LogReader>> {
+/// Opens both files of WAL `id`. One may be missing: a WAL without small batches has no sidecar,
+/// and a damaged store may have lost either file.
+pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReader>> {
     let segment = match open_any(shared, ObjectId::Wal(id)) {
         Err(Error::Missing { object, .. }) => Err(Error::Missing { what: "log", object }),
         opened => Ok(opened?),
     };
-    let small = match shared.inner.open_log(id, LogKind::Wal) {
+    let sidecar = match shared.inner.open_log(id, LogKind::Wal) {
         Err(Error::Missing { .. }) => return segment,
-        opened => Small { reader: opened?, place: shared.inner.place_of(ObjectId::SmallLog(id)), torn: false },
+        opened => Sidecar { reader: opened?, path: shared.inner.place_of(ObjectId::SmallLog(id)), torn: false },
     };
-    Ok(Box::new(Merged::new(segment.ok(), Box::new(small))))
+    Ok(Box::new(MergedWal::new(segment.ok(), Box::new(sidecar))))
 }
 
-/// Opens a segment as a log, whether it was one or not.
-pub(super) fn open_any(shared: &Shared, id: ObjectId) -> Result<Box<dyn LogReader>> {
+/// Opens any segment as a log.
+pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn LogReader>> {
     let segment = shared.inner.open_segment(id)?;
     let frames = Frames::new(id.number(), segment.bytes()?);
-    let storing = Storing::new(id, shared.setup.value_log_threshold);
-    let mut reader = Reader { segment, frames, head: None, ours: false, storing };
+    let converter = BatchConverter::new(id, shared.setup.value_log_threshold);
+    let mut reader = SegmentLogReader { segment, frames, head: None, ours: false, converter };
     let head = reader.read()?;
     reader.ours = matches!(head, LogEvent::Record { .. });
     reader.head = Some(head);
     Ok(Box::new(reader))
 }
 
-/// A small log. The values of its batches go into tables, however large they are by now.
-struct Small {
+/// A sidecar. All its values are stored inline, whatever the threshold is now.
+struct Sidecar {
     reader: Box<dyn LogReader>,
-    /// For messages, which name the segment otherwise.
-    place: String,
-    /// That it ends within a record has been told.
+    /// Its path, for messages; others name the segment.
+    path: String,
+    /// Whether the torn end has been reported.
     torn: bool,
 }
 
-impl LogReader for Small {
+impl LogReader for Sidecar {
     fn ours(&self) -> bool {
         self.reader.ours()
     }
@@ -203,10 +208,10 @@ impl LogReader for Small {
     fn next(&mut self) -> Result<LogEvent> {
         Ok(match self.reader.next()? {
             LogEvent::Bad { offset, bytes, reason } => {
-                LogEvent::Bad { offset, bytes, reason: format!("{reason} ({})", self.place) }
+                LogEvent::Bad { offset, bytes, reason: format!("{reason} ({})", self.path) }
             }
             LogEvent::End { offset, torn: true } if !std::mem::replace(&mut self.torn, true) => {
-                LogEvent::Bad { offset, bytes: 0, reason: format!("it ends within a record ({})", self.place) }
+                LogEvent::Bad { offset, bytes: 0, reason: format!("it ends within a record ({})", self.path) }
             }
             LogEvent::End { offset, .. } => LogEvent::End { offset, torn: false },
             record => record,
@@ -226,22 +231,22 @@ impl LogReader for Small {
     }
 }
 
-struct Reader {
+struct SegmentLogReader {
     segment: Arc<dyn SegmentReader>,
     frames: Frames,
-    /// The first event, before it is told.
+    /// The first event, until it is returned.
     head: Option<LogEvent>,
     /// Whether that was a batch.
     ours: bool,
-    storing: Storing,
+    converter: BatchConverter,
 }
 
-impl Reader {
+impl SegmentLogReader {
     fn read(&mut self) -> Result<LogEvent> {
         let segment = &self.segment;
         self.frames.next(|offset, buf| {
             let read = segment.read(offset, buf.len() as u64).or_else(|error| {
-                // One that is ended meanwhile loses the zeros that were allocated ahead.
+                // A segment that its writer ends in the meantime loses its preallocated zeros.
                 let there = segment.bytes()?.saturating_sub(offset);
                 if there < buf.len() as u64 { segment.read(offset, there) } else { Err(error) }
             })?;
@@ -252,8 +257,8 @@ impl Reader {
     }
 }
 
-impl LogReader for Reader {
-    /// Nobody else writes segments; but one whose start is torn off has no head.
+impl LogReader for SegmentLogReader {
+    /// Only Terrace writes segments. A segment without its beginning has no first batch.
     fn ours(&self) -> bool {
         self.ours
     }
@@ -266,12 +271,12 @@ impl LogReader for Reader {
     }
 
     fn store(&mut self, mut batch: Batch) -> Batch {
-        let Reader { frames, storing, .. } = self;
-        storing.begin();
+        let SegmentLogReader { frames, converter, .. } = self;
+        converter.begin();
         for (op, place) in batch.ops().zip(frames.places()) {
-            storing.add(op, place.start, place.end - place.start);
+            converter.add(op, place.start, place.end - place.start);
         }
-        storing.swap(&mut batch);
+        converter.swap(&mut batch);
         batch
     }
 }

@@ -1,8 +1,10 @@
-//! A write-ahead log in two files, read as one: by sequence, which is the order of writing.
+//! Reads a WAL of two files (segment and sidecar) as one log, ordered by sequence number, which is
+//! the order of the writes.
 //!
-//! A batch lies whole in one of them, and sequences have no gaps; so what is missing from either, whatever a power cut made of
-//! its pages, is a gap to whoever reads, and ends the history there. Damage is told where the next batch behind it in its file has
-//! its turn, or at the end: others may belong to the history before that. What cannot be read in one file is told once the other is over.
+//! Each batch is complete in one of the files, and sequence numbers have no gaps. So a batch
+//! missing from either file after a power cut is a gap, at which recovery ends the history.
+//! Corruption is reported right before the next batch of its file, or at the end: batches of the
+//! other file may precede it. A read error of one file is returned after the other file's end.
 use crate::{
     Error, Result,
     placement::{LogEvent, LogReader},
@@ -10,36 +12,37 @@ use crate::{
 use std::{collections::VecDeque, mem};
 use terrace_format::{Batch, SeqNo};
 
-/// The files of a log; the segment, if there is one, before the small log.
-pub(super) struct Merged {
-    files: Vec<File>,
-    /// That from which the last record came.
-    told: usize,
+/// The files of a WAL: the segment, if there is one, then the sidecar.
+pub(super) struct MergedWal {
+    inputs: Vec<MergeInput>,
+    /// The index of the file of the last record.
+    current: usize,
     ours: bool,
 }
 
-/// One of them, read ahead to its next record.
-struct File {
+/// One file, read ahead to its next record.
+struct MergeInput {
     reader: Box<dyn LogReader>,
-    /// What is damaged before that.
+    /// Corruption before that record.
     bad: VecDeque<LogEvent>,
     ahead: Ahead,
 }
 
 enum Ahead {
-    /// It was told. Only now may the reader go on, which was to [store](LogReader::store) it.
+    /// The record was returned. The file is read further only on the next call, because the caller
+    /// may still have to [store](LogReader::store) that record.
     Nothing,
-    /// A record, and the sequence of its batch.
+    /// A record, and the sequence number of its batch.
     Record(SeqNo, LogEvent),
     End(LogEvent),
     Unreadable(Error),
 }
 
-impl File {
-    fn new(reader: Box<dyn LogReader>) -> File {
-        let mut file = File { reader, bad: VecDeque::new(), ahead: Ahead::Nothing };
-        file.look_ahead();
-        file
+impl MergeInput {
+    fn new(reader: Box<dyn LogReader>) -> MergeInput {
+        let mut input = MergeInput { reader, bad: VecDeque::new(), ahead: Ahead::Nothing };
+        input.look_ahead();
+        input
     }
 
     fn look_ahead(&mut self) {
@@ -53,8 +56,9 @@ impl File {
         }
     }
 
-    /// Whose is the lowest is to tell something. Damage comes right before the record behind it.
-    fn turn(&self) -> (u8, SeqNo) {
+    /// The sort key of the next event; the lowest comes first. Corruption comes right before the
+    /// record that follows it.
+    fn order(&self) -> (u8, SeqNo) {
         match &self.ahead {
             Ahead::Record(first, _) => (0, *first),
             _ if !self.bad.is_empty() => (1, SeqNo::ZERO),
@@ -64,7 +68,7 @@ impl File {
     }
 }
 
-/// Of the batch in a record. One that is none has no turn to wait for.
+/// The sequence number of a record's batch; zero if the record is malformed.
 fn sequence(record: &LogEvent) -> SeqNo {
     let LogEvent::Record { bytes, .. } = record else { return SeqNo::ZERO };
     bytes.first_chunk().map_or(SeqNo::ZERO, |first| SeqNo(u64::from_le_bytes(*first)))
@@ -75,44 +79,46 @@ fn is_head(record: &LogEvent) -> bool {
     Batch::decode(bytes.clone()).is_ok_and(|batch| batch.is_empty())
 }
 
-impl Merged {
-    /// Of a log that has a small one. What that begins with only says who wrote it, unless it is all there is.
-    pub fn new(segment: Option<Box<dyn LogReader>>, small: Box<dyn LogReader>) -> Merged {
-        let ours = segment.as_ref().map_or(small.ours(), |segment| segment.ours());
-        let mut small = File::new(small);
+impl MergedWal {
+    /// Merges a segment and its sidecar. The sidecar's first record only identifies the writer and
+    /// is skipped, unless there is no segment.
+    pub fn new(segment: Option<Box<dyn LogReader>>, sidecar: Box<dyn LogReader>) -> MergedWal {
+        let ours = segment.as_ref().map_or(sidecar.ours(), |segment| segment.ours());
+        let mut sidecar = MergeInput::new(sidecar);
         let begins = |record: &LogEvent| matches!(record, LogEvent::Record { offset: 0, .. });
-        if segment.is_some() && matches!(&small.ahead, Ahead::Record(_, record) if begins(record) && is_head(record)) {
-            small.ahead = Ahead::Nothing;
+        if segment.is_some() && matches!(&sidecar.ahead, Ahead::Record(_, record) if begins(record) && is_head(record))
+        {
+            sidecar.ahead = Ahead::Nothing;
         }
-        Merged { files: segment.map(File::new).into_iter().chain([small]).collect(), told: 0, ours }
+        MergedWal { inputs: segment.map(MergeInput::new).into_iter().chain([sidecar]).collect(), current: 0, ours }
     }
 }
 
-impl LogReader for Merged {
+impl LogReader for MergedWal {
     fn ours(&self) -> bool {
         self.ours
     }
 
     fn next(&mut self) -> Result<LogEvent> {
-        self.files.iter_mut().for_each(File::look_ahead);
-        let turn = (0..self.files.len()).min_by_key(|at| self.files[*at].turn()).unwrap_or(0);
-        let file = &mut self.files[turn];
-        if let Some(bad) = file.bad.pop_front() {
+        self.inputs.iter_mut().for_each(MergeInput::look_ahead);
+        let next = (0..self.inputs.len()).min_by_key(|at| self.inputs[*at].order()).unwrap_or(0);
+        let input = &mut self.inputs[next];
+        if let Some(bad) = input.bad.pop_front() {
             return Ok(bad);
         }
-        self.told = turn;
-        match mem::replace(&mut file.ahead, Ahead::Nothing) {
+        self.current = next;
+        match mem::replace(&mut input.ahead, Ahead::Nothing) {
             Ahead::Unreadable(error) => Err(error),
             Ahead::Record(_, record) => Ok(record),
             Ahead::End(end) => {
-                file.ahead = Ahead::End(end.clone());
+                input.ahead = Ahead::End(end.clone());
                 Ok(end)
             }
-            Ahead::Nothing => unreachable!("it was looked for above"),
+            Ahead::Nothing => unreachable!("look_ahead leaves no input without an event"),
         }
     }
 
     fn store(&mut self, batch: Batch) -> Batch {
-        self.files[self.told].reader.store(batch)
+        self.inputs[self.current].reader.store(batch)
     }
 }

@@ -1,9 +1,21 @@
-//! Values apart from their keys: the write-ahead log keeps them, and tables point into it.
+//! Key-value separation: large values stay in the WAL, which becomes a segment of the value log,
+//! and tables point to them.
 //!
-//! Wraps another backend, which stores tables and the bytes of segments. What is `stored` in tables and memtables is a value or a
-//! pointer (`terrace_format::value_log`), never the value alone. A log's segment outlives the log: it goes when no table points
-//! into it any more. Batches whose values all go into tables are in a small log beside it, which is needed no longer than the memtable.
-//! Compactions move values out of condemned segments into one that belongs to their build, in the order of keys.
+//! ```text
+//! batch ──┬─▶ WAL 7, also segment 7 of the value log ◀─── value pointers ───┐
+//!         ├─▶ WAL sidecar 7 (batches without separated values)              │
+//!         └─▶ memtable ── flush ──▶ SSTable: key → inline value or pointer ─┘
+//!
+//! GC: segment 7 ── a compaction relocates its live values ──▶ segment 12, in key order
+//! ```
+//! Wraps another backend, which stores the tables and the bytes of segments. The `stored` form of
+//! a value, in tables and memtables, is an inline value or a value pointer
+//! (`terrace_format::value_log`), never the bare value.
+//!
+//! - A segment outlives its WAL. It is obsolete once no table points to it.
+//! - Batches without separated values are in the WAL sidecar, which is obsolete once the memtable
+//!   is flushed.
+//! - Compactions relocate live values from GC victims to a segment of their own.
 use super::{open_files::OpenFiles, shares::Share};
 use crate::{
     Adopted, Budget, Error, IoStats, ReadCoalescer, Result, StorageConfig, TableFile,
@@ -26,19 +38,21 @@ mod log;
 mod merged;
 mod shared;
 
-use shared::{Shared, place_of};
+use shared::{ValueLogInner, range_of};
 
-/// A store with its values in a log.
+/// A store with separated values.
 pub struct ValueLog {
-    shared: Arc<Shared>,
+    shared: Arc<ValueLogInner>,
 }
 
 impl ValueLog {
-    /// Over what stores tables and segments, of which as many are kept open as `share` allows.
+    /// Wraps a backend for tables and segments. `share` limits the number of open segments.
     pub fn new(inner: Box<dyn Storage>, share: Arc<Share>, setup: &StorageConfig) -> ValueLog {
         let segments = OpenFiles::new(share);
         let (condemned, unmoved, wal_sidecar) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        ValueLog { shared: Arc::new(Shared { inner, setup: setup.clone(), segments, condemned, unmoved, wal_sidecar }) }
+        ValueLog {
+            shared: Arc::new(ValueLogInner { inner, setup: setup.clone(), segments, condemned, unmoved, wal_sidecar }),
+        }
     }
 }
 
@@ -57,7 +71,7 @@ impl StoreInfo for ValueLog {
 
     fn limits(&self) -> Limits {
         let inner = self.shared.inner.limits();
-        // A table's value may be one with its form in front; a codec's number may stand before a compressed one.
+        // An inline value has one byte in front: the form, or the codec of a compressed value.
         Limits { value_bytes_max: inner.value_bytes_max - 1, ..inner }
     }
 
@@ -127,7 +141,7 @@ impl ValueStore for ValueLog {
         match self.shared.parse(stored)? {
             StoredValue::Inline(_) => self.value(user, seq, Bytes::from(stored.to_vec()), how),
             StoredValue::At(pointer) => {
-                let (object, at) = (ObjectId::from(&pointer), place_of(&pointer));
+                let (object, at) = (ObjectId::from(&pointer), range_of(&pointer));
                 let entry = stretches.entry(object, at, how.fill_cache, || self.shared.segment_of(&pointer))?;
                 self.shared.value_of(&pointer, entry, user, seq)
             }
@@ -210,13 +224,13 @@ impl ObjectStore for ValueLog {
     }
 
     fn set_aside(&self, object: ObjectId) -> Result<()> {
-        let whole = self.shared.inner.set_aside(object);
-        let ObjectId::Wal(log) = object else { return whole };
-        // A log may have either part, or both.
-        match (whole, self.shared.inner.set_aside(ObjectId::SmallLog(log))) {
-            (whole, Err(Error::Missing { .. })) => whole,
-            (Err(Error::Missing { .. }), small) => small,
-            (whole, small) => whole.and(small),
+        let segment = self.shared.inner.set_aside(object);
+        let ObjectId::Wal(log) = object else { return segment };
+        // A WAL may consist of the segment, the sidecar, or both.
+        match (segment, self.shared.inner.set_aside(ObjectId::SmallLog(log))) {
+            (segment, Err(Error::Missing { .. })) => segment,
+            (Err(Error::Missing { .. }), sidecar) => sidecar,
+            (segment, sidecar) => segment.and(sidecar),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a value log shares with the logs and builds that it hands out.
+//! The state of a value log that its WALs and builds share.
 use crate::{
     Error, Result, StorageConfig,
     backends::layout::read_marker,
@@ -17,54 +17,56 @@ use terrace_format::{
     value_log::{Framer, StoredValue, ValuePointer, WAL_SIDECAR, read_entry},
 };
 
-/// What the placement shares with the logs and builds that it hands out.
-pub(super) struct Shared {
+/// State shared with the WALs and builds of the store.
+pub(super) struct ValueLogInner {
     pub inner: Box<dyn Storage>,
     pub setup: StorageConfig,
     pub segments: Arc<OpenFiles<ObjectId, Arc<dyn SegmentReader>>>,
-    /// Values that builds keep are moved out of these. A leaf lock; no I/O under it.
+    /// The GC victims: builds relocate values out of these segments. A leaf lock; no I/O while
+    /// locked.
     pub condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
-    /// See [`Storage::unmoved`]. A leaf lock; no I/O under it.
+    /// See [`ValueStore::unmoved`](crate::placement::ValueStore::unmoved). A leaf lock; no I/O while locked.
     pub unmoved: Mutex<BTreeSet<ObjectId>>,
-    /// See [`Shared::has_small_log`]; once it is known.
+    /// The result of [`ValueLogInner::has_sidecar`], once known.
     pub wal_sidecar: OnceLock<bool>,
 }
 
-impl Shared {
-    /// Makes the frames of segment number `segment`.
+impl ValueLogInner {
+    /// Returns an encoder for frames of segment `segment`.
     pub fn framer(&self, segment: u64) -> Framer {
         let StorageConfig { codec, zstd_level, value_log_threshold, .. } = self.setup;
         Framer::new(segment, codec, zstd_level, value_log_threshold)
     }
 
-    /// Whether logs may have a part without values that stay: only where the marker says so, as a reader must look for it.
-    pub fn has_small_log(&self) -> Result<bool> {
+    /// Whether new WALs may have a sidecar: only if the FORMAT file declares the feature, so that
+    /// readers look for sidecars.
+    pub fn has_sidecar(&self) -> Result<bool> {
         if let Some(known) = self.wal_sidecar.get() {
             return Ok(*known);
         }
-        let marker = self.inner.load_marker()?.map(|text| read_marker(&self.inner.name(), &text)).transpose()?;
-        let announced = marker.is_some_and(|marker| marker.features.iter().any(|feature| feature == WAL_SIDECAR));
+        let format_file = self.inner.load_marker()?.map(|text| read_marker(&self.inner.name(), &text)).transpose()?;
+        let announced = format_file.is_some_and(|file| file.features.iter().any(|feature| feature == WAL_SIDECAR));
         Ok(*self.wal_sidecar.get_or_init(|| self.setup.wal_sidecar && announced))
     }
 
-    /// The segment, opened if need be.
+    /// Returns the segment, opened if necessary.
     pub fn segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         self.segments.get(&object, || self.inner.open_segment(object))
     }
 
-    /// Takes `stored` apart.
+    /// Decodes `stored`.
     pub fn parse<'a>(&self, stored: &'a [u8]) -> Result<StoredValue<'a>> {
         StoredValue::parse(stored)
             .map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
     }
 
-    /// Whether an entry that is to be built has a value; its key may come from damage.
+    /// Whether an entry passed to a build has a value. Its key may be corrupt.
     pub fn is_put(&self, internal: &[u8]) -> Result<bool> {
-        let broken = |found| Error::corrupt(format!("an entry for a table of {}", self.inner.name()), 0, found);
-        Ok(key::parse(internal).map_err(broken)?.kind == Kind::Put)
+        let corrupt = |found| Error::corrupt(format!("an entry for a table of {}", self.inner.name()), 0, found);
+        Ok(key::parse(internal).map_err(corrupt)?.kind == Kind::Put)
     }
 
-    /// The segment that `pointer` points into.
+    /// Returns the segment of `pointer`.
     pub fn segment_of(&self, pointer: &ValuePointer) -> Result<Arc<dyn SegmentReader>> {
         self.segment(ObjectId::from(pointer)).map_err(|error| match error {
             Error::Missing { what, object } => {
@@ -76,41 +78,37 @@ impl Shared {
         })
     }
 
-    /// The bytes of the entry at `pointer`, not verified: where they are mapped, if `in_place`, or read by a call, to which what cannot be had
-    /// is an error.
+    /// Reads the entry at `pointer`, unverified: in place if it is mapped and `in_place` is set,
+    /// else by a system call, which returns an error where a page fault would kill the process.
     pub fn entry(&self, pointer: &ValuePointer, in_place: bool) -> Result<Bytes> {
         let segment = self.segment_of(pointer)?;
         let shown = segment.shown().filter(|_| in_place);
-        if let Some(entry) = shown.and_then(|all| all.part_at(&place_of(pointer))) {
+        if let Some(entry) = shown.and_then(|all| all.part_at(&range_of(pointer))) {
             return Ok(entry);
         }
         Ok(Bytes::from(Arc::new(segment.read(pointer.offset, pointer.bytes)?)))
     }
 
-    /// The value in `entry` at `pointer`, which must be of `user` and `seq`; not copied unless it is compressed.
+    /// Returns the value in `entry` at `pointer`, which must be of `user` and `seq`. Copies only a
+    /// compressed value.
     pub fn value_of(&self, pointer: &ValuePointer, entry: Bytes, user: &[u8], seq: SeqNo) -> Result<Bytes> {
         let value = match self.value_in(pointer, &entry, user, seq)? {
             Cow::Owned(value) => return Ok(Bytes::from(value)),
-            Cow::Borrowed(value) => value.len(), // it ends the entry
+            // The value is the last part of the entry.
+            Cow::Borrowed(value) => value.len(),
         };
         let range = entry.len() - value..entry.len();
         Ok(entry.into_part(range).expect("it was found in there"))
     }
 
-    /// The value in the entry of `user` and `seq` at `pointer`, of which `bytes` were read.
-    pub fn value_in<'a>(
-        &self,
-        pointer: &ValuePointer,
-        bytes: &'a [u8],
-        user: &[u8],
-        seq: SeqNo,
-    ) -> Result<Cow<'a, [u8]>> {
+    /// Decodes and verifies the value in `bytes`, the entry of `user` and `seq` at `pointer`.
+    pub fn value_in<'a>(&self, pointer: &ValuePointer, bytes: &'a [u8], user: &[u8], seq: SeqNo) -> Result<Cow<'a, [u8]>> {
         let corrupt = |found| Error::corrupt(self.inner.place_of(ObjectId::from(pointer)), pointer.offset, found);
         read_entry(bytes, |key| self.setup.order.user(key, user).is_eq(), seq).map_err(corrupt)
     }
 }
 
-/// Where in its segment the entry lies.
-pub(super) fn place_of(pointer: &ValuePointer) -> Range<u64> {
+/// The range of an entry in its segment.
+pub(super) fn range_of(pointer: &ValuePointer) -> Range<u64> {
     pointer.offset..pointer.offset.saturating_add(pointer.bytes)
 }

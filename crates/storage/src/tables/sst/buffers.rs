@@ -1,42 +1,48 @@
-//! Buffers that cursors read ahead into, all of one size, handed from one to the next. Grown anew by each table that a compaction
-//! reads, among indexes and filters that stay, they left holes in the heap that were larger than all that was in use.
+//! A pool of equally sized read-ahead buffers, which table cursors pass on to one another.
+//!
+//! A compaction reads many SSTables one after the other. Without the pool each cursor allocates a
+//! buffer of its own between long-lived indexes and filters, and the holes left in the heap become
+//! larger than all live memory.
 use crate::{Budget, Held, Holder, Result};
 use std::sync::Arc;
 
-/// Bytes of a buffer.
+/// Size of a buffer in bytes.
 pub(super) const BYTES: usize = 256 << 10;
-/// A buffer of one cursor's, whose blocks may still look at it when the cursor has gone on. Dropped, it is kept for the next one.
+
+/// The read-ahead buffer of one cursor. Blocks may still refer to it after the cursor has moved on.
+/// Returns to the pool when dropped.
 pub(super) struct Buffer {
     bytes: Arc<Vec<u8>>,
     held: Held,
 }
 
 impl Buffer {
-    /// One that was kept, or a new one.
+    /// Takes a buffer from the pool, or allocates one.
     pub fn of(budget: &Arc<Budget>) -> Buffer {
         let mut held = budget.hold(Holder::Cursors);
-        let kept = budget.buffers.take();
-        let was_kept = kept.is_some();
-        // Whoever bounds all memory has no more of it held than is read.
-        let bytes = kept.unwrap_or_else(|| Vec::with_capacity(if budget.limit().is_none() { BYTES } else { 0 }));
+        let pooled = budget.buffers.take();
+        let was_pooled = pooled.is_some();
+        // With a bound on all memory, buffers are only as large as the bytes read into them.
+        let bytes = pooled.unwrap_or_else(|| Vec::with_capacity(if budget.limit().is_none() { BYTES } else { 0 }));
         held.set(bytes.capacity() as u64);
-        if was_kept {
+        if was_pooled {
             budget.change(Holder::Cursors, -(bytes.capacity() as i64));
         }
         Buffer { bytes: Arc::new(bytes), held }
     }
 
-    /// What is in it.
+    /// The bytes that the last [`fill`](Buffer::fill) read.
     pub fn filled(&self) -> &Arc<Vec<u8>> {
         &self.bytes
     }
 
-    /// Puts in it what `read` reads, at most [`BYTES`]. Whoever still looks at what was in it keeps that.
+    /// Replaces the contents by the bytes that `read` reads, at most [`BYTES`]. Blocks that point
+    /// into the old contents keep them; the cursor then gets another buffer.
     pub fn fill(&mut self, read: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         if Arc::get_mut(&mut self.bytes).is_none() {
             *self = Buffer::of(self.held.budget());
         }
-        let bytes = Arc::get_mut(&mut self.bytes).expect("just taken, or nobody else's");
+        let bytes = Arc::get_mut(&mut self.bytes).expect("either new or not shared");
         let filled = read(bytes);
         self.held.set(bytes.capacity() as u64);
         filled
@@ -48,7 +54,7 @@ impl Drop for Buffer {
         let budget = self.held.budget();
         let Some(buffer) = Arc::into_inner(std::mem::take(&mut self.bytes)) else { return };
         let bytes = buffer.capacity();
-        if budget.is_ours() && bytes >= BYTES && budget.limit().is_none() && budget.buffers.keep(buffer) {
+        if budget.is_ours() && bytes >= BYTES && budget.limit().is_none() && budget.buffers.put(buffer) {
             budget.change(Holder::Cursors, bytes as i64);
         }
     }
@@ -58,7 +64,7 @@ impl Drop for Buffer {
 mod tests {
     use super::*;
     use crate::StorageConfig;
-    use crate::memory::KEPT_MAX;
+    use crate::memory::POOLED_MAX;
 
     fn filled(buffer: &mut Buffer, with: u8) -> *const u8 {
         let fill = |bytes: &mut Vec<u8>| {
@@ -75,28 +81,28 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cursor_leaves_serves_the_next() {
+    fn a_dropped_buffer_serves_the_next_cursor() {
         let budget = Budget::new(&StorageConfig::default());
-        let mut buffers: Vec<Buffer> = (0..KEPT_MAX + 2).map(|_| Buffer::of(&budget)).collect();
-        let places: Vec<_> = buffers.iter_mut().map(|buffer| filled(buffer, 1)).collect();
-        assert_eq!(held(&budget), ((KEPT_MAX + 2) * BYTES) as u64);
+        let mut buffers: Vec<Buffer> = (0..POOLED_MAX + 2).map(|_| Buffer::of(&budget)).collect();
+        let addresses: Vec<_> = buffers.iter_mut().map(|buffer| filled(buffer, 1)).collect();
+        assert_eq!(held(&budget), ((POOLED_MAX + 2) * BYTES) as u64);
         drop(buffers);
-        assert_eq!(held(&budget), (KEPT_MAX * BYTES) as u64, "the rest went back");
+        assert_eq!(held(&budget), (POOLED_MAX * BYTES) as u64, "buffers over the limit were freed");
         let mut next = Buffer::of(&budget);
-        assert_eq!(held(&budget), (KEPT_MAX * BYTES) as u64, "it was counted before");
-        let place = filled(&mut next, 2);
-        assert!(places.contains(&place) && filled(&mut next, 3) == place);
+        assert_eq!(held(&budget), (POOLED_MAX * BYTES) as u64, "pooled buffers count already");
+        let address = filled(&mut next, 2);
+        assert!(addresses.contains(&address) && filled(&mut next, 3) == address);
 
-        let looked_at = next.filled().clone();
-        assert_ne!(filled(&mut next, 4), place);
-        assert_eq!((looked_at[0], next.filled()[0]), (3, 4));
-        drop((looked_at, next));
+        let shared = next.filled().clone();
+        assert_ne!(filled(&mut next, 4), address);
+        assert_eq!((shared[0], next.filled()[0]), (3, 4));
+        drop((shared, next));
         (0..2).for_each(|_| budget.rest());
-        assert_eq!(held(&budget), 0, "nobody needed them");
+        assert_eq!(held(&budget), 0, "unused buffers are freed");
     }
 
     #[test]
-    fn whoever_bounds_all_memory_has_no_more_held_than_is_read() {
+    fn with_a_memory_budget_buffers_are_only_as_large_as_their_contents() {
         let budget = Budget::new(&StorageConfig { memory_budget: Some(64 << 20), ..StorageConfig::default() });
         let mut buffer = Buffer::of(&budget);
         filled(&mut buffer, 1);

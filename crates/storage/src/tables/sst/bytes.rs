@@ -7,24 +7,27 @@ use terrace_format::block::Bytes;
 pub(crate) trait ByteSink {
     /// Appends all of `bytes`.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
-    /// For messages.
+    /// Name of the file, for messages.
     fn name(&self) -> &str;
 }
 
-/// Gives a table's bytes, which never change. A range that is asked for lies within the table.
+/// Random access to the bytes of a finished, immutable table. Callers request only ranges within
+/// the table.
 pub(crate) trait ByteSource: Send + Sync {
-    /// The bytes of `range`: read, or shown where they are if the source is [`mapped`](ByteSource::mapped).
+    /// Returns the bytes of `range`. A [`mapped`](ByteSource::mapped) source returns them in place,
+    /// without a copy.
     fn read(&self, range: Range<u64>) -> Result<Bytes>;
-    /// Reads `range` into `buffer`, which holds nothing else afterwards.
+    /// Reads `range` into `buffer`, replacing its contents.
     fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()>;
-    /// Says that `range` will be read soon. A hint, which may come to nothing.
+    /// Hints that `range` will be read soon. May have no effect.
     fn expect(&self, range: Range<u64>);
-    /// Has the processor fetch what is mapped of `range`, which need not lie within the table, while it goes on. A hint.
+    /// Hints the processor to fetch the mapped bytes of `range` into its caches, without waiting.
+    /// `range` need not lie within the table.
     fn prefetch(&self, range: Range<u64>);
-    /// Whether the bytes lie in memory already.
+    /// Whether the bytes are mapped into memory.
     fn mapped(&self) -> bool;
     /// Size in bytes.
     fn bytes(&self) -> u64;
-    /// For messages.
+    /// Name of the file, for messages.
     fn name(&self) -> &str;
 }

@@ -1,7 +1,9 @@
-//! Finds a table's data blocks by its index.
+//! Iterates over an SSTable's data blocks by its index.
 //!
-//! A walk meets keys in their order, or reports corruption: within a block its cursor sees to that; between blocks, the keys of
-//! each must lie behind the key under which the block before is listed, at or before its own, and within the table's bounds.
+//! Invariant: an iteration returns keys in ascending order or reports corruption. Within a block,
+//! the block cursor checks the order. Between blocks, this module checks that all keys of a block
+//! are greater than the previous block's index key, at most the block's own index key, and within
+//! the bounds that the manifest has for the table.
 use super::{Reader, span::Spans};
 use crate::{
     Error, Result,
@@ -16,110 +18,111 @@ use terrace_format::{
 
 type Step = std::result::Result<(), Corrupt>;
 
-const BEHIND_ITS_END: &str = "an entry behind the key at which the block ends by the index or the manifest";
+const PAST_BLOCK_END: &str = "a key is past the end of its block according to the index or the manifest";
 
 impl Reader {
-    /// A cursor that stands nowhere yet.
+    /// A cursor, not yet positioned.
     pub fn cursor(self: Arc<Self>, how: ReadHow) -> Cursor {
         Cursor::new(self.id, Box::new(TableBlocks::new(self, how)))
     }
 }
 
-/// A position in the index, and the data block it stands for.
+/// A position in the index, and its data block.
 pub(super) struct TableBlocks {
     table: Arc<Reader>,
     how: ReadHow,
-    /// In the index; behind all blocks, and before them, where there is none.
+    /// Position in the index. Out of range before the first block and after the last one.
     index: usize,
     spans: Spans,
-    /// The block that the entries at hand are in, and its place in the index.
-    entered: Option<(usize, Handle)>,
+    /// The loaded block and its index position.
+    loaded: Option<(usize, Handle)>,
 }
 
 impl TableBlocks {
     pub fn new(table: Arc<Reader>, how: ReadHow) -> TableBlocks {
-        TableBlocks { table, how, index: 0, spans: Spans::default(), entered: None }
+        TableBlocks { table, how, index: 0, spans: Spans::default(), loaded: None }
     }
 
-    /// Turns `data` to the block at `index`, then on by `step`; nowhere if there is none.
-    fn enter(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
-        let left = self.entered.take();
+    /// Loads the block at `index` into `data` and applies `step`. Leaves `data` invalid if there is
+    /// no such block.
+    fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
+        let previous = self.loaded.take();
         let Some(handle) = self.table.tail.index.handle(self.index) else {
             data.turn_to(None);
             return Ok(());
         };
-        let entered = Some((self.index, handle));
-        if left != entered {
-            if left.is_some() {
-                data.turn_to(None); // frees the block before the next one is read; and an error must leave it nowhere
+        let loaded = Some((self.index, handle));
+        if previous != loaded {
+            if previous.is_some() {
+                // Frees the block before the next read. After an error `data` must be invalid.
+                data.turn_to(None);
             }
             data.turn_to(Some(self.spans.block(&self.table, handle, self.how)?));
-            self.entered = entered;
+            self.loaded = loaded;
             if data.first_in_block().is_some_and(|first| !self.table.may_begin(self.index, first)) {
-                return Err(self.out_of_place(data, "its first key does not lie behind the block before it"));
+                return Err(self.out_of_order(data, "its first key is not greater than the previous block's index key"));
             }
         }
-        self.entered = entered;
+        self.loaded = loaded;
         self.step(data, step)
     }
-
-    /// Checks that `key`, the last one of the block that was entered, does not lie behind its end.
+    /// Whether `key`, the last key of the loaded block, is at most the block's upper bound.
     fn check_last(&self, key: Option<&[u8]>) -> bool {
         key.is_none_or(|key| self.table.order.internal(key, self.table.upper(self.index)).is_le())
     }
 
-    /// An error of the block that was entered; leaves `data` standing nowhere.
-    fn out_of_place(&self, data: &mut BlockCursor, detail: &str) -> Error {
+    /// Returns the error for a key out of order in the loaded block, and invalidates `data`.
+    fn out_of_order(&self, data: &mut BlockCursor, detail: &str) -> Error {
         data.turn_to(None);
-        let offset = self.entered.map_or(0, |(_, handle)| handle.offset);
+        let offset = self.loaded.map_or(0, |(_, handle)| handle.offset);
         self.table.corrupt_at(offset)(Corrupt::new("block", 0, detail))
     }
 
-    /// To the first entry of the block at `index`. The last block is looked through first: what it has behind the table's end, no search
-    /// would find.
-    fn enter_at_start(&mut self, data: &mut BlockCursor) -> Result<()> {
+    /// Moves to the first entry of the block at `index`. The end of the last block is checked
+    /// first: no lookup would find entries past the table's largest key.
+    fn load_first(&mut self, data: &mut BlockCursor) -> Result<()> {
         if self.index + 1 == self.table.tail.index.len() {
-            self.enter_at_end(data)?;
+            self.load_last(data)?;
         }
-        self.enter(data, BlockCursor::seek_first)
+        self.load(data, BlockCursor::seek_first)
     }
 
-    /// To the last entry of the block at `index`.
-    fn enter_at_end(&mut self, data: &mut BlockCursor) -> Result<()> {
-        self.enter(data, BlockCursor::seek_last)?;
-        let ends = !data.valid() || self.check_last(Some(data.key()));
-        if ends { Ok(()) } else { Err(self.out_of_place(data, BEHIND_ITS_END)) }
+    /// Moves to the last entry of the block at `index`.
+    fn load_last(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.load(data, BlockCursor::seek_last)?;
+        let in_bounds = !data.valid() || self.check_last(Some(data.key()));
+        if in_bounds { Ok(()) } else { Err(self.out_of_order(data, PAST_BLOCK_END)) }
     }
 
-    /// Moves within the block that was entered.
+    /// Moves within the loaded block.
     fn step(&self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
-        step(data).map_err(|found| self.table.corrupt_at(self.entered.map_or(0, |(_, handle)| handle.offset))(found))
+        step(data).map_err(|found| self.table.corrupt_at(self.loaded.map_or(0, |(_, handle)| handle.offset))(found))
     }
 
-    /// Whether the block that was entered is the one that the index has for `key`.
+    /// Whether the loaded block is the one that the index names for `key`.
     fn covers(&self, key: &[u8], data: &BlockCursor) -> bool {
         let order = &self.table.order;
-        self.entered.is_some()
+        self.loaded.is_some()
             && order.internal(self.table.tail.index.key(self.index), key).is_ge()
             && data.first_in_block().is_some_and(|first| order.internal(first, key).is_le())
     }
 
-    /// On to the next block while the block is at its end.
+    /// Loads following blocks until `data` is on an entry or the table ends.
     fn skip_forward(&mut self, data: &mut BlockCursor) -> Result<()> {
-        while !data.valid() && self.entered.is_some() {
+        while !data.valid() && self.loaded.is_some() {
             if !self.check_last(data.passed()) {
-                return Err(self.out_of_place(data, BEHIND_ITS_END));
+                return Err(self.out_of_order(data, PAST_BLOCK_END));
             }
             self.index += 1;
-            self.enter_at_start(data)?;
+            self.load_first(data)?;
         }
         Ok(())
     }
 
     fn skip_backward(&mut self, data: &mut BlockCursor) -> Result<()> {
-        while !data.valid() && self.entered.is_some() {
+        while !data.valid() && self.loaded.is_some() {
             self.index = self.index.wrapping_sub(1);
-            self.enter_at_end(data)?;
+            self.load_last(data)?;
         }
         Ok(())
     }
@@ -131,19 +134,19 @@ impl Blocks for TableBlocks {
         if !self.covers(key, data) {
             self.index = self.table.tail.index.seek(&order, key);
         }
-        self.enter(data, |data| data.seek_internal(key, &order))?;
+        self.load(data, |data| data.seek_internal(key, &order))?;
         self.skip_forward(data)
     }
 
     fn seek_first(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.index = 0;
-        self.enter_at_start(data)?;
+        self.load_first(data)?;
         self.skip_forward(data)
     }
 
     fn seek_last(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.index = self.table.tail.index.len().wrapping_sub(1);
-        self.enter_at_end(data)?;
+        self.load_last(data)?;
         self.skip_backward(data)
     }
 
@@ -159,12 +162,12 @@ impl Blocks for TableBlocks {
 
     fn skip_block(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.index += 1;
-        self.enter_at_start(data)?;
+        self.load_first(data)?;
         self.skip_forward(data)
     }
 
     fn bound(&self) -> Option<&[u8]> {
-        self.entered.map(|_| self.table.upper(self.index))
+        self.loaded.map(|_| self.table.upper(self.index))
     }
 
     fn stored(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {
@@ -175,7 +178,7 @@ impl Blocks for TableBlocks {
             fits = data.decode_all()?;
             let [_, last] = data.bounds();
             if order.internal(last, bound).is_gt() {
-                return Err(Corrupt::new("block", 0, "an entry behind the key under which the block is listed"));
+                return Err(Corrupt::new("block", 0, "a key is greater than the block's index key"));
             }
             Ok(())
         })?;

@@ -2,7 +2,7 @@
 use crate::{StorageConfig, tables::WholeBlock};
 use terrace_format::footer::BLOCK_TRAILER_BYTES;
 
-/// Data blocks of a table, and their uncompressed bytes.
+/// Number of data blocks and their uncompressed bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cut {
     blocks: u64,
@@ -10,14 +10,16 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Another block, of so many bytes.
+    /// Counts one more block of `bytes` bytes.
     pub fn add(&mut self, bytes: usize) {
         self.blocks += 1;
         self.bytes += bytes as u64;
     }
 
-    /// Whether `block` may be next in a table under `setup`. What is gathered before it ends with a block that may be small, and it may be
-    /// small itself; indexes and scans pay for blocks that are. On average they keep three quarters of the size.
+    /// Whether `block` may be copied whole into the table under `setup`. Copying ends the block
+    /// being filled, which may be small, and the copied block may be small as well. Small blocks
+    /// cost index space and slow scans, so the average block must stay at or above three quarters
+    /// of `block_size`.
     pub fn takes(mut self, setup: &StorageConfig, block: &WholeBlock<'_>) -> bool {
         let bytes = block.entries.block_bytes();
         self.add(bytes);

@@ -1,6 +1,7 @@
-//! A table's filter in either form: LevelDB's for every 2 KiB of blocks, or one for the whole table.
+//! The filter of an SSTable in two forms: one filter per 2 KiB of data blocks (LevelDB's), or one
+//! for the whole table.
 //!
-//! Filters see user keys. A filter may admit a key that is not there; it never hides one that is.
+//! Filters hold user keys. They may have false positives and never have false negatives.
 use crate::{FilterForm, StorageConfig};
 use std::sync::Arc;
 use terrace_format::block::Bytes;
@@ -8,11 +9,11 @@ use terrace_format::filter::{
     FilterBlock, FilterBlockBuilder, FilterPolicy, HashPolicy, block_meta_name, table_meta_name,
 };
 
-/// Gathers what the filter of a table being written needs.
+/// Builds the filter of a table being written.
 pub(super) enum FilterMaker {
     None,
     Blocks(Arc<dyn FilterPolicy>, Box<FilterBlockBuilder>),
-    Whole(Arc<dyn FilterPolicy>, Gathered),
+    Whole(Arc<dyn FilterPolicy>, FilterKeys),
 }
 
 impl FilterMaker {
@@ -24,7 +25,7 @@ impl FilterMaker {
                 builder.start_block(0);
                 FilterMaker::Blocks(policy.clone(), Box::new(builder))
             }
-            (Some(policy), FilterForm::Table) => FilterMaker::Whole(policy.clone(), Gathered::new(policy)),
+            (Some(policy), FilterForm::Table) => FilterMaker::Whole(policy.clone(), FilterKeys::new(policy)),
         }
     }
 
@@ -32,69 +33,70 @@ impl FilterMaker {
         match self {
             FilterMaker::None => {}
             FilterMaker::Blocks(_, builder) => builder.add_key(user_key),
-            FilterMaker::Whole(_, gathered) => gathered.add(user_key),
+            FilterMaker::Whole(_, keys) => keys.add(user_key),
         }
     }
 
-    /// The next data block begins at `offset`.
+    /// Notes that the next data block begins at `offset`.
     pub fn start_block(&mut self, offset: u64) {
         if let FilterMaker::Blocks(_, builder) = self {
             builder.start_block(offset);
         }
     }
 
-    /// The filter's contents and its name in the metaindex.
+    /// Returns the filter's name in the metaindex and its contents.
     pub fn finish(self) -> Option<(String, Vec<u8>)> {
         match self {
             FilterMaker::None => None,
             FilterMaker::Blocks(policy, builder) => Some((block_meta_name(&*policy), builder.finish())),
-            FilterMaker::Whole(policy, gathered) => Some((table_meta_name(&*policy), gathered.filter(&*policy))),
+            FilterMaker::Whole(policy, keys) => Some((table_meta_name(&*policy), keys.filter(&*policy))),
         }
     }
 }
 
-/// What a policy needs of each user key of a table. Versions of one key come one after the other, so comparing with the last key, or
-/// its hash, is enough to have each once.
-pub(super) enum Gathered {
+/// The input of a whole-table filter: hashes where the policy works on hashes, else the user keys.
+/// Versions of one key are adjacent, so a comparison with the previous key (or hash) removes all
+/// duplicates.
+pub(super) enum FilterKeys {
     Hashes(Arc<dyn HashPolicy>, Vec<u32>),
     Keys(Keys),
 }
 
-impl Gathered {
-    fn new(policy: &Arc<dyn FilterPolicy>) -> Gathered {
+impl FilterKeys {
+    fn new(policy: &Arc<dyn FilterPolicy>) -> FilterKeys {
         match policy.clone().by_hash() {
-            Some(policy) => Gathered::Hashes(policy, Vec::new()),
-            None => Gathered::Keys(Keys::default()),
+            Some(policy) => FilterKeys::Hashes(policy, Vec::new()),
+            None => FilterKeys::Keys(Keys::default()),
         }
     }
 
     fn add(&mut self, user_key: &[u8]) {
         match self {
-            Gathered::Hashes(policy, hashes) => {
+            FilterKeys::Hashes(policy, hashes) => {
                 let hash = policy.hash(user_key);
                 if hashes.last() != Some(&hash) {
                     hashes.push(hash);
                 }
             }
-            Gathered::Keys(keys) => keys.add(user_key),
+            FilterKeys::Keys(keys) => keys.add(user_key),
         }
     }
 
     fn filter(&self, policy: &dyn FilterPolicy) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Gathered::Hashes(policy, hashes) => policy.create_of(hashes, &mut out),
-            Gathered::Keys(keys) => policy.create(&keys.all(), &mut out),
+            FilterKeys::Hashes(policy, hashes) => policy.create_of(hashes, &mut out),
+            FilterKeys::Keys(keys) => policy.create(&keys.all(), &mut out),
         }
         out
     }
 }
 
-/// Keys end to end.
+/// Keys, concatenated.
 #[derive(Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
-    /// Where in `bytes` each one ends.
+    /// End offset of each key in `bytes`.
     ends: Vec<usize>,
 }
 
@@ -113,7 +115,7 @@ impl Keys {
     }
 }
 
-/// The filter of a table being read.
+/// The filter of an open table.
 pub(super) enum Filter {
     None,
     Blocks(FilterBlock),
@@ -121,7 +123,7 @@ pub(super) enum Filter {
 }
 
 impl Filter {
-    /// Whether the table may have `user_key`; asked before the index is.
+    /// Whether the table may contain `user_key`. Checked before the index.
     pub fn table_may_match(&self, user_key: &[u8]) -> bool {
         match self {
             Filter::Whole(policy, filter) => policy.may_match(user_key, filter),
@@ -129,7 +131,7 @@ impl Filter {
         }
     }
 
-    /// Whether the data block at `offset` may have `user_key`.
+    /// Whether the data block at `offset` may contain `user_key`.
     pub fn block_may_match(&self, offset: u64, user_key: &[u8]) -> bool {
         match self {
             Filter::Blocks(block) => block.may_match(offset, user_key),
@@ -137,7 +139,7 @@ impl Filter {
         }
     }
 
-    /// Bytes that it occupies.
+    /// Its memory in bytes.
     pub fn byte_len(&self) -> usize {
         match self {
             Filter::None => 0,
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
     use terrace_format::filter::Bloom;
 
-    /// A policy that wants whole keys.
+    /// A policy that works on keys rather than on hashes.
     struct Whole(Bloom);
 
     impl FilterPolicy for Whole {
@@ -168,32 +170,32 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_filter_takes_each_key_once() {
+    fn a_whole_table_filter_takes_each_key_once() {
         let keys: [&[u8]; 4] = [b"", b"a", b"ab", b"b"];
         let mut want = Vec::new();
         Bloom::new(1000).create(&keys, &mut want);
         let policies: [Arc<dyn FilterPolicy>; 2] = [Arc::new(Bloom::new(1000)), Arc::new(Whole(Bloom::new(1000)))];
         for (policy, is_hashed) in policies.into_iter().zip([true, false]) {
-            let mut gathered = Gathered::new(&policy);
-            assert_eq!(matches!(gathered, Gathered::Hashes(..)), is_hashed);
+            let mut filter_keys = FilterKeys::new(&policy);
+            assert_eq!(matches!(filter_keys, FilterKeys::Hashes(..)), is_hashed);
             for key in keys {
-                gathered.add(key);
-                gathered.add(key);
+                filter_keys.add(key);
+                filter_keys.add(key);
             }
-            assert_eq!(gathered.filter(&*policy), want);
+            assert_eq!(filter_keys.filter(&*policy), want);
         }
     }
 
     #[test]
-    fn neighbours_of_one_hash_are_both_admitted() {
+    fn adjacent_keys_with_equal_hashes_both_match() {
         let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(10));
         let by_hash = policy.clone().by_hash().unwrap();
         let mut seen = std::collections::HashMap::new();
         let mut keys = (0..1_000_000).map(|n: u64| ((n << 40) | (n * n)).to_le_bytes());
         let (a, b) = keys.find_map(|key| seen.insert(by_hash.hash(&key), key).map(|other| (other, key))).unwrap();
-        let mut gathered = Gathered::new(&policy);
-        [a, b].iter().for_each(|key| gathered.add(key));
-        let filter = gathered.filter(&*policy);
+        let mut filter_keys = FilterKeys::new(&policy);
+        [a, b].iter().for_each(|key| filter_keys.add(key));
+        let filter = filter_keys.filter(&*policy);
         assert!(policy.may_match(&a, &filter) && policy.may_match(&b, &filter));
     }
 }

@@ -1,8 +1,8 @@
-//! Whether a table is the one that the manifest names: its first and last key are known to the manifest.
+//! Checks that an SSTable is the one that the manifest names, by its smallest and largest key.
 //!
-//! What is in memory anyway decides for nearly every table: the key under which the index lists the last block is made of the last
-//! key, and our tables say between which sequences their entries lie. Only where these do not fit, and in tables that do not say,
-//! blocks are read.
+//! For nearly every table the parts in memory decide: the index key of the last block derives from
+//! the table's last key, and the properties of Terrace's tables hold the range of sequence
+//! numbers. Blocks are read only if these do not match, and for tables without properties.
 use super::{
     ByteSource,
     tail::{Tail, read_contents},
@@ -15,16 +15,18 @@ use terrace_format::{
     key::{self, TRAILER_BYTES},
 };
 
-/// First and last internal key.
+/// Smallest and largest internal key.
 type Ends = [Vec<u8>; 2];
 
-/// Refuses a table that is not the one `meta` tells of. One without bounds is any table.
+/// Returns an error if the table's bounds differ from those in `meta`. A `meta` without bounds
+/// accepts every table.
 pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta: &TableMeta) -> Result<()> {
     let bounds = [&meta.smallest, &meta.largest];
     if bounds.iter().any(|bound| bound.len() < TRAILER_BYTES) || fits(tail, order, bounds) {
         return Ok(());
     }
-    let Some(entries) = ends(source, tail, order)? else { return Ok(()) }; // reading the damaged block reports it
+    // A read of the corrupt block will report it.
+    let Some(entries) = ends(source, tail, order)? else { return Ok(()) };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
     for (at, name) in ["first", "last"].into_iter().enumerate() {
         let own = entries.iter().chain(&ranges).map(|ends| &ends[at]).reduce(|a, b| {
@@ -32,7 +34,7 @@ pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta
             if a_first == (at == 0) { a } else { b }
         });
         let wrong = match own {
-            None => "it is empty".to_string(),
+            None => "the table is empty".to_string(),
             Some(own) if order.internal(own, bounds[at]).is_ne() => difference(name, own, bounds[at]),
             Some(_) => continue,
         };
@@ -41,34 +43,35 @@ pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta
     Ok(())
 }
 
-/// How the key that is the `name` one of a table differs from the one in the manifest.
+/// Describes the difference between the table's `name` key and the manifest's.
 fn difference(name: &str, own: &[u8], bound: &[u8]) -> String {
     let [own, bound] = [own, bound].map(key::apart);
     let (is, says) = (own.user.escape_ascii(), bound.user.escape_ascii());
     if own.user == bound.user {
         return format!("its {name} key is {is} of sequence {}, the manifest says of sequence {}", own.seq, bound.seq);
     }
-    format!("its {name} key is {is}, the manifest says {says}: it is another table than the one that belongs here")
+    format!("its {name} key is {is}, the manifest says {says}: the file holds another table")
 }
 
-/// Whether what is in memory proves that the table has these bounds, as far as it ever can.
+/// Whether the parts in memory show that the table has these bounds, as far as they can.
 fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bool {
-    let Some(facts) = &tail.facts else { return false };
+    let Some(properties) = &tail.properties else { return false };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
-    let of_range = |at: usize, bound: &[u8]| ranges.as_ref().is_some_and(|ends| ends[at] == bound);
-    let (blocks, oldest, newest) = (tail.index.len(), facts.sequences.0, facts.sequences.1);
-    let in_time = |bound: &[u8]| (oldest..=newest).contains(&key::apart(bound).seq);
-    let begins = || blocks > 0 && in_time(smallest) && order.internal(smallest, tail.index.key(0)).is_le();
+    let is_range_bound = |at: usize, bound: &[u8]| ranges.as_ref().is_some_and(|ends| ends[at] == bound);
+    let (blocks, oldest, newest) = (tail.index.len(), properties.sequences.0, properties.sequences.1);
+    let seq_in_range = |bound: &[u8]| (oldest..=newest).contains(&key::apart(bound).seq);
+    let begins = || blocks > 0 && seq_in_range(smallest) && order.internal(smallest, tail.index.key(0)).is_le();
     let ends = || {
         let mut listed = largest.clone();
         order.shorten_above(&mut listed);
         let in_last = blocks < 2 || order.internal(tail.index.key(blocks - 2), largest).is_lt();
-        blocks > 0 && in_time(largest) && in_last && listed == tail.index.key(blocks - 1)
+        blocks > 0 && seq_in_range(largest) && in_last && listed == tail.index.key(blocks - 1)
     };
-    (of_range(0, smallest) || begins()) && (of_range(1, largest) || ends())
+    (is_range_bound(0, smallest) || begins()) && (is_range_bound(1, largest) || ends())
 }
 
-/// The first and the last key of the entries, if there are any; `None` if the blocks that have them are damaged.
+/// Reads the smallest and largest key of the point entries, if there are any. `None` if their
+/// blocks are corrupt.
 fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option<Option<Ends>>> {
     let end = |at: usize, last: bool| -> Result<Option<Vec<u8>>> {
         let Some(handle) = tail.index.handle(at) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! A table's index, taken apart when the table is opened: which block may hold a key, and where that block is.
+//! The index of an SSTable, decoded at open: maps a key to the data block that may hold it.
 use std::sync::Arc;
 use terrace_format::{
     Corrupt, KeyOrder,
@@ -8,19 +8,19 @@ use terrace_format::{
     key,
 };
 
-/// Index keys may share what they begin with, so a small block may stand for long ones; beyond this many times its own
-/// size it is not believed.
+/// Maximum bytes of decoded keys per byte of index block. Index keys share prefixes, so a small
+/// corrupt block may decode to huge keys; a block that expands further than this is rejected.
 const EXPANSION_MAX: usize = 64;
 
-/// Blocks in the order of their keys.
+/// Index entries in key order.
 pub(super) struct Index {
-    /// The keys under which blocks are listed: each at or after its block's last key, before the next one's first.
+    /// Index keys. Each is at or after its block's last key, and before the next block's first key.
     fences: Fences,
     handles: Vec<Handle>,
 }
 
 impl Index {
-    /// From the index block. Every entry must name a block.
+    /// Decodes the index block. Every entry must hold a valid block handle.
     pub fn new(order: &KeyOrder, block: Block) -> Result<Index, Corrupt> {
         let keys_bytes_max = block.byte_len().saturating_mul(EXPANSION_MAX);
         let mut cursor = BlockCursor::new(Arc::new(block));
@@ -41,40 +41,42 @@ impl Index {
         Ok(Index { fences: Fences::new(order, keys, ends), handles })
     }
 
-    /// An error unless each block is listed under a key behind that of the block before it: no search would find what is in the others.
+    /// Checks that index keys ascend. A lookup would miss all entries of a block whose index key is
+    /// out of order.
     pub fn check_order(&self, order: &KeyOrder) -> Result<(), Corrupt> {
         let follows = |at: usize| order.internal(self.key(at - 1), self.key(at)).is_lt();
         match (1..self.len()).find(|at| !follows(*at)) {
             None => Ok(()),
             Some(at) => {
                 let [before, key] = [at - 1, at].map(|at| key::user_key(self.key(at)).escape_ascii().to_string());
-                let text = format!("block {at} of the table is listed under key {key}, behind one under {before}");
+                let text = format!("the index key {key} of block {at} does not follow {before}");
                 Err(Corrupt::new("index", 0, text))
             }
         }
     }
 
-    /// How many blocks.
+    /// Number of data blocks.
     pub fn len(&self) -> usize {
         self.handles.len()
     }
 
-    /// The block that `key` is in if it is anywhere; [`Index::len`] if that is behind all of them.
+    /// Returns the position of the only block that may hold `key`; [`Index::len`] if `key` is after
+    /// all blocks.
     pub fn seek(&self, order: &KeyOrder, key: &[u8]) -> usize {
         self.fences.first_at_or_after(order, key)
     }
 
-    /// Where block `at` is; `None` behind the last one.
+    /// The handle of block `at`; `None` past the last one.
     pub fn handle(&self, at: usize) -> Option<Handle> {
         self.handles.get(at).copied()
     }
 
-    /// The key under which block `at`, which must be there, is listed.
+    /// The index key of block `at`, which must exist.
     pub fn key(&self, at: usize) -> &[u8] {
         self.fences.key(at)
     }
 
-    /// Memory it takes, in bytes.
+    /// Its memory in bytes.
     pub fn byte_len(&self) -> usize {
         self.fences.byte_len() + size_of::<Handle>() * self.handles.capacity()
     }

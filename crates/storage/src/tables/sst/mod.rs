@@ -1,7 +1,7 @@
-//! Tables of blocks: LevelDB's table format, written and read over a private seam of bytes.
+//! SSTables in LevelDB's format: writer, reader, cursors, salvage.
 //!
-//! A backend says where a table's bytes go ([`ByteSink`]) and where they come from ([`ByteSource`]): a file
-//! today, an extent of one or slots of a device later. Formats are `terrace_format`'s; spec: docs/format/table.md.
+//! A backend writes the bytes of a table through [`ByteSink`] and reads them through [`ByteSource`]. The
+//! formats are those of `terrace_format`; see docs/format/table.md.
 mod buffers;
 mod bytes;
 mod cursor;

@@ -19,7 +19,7 @@ use terrace_format::{
     pair::PairProperties,
 };
 
-/// An open table.
+/// An open SSTable.
 pub(crate) struct Reader {
     pub(super) id: TableId,
     pub(super) source: Box<dyn ByteSource>,
@@ -27,14 +27,15 @@ pub(crate) struct Reader {
     pub(super) policy: Option<Arc<dyn FilterPolicy>>,
     pub(super) tail: Tail,
     pub(super) budget: Arc<Budget>,
-    /// First and last internal key, as the manifest has them; empty if they are not known.
+    /// Smallest and largest internal key according to the manifest; empty if unknown.
     bounds: [Vec<u8>; 2],
     uid: u64,
     _tail_held: Held,
 }
 
 impl Reader {
-    /// Reads the tail of the table in `source`, which must be the one that `meta` tells of; nothing of it is trusted.
+    /// Reads and verifies the footer, index, filter and properties of the table in `source`, which
+    /// must be the table that `meta` describes. No byte of it is trusted.
     pub fn open(
         meta: &TableMeta,
         source: Box<dyn ByteSource>,
@@ -50,15 +51,15 @@ impl Reader {
         Ok(Reader { id, source, order, policy, tail, budget, bounds, uid, _tail_held: tail_held })
     }
 
-    /// The newest entry for `lookup`'s user key at or below its sequence.
+    /// Returns the newest entry of `lookup`'s user key at or below `lookup`'s sequence number.
     pub fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
         let Some(handle) = self.block_for(lookup) else { return Ok(None) };
         let corrupt = self.corrupt_at(handle.offset);
         let found = match self.in_place(handle, how)? {
-            Some(block) => block.find(&self.order, lookup).and_then(|found| shown(found, |at| block.part(at))),
+            Some(block) => block.find(&self.order, lookup).and_then(|found| to_found(found, |at| block.part(at))),
             None => {
-                let block = self.kept(handle, how)?;
-                block.find(&self.order, lookup).and_then(|found| shown(found, |at| Bytes::in_block(block, at)))
+                let block = self.cached_or_read(handle, how)?;
+                block.find(&self.order, lookup).and_then(|found| to_found(found, |at| Bytes::in_block(block, at)))
             }
         };
         found.map_err(corrupt)
@@ -72,7 +73,8 @@ impl Reader {
         }
     }
 
-    /// Whether [`Reader::get`] would look into a block; if so, that block is on its way to memory.
+    /// Whether [`Reader::get`] would read a block. If that block is not cached, the read is
+    /// started.
     pub fn expect(&self, lookup: &[u8]) -> Result<bool> {
         let Some(handle) = self.block_for(lookup) else { return Ok(false) };
         if self.cached(handle, false).is_none() {
@@ -81,8 +83,8 @@ impl Reader {
         Ok(true)
     }
 
-    /// The block in which `lookup` is if it is anywhere: one is enough, because the key under which it is listed lies
-    /// before every key of the next one. Filters come first.
+    /// Returns the only block that may hold `lookup`, after the filters. One block is enough: its
+    /// index key is less than every key of the next block.
     fn block_for(&self, lookup: &[u8]) -> Option<Handle> {
         let user = key::user_key(lookup);
         if !self.tail.filter.table_may_match(user) {
@@ -95,7 +97,8 @@ impl Reader {
     /// About how many bytes of the table lie before `key`.
     pub fn offset_of(&self, key: &[u8]) -> u64 {
         let block = self.tail.index.handle(self.tail.index.seek(&self.order, key));
-        block.unwrap_or(self.tail.footer.metaindex).offset // which lies behind the last block
+        // Past the last block: the metaindex block, which follows it.
+        block.unwrap_or(self.tail.footer.metaindex).offset
     }
 
     /// See [`Table::anchors`](crate::placement::Table::anchors).
@@ -118,19 +121,19 @@ impl Reader {
         self.tail.footer.metaindex.offset
     }
 
-    /// What it says of the files that its values are in.
+    /// The properties of a directory table: counts and sizes of its pair files.
     pub fn pair_facts(&self) -> Option<PairProperties> {
         self.tail.pairs
     }
 
-    /// Its deletes of ranges.
+    /// Its range tombstones.
     pub fn range_tombstones(&self) -> Option<Arc<RangeTombstones>> {
         self.tail.range_tombstones.clone()
     }
 
-    /// What the table says of itself.
+    /// Its properties block.
     pub fn facts(&self) -> Option<TableProperties> {
-        self.tail.facts.clone()
+        self.tail.properties.clone()
     }
 
     /// The block at `handle` of a mapped table, where it lies; `None` if it must be read or decompressed.
@@ -145,8 +148,9 @@ impl Reader {
         self.open_data(handle, sealed, how).map(Some)
     }
 
-    /// The block at `handle` from the cache, where it is not verified again, or read for it.
-    pub(super) fn kept(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
+    /// Returns the block at `handle` from the cache, or reads it. A cached block is not verified a
+    /// second time.
+    pub(super) fn cached_or_read(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
         if let Some(block) = self.cached(handle, how.verify) {
             return Ok(block);
         }
@@ -158,20 +162,21 @@ impl Reader {
         Ok(block)
     }
 
-    /// The block at `handle` if the cache has it, verified if that is asked for.
+    /// Returns the block at `handle` if it is cached. With `verified` only a verified block counts.
     pub(super) fn cached(&self, handle: Handle, verified: bool) -> Option<Arc<Block>> {
         self.budget.blocks.get((self.uid, handle.offset), verified)
     }
 
-    /// The key that no entry of block `at`, which must be there, lies behind.
+    /// An upper bound of the keys of block `at`, which must exist: its index key or the table's
+    /// largest key.
     pub(super) fn upper(&self, at: usize) -> &[u8] {
         let (index, [_, largest]) = (&self.tail.index, &self.bounds);
         let listed = index.key(at);
-        let ends_before = at + 1 == index.len() && !largest.is_empty() && self.order.internal(largest, listed).is_lt();
-        if ends_before { largest } else { listed }
+        let is_tighter = at + 1 == index.len() && !largest.is_empty() && self.order.internal(largest, listed).is_lt();
+        if is_tighter { largest } else { listed }
     }
 
-    /// Whether `key` may be the first of block `at`.
+    /// Whether `key` may be the first key of block `at`.
     pub(super) fn may_begin(&self, at: usize, key: &[u8]) -> bool {
         match at.checked_sub(1) {
             Some(before) => self.order.internal(self.tail.index.key(before), key).is_lt(),
@@ -179,35 +184,35 @@ impl Reader {
         }
     }
 
-    /// Where the block at `handle` and its trailer are.
+    /// Range of the block at `handle`, including its trailer.
     pub(super) fn sealed(&self, handle: Handle) -> Result<Range<u64>> {
         sealed_range(&*self.source, handle)
     }
 
-    /// The block that was read from `handle`.
+    /// Decodes the block in `sealed`, which was read from `handle`.
     pub(super) fn open_data(&self, handle: Handle, sealed: Bytes, how: ReadHow) -> Result<Block> {
         let contents = open_sealed(&*self.source, handle, sealed, how.verify)?;
         Block::of_sorted_keys(contents, &self.order).map_err(self.corrupt_at(handle.offset))
     }
 
-    /// What is wrong with the block at `offset`.
+    /// Returns a function that makes the error for corruption in the block at `offset`.
     pub(super) fn corrupt_at(&self, offset: u64) -> impl Fn(Corrupt) -> Error {
         let name = self.source.name();
         move |found| Error::corrupt(name, offset, found)
     }
 }
 
-/// What a block says it found, with the bytes of the value.
-fn shown(
+/// Turns a lookup result of a block into [`Found`], with the bytes of the value.
+fn to_found(
     found: Option<(SeqNo, Kind, Range<usize>)>,
     value: impl FnOnce(Range<usize>) -> Option<Bytes>,
 ) -> std::result::Result<Option<Found>, Corrupt> {
     let Some((seq, kind, at)) = found else { return Ok(None) };
-    let value = value(at).ok_or_else(|| Corrupt::new("block", 0, "a value that lies outside of it"))?;
+    let value = value(at).ok_or_else(|| Corrupt::new("block", 0, "a value extends past the end of the block"))?;
     Ok(Some(Found { seq, kind, value }))
 }
 
-/// Whether a block with this trailer is stored uncompressed.
+/// Whether the block with this trailer is stored uncompressed.
 fn is_stored_raw(sealed: &[u8]) -> bool {
     sealed.len().checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|codec_at| sealed[codec_at] == Codec::None as u8)
 }

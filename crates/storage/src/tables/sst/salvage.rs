@@ -1,9 +1,13 @@
-//! Reads what can be read of a table that may be damaged anywhere: block by block, each verified down to its last entry, what
-//! is bad told and passed over. Of a block whose checksum is right only the entries are lost whose keys cannot be ([`sift`](super::sift)).
+//! Salvages an SSTable that may be corrupt anywhere, block by block.
 //!
-//! Where the footer and the index are whole, they say where the blocks are, and between which keys a bad one lies. Otherwise
-//! blocks are found by their checksums ([`search`]); filters and facts of the table are among them, which do not decode as
-//! entries, and the index itself may be, which does, and is known by what it points to.
+//! Every block is verified down to its last entry. Corrupt blocks are reported and skipped. From a
+//! block with a valid checksum but keys out of order, only the impossible entries are dropped
+//! ([`sift`](super::sift)).
+//!
+//! If the footer and the index are intact, they give the blocks' offsets and the key range of a
+//! corrupt one. Otherwise blocks are found by their checksums ([`search`]). That search also finds
+//! filters and properties, which do not decode as entries, and perhaps the index, which does and
+//! is recognised by its block handles.
 use super::{
     ByteSource,
     index::Index,
@@ -28,31 +32,32 @@ pub(crate) struct Salvager {
     source: Box<dyn ByteSource>,
     order: KeyOrder,
     steps: VecDeque<Step>,
-    /// By the index; then every block is one of entries, and says that its keys are not behind the one it is listed under.
+    /// Whether the blocks come from the index. Then each is a data block, and its index key is an
+    /// upper bound of its keys.
     indexed: bool,
-    /// The last key told, or passed over.
+    /// The last key returned or skipped.
     last: Vec<u8>,
-    /// To be told before the next step.
+    /// Losses to report before the next step.
     lost: VecDeque<Loss>,
-    /// Deletes of ranges, if they were found without an index.
+    /// Range tombstones that were found without an index.
     ranges: Option<Arc<RangeTombstones>>,
-    /// First and last internal key as the manifest has them, or empty. They choose among keys that are out of order; a table that is in order
-    /// and lies elsewhere is read as it is.
+    /// Smallest and largest internal key according to the manifest, or empty. They decide between
+    /// keys that are out of order; a table in order but with other bounds is read as it is.
     bounds: [Vec<u8>; 2],
 }
 
 enum Step {
-    /// A block, and a key that none of its entries lies behind; empty if none is known.
+    /// A block and an upper bound of its keys; empty if unknown.
     Block(Handle, Vec<u8>),
-    /// Bytes in which no block is.
+    /// A range of bytes without a valid block.
     Gap(Loss),
 }
 
-/// Entries of a block: a cursor that stands on the first one, and the last key.
+/// The entries of a block: a cursor on the first one, and the last key.
 type Entries = (BlockCursor, Vec<u8>);
 
 impl Salvager {
-    /// Finds the blocks of the table in `source`, of which `meta` tells the bounds if they are known. Whatever it is like, that succeeds.
+    /// Finds the blocks of the table in `source`. `meta` has its bounds, if known. Always succeeds.
     pub fn new(source: Box<dyn ByteSource>, setup: &StorageConfig, meta: &TableMeta) -> Salvager {
         let order = setup.order.clone();
         let by_index = by_index(&*source, &order);
@@ -68,23 +73,24 @@ impl Salvager {
         };
         match by_index {
             Ok(steps) => found.steps = steps,
-            Err(error) => found.by_checksums(&error),
+            Err(error) => found.find_by_checksums(&error),
         }
         if !found.indexed {
-            found.list_by_last_keys();
+            found.derive_upper_bounds();
         }
-        found.trust_in_order();
+        found.fix_upper_bounds();
         found
     }
 
-    /// Finds blocks by their checksums, and the gaps between them. `unindexed` says why.
-    fn by_checksums(&mut self, unindexed: &Error) {
+    /// Finds blocks by their checksums, and the gaps between them. `unindexed` is the reason why
+    /// the index is not used.
+    fn find_by_checksums(&mut self, unindexed: &Error) {
         let source = &*self.source;
         let gap = |offset, bytes, reason| Step::Gap(Loss { offset, bytes, reason, from: None, to: None });
         let (mut steps, mut end) = (VecDeque::new(), 0);
         let mut ranges = None;
         let why =
-            format!("no sound block lies here, and without an index nothing tells what did ({})", reason(unindexed));
+            format!("no valid block at this offset; without an index its keys are unknown ({})", reason(unindexed));
         let mut search = Search::default();
         loop {
             let piece = search.wants()..source.bytes().min(search.wants() + search::PIECE_BYTES as u64);
@@ -118,7 +124,8 @@ impl Salvager {
         (self.steps, self.ranges) = (steps, ranges);
     }
 
-    /// Deletes of ranges, if the block at `handle` holds nothing else: entries that are deletes and have values are none.
+    /// Returns the range tombstones in the block at `handle`, if it holds nothing else. A data
+    /// block never decodes as such: point deletes have no value.
     fn ranges_in(&self, handle: Handle) -> Option<Arc<RangeTombstones>> {
         let contents = read_contents(&*self.source, handle, true).ok()?;
         let mut cursor = BlockCursor::new(Arc::new(Block::of_internal_keys(contents.clone()).ok()?));
@@ -132,8 +139,8 @@ impl Salvager {
         RangeTombstones::decode(&self.order, contents).ok().filter(|found| !found.is_empty()).map(Arc::new)
     }
 
-    /// Lists blocks under their last keys, for want of an index.
-    fn list_by_last_keys(&mut self) {
+    /// Without an index: sets the upper bound of each block to its last key.
+    fn derive_upper_bounds(&mut self) {
         let mut steps = std::mem::take(&mut self.steps);
         for step in &mut steps {
             let Step::Block(handle, listed) = step else { continue };
@@ -144,8 +151,9 @@ impl Salvager {
         self.steps = steps;
     }
 
-    /// A key under which a block is listed out of order says nothing: the block ends where the next one that is in order does.
-    fn trust_in_order(&mut self) {
+    /// Replaces upper bounds that are out of order: such a block ends where the next block in order
+    /// ends.
+    fn fix_upper_bounds(&mut self) {
         let is_listed = |step: &&mut Step| matches!(step, Step::Block(_, listed) if !listed.is_empty());
         let mut listed: Vec<&mut Vec<u8>> = (self.steps.iter_mut().filter(is_listed))
             .filter_map(|step| if let Step::Block(_, listed) = step { Some(listed) } else { None })
@@ -161,8 +169,8 @@ impl Salvager {
         }
     }
 
-    /// The entries of the block at `handle`, none of which lies behind `listed`, and what had to be left out. No entries if it holds
-    /// none.
+    /// Opens the block at `handle`, whose keys must be at most `listed`. Returns its entries,
+    /// `None` if there are none, and the entries that had to be dropped.
     fn open(&self, handle: Handle, listed: &[u8]) -> Result<(Option<Entries>, Vec<Loss>)> {
         let corrupt = |found| Error::corrupt(self.source.name(), handle.offset, found);
         let contents = read_contents(&*self.source, handle, true)?;
@@ -177,7 +185,7 @@ impl Salvager {
             Err(_) => {
                 let between = Between { order: &self.order, last: &self.last, listed, bounds: &self.bounds };
                 match sift(&between, handle, contents) {
-                    // Without an index, what is whole and has few keys that can be is something else than entries.
+                    // Without an index, an intact block with few possible keys is no data block.
                     Ok(sifted) if self.indexed || sifted.kept > sifted.left_out || !listed.is_empty() => {
                         Ok((sifted.block.map(|block| (block, sifted.last)), sifted.lost))
                     }
@@ -188,7 +196,8 @@ impl Salvager {
         }
     }
 
-    /// Walks a block; its last key, if all its entries are sound and come behind what was told before. `None` if it is empty.
+    /// Walks a block. Returns its last key if all its entries are valid and follow the keys
+    /// returned before; `None` if it is empty.
     fn last_key(&self, block: Arc<Block>, listed: &[u8]) -> std::result::Result<Option<Vec<u8>>, Corrupt> {
         let (mut cursor, mut last) = (BlockCursor::new(block), self.last.clone());
         cursor.seek_first()?;
@@ -196,24 +205,24 @@ impl Salvager {
         while cursor.valid() {
             key::parse(cursor.key())?;
             if !last.is_empty() && self.order.internal(&last, cursor.key()).is_ge() {
-                return Err(Corrupt::new("block", 0, "an entry does not follow the one before it"));
+                return Err(Corrupt::new("block", 0, "a key is not greater than the previous key"));
             }
             last.clear();
             last.extend_from_slice(cursor.key());
             cursor.next()?;
         }
         if !listed.is_empty() && self.order.internal(&last, listed).is_gt() {
-            return Err(Corrupt::new("block", 0, "its last key comes behind the one that the index lists it under"));
+            return Err(Corrupt::new("block", 0, "its last key is greater than its index key"));
         }
         Ok(any.then_some(last))
     }
 
-    /// Passes over a block that cannot be read.
+    /// Skips a block that cannot be read.
     fn lose(&mut self, handle: Handle, listed: Vec<u8>, error: &Error) -> Loss {
         let user = |key: &[u8]| key::parse(key).ok().map(|parsed| parsed.user.to_vec());
         let (from, to) = (user(&self.last), user(&listed));
-        let goes_on = self.last.is_empty() || !listed.is_empty() && self.order.internal(&self.last, &listed).is_lt();
-        if self.indexed && goes_on {
+        let advances = self.last.is_empty() || !listed.is_empty() && self.order.internal(&self.last, &listed).is_lt();
+        if self.indexed && advances {
             self.last = listed;
         }
         Loss { offset: handle.offset, bytes: handle.bytes, reason: reason(error), from, to }
@@ -260,14 +269,15 @@ fn by_index(source: &dyn ByteSource, order: &KeyOrder) -> Result<VecDeque<Step>>
     let mut steps = VecDeque::with_capacity(index.len());
     for at in 0..index.len() {
         let Some(handle) = index.handle(at) else { break };
-        sealed_range(source, handle)?; // an index that points elsewhere is not this table's
+        // An index with handles outside the file belongs to another table.
+        sealed_range(source, handle)?;
         steps.push_back(Step::Block(handle, index.key(at).to_vec()));
     }
     Ok(steps)
 }
 
-/// Whether the block at `handle` lists blocks that lie before it, one behind the other from the table's start on. Entries of a
-/// user would have to be made for it.
+/// Whether the block at `handle` is an index: its values are handles of adjacent blocks from
+/// offset 0 on, all before this block. A data block like that can only be made on purpose.
 fn is_index(source: &dyn ByteSource, handle: Handle) -> bool {
     let lists = || {
         let contents = read_contents(source, handle, true).ok()?;
@@ -284,7 +294,7 @@ fn is_index(source: &dyn ByteSource, handle: Handle) -> bool {
     lists().unwrap_or(false)
 }
 
-/// What went wrong, without the name of the file, which whoever reads it knows.
+/// Describes the error without the file name, which the caller knows.
 fn reason(error: &Error) -> String {
     match error {
         Error::Corrupt { what, detail, .. } => format!("corrupt {what}: {detail}"),

@@ -1,5 +1,5 @@
-//! Which entries of a damaged table can be trusted: its checksums may be right, and its keys still wrong, as what a failing memory has
-//! changed before the checksums were made.
+//! Selects the trustworthy entries of a block that has a valid checksum but keys out of order, as
+//! after a memory error before the checksum was computed.
 //!
 //! Most keys are taken to be right: of keys that are not in order, as few as can be are left out so that the rest is. The values and the
 //! other keys of their block are not touched by that.
@@ -12,16 +12,17 @@ use terrace_format::{
     key::{self, TRAILER_BYTES},
 };
 
-/// Keys share what they begin with, so a small block may stand for long ones; beyond this many times its own size they are not put
-/// together.
+/// Maximum bytes of decoded keys per byte of block. Keys share prefixes, so a small corrupt block
+/// may decode to huge keys; a block that expands further is rejected.
 const EXPANSION_MAX: usize = 64;
-/// Losses of one block that are listed one by one.
+/// Maximum number of losses of one block that are reported one by one.
 const LISTED_MAX: usize = 16;
 const RESTART_INTERVAL: usize = 16;
 
-/// Which of `items` make up a longest part of them that ascends, as `less` says.
+/// Marks the items of a longest subsequence that ascends by `less`.
 pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bool> {
-    let mut tails: Vec<usize> = Vec::new(); // of parts of each length, the one that ends lowest
+    // For each length: the last item of the subsequence that ends with the least item.
+    let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
         let length = tails.partition_point(|tail| less(&items[*tail], item));
@@ -40,35 +41,35 @@ pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bo
     kept
 }
 
-/// Between which keys the entries of a block lie: behind `last`, at or before `listed`. Empty keys bound nothing.
+/// The possible keys of a block: greater than `last`, at most `listed`. Empty keys are no bounds.
 pub(super) struct Between<'a> {
     pub order: &'a KeyOrder,
     pub last: &'a [u8],
     pub listed: &'a [u8],
-    /// Of the table, as the manifest has them.
+    /// The table's bounds according to the manifest.
     pub bounds: &'a [Vec<u8>; 2],
 }
 
-/// What is left of a block.
+/// The result of sifting a block.
 pub(super) struct Sifted {
-    /// Stands on the first entry; `None` if none is left.
+    /// A cursor on the first kept entry; `None` if none was kept.
     pub block: Option<BlockCursor>,
-    /// The last key.
+    /// The last kept key.
     pub last: Vec<u8>,
     pub lost: Vec<Loss>,
     pub kept: usize,
     pub left_out: usize,
 }
 
-/// An entry as it was found.
+/// A decoded entry.
 struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
-    /// Why it cannot be.
+    /// The reason why it is impossible.
     wrong: Option<String>,
 }
 
-/// Takes out of the block at `handle` the entries that cannot be.
+/// Removes the impossible entries from the block at `handle`.
 pub(super) fn sift(between: &Between<'_>, handle: Handle, contents: Bytes) -> Result<Sifted, Corrupt> {
     let mut entries = decode(contents)?;
     for entry in &mut entries {
@@ -77,9 +78,9 @@ pub(super) fn sift(between: &Between<'_>, handle: Handle, contents: Bytes) -> Re
     let sound: Vec<usize> = (0..entries.len()).filter(|at| entries[*at].wrong.is_none()).collect();
     let kept = ascending(&sound, |a, b| between.order.internal(&entries[*a].key, &entries[*b].key).is_lt());
     for (&at, _) in sound.iter().zip(kept).filter(|(_, kept)| !kept) {
-        entries[at].wrong = Some("it does not follow the entries around it".into());
+        entries[at].wrong = Some("its key is out of order".into());
     }
-    forget_doubles(between.order, &mut entries);
+    reject_duplicates(between.order, &mut entries);
     let lost = losses(between, handle, &entries);
     let mut builder = BlockBuilder::new(RESTART_INTERVAL);
     let (mut last, mut count) = (Vec::new(), 0);
@@ -97,8 +98,8 @@ pub(super) fn sift(between: &Between<'_>, handle: Handle, contents: Bytes) -> Re
     Ok(Sifted { block, last, lost, kept: count, left_out: entries.len() - count })
 }
 
-/// Of two entries with one key and two values neither is believed.
-fn forget_doubles(order: &KeyOrder, entries: &mut [Entry]) {
+/// Rejects both of two entries that have the same key and different values.
+fn reject_duplicates(order: &KeyOrder, entries: &mut [Entry]) {
     let (left_out, kept): (Vec<usize>, Vec<usize>) = (0..entries.len()).partition(|at| entries[*at].wrong.is_some());
     for at in left_out {
         let Entry { key, value, .. } = &entries[at];
@@ -108,12 +109,12 @@ fn forget_doubles(order: &KeyOrder, entries: &mut [Entry]) {
         let Ok(found) = kept.binary_search_by(|kept| order.internal(&entries[*kept].key, key)) else { continue };
         let found = kept[found];
         if entries[found].value != *value {
-            entries[found].wrong = Some("another one has the same key and another value".into());
+            entries[found].wrong = Some("another entry has the same key and another value".into());
         }
     }
 }
 
-/// All entries of a block, whatever their keys are.
+/// Decodes all entries of a block without checking their keys.
 fn decode(contents: Bytes) -> Result<Vec<Entry>, Corrupt> {
     let key_bytes_max = contents.len().saturating_mul(EXPANSION_MAX);
     let mut cursor = BlockCursor::new(Arc::new(Block::new(contents)?));
@@ -131,31 +132,31 @@ fn decode(contents: Bytes) -> Result<Vec<Entry>, Corrupt> {
 }
 
 impl Between<'_> {
-    /// Why there can be no such key, if there cannot.
+    /// Returns the reason why `key` is impossible in this block, if it is.
     fn wrong(&self, key: &[u8]) -> Option<String> {
         if let Err(found) = key::parse(key) {
             return Some(found.detail);
         }
         let is = |bound: &[u8], how: Ordering| !bound.is_empty() && self.order.internal(key, bound) == how;
         if is(self.last, Ordering::Less) || is(self.last, Ordering::Equal) {
-            return Some("it does not lie behind the entries before its block".into());
+            return Some("its key is not greater than the keys of the previous blocks".into());
         }
         if is(&self.bounds[0], Ordering::Less) || is(&self.bounds[1], Ordering::Greater) {
-            return Some("it lies outside of what the manifest says of the table".into());
+            return Some("its key is outside the table's bounds in the manifest".into());
         }
-        is(self.listed, Ordering::Greater).then(|| "it lies behind the end of its block".into())
+        is(self.listed, Ordering::Greater).then(|| "its key is greater than the block's index key".into())
     }
 }
 
-/// What to say of the entries that were left out: where the right key of each would lie.
+/// Describes the dropped entries, with the key range in which each original key must have been.
 fn losses(between: &Between<'_>, handle: Handle, entries: &[Entry]) -> Vec<Loss> {
     let user = |key: &[u8]| (key.len() >= TRAILER_BYTES).then(|| key::user_key(key).to_vec());
     let wrong = || entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry, entry.wrong.as_ref()?)));
     let is_kept = |entry: &&Entry| entry.wrong.is_none();
     let loss = |at: usize, bytes: usize, reason: String| {
         let before = entries[..at].iter().rev().find(is_kept).map_or(between.last, |entry| &entry.key);
-        let behind = entries[at..].iter().find(is_kept).map_or(between.listed, |entry| &entry.key);
-        Loss { offset: handle.offset, bytes: bytes as u64, reason, from: user(before), to: user(behind) }
+        let after = entries[at..].iter().find(is_kept).map_or(between.listed, |entry| &entry.key);
+        Loss { offset: handle.offset, bytes: bytes as u64, reason, from: user(before), to: user(after) }
     };
     let bytes = |entry: &Entry| entry.key.len() + entry.value.len();
     if wrong().count() <= LISTED_MAX {
@@ -168,7 +169,7 @@ fn losses(between: &Between<'_>, handle: Handle, entries: &[Entry]) -> Vec<Loss>
     }
     let (first, last) = (wrong().next().map_or(0, |(at, ..)| at), wrong().next_back().map_or(0, |(at, ..)| at));
     let all = wrong().map(|(_, entry, _)| bytes(entry)).sum();
-    let reason = format!("{} entries of the block are out of order or no entries", wrong().count());
+    let reason = format!("{} entries of the block are out of order or malformed", wrong().count());
     vec![Loss { to: loss(last, 0, String::new()).to, ..loss(first, all, reason) }]
 }
 
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_few_as_can_be_are_left_out() {
+    fn the_fewest_items_are_dropped() {
         for (items, want) in [
             (&[][..], &[][..]),
             (&[1], &[1]),

@@ -1,11 +1,12 @@
-//! Reads blocks one after the other: what lies next to each other comes with one call, in spans that grow for as long as
-//! the reading goes on in one direction.
+//! Sequential reads of data blocks with read-ahead. Adjacent blocks are read with one call, in
+//! spans that grow while the iteration continues in one direction.
 //!
-//! The first two blocks come one by one, so that a short range read reads no more than it shows and leaves its blocks in
-//! the cache. After that it is a scan: spans of [`BYTES_MIN`] and twice as much each time, up to [`BYTES_MAX`], whose
-//! blocks stay where they were read to and do not enter the cache.
+//! The first two blocks are read one by one: a short range scan reads no more than it returns and
+//! leaves its blocks in the block cache. Further blocks count as a long scan. Its spans begin at
+//! [`BYTES_MIN`] and double up to [`BYTES_MAX`]; their blocks stay in the read-ahead buffer and do
+//! not enter the cache.
 //!
-//! Blocks that are mapped as they are need no span: while one is looked at, the processor fetches the one after it.
+//! Mapped uncompressed blocks need no span. The processor prefetches the next block instead.
 use super::{
     Reader,
     buffers::{self, Buffer},
@@ -19,28 +20,29 @@ use terrace_format::{
 
 const BYTES_MIN: u64 = 16 << 10;
 const BYTES_MAX: u64 = buffers::BYTES as u64;
-/// Neighbours read one by one before the first span.
+/// Adjacent blocks that are read one by one before the first span.
 const SINGLES: u32 = 2;
-/// Bytes of a mapped block that the processor is told to fetch ahead, at most: more would push out what is looked at.
-const AHEAD_MAX: u64 = 8 << 10;
+/// Maximum bytes of the next mapped block to prefetch; more would evict the current block from the
+/// processor's caches.
+const PREFETCH_MAX: u64 = 8 << 10;
 
-/// What one cursor has read ahead.
+/// The read-ahead state of one cursor.
 #[derive(Default)]
 pub(super) struct Spans {
-    /// Bytes of the table, and where in it they begin; none until a span is read.
+    /// Bytes of the table, and their offset in it. `None` until a span is read.
     span: Option<Buffer>,
     begin: u64,
-    /// The block asked for last, and whether it is shown where it is mapped.
+    /// The last requested block, and whether it was returned in place.
     last: Range<u64>,
     in_place: bool,
-    /// Blocks asked for in a row, each beside the one before it.
+    /// Number of consecutive requests for adjacent blocks.
     neighbours: u32,
-    /// Of the span read last; 0 before the first one.
+    /// Size of the last span; 0 before the first one.
     bytes: u64,
 }
 
 impl Spans {
-    /// The data block at `handle`.
+    /// Returns the data block at `handle`.
     pub fn block(&mut self, table: &Reader, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
         let wanted = table.sealed(handle)?;
         let (ahead, back) = (wanted.start == self.last.end, wanted.end == self.last.start);
@@ -55,12 +57,12 @@ impl Spans {
         if let Some(block) = table.in_place(handle, how)? {
             self.in_place = true;
             if ahead || back {
-                table.source.prefetch(beyond(&wanted, back));
+                table.source.prefetch(adjacent(&wanted, back));
             }
             return Ok(Arc::new(block));
         }
         if self.neighbours <= SINGLES || wanted.end - wanted.start >= BYTES_MAX {
-            return table.kept(handle, how);
+            return table.cached_or_read(handle, how);
         }
         if let Some(block) = table.cached(handle, how.verify) {
             return Ok(block);
@@ -68,11 +70,11 @@ impl Spans {
         self.read(table, &wanted, back)?;
         match self.within(&wanted) {
             Some(sealed) => table.open_data(handle, sealed, how).map(Arc::new),
-            None => table.kept(handle, how),
+            None => table.cached_or_read(handle, how),
         }
     }
 
-    /// The block asked for last as it was read from storage, unless it came alone or from the cache.
+    /// Returns the last requested block as stored, unless it was read alone or came from the cache.
     pub fn sealed(&self, table: &Reader) -> Option<Bytes> {
         if self.in_place { table.source.read(self.last.clone()).ok() } else { self.within(&self.last) }
     }
@@ -84,7 +86,7 @@ impl Spans {
         Bytes::shared(span.clone(), start..end)
     }
 
-    /// Reads a span that has `wanted` at its front or, going back, at its end.
+    /// Reads a span that begins with `wanted`, or ends with it if the iteration runs backward.
     fn read(&mut self, table: &Reader, wanted: &Range<u64>, back: bool) -> Result<()> {
         self.bytes = (2 * self.bytes).clamp(BYTES_MIN, BYTES_MAX);
         let blocks_end = table.source.bytes().saturating_sub(FOOTER_BYTES as u64);
@@ -100,8 +102,9 @@ impl Spans {
     }
 }
 
-/// As many bytes as those of `block`, within limits, in front of it if `back`, else behind it.
-fn beyond(block: &Range<u64>, back: bool) -> Range<u64> {
-    let bytes = (block.end - block.start).min(AHEAD_MAX);
+/// Returns the range adjacent to `block`, before it if `back`, else after it: as long as `block`,
+/// up to [`PREFETCH_MAX`].
+fn adjacent(block: &Range<u64>, back: bool) -> Range<u64> {
+    let bytes = (block.end - block.start).min(PREFETCH_MAX);
     if back { block.start.saturating_sub(bytes)..block.start } else { block.end..block.end + bytes }
 }

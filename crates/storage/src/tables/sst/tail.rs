@@ -1,4 +1,5 @@
-//! What is read of a table when it is opened: footer, index, metaindex, filter, properties, range deletes. All of it is verified.
+//! The parts of an SSTable read at open: footer, index, metaindex, filter, properties, range
+//! tombstones. All are verified.
 use super::{ByteSource, filter::Filter, index::Index};
 use crate::{Error, Result};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
@@ -13,12 +14,12 @@ use terrace_format::{
     range_tombstones::META_NAME,
 };
 
-/// The end of a table, in memory for as long as the table is open.
+/// The decoded end of a table, in memory while the table is open.
 pub(super) struct Tail {
     pub footer: Footer,
     pub index: Index,
     pub filter: Filter,
-    pub facts: Option<TableProperties>,
+    pub properties: Option<TableProperties>,
     pub range_tombstones: Option<Arc<RangeTombstones>>,
     pub pairs: Option<PairProperties>,
 }
@@ -31,7 +32,7 @@ impl Tail {
             .and_then(|index| index.check_order(order).map(|()| index))
             .map_err(|found| Error::corrupt(source.name(), footer.index.offset, found))?;
         let metas = read_metaindex(source, footer.metaindex)?;
-        let facts = match metas.get(properties::META_NAME.as_bytes()) {
+        let properties = match metas.get(properties::META_NAME.as_bytes()) {
             None => None,
             Some(&handle) => {
                 let contents = read_contents(source, handle, true)?;
@@ -44,10 +45,10 @@ impl Tail {
         let range_tombstones = range_tombstones(source, order, &metas)?;
         let pairs = pair_facts(source, &metas)?;
         let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
-        Ok(Tail { footer, index, filter, facts, range_tombstones, pairs })
+        Ok(Tail { footer, index, filter, properties, range_tombstones, pairs })
     }
 
-    /// Memory it takes, in bytes.
+    /// Its memory in bytes.
     pub fn byte_len(&self) -> usize {
         let ranges = self.range_tombstones.as_ref().map_or(0, |ranges| ranges.byte_len());
         self.index.byte_len() + self.filter.byte_len() + ranges
@@ -60,16 +61,18 @@ fn range_tombstones(source: &dyn ByteSource, order: &KeyOrder, metas: &Metas) ->
     found.map(|found| Some(Arc::new(found))).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
 }
 
-/// The deletes of ranges of a table of which other parts may be damaged.
+/// Reads the range tombstones of a table that may be corrupt elsewhere.
 pub(super) fn read_range_deletes(source: &dyn ByteSource, order: &KeyOrder) -> Result<Option<Arc<RangeTombstones>>> {
     let footer = read_footer(source)?;
     range_tombstones(source, order, &read_metaindex(source, footer.metaindex)?)
 }
 
-/// What a directory table says of its files, read on its own.
+/// Reads the pair properties of a directory table on their own.
 pub(crate) fn read_pair_facts(source: &dyn ByteSource) -> Result<PairProperties> {
     let footer = read_footer(source)?;
-    let missing = || Error::corrupt(source.name(), 0, Corrupt::new("meta file", 0, "it does not count its files"));
+    let missing = || {
+        Error::corrupt(source.name(), 0, Corrupt::new("META file", 0, "the properties of its pair files are missing"))
+    };
     pair_facts(source, &read_metaindex(source, footer.metaindex)?)?.ok_or_else(missing)
 }
 
@@ -105,7 +108,7 @@ fn read_metaindex(source: &dyn ByteSource, at: Handle) -> Result<Metas> {
     collect().map_err(|found| Error::corrupt(source.name(), at.offset, found))
 }
 
-/// The filter of `policy`, in whichever form the table has it.
+/// Reads the filter of `policy`, in either form.
 fn read_filter(source: &dyn ByteSource, metas: &Metas, policy: &Arc<dyn FilterPolicy>) -> Result<Filter> {
     if let Some(&handle) = metas.get(table_meta_name(&**policy).as_bytes()) {
         return Ok(Filter::Whole(policy.clone(), read_contents(source, handle, true)?));
@@ -116,24 +119,26 @@ fn read_filter(source: &dyn ByteSource, metas: &Metas, policy: &Arc<dyn FilterPo
     }
 }
 
-/// What the block at `handle` holds, decompressed.
+/// Reads and decompresses the block at `handle`.
 pub(super) fn read_contents(source: &dyn ByteSource, handle: Handle, verify: bool) -> Result<Bytes> {
     let sealed = source.read(sealed_range(source, handle)?)?;
     open_sealed(source, handle, sealed, verify)
 }
 
-/// Where the block at `handle` and its trailer are; no more than the file can back. It may have been cut short right behind.
+/// Returns the range of the block at `handle` with its trailer. An error if the range extends past
+/// the end of the file, which may have been truncated.
 pub(super) fn sealed_range(source: &dyn ByteSource, handle: Handle) -> Result<Range<u64>> {
     match handle.end().filter(|end| *end <= source.bytes()) {
         Some(end) => Ok(handle.offset..end),
         None => {
-            let detail = format!("{} bytes do not lie within the table's {}", handle.bytes, source.bytes());
+            let detail = format!("{} bytes extend past the end of the table ({} bytes)", handle.bytes, source.bytes());
             Err(Error::corrupt(source.name(), handle.offset, Corrupt::new("block handle", 0, detail)))
         }
     }
 }
 
-/// What `sealed`, read from `handle` with its trailer, holds; in place if it is stored as it is.
+/// Decodes `sealed`, the block at `handle` with its trailer. An uncompressed block is returned in
+/// place.
 pub(super) fn open_sealed(source: &dyn ByteSource, handle: Handle, sealed: Bytes, verify: bool) -> Result<Bytes> {
     let corrupt = |found| Error::corrupt(source.name(), handle.offset, found);
     let (codec, stored) = open_block(&sealed, verify).map_err(corrupt)?;

@@ -1,4 +1,4 @@
-//! Checks a whole table, from storage and not from memory.
+//! Verifies a whole SSTable from storage, bypassing the block cache.
 use super::{
     Reader,
     tail::{Tail, read_contents},
@@ -34,9 +34,9 @@ fn verify(table: &Reader) -> Result<TableProperties> {
             .map_err(table.corrupt_at(handle.offset))?;
         walk.bound(tail.index.key(at)).map_err(table.corrupt_at(tail.footer.index.offset))?;
     }
-    if let Some(claimed) = tail.facts.as_ref().filter(|claimed| **claimed != walk.counted) {
-        let detail = format!("they claim {claimed:?}, the entries say {:?}", walk.counted);
-        return Err(table.corrupt_at(tail.footer.metaindex.offset)(Corrupt::new("table facts", 0, detail)));
+    if let Some(claimed) = tail.properties.as_ref().filter(|claimed| **claimed != walk.counted) {
+        let detail = format!("the block says {claimed:?}, the entries give {:?}", walk.counted);
+        return Err(table.corrupt_at(tail.footer.metaindex.offset)(Corrupt::new("table properties", 0, detail)));
     }
     Ok(walk.counted)
 }
@@ -44,7 +44,7 @@ fn verify(table: &Reader) -> Result<TableProperties> {
 struct Walk<'a> {
     order: &'a KeyOrder,
     tail: &'a Tail,
-    /// The last key met, or the key under which the last block is listed; every key comes behind it. Empty at first.
+    /// The last key or index key; every following key must be greater. Empty at first.
     last: Vec<u8>,
     counted: TableProperties,
 }
@@ -63,7 +63,7 @@ impl Walk<'_> {
             let filter = &self.tail.filter;
             if !filter.table_may_match(parsed.user) || !filter.block_may_match(handle.offset, parsed.user) {
                 let number = self.counted.entries;
-                return Err(Corrupt::new("filter", 0, format!("it hides entry {number} of the table")));
+                return Err(Corrupt::new("filter", 0, format!("no match for entry {number} of the table")));
             }
             count(&mut self.counted, parsed.seq, parsed.kind, data.key(), data.value());
             self.last.clear();
@@ -73,11 +73,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A block is listed under a key at or behind its last one, and before the next block's first.
+    /// Checks the index key of a block: at or after its last key. The next block's first key must
+    /// be greater.
     fn bound(&mut self, listed: &[u8]) -> Check {
         key::parse(listed)?;
         if !self.last.is_empty() && self.order.internal(&self.last, listed).is_gt() {
-            return Err(Corrupt::new("index", 0, "a block is listed under a key before its last one"));
+            return Err(Corrupt::new("index", 0, "an index key is less than the last key of its block"));
         }
         self.last.clear();
         self.last.extend_from_slice(listed);

@@ -1,10 +1,10 @@
-//! Writes one table: entries in, LevelDB's table format out, as a stream.
+//! Writes one SSTable as a stream.
 //!
 //! ```text
-//! data block*  filter  facts  range deletes  metaindex block  index block  footer
+//! data block*  filter  properties  range tombstones  metaindex block  index block  footer
 //! ```
-//! In memory are one block, the index and what the filter needs. Without our facts block, and with LevelDB's
-//! kind of filter, the bytes are those that LevelDB writes.
+//! Memory holds one data block, the index, and the input of the filter. Without the properties
+//! block and with LevelDB's form of filter, the bytes equal those that LevelDB writes.
 use super::{ByteSink, Cut, filter::FilterMaker};
 use crate::{Error, Result, StorageConfig, tables::WholeBlock};
 use std::cmp::Ordering;
@@ -18,14 +18,15 @@ use terrace_format::{
     range_tombstones::{Fragment, META_NAME},
 };
 
-/// Larger blocks are stored raw; they are written from where they lie.
+/// Largest block to compress. Larger blocks are written uncompressed, without a copy.
 const COMPRESSED_BYTES_MAX: usize = 1 << 30;
-/// Index entries begin before this offset, as 32 bits say where. Only keys of gigabytes come near it.
+/// Largest offset of an index entry: restart offsets have 32 bits. Reached only with keys of
+/// gigabytes.
 const INDEX_BYTES_MAX: usize = u32::MAX as usize;
-/// A buffer that grew past this is given back rather than kept for the next block.
+/// A scratch buffer larger than this is freed rather than reused for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// First and last internal key of a table; see [`TableMeta`](crate::placement::TableMeta).
+/// Smallest and largest internal key of a table; see [`TableMeta`](crate::placement::TableMeta).
 pub(crate) struct Bounds {
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
@@ -40,19 +41,20 @@ pub(crate) struct Writer<S> {
     data: BlockBuilder,
     index: BlockBuilder,
     filter: FilterMaker,
-    facts: TableProperties,
+    properties: TableProperties,
     range_tombstones: RangeTombstones,
-    /// Meta blocks of the caller's, by their names.
+    /// Additional meta blocks with their names.
     metas: Vec<(&'static str, Vec<u8>)>,
     smallest: Vec<u8>,
-    /// Of the blocks that ended.
+    /// Counts finished blocks.
     cut: Cut,
-    /// The block that ended with the last key. Its index entry waits for the next key, to be no longer than it must.
+    /// The finished block without an index entry. The entry waits for the next key, to find the
+    /// shortest separator.
     unindexed: Option<Handle>,
 }
 
 impl<S: ByteSink> Writer<S> {
-    /// A table whose bytes go to `sink`.
+    /// Creates a writer that appends to `sink`.
     pub fn new(sink: S, setup: &StorageConfig) -> Writer<S> {
         Writer {
             blocks: BlockStream {
@@ -68,7 +70,7 @@ impl<S: ByteSink> Writer<S> {
             data: BlockBuilder::new(setup.block_restart_interval),
             index: BlockBuilder::new(1),
             filter: FilterMaker::new(setup),
-            facts: TableProperties::default(),
+            properties: TableProperties::default(),
             range_tombstones: RangeTombstones::default(),
             metas: Vec::new(),
             smallest: Vec::new(),
@@ -77,29 +79,31 @@ impl<S: ByteSink> Writer<S> {
         }
     }
 
-    /// Bytes written so far, without the block that is being filled.
+    /// Bytes written so far, without the block being filled.
     pub fn bytes(&self) -> u64 {
         self.blocks.bytes
     }
 
-    /// Adds an entry. An internal key that is none, or not behind the last one, is an error: it comes from damage
-    /// that must not be given a fresh checksum.
+    /// Adds an entry. Returns an error if the internal key is malformed or not greater than the
+    /// last one: such a key comes from corrupt input, which must not be written under a new
+    /// checksum.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let shared = self.note(internal_key, value)?;
         self.data.add_sharing(shared, internal_key, value);
         if self.data.byte_len() >= self.block_size { self.end_block() } else { Ok(()) }
     }
 
-    /// Takes all notes of the next entry but for its block; how many bytes of its key the last one begins with.
+    /// Records the next entry everywhere but in the data block. Returns the length of the prefix
+    /// that its key shares with the previous key.
     #[inline]
     fn note(&mut self, internal_key: &[u8], value: &[u8]) -> Result<usize> {
         let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
         let last = self.data.last_key();
         let shared = common_prefix(last, internal_key);
-        if self.facts.entries == 0 {
+        if self.properties.entries == 0 {
             self.smallest.extend_from_slice(internal_key);
         } else if self.order.internal_past(last, internal_key, shared) != Ordering::Less {
-            return Err(self.corrupt(Corrupt::new("table", 0, "an entry does not follow the one before it")));
+            return Err(self.corrupt(Corrupt::new("table", 0, "a key is not greater than the previous key")));
         }
         if let Some(handle) = self.unindexed.take() {
             let mut listed = last.to_vec();
@@ -107,11 +111,11 @@ impl<S: ByteSink> Writer<S> {
             self.list_block(handle, &listed)?;
         }
         self.filter.add(parsed.user);
-        count(&mut self.facts, parsed.seq, parsed.kind, internal_key, value);
+        count(&mut self.properties, parsed.seq, parsed.kind, internal_key, value);
         Ok(shared)
     }
 
-    /// What it was cut into, if the block that is being filled ended here.
+    /// Returns the block counts as if the current block ended here.
     pub fn cut(&self) -> Cut {
         let mut cut = self.cut;
         if !self.data.is_empty() {
@@ -120,7 +124,7 @@ impl<S: ByteSink> Writer<S> {
         cut
     }
 
-    /// Adds a block as it is stored.
+    /// Copies a stored block into the table.
     pub fn add_block(&mut self, block: &WholeBlock<'_>) -> Result<()> {
         self.end_block()?;
         for (internal_key, value) in block.entries.at_hand() {
@@ -133,29 +137,31 @@ impl<S: ByteSink> Writer<S> {
         Ok(())
     }
 
-    /// Adds deletes of ranges, at any time.
+    /// Adds range tombstones. May be called at any time before [`finish`](Writer::finish).
     pub fn delete_range(&mut self, fragment: &Fragment) {
         for seq in &fragment.sequences {
             self.range_tombstones.insert(&self.order, &fragment.from, &fragment.to, *seq);
         }
     }
 
-    /// Adds a meta block, at any time.
+    /// Adds a meta block. May be called at any time before [`finish`](Writer::finish).
     pub fn add_meta(&mut self, name: &'static str, contents: Vec<u8>) {
         self.metas.push((name, contents));
     }
 
-    /// Writes everything else and gives the sink back. The table must have an entry, or a delete of a range.
+    /// Writes the remaining parts and returns the sink. The table must have an entry or a range
+    /// tombstone.
     pub fn finish(mut self) -> Result<(S, Bounds)> {
-        if self.facts.entries == 0 && self.range_tombstones.is_empty() {
-            return Err(Error::Unsupported(format!("{} would be an empty table", self.blocks.sink.name())));
+        if self.properties.entries == 0 && self.range_tombstones.is_empty() {
+            let name = self.blocks.sink.name();
+            return Err(Error::Unsupported(format!("{name}: an SSTable without entries cannot be written")));
         }
         self.end_block()?;
         let mut metas = Vec::new();
         if let Some((name, contents)) = std::mem::replace(&mut self.filter, FilterMaker::None).finish() {
             metas.push((name, self.blocks.write(&contents, Codec::None)?));
         }
-        metas.push((properties::META_NAME.to_string(), self.blocks.write(&self.facts.encode(), Codec::None)?));
+        metas.push((properties::META_NAME.to_string(), self.blocks.write(&self.properties.encode(), Codec::None)?));
         if !self.range_tombstones.is_empty() {
             metas.push((META_NAME.to_string(), self.blocks.write(&self.range_tombstones.encode(), Codec::None)?));
         }
@@ -180,9 +186,9 @@ impl<S: ByteSink> Writer<S> {
         Ok((self.blocks.sink, bounds))
     }
 
-    /// What bounds the entries, of which `last` is the last, and the ranges.
+    /// Returns the bounds of all entries, the last of which is `last`, and of the range tombstones.
     fn bounds(&mut self, last: &[u8]) -> Bounds {
-        let entries = (self.facts.entries > 0).then(|| [std::mem::take(&mut self.smallest), last.to_vec()]);
+        let entries = (self.properties.entries > 0).then(|| [std::mem::take(&mut self.smallest), last.to_vec()]);
         let all = match (entries, self.range_tombstones.bounds()) {
             (Some([a, b]), Some([c, d])) => {
                 let smallest = if self.order.internal(&a, &c).is_le() { a } else { c };
@@ -206,10 +212,11 @@ impl<S: ByteSink> Writer<S> {
         Ok(())
     }
 
-    /// Lists the block at `handle` in the index under the internal key `listed`.
+    /// Adds an index entry for the block at `handle` under the internal key `listed`.
     fn list_block(&mut self, handle: Handle, listed: &[u8]) -> Result<()> {
         if self.index.byte_len() > INDEX_BYTES_MAX {
-            return Err(Error::Unsupported(format!("{}: the index is full", self.blocks.sink.name())));
+            let name = self.blocks.sink.name();
+            return Err(Error::Unsupported(format!("{name}: the index would exceed {INDEX_BYTES_MAX} bytes")));
         }
         self.index.add(listed, &encoded(handle));
         Ok(())
@@ -220,14 +227,14 @@ impl<S: ByteSink> Writer<S> {
     }
 }
 
-/// Adds one entry to `facts`; what a writer claims and what a check counts are the same.
-pub(super) fn count(facts: &mut TableProperties, seq: SeqNo, kind: Kind, internal_key: &[u8], value: &[u8]) {
-    let (oldest, newest) = if facts.entries == 0 { (seq, seq) } else { facts.sequences };
-    facts.sequences = (oldest.min(seq), newest.max(seq));
-    facts.entries += 1;
-    facts.deletes += u64::from(kind == Kind::Delete);
-    facts.key_bytes += internal_key.len() as u64;
-    facts.value_bytes += value.len() as u64;
+/// Counts one entry in `properties`. The writer and the verification share this function.
+pub(super) fn count(properties: &mut TableProperties, seq: SeqNo, kind: Kind, internal_key: &[u8], value: &[u8]) {
+    let (oldest, newest) = if properties.entries == 0 { (seq, seq) } else { properties.sequences };
+    properties.sequences = (oldest.min(seq), newest.max(seq));
+    properties.entries += 1;
+    properties.deletes += u64::from(kind == Kind::Delete);
+    properties.key_bytes += internal_key.len() as u64;
+    properties.value_bytes += value.len() as u64;
 }
 
 fn encoded(handle: Handle) -> Vec<u8> {
@@ -236,13 +243,13 @@ fn encoded(handle: Handle) -> Vec<u8> {
     out
 }
 
-/// Blocks with their trailers, one behind the other.
+/// Consecutive blocks with their trailers.
 struct BlockStream<S> {
     sink: S,
     bytes: u64,
     codec: Codec,
     zstd_level: i32,
-    /// Compressed form of the current block.
+    /// The compressed form of the current block.
     scratch: Vec<u8>,
 }
 
@@ -250,8 +257,8 @@ impl<S: ByteSink> BlockStream<S> {
     fn write(&mut self, raw: &[u8], codec: Codec) -> Result<Handle> {
         self.scratch.clear();
         self.scratch.shrink_to(SCRATCH_BYTES_MAX);
-        let as_it_is = codec == Codec::None || raw.len() > COMPRESSED_BYTES_MAX;
-        let (stored, codec) = if as_it_is {
+        let uncompressed = codec == Codec::None || raw.len() > COMPRESSED_BYTES_MAX;
+        let (stored, codec) = if uncompressed {
             (raw, Codec::None)
         } else {
             let used = compress(codec, self.zstd_level, raw, &mut self.scratch);
@@ -264,7 +271,7 @@ impl<S: ByteSink> BlockStream<S> {
         Ok(handle)
     }
 
-    /// Writes a block that has its trailer.
+    /// Appends a block that already has its trailer.
     fn copy(&mut self, sealed: &[u8]) -> Result<Handle> {
         let handle = Handle { offset: self.bytes, bytes: (sealed.len() - BLOCK_TRAILER_BYTES) as u64 };
         self.sink.append(sealed)?;
@@ -273,7 +280,7 @@ impl<S: ByteSink> BlockStream<S> {
     }
 }
 
-/// Codec and checksum, as `footer::seal_block` has them, for bytes that are not to be copied.
+/// The codec and checksum, as in `footer::seal_block`, for a block that is not copied.
 fn trailer(stored: &[u8], codec: Codec) -> [u8; BLOCK_TRAILER_BYTES] {
     let id = codec as u8;
     let [a, b, c, d] = crc::mask(crc::extend(crc::crc32c(stored), &[id])).to_le_bytes();
