@@ -1,19 +1,21 @@
-//! Counts changes of names in a directory, so that a sync of an unchanged directory is skipped.
+//! Tracks whether the names in a directory have changed since its last sync, to skip syncs that
+//! have nothing to do.
 use parking_lot::Mutex;
 use std::{
     io,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A change is counted after it was made. If it were counted before, a sync in between would take
-/// it for durable.
+/// Counts changes after they are made. A change counted before it is made would be taken for
+/// durable by a sync in between.
 pub(crate) struct UnsyncedNames {
     changes: AtomicU64,
-    /// The number of durable changes. Held during a sync, so that waiting threads see its result.
+    /// Number of durable changes. Locked during a sync, so that a waiting caller gets that sync's
+    /// result.
     durable: Mutex<u64>,
 }
 
-/// An earlier process may have changed names, so the first sync is not skipped.
+/// An earlier session may have left unsynced changes.
 impl Default for UnsyncedNames {
     fn default() -> UnsyncedNames {
         UnsyncedNames { changes: AtomicU64::new(1), durable: Mutex::new(0) }
@@ -21,14 +23,14 @@ impl Default for UnsyncedNames {
 }
 
 impl UnsyncedNames {
-    /// Changes a name by `call`, which may have changed it even if it fails.
+    /// Changes a name by `call`. A failed call counts as well: it may have changed the name.
     pub fn change<T>(&self, call: impl FnOnce() -> T) -> T {
         let done = call();
         self.changes.fetch_add(1, Ordering::SeqCst);
         done
     }
 
-    /// Makes all earlier changes durable, by `call` unless another sync has done so.
+    /// Makes all earlier changes durable: by `call`, unless another sync has covered them.
     pub fn sync(&self, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let wanted = self.changes.load(Ordering::SeqCst);
         let mut durable = self.durable.lock();
@@ -61,7 +63,7 @@ mod tests {
     #[test]
     fn a_sync_covers_the_changes_made_before_it() {
         let names = UnsyncedNames::default();
-        assert!(syncs(&names), "an earlier process may have changed names");
+        assert!(syncs(&names), "changes of an earlier session");
         assert!(!syncs(&names));
         names.change(|| assert!(!syncs(&names), "the change is not made yet"));
         assert!(syncs(&names));
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_sync_waits_for_the_result_of_a_running_one() {
+    fn a_caller_does_not_rely_on_a_running_sync_that_may_fail() {
         let names = UnsyncedNames::default();
         names.change(|| ());
         thread::scope(|scope| {
@@ -89,16 +91,16 @@ mod tests {
             let names = &names;
             let other = scope.spawn(move || {
                 names.sync(|| {
-                    begun.send(()).expect("the receiver lives");
-                    is_asked.recv().expect("the sender lives");
-                    // The other thread is to get as far as it can
+                    begun.send(()).expect("the other thread receives");
+                    is_started.recv().expect("the other thread sends");
+                    // Gives the other thread time to reach the lock.
                     thread::sleep(Duration::from_millis(50));
                     Err(io::Error::other("no"))
                 })
             });
             is_begun.recv().expect("it begins");
-            asked.send(()).expect("the receiver lives");
-            assert!(syncs(names), "the other's has failed");
+            started.send(()).expect("the other thread receives");
+            assert!(syncs(names), "the other thread's sync has failed");
             other.join().expect("no panic").expect_err("it failed");
         });
     }

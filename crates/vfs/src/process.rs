@@ -1,5 +1,5 @@
-//! Detects forks: an object knows the process that made it, so a forked child can tell that it has
-//! only a copy.
+//! Detects forks: an object knows the process that made it, so a forked child recognises that it
+//! has only a copy.
 //!
 //! A child made by `fork` has its parent's memory and descriptors but none of its threads. A store
 //! that it inherits has no flush thread, locks that may never be released, and files that the

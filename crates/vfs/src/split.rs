@@ -58,7 +58,11 @@ impl SplitFs {
     /// Refuses to move a file from one file system to the other.
     fn within(&self, from: &str, to: &str) -> io::Result<()> {
         let same = std::ptr::addr_eq(self.of(from), self.of(to));
-        if same { Ok(()) } else { Err(io::Error::new(ErrorKind::Unsupported, format!("{from} and {to} are in different halves of the store"))) }
+        if same {
+            Ok(())
+        } else {
+            Err(io::Error::new(ErrorKind::Unsupported, format!("{from} and {to} are in different halves of the store")))
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The store location itself: root, FORMAT file, object list, locks, copies set aside, I/O
 //! statistics.
-use super::kit::{Case, Fixture, HEAD, good, is_in_use, is_missing, one_table, record, refused, same, separates_values};
+use super::kit::{
+    Case, Fixture, HEAD, good, is_in_use, is_missing, one_table, record, refused, same, separates_values,
+};
 use crate::{
     Purpose, StorageConfig,
     placement::{Lifetime, LogKind, ObjectId, OpenMode, Storage},

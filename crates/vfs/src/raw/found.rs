@@ -1,5 +1,6 @@
-//! What a device holds that somebody may still want: told by the marks that file systems and their kin leave, and by any byte at its
-//! beginning. Where the marks stand is from util-linux's libblkid and the formats' own descriptions.
+//! Detects existing data on a device before it is formatted: signatures of file systems, volume
+//! managers and partition tables, and any non-zero byte at the beginning. Signature offsets are
+//! from util-linux's libblkid and the formats' own documentation.
 use super::{error::io, superblock::find};
 use std::{collections::BTreeSet, io::Result};
 use terrace_device::BlockDevice;
@@ -103,7 +104,7 @@ fn signatures_at_end(bytes: u64) -> [Signature; 6] {
 /// Describes the contents of the device. `None` if there is no signature and the first mebibyte is
 /// zero.
 pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
-    if let Some((name, _)) = marks(device)?.first() {
+    if let Some((name, _)) = signatures(device)?.first() {
         let sizes = find(device).ok().flatten().map(|superblock| superblock.sizes());
         let parts =
             sizes.map(|sizes| format!(", in slots of {} and units of {} bytes", sizes.slot_bytes, sizes.unit_bytes()));

@@ -1,4 +1,5 @@
-//! The slot journal on a device: loaded, appended to, and begun anew in the other half when it is full.
+//! The slot journal of a device: loads it, appends to it, and writes a checkpoint to the other
+//! half when one is full.
 use super::{error::io, table::FileList};
 use std::{io as std_io, ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};

@@ -192,7 +192,9 @@ impl FileSystem for RawFs {
     fn create_for(&self, name: &str, file_use: FileUse) -> Result<Box<dyn WriteFile>> {
         match file_use {
             FileUse::Log(_) => self.create_as(name, Form::Log, LifetimeClass::of(name, LifetimeClass::Log)),
-            FileUse::Table { level: 0 | 1 } => self.create_as(name, Form::Plain, LifetimeClass::of(name, LifetimeClass::Upper)),
+            FileUse::Table { level: 0 | 1 } => {
+                self.create_as(name, Form::Plain, LifetimeClass::of(name, LifetimeClass::Upper))
+            }
             FileUse::Table { .. } => self.create_as(name, Form::Plain, LifetimeClass::of(name, LifetimeClass::Deeper)),
         }
     }

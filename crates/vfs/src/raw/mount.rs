@@ -39,8 +39,8 @@ pub struct Mount {
     /// Whether only whole pages are written.
     pub padding: bool,
     pub(super) state: Mutex<State>,
-    /// Held shared by device flushes, which run concurrently: a WAL must not wait for the long flushes
-    /// of tables. Its exclusive holder knows that every flush has ended.
+    /// Held shared by device flushes, which run concurrently: a WAL must not wait for the long
+    /// flushes of tables. Its exclusive holder knows that every flush has ended.
     flushing: RwLock<()>,
     /// Held while stale slots are discarded.
     discarding: Mutex<()>,
@@ -62,7 +62,7 @@ pub(super) struct State {
     pub table: FileList,
     pub journal: Journal,
     space: Space,
-    /// The open files.
+    /// Open files, by number.
     pub open: HashMap<u64, Weak<dyn OpenFile>>,
     broken: Option<String>,
 }
@@ -146,7 +146,7 @@ impl Mount {
     /// Checks the invariants and returns the violations. Reads the journal again. There must be no
     /// writer.
     pub fn problems(&self) -> Result<Vec<String>> {
-        let gone: Vec<Arc<dyn OpenFile>> = {
+        let unnamed_files: Vec<Arc<dyn OpenFile>> = {
             let state = self.state.lock();
             let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
             nameless.filter_map(|(_, file)| file.upgrade()).collect()
@@ -352,7 +352,7 @@ impl Mount {
         }
     }
 
-    /// Called by a file that nobody has open any more.
+    /// Called when the last handle of a file is closed.
     pub fn closed(&self, number: u64, file: &dyn OpenFile) {
         let mut state = self.state.lock();
         if state.open.get(&number).is_some_and(|known| std::ptr::addr_eq(known.as_ptr(), file)) {

@@ -65,9 +65,9 @@ impl Folder {
 
     /// Whether the directory exists. Looks again if the open one was removed.
     pub fn exists(&self) -> io::Result<bool> {
-        let gone = |held: &Arc<File>| held.metadata().is_ok_and(|found| found.nlink() == 0);
+        let is_removed = |held: &Arc<File>| held.metadata().is_ok_and(|found| found.nlink() == 0);
         let mut held = self.held.write();
-        held.take_if(|held| gone(held));
+        held.take_if(|held| is_removed(held));
         drop(held);
         match self.held() {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),

@@ -70,9 +70,10 @@ fn none_open() -> Error {
 enum ValueAt {
     /// In a file of its own.
     File(InFile),
-    /// Next to its key in the META file, because the value is small, because a file of the same name
-    /// exists (of a pair that differs only in parts of the key that the name leaves out), or because
-    /// the directory or file system takes no more files. Lack of space shows when META is written.
+    /// Next to its key in the META file, because the value is small, because a file of the same
+    /// name exists (of a pair that differs only in parts of the key that the name leaves out), or
+    /// because the directory or file system takes no more files. Lack of space shows when META is
+    /// written.
     Meta,
 }
 

@@ -1,4 +1,5 @@
-//! Stores on a device, or with their logs and tables on one: prepared, opened, copied to and from a directory.
+//! Stores on a device, or with their logs and tables on one: prepared, opened, copied to and from
+//! a directory.
 mod place;
 mod salvage;
 pub mod split;

@@ -25,7 +25,8 @@ pub(super) struct ValueLogInner {
     /// The GC victims: builds relocate values out of these segments. A leaf lock; no I/O while
     /// locked.
     pub condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
-    /// See [`ValueStore::unmoved`](crate::placement::ValueStore::unmoved). A leaf lock; no I/O while locked.
+    /// See [`ValueStore::unmoved`](crate::placement::ValueStore::unmoved). A leaf lock; no I/O
+    /// while locked.
     pub unmoved: Mutex<BTreeSet<ObjectId>>,
     /// The result of [`ValueLogInner::has_sidecar`], once known.
     pub wal_sidecar: OnceLock<bool>,
@@ -102,7 +103,13 @@ impl ValueLogInner {
     }
 
     /// Decodes and verifies the value in `bytes`, the entry of `user` and `seq` at `pointer`.
-    pub fn value_in<'a>(&self, pointer: &ValuePointer, bytes: &'a [u8], user: &[u8], seq: SeqNo) -> Result<Cow<'a, [u8]>> {
+    pub fn value_in<'a>(
+        &self,
+        pointer: &ValuePointer,
+        bytes: &'a [u8],
+        user: &[u8],
+        seq: SeqNo,
+    ) -> Result<Cow<'a, [u8]>> {
         let corrupt = |found| Error::corrupt(self.inner.place_of(ObjectId::from(pointer)), pointer.offset, found);
         read_entry(bytes, |key| self.setup.order.user(key, user).is_eq(), seq).map_err(corrupt)
     }

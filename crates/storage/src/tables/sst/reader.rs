@@ -136,7 +136,8 @@ impl Reader {
         self.tail.properties.clone()
     }
 
-    /// The block at `handle` of a mapped table, where it lies; `None` if it must be read or decompressed.
+    /// The block at `handle` of a mapped table, where it lies; `None` if it must be read or
+    /// decompressed.
     pub(super) fn in_place(&self, handle: Handle, how: ReadHow) -> Result<Option<Block>> {
         if !self.source.mapped() {
             return Ok(None);

@@ -1,8 +1,8 @@
 //! Selects the trustworthy entries of a block that has a valid checksum but keys out of order, as
 //! after a memory error before the checksum was computed.
 //!
-//! Most keys are taken to be right: of keys that are not in order, as few as can be are left out so that the rest is. The values and the
-//! other keys of their block are not touched by that.
+//! Most keys are taken to be right: of keys that are not in order, as few as can be are left out
+//! so that the rest is. The values and the other keys of their block are not touched by that.
 use crate::tables::Loss;
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{
