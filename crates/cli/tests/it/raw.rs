@@ -389,8 +389,8 @@ fn a_real_block_device_holds_a_store_and_a_mounted_one_is_left_alone() {
 
     // One device, two names: a user of one name excludes users of the other.
     let image = directory.path().join("image");
-    let behind = raw(["format", &image.display().to_string(), "--force"]).fails(1);
-    assert!(behind.contains(&format!("behind {}", device.0)), "{behind}");
+    let attached = raw(["format", &image.display().to_string(), "--force"]).fails(1);
+    assert!(attached.contains(&format!("attached to the loop device {}", device.0)), "{attached}");
     let held = fs::File::open(&image).unwrap();
     held.lock().unwrap();
     assert!(terrace(["put", &device.0, "key", "value"]).fails(1).contains("in use"));

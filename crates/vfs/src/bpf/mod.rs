@@ -141,7 +141,9 @@ fn load(of: Option<u32>) -> Result<OwnedFd, String> {
         Types { kernel: &kernel, ext4: ext4.as_ref().unwrap_or(&kernel), jbd2: jbd2.as_ref().unwrap_or(&kernel) };
     let rejected = |e: io::Error| match e.kind() {
         ErrorKind::PermissionDenied => {
-            format!("a BPF program requires CAP_BPF and CAP_PERFMON ({e}); run `terrace pin` as root once to share one")
+            format!(
+                "BPF programs require the privileges CAP_BPF and CAP_PERFMON ({e}); run `terrace pin` as root to share one"
+            )
         }
         _ => format!("the kernel rejected the BPF program: {e}"),
     };

@@ -107,7 +107,7 @@ fn user(path: &Path) -> String {
     let unknown = "the kernel reports it as busy: mounted, or part of another device".to_string();
     let Ok(found) = fs::metadata(path) else { return unknown };
     if found.is_file() {
-        return loops::over(path).map_or(unknown, |node| format!("in use by the loop device {}", node.display()));
+        return loops::over(path).map_or(unknown, |node| format!("attached to the loop device {}", node.display()));
     }
     let number = format!("{}:{}", nix::sys::stat::major(found.rdev()), nix::sys::stat::minor(found.rdev()));
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
