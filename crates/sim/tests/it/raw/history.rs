@@ -52,7 +52,7 @@ impl History {
         let mut names = self.now();
         match self.rng.below(20) {
             0..=3 if names.len() < 12 => {
-                // Long names fill the slot journal and thereby cause checkpoints.
+                // Long names fill the slot journal, which causes checkpoints.
                 let name = format!("{:03}{}", self.files.len(), "-".repeat(self.rng.below(2) * 200));
                 let file = match self.rng.below(3) {
                     0 => self.fs.create_for(&name, FileUse::Log(WalWriteMode::Write)),

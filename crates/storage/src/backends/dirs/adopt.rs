@@ -11,7 +11,7 @@ use crate::{
 };
 use terrace_format::{LEVELS, TableId};
 
-/// Adopts `tables` under new numbers. On an error, removes what was adopted so far.
+/// Adopts `tables` under new numbers. On an error, removes the tables adopted so far.
 pub(super) fn adopt(dirs: &TableDirs, files: &Files, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     dirs.store.writable("adopt tables")?;
     let (mut folders, mut others) = (Vec::new(), Vec::new());

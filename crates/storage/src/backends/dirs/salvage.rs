@@ -1,6 +1,6 @@
 //! Salvages a directory table that may be corrupt anywhere: the pairs listed in the META file and,
-//! if entries of that are lost, also the value files that it does not list, whose names contain
-//! their keys. Every pair is verified by its checksum.
+//! if entries of that are lost, also the value files that it does not list. Their names contain
+//! the keys. Every pair is verified by its checksum.
 use super::{
     table::TableDir,
     table_dirs::{TableDirs, meta_of},

@@ -24,7 +24,7 @@ pub(super) struct TableDirs {
     saver: Arc<Saver>,
     /// Open value files, by directory and name.
     pub pairs: Arc<OpenFiles<(String, String), Arc<Input>>>,
-    /// The level in whose directory each table is. No I/O while locked.
+    /// The level of the directory that each table is in. No I/O while locked.
     levels: Mutex<BTreeMap<TableId, usize>>,
 }
 
