@@ -223,5 +223,8 @@ fn a_missing_page_ends_the_process_with_a_message_that_names_the_file() {
     let message = String::from_utf8_lossy(&stderr);
     assert_eq!(status.signal(), Some(SIGBUS), "{status}, {message}");
     let file = folder.path().join("000007.ldb");
-    assert!(said.contains("a page of a mapped file cannot be read") && said.contains(file.to_str().unwrap()), "{said}");
+    assert!(
+        message.contains("a page of a mapped file cannot be read") && message.contains(file.to_str().unwrap()),
+        "{message}"
+    );
 }
