@@ -5,6 +5,7 @@ mod cycles;
 mod links;
 mod modules;
 mod order;
+mod prose;
 mod readme;
 mod source;
 mod words;
