@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles hello.c with the library below PREFIX, shared and static, and runs it: what a user of the C library does.
+# Compiles hello.c against the library below PREFIX, shared and static, and runs it, as a user of the C library would.
 #
 #   demo/c.sh PREFIX
 set -eu

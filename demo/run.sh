@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo behind `make demo`: a store written by the real LevelDB is opened, used, checked, and handed back.
-# Leaves its store in target/demo for a look around; starts afresh each time.
+# `make demo`: Terrace opens, uses and checks a store that the real LevelDB wrote, and hands it back.
+# Each run starts with an empty target/demo and leaves its store there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ say() { printf '  %s\n' "$1"; }
 die() { printf 'demo: %s\n' "$1" >&2; exit 1; }
 show() { printf '  $ %s\n' "$*"; "$@" | sed 's/^/    /'; }
 
-# A package by the file that shows it is there; installed only where this user may.
+# Installs a package if this user has the permission.
 need() {
   local what=$1 package=$2
   say "missing: $what (package $package)"
@@ -28,15 +28,15 @@ need() {
   "${sudo[@]}" apt-get update -qq
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null
 }
-leveldb_is_there() {
+has_leveldb() {
   /sbin/ldconfig -p 2>/dev/null | grep -qE 'libleveldb\.so' || ls /usr/lib*/libleveldb.so* /usr/lib/*/libleveldb.so* >/dev/null 2>&1
 }
 
 step "1. Tools"
 command -v cargo >/dev/null || die "no cargo: install Rust 1.95 or newer (https://rustup.rs)"
 command -v cc >/dev/null || need "a C compiler" build-essential
-leveldb_is_there || need "the real LevelDB" libleveldb1d
-say "cargo, cc and libleveldb are there; building terrace (release)"
+has_leveldb || need "the real LevelDB" libleveldb1d
+say "found cargo, cc and libleveldb; building terrace (release)"
 cargo build --release --quiet -p terrace-cli --bin terrace --example leveldb
 terrace=$target/release/terrace
 leveldb=$target/release/examples/leveldb
@@ -45,7 +45,7 @@ version=$("$leveldb" version)
 step "2. The real LevelDB $version writes a store"
 rm -rf "$work"
 mkdir -p "$work"
-# This repository's own files are the data: path -> content.
+# The data are this repository's own files: path -> content.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   git ls-files -co --exclude-standard
 else
@@ -63,28 +63,28 @@ counted=$("$terrace" scan "$store" --keys-only --escape | wc -l)
 say "a scan finds $counted keys"
 [ "$counted" -eq "$written" ] || die "LevelDB wrote $written keys, Terrace finds $counted"
 
-step "4. It answers"
+step "4. Terrace reads it"
 say "A point read, compared with the file it came from:"
 printf '  $ %s\n' "terrace get STORE README.md"
 "$terrace" get -n "$store" README.md | cmp - README.md || die "README.md differs"
 say "  the same $(wc -c <README.md) bytes"
-say "A range: everything below docs/."
+say "A range: all keys that begin with docs/"
 show "$terrace" scan "$store" --prefix docs/ --keys-only
 docs=$("$terrace" scan "$store" --prefix docs/ --keys-only | wc -l)
 [ "$docs" -eq "$(grep -c '^docs/' "$work/files")" ] || die "the range is not the files below docs/"
 
-step "5. More data goes in"
+step "5. Terrace writes more"
 say "Every line of every Rust file, under line/PATH/NUMBER, from a stream:"
 grep '\.rs$' "$work/files" | while IFS= read -r file; do
   sed 's/\\/\\\\/g; s/\t/\\t/g' "$file" | awk -v path="$file" '{ printf "line/%s/%06d\t%s\n", path, NR, $0 }'
 done >"$work/lines"
 lines=$(wc -l <"$work/lines")
 show "$terrace" load "$store" "$work/lines"
-say "And one key goes:"
+say "One key is deleted:"
 show "$terrace" delete "$store" README.md
 show "$terrace" compact "$store"
 
-step "6. Every byte is checked"
+step "6. Terrace checks every byte"
 show "$terrace" check "$store"
 
 step "7. Back to LevelDB $version"
@@ -96,7 +96,7 @@ returned=$(wc -l <"$work/leveldb.hex")
 [ "$returned" -eq $((written + lines - 1)) ] || die "expected $((written + lines - 1)) pairs, LevelDB reads $returned"
 say "$returned pairs, byte for byte what Terrace reads"
 
-step "What this showed"
+step "Summary"
 say "LevelDB $version wrote $written pairs; Terrace read all of them in place, wrote $lines more and deleted 1;"
 say "LevelDB read back $returned = $written + $lines - 1 pairs, equal to Terrace's own dump, with its own checks on."
 say "The store is in $store; look around with: $terrace inspect $store"

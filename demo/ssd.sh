@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A byte's way down: a store on ext4 on a virtual drive that was full before, and what each layer made of one user's byte.
-# Needs root, /dev/fuse and loop devices; leaves nothing behind. An argument is the size of the drive (512MiB).
+# `make cascade`: fills a store on ext4 on a preconditioned virtual drive and prints the bytes that each layer writes for a
+# user's byte. Needs root, /dev/fuse and loop devices; removes all that it made. The argument is the drive's size (512MiB).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" -eq 0 ] || { echo "demo: mounting a file system takes root: sudo demo/ssd.sh" >&2; exit 1; }
@@ -19,7 +19,7 @@ number() { grep -o "\"$1\":[0-9]*" | head -n 1 | cut -d: -f2; }
 times() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
 mega() { awk -v a="$1" 'BEGIN { printf "%8.1f MB", a / 1e6 }'; }
 
-echo "1. A drive of ${1:-512MiB} with 7 % more flash than it shows, filled and overwritten until it costs what it always will"
+echo "1. A drive of ${1:-512MiB} with 7 % over-provisioning, filled and overwritten to its steady state"
 mkfifo "$work/said"
 "$terrace" ssd serve --size "${1:-512MiB}" --state steady --work "$work" --json >"$work/said" 2>"$work/log" &
 server=$!
@@ -27,7 +27,7 @@ read -r said <"$work/said" || { cat "$work/log" >&2; exit 1; }
 field() { printf '%s' "$said" | grep -o "\"$1\":\"[^\"]*\"" | cut -d'"' -f4; }
 node=$(field device) stats=$(field stats)
 
-echo "2. ext4 on it ($node), without telling the drive that all is free"
+echo "2. ext4 on it ($node), made without a discard of the whole drive"
 mkfs.ext4 -q -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$node"
 mkdir "$work/mnt"
 mount "$node" "$work/mnt"
@@ -46,8 +46,8 @@ host=$(($(printf '%s' "$after" | number host_bytes) - $(printf '%s' "$before" | 
 nand=$(($(printf '%s' "$after" | number nand_bytes) - $(printf '%s' "$before" | number nand_bytes)))
 echo "4. The cascade"
 echo "   user    $(mega "$user")"
-echo "   engine  $(mega "$engine")   x $(times "$engine" "$user")  log, flushes, compactions"
-echo "   drive   $(mega "$host")   x $(times "$host" "$engine")  ext4: its journal and metadata, less what was deleted before it was written"
+echo "   engine  $(mega "$engine")   x $(times "$engine" "$user")  WAL, flushes, compactions"
+echo "   drive   $(mega "$host")   x $(times "$host" "$engine")  ext4: its journal and metadata, less files deleted before writeback"
 echo "   flash   $(mega "$nand")   x $(times "$nand" "$host")  the drive's garbage collection"
 echo "   in all                x $(times "$nand" "$user")"
 umount "$work/mnt"
