@@ -90,12 +90,12 @@ speed: ## of a virtual drive in memory, and what recording costs, against the ba
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
 	@scripts/peers.sh
 
-bench: ## terrace (two presets), LevelDB and RocksDB side by side in about five minutes; the table goes into README.md
+bench: ## terrace (two presets), LevelDB and RocksDB side by side in about five minutes; the table goes into docs/benchmarks.md
 	cargo build --release -p terrace-cli
 	target/release/terrace bench --engine terrace,terrace:terrace-block,leveldb,rocksdb --rounds 3 \
 	  --workload fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,seekrandom \
 	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB \
-	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into README.md
+	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into docs/benchmarks.md
 
 study: ## from the user's byte to the flash cell, for every design: ten minutes, then target/study/report.html; root
 	cargo build --release -p terrace-cli
