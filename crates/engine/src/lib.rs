@@ -110,4 +110,6 @@ mod book {
     struct Recover;
     #[doc = include_str!("../../../docs/guide/tune.md")]
     struct Tune;
+    #[doc = include_str!("../../../docs/tutorial.md")]
+    struct Tutorial;
 }

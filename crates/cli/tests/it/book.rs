@@ -58,8 +58,9 @@ fn run(page: &Path) -> usize {
 
 #[test]
 fn console_blocks_do_what_they_say() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
-    let pages: Vec<_> = fs::read_dir(guide).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let guides = fs::read_dir(docs.join("guide")).unwrap().map(|entry| entry.unwrap().path());
+    let pages: Vec<_> = guides.chain([docs.join("tutorial.md")]).collect();
     let commands: usize = pages.iter().map(|page| run(page)).sum();
     assert!(commands > 15, "only {commands} commands in {} pages", pages.len());
 }
