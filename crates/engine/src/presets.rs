@@ -1,14 +1,17 @@
-//! Named choices of parts, each with the system it stands for.
-use crate::{Error, GcMode, Options, Result};
+//! Presets: named sets of option values.
+//!
+//! Product presets ([`PRESETS`]) are for users. Paper presets ([`PAPER_PRESETS`]) reproduce the
+//! designs of papers on LevelDB's numbers, so that the lab can compare them.
+use crate::{CompactionPri, Error, GcMode, Options, Result, options::nearest};
 use terrace_format::{TableForm, Values};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
-/// A preset's name and what it is.
+/// The product presets, each with one line on its contents.
 ///
 /// ```
 /// # use terrace::{Options, PRESETS};
-/// for (name, what) in PRESETS {
-///     println!("{name}: {what}");
+/// for (name, contents) in PRESETS {
+///     println!("{name}: {contents}");
 ///     assert_eq!(Options::preset(name)?.preset_name(), *name);
 /// }
 /// # Ok::<(), terrace::Error>(())
@@ -16,92 +19,68 @@ use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "default",
-        "what is taken where none is named: terrace-block in LevelDB's files; new stores become durable in batches, off the path \
-         of writes, and remember it, older ones keep their syncs",
+        "Block SSTables in LevelDB's format, tuned for speed: larger memtables, whole-table filters, pipelined writes to a \
+         mapped WAL, batch syncs in new stores",
     ),
-    (
-        "leveldb",
-        "LevelDB's own design and numbers: block tables in a directory, synced inline, leveled, seek compaction",
-    ),
-    (
-        "terrace-block",
-        "for speed on block tables: larger memtables, filters over whole tables, writes pipelined into a mapped log, \
-         durable in batches, compactions side by side",
-    ),
-    ("terrace", "terrace-block with all tables of a compaction in one file: our best on a file system"),
+    ("leveldb", "LevelDB's design and numbers: each SSTable synced when finished, seek compaction, no filters"),
+    ("bundled", "`default` with all output SSTables of a compaction in one file; LevelDB refuses such a store"),
+    ("device", "`default` on a block device without a file system; level 0 waits until a compaction of it pays"),
+];
+
+/// The presets that reproduce designs of papers, each with one line on its contents.
+///
+/// ```
+/// # use terrace::{Options, PAPER_PRESETS};
+/// for (name, contents) in PAPER_PRESETS {
+///     println!("{name}: {contents}");
+///     assert_eq!(Options::preset(name)?.preset_name(), *name);
+/// }
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub const PAPER_PRESETS: &[(&str, &str)] = &[
     (
         "noblsm",
-        "NobLSM's design on leveldb's numbers: a flush syncs its table, a compaction nothing; what it replaced waits until \
-         ext4 has committed its outputs, asked every five seconds",
+        "NobLSM: flushes sync their SSTable, compactions do not; replaced files wait for the ext4 journal commit, probed \
+         every 5 s",
     ),
     (
         "leveldb-raw",
-        "LevelDB-Raw's design on leveldb's numbers: logs and tables in slots of a device, the table of slots durable with each sync, \
-         the manifest in a directory of an ordinary file system",
+        "LevelDB-Raw: WALs and SSTables in slots of a device, the manifest in a directory of a file system",
     ),
-    (
-        "raw",
-        "terrace-block's numbers on a device without a file system, durable in batches of one device flush; level 0 waits until \
-         it brings enough",
-    ),
-    (
-        "lds",
-        "leveldb's numbers on a device without a file system, everything on it, tables placed by level: LDS, as DeLSM measures it",
-    ),
+    ("lds", "LDS, as DeLSM's paper measures it: the whole store on a device, SSTables placed by level"),
     (
         "delsm",
-        "DeLSM's design: each pair a file, a table a directory, compactions link; levels hold entries, several memtables wait, \
-         and one sync of the file system saves all files of a flush or compaction",
+        "DeLSM: each pair is a file and each SSTable a directory; compactions link files, and one sync of the file system \
+         covers a flush or compaction",
     ),
-    (
-        "bolt",
-        "BoLT's design on leveldb's numbers: all tables of a compaction in one file, synced once; the space of those that go \
-         before it is given back",
-    ),
-    (
-        "wisckey",
-        "WiscKey's design on leveldb's numbers: every value stays in the write-ahead log, tables hold keys and where their values \
-         lie; what is alive at the log's old end goes to its new one",
-    ),
-    ("volatile", "as leveldb, never synced: the upper bound of speed; promises nothing at a power cut"),
+    ("bolt", "BoLT: all output SSTables of a compaction in one file, synced once"),
+    ("wisckey", "WiscKey: values stay in the write-ahead log, SSTables hold value pointers, tail garbage collection"),
+    ("volatile", "`leveldb` without any sync: the upper bound of speed; promises nothing at a power cut"),
 ];
 
 impl Options {
-    /// The options of the preset called `name`; the error lists those there are.
+    /// Returns the options of the preset named `name`, one of [`PRESETS`] or [`PAPER_PRESETS`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] lists the names there are.
+    /// [`Error::Invalid`] for an unknown name, with the nearest one.
     ///
     /// ```
-    /// # use terrace::{Options, PRESETS};
-    /// for (name, what) in PRESETS {
-    ///     println!("{name}: {what}");
-    ///     Options::preset(name)?;
-    /// }
+    /// # use terrace::Options;
+    /// assert_eq!(Options::preset("leveldb")?.write_buffer_size, 4 << 20);
+    /// let error = Options::preset("level").err().expect("no such preset");
+    /// assert!(error.to_string().contains("did you mean leveldb?"));
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn preset(name: &str) -> Result<Options> {
         match name {
-            "default" => Ok(Options::default()),
+            "default" => Ok(default()),
             "leveldb" => Ok(Options::leveldb_compatible()),
-            "terrace-block" => Ok(terrace_block()),
-            "terrace" => {
-                let mut options = terrace_block().named("terrace");
-                options.made_of.tables = TableForm::Bundled;
-                Ok(options)
-            }
+            "bundled" => Ok(bundled()),
+            "device" => Ok(device()),
             "noblsm" => Ok(noblsm()),
             "leveldb-raw" => {
                 let mut options = Options::leveldb_compatible().named("leveldb-raw");
                 options.split = true;
-                Ok(options)
-            }
-            "raw" => {
-                let mut options = terrace_block().named("raw");
-                options.device = true;
-                options.durability = DurabilityMode::Group;
-                options.wal_write_mode = WalWriteMode::Write;
-                options.level0_min_overlap_percent = 70;
                 Ok(options)
             }
             "lds" => {
@@ -123,61 +102,24 @@ impl Options {
                 Ok(options)
             }
             _ => {
-                let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
-                Err(Error::Invalid(format!("no preset is named {name:?}; there are {}", names.join(", "))))
+                let names = PRESETS.iter().chain(PAPER_PRESETS).map(|(name, _)| *name);
+                Err(Error::Invalid(format!("unknown preset {name}; did you mean {}?", nearest(name, names))))
             }
         }
     }
 }
 
-/// As the paper has it, nothing bounds what waits for a commit: about what is written in fifteen seconds.
-fn noblsm() -> Options {
-    let mut options = Options::leveldb_compatible().named("noblsm");
-    options.durability = DurabilityMode::Journal;
-    options.sync_flushes = true;
-    options.durability_interval_ms = 5000;
-    options.unsynced_bytes_limit = 1 << 40;
-    options
-}
-
-/// Level 0 holds 10,000 entries, as in the paper; runs count only where values are large. As there, a log is synced when its
-/// memtable is sealed, and pairs are not. The paper leaves writeback to the file system and keeps logs for a minute or two: here a
-/// sync of the file system each five seconds ends that sooner.
-fn delsm() -> Options {
-    let mut options = Options::leveldb_compatible().named("delsm");
-    options.made_of.tables = TableForm::Directory;
-    options.max_write_buffer_number = 8;
-    options.target_file_size = 4 << 20;
-    options.max_entries_for_level_base = 10_000;
-    options.level0_file_num_compaction_trigger = 32;
-    options.level0_slowdown_writes_trigger = 64;
-    options.level0_stop_writes_trigger = 96;
-    options.bloom_bits = 10;
-    options.filter_form = FilterForm::Table;
-    options.seek_compaction = false;
-    options.durability = DurabilityMode::Background;
-    options.durability_interval_ms = 5000;
-    options.sync_sealed_wals = true;
-    options
-}
-
-/// The paper collects from the oldest end of the log on.
-fn wisckey() -> Options {
-    let mut options = Options::leveldb_compatible().named("wisckey");
-    options.made_of.values = Values::Log;
-    options.value_log_threshold = 0;
-    options.wal_sidecar = false;
-    options.collection = GcMode::Tail;
-    options
-}
-
-/// Moderate numbers: at most 4 × 32 MiB of memtables in memory, and 64 MiB of blocks, with indexes and filters beside them, about a
-/// hundredth of the tables that are open. After a crash as much log is replayed as the memtables held, and what waited for its batch. From 2 GiB of such logs
-/// and of replaced tables on, writers wait; with less, a compaction of a full level 0 stopped them until it was durable.
-/// Level 1 holds what level 0 brings when its compaction starts, 4 memtables, up to four times that before a level is begun; it does
-/// so too where memtables are made larger, and deeper levels are sized from the last (`level_compaction_dynamic_level_bytes`).
-pub(crate) fn terrace_block() -> Options {
-    let mut options = Options::leveldb_compatible().named("terrace-block");
+/// The default preset, with moderate numbers.
+///
+/// Memory: at most 4 × 32 MiB of memtables and 64 MiB of block cache, plus indexes and filters,
+/// about 1/100 of the open SSTables. A crash leaves as many bytes of WALs to replay as the
+/// memtables held and as waited for their batch sync. Writes stall at 2 GiB of such WALs and
+/// replaced SSTables; with a lower limit, a compaction of a full level 0 stalled them until it was
+/// durable. Level 1 holds the 4 memtables that a compaction of level 0 brings, and up to four times
+/// that before a level is started, also where memtables are made larger
+/// (`level_compaction_dynamic_level_bytes`).
+pub(crate) fn default() -> Options {
+    let mut options = Options::leveldb_compatible().named("default");
     options.write_buffer_size = 32 << 20;
     options.max_write_buffer_number = 4;
     options.memtable_filter = true;
@@ -196,16 +138,79 @@ pub(crate) fn terrace_block() -> Options {
     options.pipelined_writes = true;
     options.group_commit_wait_us = 200;
     options.wal_write_mode = WalWriteMode::Map;
-    options.durability = DurabilityMode::Auto;
+    options.durability = DurabilityMode::Inherit;
     options.unsynced_bytes_limit = 2 << 30;
     options.reserve_bytes = 1 << 20;
-    // For two processors; more of them want more.
+    // For two processors; a machine with more of them takes larger values.
     options.max_background_compactions = 2;
     options.base_background_compactions = 1;
     options.max_subcompactions = 2;
     options.intra_l0_compaction_trigger = 4;
-    options.least_overlap = true;
+    options.compaction_pri = CompactionPri::MinOverlappingRatio;
     options.copy_whole_blocks = true;
     options.tombstone_compaction_percent = 50;
+    options
+}
+
+/// LevelDB refuses such a store, so an existing one needs no mode of its own.
+fn bundled() -> Options {
+    let mut options = default().named("bundled");
+    options.durability = DurabilityMode::Auto;
+    options.made_of.tables = TableForm::Bundled;
+    options
+}
+
+/// One device flush makes a batch of SSTables durable. WALs on a device cannot be mapped.
+fn device() -> Options {
+    let mut options = default().named("device");
+    options.device = true;
+    options.durability = DurabilityMode::Group;
+    options.wal_write_mode = WalWriteMode::Write;
+    options.level0_min_overlap_percent = 70;
+    options
+}
+
+/// As in the paper, nothing limits the bytes that wait for a journal commit: about the writes of 15
+/// s.
+fn noblsm() -> Options {
+    let mut options = Options::leveldb_compatible().named("noblsm");
+    options.durability = DurabilityMode::Journal;
+    options.sync_flushes = true;
+    options.durability_interval_ms = 5000;
+    options.unsynced_bytes_limit = 1 << 40;
+    options
+}
+
+/// Level 0 holds 10,000 entries, as in the paper; the number of its runs matters for large values
+/// only.
+///
+/// As in the paper, a WAL is synced when its memtable is sealed, and pairs are not. The paper
+/// leaves writeback to the file system and keeps WALs for a minute or two; here a sync of the file
+/// system every five seconds ends that sooner.
+fn delsm() -> Options {
+    let mut options = Options::leveldb_compatible().named("delsm");
+    options.made_of.tables = TableForm::Directory;
+    options.max_write_buffer_number = 8;
+    options.target_file_size = 4 << 20;
+    options.max_entries_for_level_base = 10_000;
+    options.level0_file_num_compaction_trigger = 32;
+    options.level0_slowdown_writes_trigger = 64;
+    options.level0_stop_writes_trigger = 96;
+    options.bloom_bits = 10;
+    options.filter_form = FilterForm::Table;
+    options.seek_compaction = false;
+    options.durability = DurabilityMode::Background;
+    options.durability_interval_ms = 5000;
+    options.sync_sealed_wals = true;
+    options
+}
+
+/// The paper's garbage collection starts at the oldest end of the log.
+fn wisckey() -> Options {
+    let mut options = Options::leveldb_compatible().named("wisckey");
+    options.made_of.values = Values::Log;
+    options.value_log_threshold = 0;
+    options.wal_sidecar = false;
+    options.value_log_gc = GcMode::Tail;
     options
 }

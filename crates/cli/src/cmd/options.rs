@@ -1,13 +1,13 @@
-//! `options`: what a preset and single options come to, as a file.
+//! `terrace options`: prints options and presets.
 use crate::args::Settings;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Prints all options, with their values and meanings, as a file that --options reads.
+/// Prints all options with their values and help, as a file that --options reads.
 ///
-/// Such a file may be cut down to what differs from its preset. A store keeps none of it but how
-/// its bytes lie, and whether it was made to become durable in batches.
+/// Such a file may be reduced to the options that differ from its preset. A store records only its
+/// layout, its feature flags, and whether it was created with batch syncs.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -15,22 +15,39 @@ pub struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// List the presets instead, each with one line on its contents.
+    #[arg(long, conflicts_with = "json")]
+    presets: bool,
 }
 
 impl Options {
-    /// Prints them.
+    /// Prints the options, or the presets.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
+        if self.presets {
+            return list_presets(out);
+        }
         let options = self.settings.resolve()?;
         if !self.json {
             return Ok(write!(out, "{}", options.to_text())?);
         }
         let values: Map<String, Value> =
-            options.describe().into_iter().map(|(name, value, _)| (name.into(), typed(value))).collect();
+            options.describe().into_iter().map(|option| (option.name.into(), typed(option.value))).collect();
         Ok(writeln!(out, "{}", json!({ "preset": options.preset_name(), "options": values }))?)
     }
 }
 
-/// Numbers and switches as such, the rest as text.
+fn list_presets(out: &mut dyn Write) -> Result<()> {
+    let lists = [("Presets:", terrace::PRESETS), ("Presets that reproduce papers:", terrace::PAPER_PRESETS)];
+    for (heading, presets) in lists {
+        writeln!(out, "{heading}")?;
+        for (name, contents) in presets {
+            writeln!(out, "  {name:12} {contents}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Converts numbers and switches to JSON's types, anything else to a string.
 fn typed(value: String) -> Value {
     let number = || value.parse::<i64>().ok().map(Value::from);
     let switch = || value.parse::<bool>().ok().map(Value::from);

@@ -5,10 +5,10 @@ use serde_json::Value;
 use std::fs;
 
 #[test]
-fn what_is_printed_is_read_again() {
+fn printed_options_can_be_read() {
     let (folder, store) = fresh();
     let store = store.to_str().unwrap();
-    let printed = terrace(["options", "--preset", "terrace-block", "--option", "block_cache_size=1MiB"]).ok();
+    let printed = terrace(["options", "--preset", "bundled", "--option", "block_cache_size=1MiB"]).ok();
     let file = folder.path().join("options");
     let flag = format!("--options={}", file.display());
     fs::write(&file, &printed).unwrap();
@@ -18,16 +18,16 @@ fn what_is_printed_is_read_again() {
     let found = |name: &str| json["options"][name].clone();
     assert_eq!(
         (json["preset"].as_str(), found("block_cache_size"), found("bloom_bits")),
-        (Some("terrace-block"), 1048576.into(), 3.into())
+        (Some("bundled"), 1048576.into(), 3.into())
     );
     assert_eq!((found("delayed_writes"), found("durability")), (true.into(), "auto".into()));
     terrace(["put", store, "k", "v", &flag]).ok();
     let stats: Value = serde_json::from_slice(&terrace(["stats", store, &flag, "--json"]).ok()).unwrap();
-    assert_eq!(stats["preset"], "terrace-block");
+    assert_eq!(stats["preset"], "bundled");
 }
 
 #[test]
-fn a_file_that_will_not_do_is_wrong_usage() {
+fn a_bad_options_file_is_a_usage_error() {
     let (folder, store) = fresh();
     let store = store.to_str().unwrap();
     let file = folder.path().join("options");
@@ -36,10 +36,10 @@ fn a_file_that_will_not_do_is_wrong_usage() {
     assert!(missing.contains("options") && missing.contains("No such file"), "{missing}");
     for (text, words) in [
         (
-            &b"block_cache_size=1\nmax_open_files=7\n"[..],
-            "line 2: no option is named \"max_open_files\"; what others call so is \"max_open_files\"",
+            &b"block_cache_size=1\nmax_open_tables=7\n"[..],
+            "line 2: unknown option max_open_tables; did you mean max_open_files?",
         ),
-        (b"write_buffer_size=1", "write_buffer_size is 1, outside"),
+        (b"write_buffer_size=1", "write_buffer_size is 1; it must be between"),
         (b"\xff\xfe", "UTF-8"),
     ] {
         fs::write(&file, text).unwrap();
@@ -49,4 +49,13 @@ fn a_file_that_will_not_do_is_wrong_usage() {
     fs::write(&file, "").unwrap();
     let both = terrace(["options", &flag, "--preset", "leveldb"]).fails(2);
     assert!(both.contains("--preset"), "{both}");
+}
+
+#[test]
+fn presets_are_listed_with_one_line_each() {
+    let listed = String::from_utf8(terrace(["options", "--presets"]).ok()).unwrap();
+    let names: Vec<_> = listed.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+    let known: Vec<_> = terrace::PRESETS.iter().chain(terrace::PAPER_PRESETS).map(|(name, _)| *name).collect();
+    assert_eq!(names, known);
+    assert!(listed.lines().all(|line| line.len() < 170), "{listed}");
 }

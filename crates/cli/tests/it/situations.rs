@@ -173,7 +173,7 @@ const SITUATIONS: &[Situation] = &[
         |_| (),
         &["put", "{}", "k", "v", "--preset", "fastest"],
         2,
-        "terrace: --preset: invalid argument: no preset is named \"fastest\"; there are default, leveldb, terrace-block, terrace, noblsm, leveldb-raw, raw, lds, delsm, bolt, wisckey, volatile",
+        "terrace: --preset: invalid argument: unknown preset fastest; did you mean default?",
     ),
     (
         "an option without value",
@@ -187,7 +187,7 @@ const SITUATIONS: &[Situation] = &[
         |_| (),
         &["put", "{}", "k", "v", "--option", "target_file_size=1"],
         2,
-        "terrace: --option: invalid argument: target_file_size is 1, outside 65536 ..= 1073741824",
+        "terrace: --option: invalid argument: target_file_size is 1; it must be between 65536 and 1073741824",
     ),
     ("an odd hex key", |_| (), &["get", "{}", "abc", "--hex"], 2, "terrace: KEY: an odd number of hex digits (3)"),
     (

@@ -1,79 +1,87 @@
-//! Options as a text file: what `terrace options` prints, and `--options FILE` reads.
+//! The text form of options, which `terrace options` prints and `--options FILE` reads.
 //!
 //! ```text
 //! # a comment
-//! preset=terrace-block        the first setting, if it is there; else the preset is default
-//! write_buffer_size=64MiB        one option a line; what is left out keeps the preset's value
+//! preset=default              the first setting; may be left out, then it is default
+//! write_buffer_size=64MiB     one option a line; other options keep the preset's values
 //! ```
-use super::{FIELDS, Options};
+use super::{Options, Spec, table::SPECS};
 use crate::{Error, Result};
 use std::fmt::Write;
 
-/// Names that options have in LevelDB and RocksDB, and their names here.
-const ELSEWHERE: &[(&str, &str)] = &[
-    ("write_buffer_size", "write_buffer_size"),
-    ("max_write_buffer_number", "max_write_buffer_number"),
-    ("max_file_size", "target_file_size"),
-    ("target_file_size_base", "target_file_size"),
-    ("block_size", "block_size"),
-    ("block_restart_interval", "block_restart_interval"),
-    ("block_cache", "block_cache_size"),
-    ("filter_policy", "bloom_bits"),
-    ("max_open_files", "max_open_files"),
-    ("max_bytes_for_level_base", "max_bytes_for_level_base"),
-    ("level0_file_num_compaction_trigger", "level0_file_num_compaction_trigger"),
-    ("level0_slowdown_writes_trigger", "level0_slowdown_writes_trigger"),
-    ("level0_stop_writes_trigger", "level0_stop_writes_trigger"),
-    ("max_background_jobs", "max_background_compactions"),
-    ("max_subcompactions", "max_subcompactions"),
-    ("use_mmap_reads", "allow_mmap_reads"),
-    ("max_manifest_file_size", "max_manifest_file_size"),
-];
+/// Returns the option named `name`, or with the alias `name`.
+///
+/// # Errors
+/// [`Error::Invalid`] with the nearest name.
+pub(super) fn find(name: &str) -> Result<&'static Spec> {
+    let has_name = |spec: &&Spec| spec.name == name || spec.aliases.contains(&name);
+    SPECS.iter().find(has_name).ok_or_else(|| {
+        let names = SPECS.iter().flat_map(|spec| [spec.name].into_iter().chain(spec.aliases.iter().copied()));
+        Error::Invalid(format!("unknown option {name}; did you mean {}?", nearest(name, names)))
+    })
+}
 
-/// Why `name` is refused.
-pub(super) fn unknown(name: &str) -> Error {
-    let text = match ELSEWHERE.iter().find(|(theirs, _)| *theirs == name) {
-        Some((_, ours)) => format!("no option is named {name:?}; what others call so is {ours:?} here"),
-        None => {
-            let names: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
-            format!("no option is named {name:?}; there are {}", names.join(", "))
-        }
+/// Returns the name that `typed` most probably stands for: one that contains all of it, else the
+/// one with the fewest edits.
+pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
+    let typed = typed.to_lowercase().replace('-', "_");
+    let cost = |name: &str| {
+        let name = name.replace('-', "_");
+        let contains = typed.len() > 2 && name.contains(&typed);
+        (!contains, edit_distance(&typed, &name))
     };
-    Error::Invalid(text)
+    names.min_by_key(|name| cost(name)).unwrap_or_default()
+}
+
+/// Returns the number of insertions, removals and substitutions (Levenshtein) from `a` to `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.chars().enumerate() {
+            let substituted = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or(0)
 }
 
 impl Options {
-    /// All of them as a text file, each with what it is. [`from_text`](Options::from_text) reads it. A comparator and a filter
-    /// policy of one's own are not in it.
+    /// Returns all options as a text file, each with its help, which
+    /// [`from_text`](Options::from_text) reads. A custom comparator, filter policy and listener
+    /// have no text form.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
     /// use terrace::Options;
-    /// let mut options = Options::preset("terrace-block")?;
+    /// let mut options = Options::preset("leveldb")?;
     /// options.set("block_cache_size", "1GiB")?;
     /// let again = Options::from_text(&options.to_text())?;
-    /// assert_eq!((again.preset_name(), again.block_cache_size), ("terrace-block", 1 << 30));
+    /// assert_eq!((again.preset_name(), again.block_cache_size), ("leveldb", 1 << 30));
     /// # Ok(())
     /// # }
     /// ```
     pub fn to_text(&self) -> String {
-        let mut text = format!("# Options of Terrace {}. What is left out keeps its\n", env!("CARGO_PKG_VERSION"));
-        let _ = write!(text, "# preset's value.\npreset={}\n", self.preset_name());
-        for (name, value, help) in self.describe() {
-            let _ = write!(text, "\n# {help}\n{name}={value}\n");
+        let mut text = format!("# Options of Terrace {}.\n", env!("CARGO_PKG_VERSION"));
+        let _ = write!(text, "# An option that is left out has its preset's value.\npreset={}\n", self.preset_name());
+        for option in self.describe() {
+            let unit = if option.unit.is_empty() { String::new() } else { format!(" [{}]", option.unit) };
+            let _ = write!(text, "\n# {}{unit}\n{}={}\n", option.help, option.name, option.value);
         }
         text
     }
 
-    /// The options that a text file asks for; see [`to_text`](Options::to_text) for its form.
+    /// Parses options from a text file of the form that [`to_text`](Options::to_text) writes.
     ///
     /// # Errors
-    /// [`Error::Invalid`], with the line, for a name that there is not, a value that will not do, or a name that is there twice.
+    /// [`Error::Invalid`], with the line number, for an unknown option, a bad value, and an option
+    /// that is set twice; without, for values that contradict each other.
     ///
     /// ```
     /// # use terrace::Options;
-    /// let options = Options::from_text("preset = terrace-block\n\n# more than the preset has\ncache_bytes = 1GiB\n")?;
-    /// assert_eq!((options.preset_name(), options.block_cache_size), ("terrace-block", 1 << 30));
+    /// let options = Options::from_text("preset = leveldb\n\n# a larger cache\nblock_cache_size = 1GiB\n")?;
+    /// assert_eq!((options.preset_name(), options.block_cache_size), ("leveldb", 1 << 30));
     /// let error = Options::from_text("cache = 1GiB").unwrap_err();
     /// assert!(error.to_string().contains("line 1"));
     /// # Ok::<(), terrace::Error>(())
@@ -85,37 +93,43 @@ impl Options {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let at = |problem: String| Error::Invalid(format!("line {}: {problem}", number + 1));
-            let (name, value) =
-                line.split_once('=').ok_or_else(|| at(format!("{line:?} is not of the form name=value")))?;
-            let (name, value) = (name.trim(), value.trim());
-            if seen.contains(&name) {
-                return Err(at(format!("{name} is there twice")));
-            }
-            let done = match name {
-                "preset" if seen.is_empty() => Options::preset(value).map(|preset| options = preset),
-                "preset" => Err(Error::Invalid("the preset comes before all options".into())),
-                _ => options.set(name, value),
-            };
-            done.map_err(|error| match error {
-                Error::Invalid(problem) => at(problem),
+            let setting = options.apply_line(line, &mut seen);
+            setting.map_err(|error| match error {
+                Error::Invalid(problem) => Error::Invalid(format!("line {}: {problem}", number + 1)),
                 other => other,
             })?;
-            seen.push(name);
         }
         options.validate()?;
         Ok(options)
+    }
+
+    /// Applies the setting `line`; `seen` has the names that were set before.
+    fn apply_line(&mut self, line: &str, seen: &mut Vec<&'static str>) -> Result<()> {
+        let invalid = |problem: String| Err(Error::Invalid(problem));
+        let Some((name, value)) = line.split_once('=') else {
+            return invalid(format!("{line:?} is not of the form name=value"));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let name = if name == "preset" { "preset" } else { find(name)?.name };
+        match name {
+            _ if seen.contains(&name) => return invalid(format!("{name} is set twice")),
+            "preset" if seen.is_empty() => *self = Options::preset(value)?,
+            "preset" => return invalid("the preset must come before all options".into()),
+            _ => self.set(name, value)?,
+        }
+        seen.push(name);
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PRESETS;
+    use crate::{PAPER_PRESETS, PRESETS};
 
     #[test]
-    fn every_preset_survives_its_text() {
-        for (name, _) in PRESETS {
+    fn presets_round_trip_through_text() {
+        for (name, _) in PRESETS.iter().chain(PAPER_PRESETS) {
             let mut options = Options::preset(name).unwrap();
             options.set("write_buffer_size", "123KiB").unwrap();
             let again = Options::from_text(&options.to_text()).unwrap();
@@ -124,23 +138,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_line_and_name() {
+    fn errors_in_a_text_name_line_and_option() {
         for (text, words) in [
-            ("\n# none\nnonsense=1", "line 3: no option is named \"nonsense\"; there are create_if_missing"),
-            (
-                "write_buffer_size=1",
-                "line 1: no option is named \"write_buffer_size\"; what others call so is \"write_buffer_size\"",
-            ),
-            ("bloom_bits = 10\nbloom_bits=11", "line 2: bloom_bits is there twice"),
-            ("bloom_bits=10\npreset=leveldb", "line 2: the preset comes before"),
-            ("preset=fast", "line 1: no preset is named \"fast\""),
+            ("\n# none\nmax_compactions=1", "line 3: unknown option max_compactions; did you mean max_subcompactions?"),
+            ("bloom_bits = 10\nfilter_policy=11", "line 2: bloom_bits is set twice"),
+            ("bloom_bits=10\npreset=leveldb", "line 2: the preset must come before"),
+            ("preset=fast", "line 1: unknown preset fast; did you mean "),
             ("bloom_bits", "line 1: \"bloom_bits\" is not of the form"),
-            ("bloom_bits=many", "line 1: option bloom_bits=many"),
-            ("bloom_bits=101", "bloom_bits is 101"),
+            ("bloom_bits=many", "line 1: option bloom_bits=many: expected a whole number"),
+            ("bloom_bits=101", "bloom_bits is 101; it must be between 0 and 100"),
         ] {
             let found = Options::from_text(text).unwrap_err().to_string();
             assert!(found.contains(words), "{text:?}: {found}");
         }
-        assert!(ELSEWHERE.iter().all(|(_, ours)| FIELDS.iter().any(|field| field.name == *ours)));
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest_name() {
+        let option = |typed| nearest(typed, SPECS.iter().map(|spec| spec.name));
+        for (typed, name) in [
+            ("write-buffer-size", "write_buffer_size"),
+            ("memory", "memory_budget"),
+            ("blockcachesize", "block_cache_size"),
+            ("max_write_buffers", "max_write_buffer_number"),
+            ("level0_stop_trigger", "level0_stop_writes_trigger"),
+            ("durable", "durability"),
+        ] {
+            assert_eq!(option(typed), name, "{typed}");
+        }
+    }
+
+    #[test]
+    fn aliases_set_the_option_and_names_are_unique() {
+        let mut options = Options::default();
+        for (alias, text) in [("block_cache", "1MiB"), ("max_file_size", "3MiB"), ("use_mmap_reads", "on")] {
+            options.set(alias, text).unwrap();
+        }
+        let set = (options.block_cache_size, options.target_file_size, options.allow_mmap_reads);
+        assert_eq!(set, (1 << 20, 3 << 20, true));
+        let names = SPECS.iter().flat_map(|spec| spec.aliases.iter().chain([&spec.name]));
+        let mut names: Vec<_> = names.collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 }

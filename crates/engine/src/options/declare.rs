@@ -1,0 +1,104 @@
+//! The macro that turns the declarations of `table.rs` into the struct, its defaults, and its text
+//! form.
+use super::{Options, value::OptionValue};
+use std::{fmt::Display, ops::RangeInclusive};
+
+/// One declared option: the data that the text form, the help, validation and the page work from.
+pub(super) struct Spec {
+    pub name: &'static str,
+    pub aliases: &'static [&'static str],
+    pub group: &'static str,
+    pub unit: &'static str,
+    /// The rustdoc, one line of it a line.
+    pub doc: &'static str,
+    /// Smallest and largest value; empty for a type that has no bounds.
+    pub bounds: &'static [(i128, i128)],
+    pub get: fn(&Options) -> String,
+    pub set: fn(&mut Options, &str) -> Result<(), String>,
+    /// The problem with the current value, if there is one.
+    pub check: fn(&Options) -> Option<String>,
+}
+
+/// The problem with `value` if it is outside `bounds`.
+pub(super) fn out_of_bounds<T: PartialOrd + Display>(
+    name: &str,
+    value: T,
+    bounds: RangeInclusive<T>,
+) -> Option<String> {
+    let problem = || format!("{name} is {value}; it must be between {} and {}", bounds.start(), bounds.end());
+    (!bounds.contains(&value)).then(problem)
+}
+
+/// Sets `field` from its text form.
+pub(super) fn parse<T: OptionValue>(field: &mut T, text: &str) -> Result<(), String> {
+    *field = T::parse(text)?;
+    Ok(())
+}
+
+macro_rules! declare_options {
+    (
+        $(#[$struct_attribute:meta])*
+        pub struct $struct:ident {
+            $($(#[$private_attribute:meta])* $visibility:vis $private:ident: $private_type:ty = $initial:expr;)*
+        }
+        $(
+            $group:literal {
+                $(
+                    $(#[doc = $doc:literal])+
+                    $name:ident: $type:ty $([$unit:literal])? = $default:expr
+                    $(, in $bounds:expr)?
+                    $(, alias $alias:literal)*;
+                )*
+            }
+        )*
+    ) => {
+        $(#[$struct_attribute])*
+        pub struct $struct {
+            $($(
+                $(#[doc = $doc])+
+                #[doc = concat!(
+                    "\n\nDefault `", stringify!($default), "`" $(, " (", $unit, ")")?
+                    $(, "; bounds `", stringify!($bounds), "`")?, "."
+                )]
+                pub $name: $type,
+            )*)*
+            $($(#[$private_attribute])* $visibility $private: $private_type,)*
+        }
+
+        impl $struct {
+            /// Returns LevelDB's design and numbers: a store that LevelDB opens after a clean
+            /// close.
+            ///
+            /// ```
+            /// # use terrace::Options;
+            /// assert_eq!(Options::leveldb_compatible().write_buffer_size, 4 << 20);
+            /// # Ok::<(), terrace::Error>(())
+            /// ```
+            pub fn leveldb_compatible() -> $struct {
+                $struct {
+                    $($($name: $default,)*)*
+                    $($private: $initial,)*
+                }
+            }
+        }
+
+        /// Every option, in the order of its declaration.
+        pub(super) const SPECS: &[Spec] = &[$($(
+            Spec {
+                name: stringify!($name),
+                aliases: &[$($alias),*],
+                group: $group,
+                unit: concat!($($unit)?),
+                doc: concat!($($doc, "\n"),+),
+                bounds: &[$((*$bounds.start() as i128, *$bounds.end() as i128))?],
+                get: |options| OptionValue::text(&options.$name),
+                set: |options, text| parse(&mut options.$name, text),
+                check: |_options| {
+                    let problems = [None $(, out_of_bounds(stringify!($name), _options.$name, $bounds))?];
+                    problems.into_iter().flatten().next()
+                },
+            },
+        )*)*];
+    };
+}
+pub(super) use declare_options;

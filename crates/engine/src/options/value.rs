@@ -1,0 +1,125 @@
+//! The text form of option values: numbers with a unit, switches, and named choices.
+use super::{CompactionPri, GcMode, Recovery};
+use terrace_format::{TableForm, Values, compress::Codec};
+use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
+
+/// Text of a `None`: the preset decides in a new store, the FORMAT file in an existing one.
+const PRESET: &str = "preset";
+
+/// A type that an option can have.
+pub(super) trait OptionValue: Sized {
+    /// Parses the text form; the error says what is expected.
+    fn parse(text: &str) -> Result<Self, String>;
+    /// Returns the text form, which [`parse`](OptionValue::parse) reads.
+    fn text(&self) -> String;
+}
+
+impl OptionValue for bool {
+    fn parse(text: &str) -> Result<bool, String> {
+        match text {
+            "true" | "on" | "yes" => Ok(true),
+            "false" | "off" | "no" => Ok(false),
+            _ => Err("expected true (on, yes) or false (off, no)".into()),
+        }
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl OptionValue for u64 {
+    fn parse(text: &str) -> Result<u64, String> {
+        parse_number(text)
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl OptionValue for i64 {
+    fn parse(text: &str) -> Result<i64, String> {
+        parse_number(text)
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A value with a fixed set of names.
+trait Choice: Copy + PartialEq + 'static {
+    /// Each value with its name.
+    fn choices() -> Vec<(&'static str, Self)>;
+}
+
+impl<T: Choice> OptionValue for T {
+    fn parse(text: &str) -> Result<T, String> {
+        choose(text, &[])
+    }
+
+    fn text(&self) -> String {
+        let name = T::choices().into_iter().find(|(_, value)| value == self).expect("every value has a name").0;
+        name.into()
+    }
+}
+
+impl<T: Choice> OptionValue for Option<T> {
+    fn parse(text: &str) -> Result<Option<T>, String> {
+        if text == PRESET { Ok(None) } else { choose(text, &[PRESET]).map(Some) }
+    }
+
+    fn text(&self) -> String {
+        self.map_or_else(|| PRESET.into(), |value| value.text())
+    }
+}
+
+/// Returns the choice named `text`; the error lists `more` names and those of the type.
+fn choose<T: Choice>(text: &str, more: &[&str]) -> Result<T, String> {
+    let choices = T::choices();
+    choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = more.iter().copied().chain(choices.iter().map(|(name, _)| *name)).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+macro_rules! named_choice {
+    ($($type:ident),*) => {$(
+        impl Choice for $type {
+            fn choices() -> Vec<(&'static str, $type)> {
+                $type::ALL.iter().map(|value| (value.name(), *value)).collect()
+            }
+        }
+    )*};
+}
+named_choice!(TableForm, Values, Codec, DurabilityMode, GcMode, Recovery, CompactionPri);
+
+impl Choice for FilterForm {
+    fn choices() -> Vec<(&'static str, FilterForm)> {
+        vec![("block", FilterForm::Block), ("table", FilterForm::Table)]
+    }
+}
+
+impl Choice for WalWriteMode {
+    fn choices() -> Vec<(&'static str, WalWriteMode)> {
+        vec![("write", WalWriteMode::Write), ("map", WalWriteMode::Map)]
+    }
+}
+
+/// Parses a number with an optional unit: `4096`, `64KiB`, `4 MiB`, `1GiB`.
+fn parse_number<T: TryFrom<i128>>(text: &str) -> Result<T, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+    let unit: i128 = match text[digits..].trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        other => return Err(format!("unknown unit {other:?}; expected B, KiB, MiB, GiB or TiB")),
+    };
+    let number: i128 = text[..digits].parse().map_err(|_| "expected a whole number".to_string())?;
+    let product = number.checked_mul(unit).ok_or("the number is too large")?;
+    T::try_from(product).map_err(|_| "the number is out of range".into())
+}
