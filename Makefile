@@ -22,7 +22,7 @@ test: ## every test, and the repository's own checks; what the machine lacks is 
 
 full: places mutants cascade crash sanitize fuzz ## what takes hours, before a large change is called done; root, a nightly compiler, cargo-fuzz
 
-places: ## the engine's suites once more, with stores on a device, and half on one, with tables in bundles and directories, and as presets terrace and raw
+places: ## the engine's suites once more, with stores on a device, and half on one, with tables in bundles and directories, and with the numbers of presets default and device
 	@scripts/places.sh
 
 lint: ## formatting, clippy with warnings as errors, also of what is behind features; licences of what we build on
@@ -56,20 +56,20 @@ crash: machine ## half an hour of power cuts, on paper and of machines, and what
 	cargo build --release -p terrace-cli
 	for control in ignored-flushes no-barrier unsynced early-tickets; do \
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
-	for engine in default terrace leveldb leveldb+durability=background terrace-block noblsm noblsm+durability=journal-bpf \
+	for engine in default bundled leveldb leveldb+durability=background default+durability=auto noblsm noblsm+durability=journal-bpf \
 	  wisckey+value_log_gc_percent=1+durability=background \
-	  wisckey+collection=segments+value_log_gc_percent=1+durability=background terrace-block+values=log+value_log_gc_percent=1 \
-	  bolt delsm raw raw+values=log+value_log_gc_percent=1 lds leveldb-raw; do \
+	  wisckey+value_log_gc=segments+value_log_gc_percent=1+durability=background default+values=log+value_log_gc_percent=1 \
+	  bolt delsm device device+values=log+value_log_gc_percent=1 lds leveldb-raw; do \
 	  target/release/terrace crash --engine terrace:$$engine --seconds 60 || exit 1; done
-	for preset in leveldb terrace-block noblsm; do \
+	for preset in leveldb default noblsm; do \
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done
 	target/release/terrace crash --level machine --engine terrace:noblsm --states 20
-	target/release/terrace crash --level machine --engine terrace:terrace-block --states 10
+	target/release/terrace crash --level machine --engine terrace:default --states 10
 	target/release/terrace crash --level machine --control early-tickets --states 10
 
 soak: ## stores under mixed load whose drive loses its power every few seconds, on ext4 and on the device: six hours, HOURS= for fewer, SEED= for other histories; root
 	cargo build --release -p terrace-cli
-	for preset in terrace raw default terrace+values=log; do \
+	for preset in bundled device default bundled+values=log; do \
 	  target/release/terrace crash --level drive --engine terrace:$$preset --seed $(or $(SEED),1) --seconds $$(( $(or $(HOURS),6) * 900 )) || exit 1; done
 
 machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
@@ -92,7 +92,7 @@ peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched 
 
 bench: ## terrace (two presets), LevelDB and RocksDB side by side in about five minutes; the table goes into docs/benchmarks.md
 	cargo build --release -p terrace-cli
-	target/release/terrace bench --engine terrace,terrace:terrace-block,leveldb,rocksdb --rounds 3 \
+	target/release/terrace bench --engine terrace,terrace:default+durability=auto,leveldb,rocksdb --rounds 3 \
 	  --workload fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,seekrandom \
 	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB \
 	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into docs/benchmarks.md

@@ -2,9 +2,9 @@
 # The engine's suites that ask what must hold anywhere (`Place::any` in tests/it/common/kit.rs), once more elsewhere than in
 # memory: on a device without a file system, and with half of a store on one. And those that take LevelDB's numbers (`options` there),
 # once more with tables in bundles, and with tables that are directories. Either once more with the numbers of preset
-# `terrace`, and on a device with those of `raw`.
+# `default`, and on a device with those of `device`.
 #
-#   scripts/places.sh [PLACE...]     by default: device split bundled directory terrace raw
+#   scripts/places.sh [PLACE...]     by default: device split bundled directory preset-default preset-device
 #   scripts/places.sh sample         on a device and with bundles, the model and power cuts only
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ find_suites() { (cd crates/engine/tests/it && grep -lE "$1" *.rs | sed 's/\.rs$/
 anywhere=$(find_suites 'Place::any\(|kit::(anywhere|medium|store)\b')
 numbers=$(find_suites '\b(in_files|options)\(&?\[|\b(in_files|options)\((kit::)?[A-Z]')
 [ -n "$anywhere" ] && [ -n "$numbers" ]
-[ $# -gt 0 ] || set -- device split bundled directory terrace raw
+[ $# -gt 0 ] || set -- device split bundled directory preset-default preset-device
 if [ "$1" = sample ]; then
     anywhere='model:: crash::any_power_cut' numbers='space:: by_hand::'
     set -- device bundled
@@ -22,8 +22,8 @@ for place; do
     echo "== on $place"
     case $place in
         bundled | directory) suites=$numbers variables="TERRACE_TEST_TABLES=$place" ;;
-        terrace) suites=$numbers variables="TERRACE_TEST_TABLES=bundled TERRACE_TEST_PRESET=terrace-block" ;;
-        raw) suites=$anywhere variables="TERRACE_TEST_PLACE=device TERRACE_TEST_PRESET=raw" ;;
+        preset-default) suites=$numbers variables="TERRACE_TEST_TABLES=bundled TERRACE_TEST_PRESET=default" ;;
+        preset-device) suites=$anywhere variables="TERRACE_TEST_PLACE=device TERRACE_TEST_PRESET=device" ;;
         *) suites=$anywhere variables="TERRACE_TEST_PLACE=$place" ;;
     esac
     # shellcheck disable=SC2086 # lists of words

@@ -4,7 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-use terrace::{Options, PRESETS};
+use terrace::{Options, PAPER_PRESETS, PRESETS};
 use terrace_format::{
     FileName, KeyOrder, RangeTombstones, SeqNo,
     footer::{FOOTER_BYTES, Footer, open_block},
@@ -52,9 +52,10 @@ pub fn seeds(golden: &Path) -> Vec<Seed> {
         let bytes = [&[key.len() as u8 / 2], key.as_bytes()].concat();
         seeds.push(Seed { target: "key", name: format!("pair-{number}"), bytes });
     }
-    for (preset, _) in PRESETS {
+    for (preset, _) in PRESETS.iter().chain(PAPER_PRESETS) {
         let options = Options::preset(preset).expect("a preset of the list");
-        let (long, short) = (options.to_text(), format!("preset={preset}\nmemtable_bytes=1MiB\nmmap_reads=on\n"));
+        let (long, short) =
+            (options.to_text(), format!("preset={preset}\nwrite_buffer_size=1MiB\nallow_mmap_reads=on\n"));
         for (name, text) in [("all", long), ("few", short)] {
             seeds.push(Seed { target: "options", name: format!("{preset}-{name}"), bytes: text.into_bytes() });
         }

@@ -208,7 +208,7 @@ def test_a_store_lasts(path):
 
 def test_options_by_name(path):
     options = dict(write_buffer_size=1 << 20, block_cache_size="1MiB", compression="none", paranoid_checks=True)
-    with terracedb.open(path, preset="terrace-block", **options) as db:
+    with terracedb.open(path, preset="default", **options) as db:
         filled(db)
     for wrong in (dict(nonsense=1), dict(write_buffer_size="much"), dict(write_buffer_size=1), dict(preset="nonsense")):
         with pytest.raises(terracedb.InvalidError, match=list(wrong.values())[0] if "preset" in wrong else list(wrong)[0]):

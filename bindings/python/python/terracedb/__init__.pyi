@@ -197,7 +197,7 @@ def open(
 ) -> Db:
     """Opens the store in directory `path`; makes it if it is missing, unless `create` (or `create_if_missing`) is false: then `MissingError`.
 
-    `preset` is a named choice of options, such as "leveldb" or "terrace-block"; further arguments are options by their names,
+    `preset` is a named choice of options, such as "leveldb" or "default"; further arguments are options by their names,
     `write_buffer_size="64MiB"`, `compression="none"`. A name that is not one raises `InvalidError`, which lists those there are.
     """
 

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Takes the numbers of a preset, such as "terrace-block", for every option but a comparator, a filter policy,
+/* Takes the numbers of a preset, such as "default", for every option but a comparator, a filter policy,
  * create_if_missing, error_if_exists and paranoid_checks. Call it before the functions that set single options. */
 void terrace_options_preset(leveldb_options_t* options, const char* name, char** errptr);
 

@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   fails("write_buffer_size");
   leveldb_open(options, path, &err);
   fails(path); /* a preset that could not be taken has changed nothing: still not made unless asked for */
-  terrace_options_preset(options, "terrace-block", &err);
+  terrace_options_preset(options, "default", &err);
   works("preset");
   leveldb_open(options, path, &err);
   fails(path);

@@ -144,7 +144,7 @@ fn what_cannot_be_run_is_refused_by_name() {
     for (arguments, words) in [
         (&["--workload", "fillrandum"][..], &["fillrandum", "fillrandom"][..]),
         (&["--engine", "terrace:fast"], &["terrace:fast", "terrace:volatile", "leveldb"]),
-        (&["--engine", "terrace:leveldb+speed=high"], &["speed", "block_size"]),
+        (&["--engine", "terrace:leveldb+speed=high"], &["speed", "did you mean"]),
         (&["--engine", "terrace,terrace"], &["terrace is given twice"]),
         (&["--cache-size", "8MB"], &["8MB", "MiB"]),
         (&["--compression", "brotli"], &["brotli", "zstd"]),
@@ -255,7 +255,7 @@ fn engines_without_a_file_system_have_the_bare_device() {
     let work = tempfile::tempdir().unwrap();
     let Some(()) = require("loop", FuseLoop { work: work.path().into(), attached: true }.available()) else { return };
     let json = work.path().join("results.jsonl");
-    let engines = "terrace:leveldb,terrace:leveldb-raw,terrace:lds,terrace:raw";
+    let engines = "terrace:leveldb,terrace:leveldb-raw,terrace:lds,terrace:device";
     let fixed =
         ["bench", "--workload", "fillsync,readrandom", "--engine", engines, "--num", "3000", "--value-size", "400"];
     let sizes =
@@ -271,7 +271,7 @@ fn engines_without_a_file_system_have_the_bare_device() {
         row
     };
     let bytes = |engine: &str| row(engine)["bytes"]["device"].as_u64().expect("it is counted");
-    for engine in ["terrace:leveldb-raw", "terrace:lds", "terrace:raw"] {
+    for engine in ["terrace:leveldb-raw", "terrace:lds", "terrace:device"] {
         let user = row(engine)["bytes"]["user"].as_u64().unwrap();
         assert!(
             bytes(engine) > user && bytes(engine) < bytes("terrace:leveldb"),

@@ -30,7 +30,9 @@ fn every_preset_becomes_every_other_and_back() {
     let wanted = terrace(["dump", store.to_str().unwrap()]).ok();
     let before = bytes_of(&store);
     let mut from = store.to_str().unwrap().to_owned();
-    for (number, (preset, _)) in terrace::PRESETS.iter().chain(&terrace::PRESETS[..1]).enumerate() {
+    for (number, (preset, _)) in
+        terrace::PRESETS.iter().chain(terrace::PAPER_PRESETS).chain(&terrace::PRESETS[..1]).enumerate()
+    {
         let to = at(&format!("{number}"));
         let options = terrace::Options::preset(preset).unwrap();
         if options.device {

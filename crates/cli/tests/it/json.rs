@@ -97,7 +97,7 @@ fn every_command_prints_json() {
         &["repair", store, &place("repaired")],
         &["doctor", store],
         &["options"],
-        &["options", "--preset", "terrace"],
+        &["options", "--preset", "bundled"],
         &["inspect", store],
         &["raw", "format", &place("device"), "--size", "16MiB"],
         &["convert", store, &place("device")],

@@ -28,7 +28,7 @@ fn a_store_goes_onto_a_device_and_back() {
     let pairs: String = (0..3000).map(|n| format!("{n:08x}\t{:0200x}\n", n * n)).collect();
     terrace_with(["load", &device, "-", "--format", "hex", "--option", "write_buffer_size=64KiB"], pairs.as_bytes())
         .ok();
-    terrace(["put", &device, "last", "one", "--preset", "raw"]).ok();
+    terrace(["put", &device, "last", "one", "--preset", "device"]).ok();
     terrace(["check", &device]).ok();
     assert_eq!(raw(["check", &device]).ok(), b"no problems\n");
     let listed = String::from_utf8(raw(["ls", &device, "--json"]).ok()).unwrap();
@@ -125,11 +125,11 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     assert_eq!(all.iter().filter(|byte| **byte == b'\n').count(), 2001);
 
     // Partial pages, and direct I/O: the same store.
-    terrace(["put", &store, "key", "value", "--option", "padding=false"]).ok();
+    terrace(["put", &store, "key", "value", "--option", "pad_device_writes=false"]).ok();
     let direct = terrace(["put", &store, "key", "value", "--option", "direct_io=true"]);
     // tmpfs may
     assert!(direct.status == 0 || direct.err.contains("direct_io=true is refused"), "{}", direct.err);
-    let both = ["put", &store, "k", "v", "--option", "padding=false", "--option", "direct_io=true"];
+    let both = ["put", &store, "k", "v", "--option", "pad_device_writes=false", "--option", "direct_io=true"];
     assert!(terrace(both).fails(2).contains("whole pages"));
     assert!(
         terrace(["put", &store, "k", "v", "--option", "durability=group"])
@@ -214,7 +214,7 @@ fn what_is_there_is_not_overwritten_unasked() {
     assert!(terrace(["get", &device, "key"]).fails(1).contains("was formatted as a device of 67108864 bytes"));
 
     let nowhere = directory.path().join("nowhere").display().to_string();
-    assert!(terrace(["put", &nowhere, "key", "value", "--preset", "raw"]).fails(1).contains("raw format"));
+    assert!(terrace(["put", &nowhere, "key", "value", "--preset", "device"]).fails(1).contains("raw format"));
     assert!(!Path::new(&nowhere).exists());
     let (_directory, other) = prepared();
     let refused = terrace(["put", &other, "k", "v", "--option", "durability=journal"]).fails(1);
@@ -333,7 +333,7 @@ fn a_killed_process_leaves_a_whole_list_and_all_that_was_there() {
     let (_directory, device) = prepared();
     for round in 0..8 {
         let key = format!("before {round}");
-        terrace(["put", &device, &key, "there", "--preset", "raw"]).ok();
+        terrace(["put", &device, &key, "there", "--preset", "device"]).ok();
         let mut child = command(["load", &device, "-", "--format", "hex", "--option", "write_buffer_size=64KiB"])
             .stdin(Stdio::piped())
             .spawn()
@@ -381,7 +381,7 @@ fn a_real_block_device_holds_a_store_and_a_mounted_one_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let Some(device) = require("loop", Loop::new(&directory.path().join("image"))) else { return };
     raw(["format", &device.0]).ok();
-    terrace(["put", &device.0, "key", "value", "--preset", "raw"]).ok();
+    terrace(["put", &device.0, "key", "value", "--preset", "device"]).ok();
     assert_eq!(terrace(["get", &device.0, "key"]).ok(), b"value\n");
     terrace(["compact", &device.0]).ok();
     terrace(["check", &device.0]).ok();

@@ -169,7 +169,7 @@ fn admits(ctx: &Situation<'_>, reserved: &[Claim], plan: &Plan) -> bool {
 
 /// Picks the first table of `level`, in picking order, that can be compacted now.
 fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Claim]) -> Pick {
-    let by_overlap = ctx.limits.least_overlap && level > 0;
+    let by_overlap = ctx.limits.min_overlapping_ratio && level > 0;
     let candidates = if by_overlap { by_min_overlap(ctx, level) } else { round_robin(ctx, level) };
     let mut blocked = Pick::None;
     for table in candidates {

@@ -29,7 +29,7 @@ pub struct Limits {
     pub intra_l0_compaction_trigger: u64,
     /// Whether a level gives the table with the least overlap in the next level, not the next one
     /// round-robin.
-    pub least_overlap: bool,
+    pub min_overlapping_ratio: bool,
     /// Share of a compaction's input bytes, in percent, that tombstones must make reclaimable to
     /// pay for it; 0: never.
     pub tombstone_compaction_percent: u64,

@@ -170,7 +170,7 @@ mod tests {
         l0_pressing_runs: 8,
         level0_min_overlap_percent: 0,
         intra_l0_compaction_trigger: 0,
-        least_overlap: false,
+        min_overlapping_ratio: false,
         tombstone_compaction_percent: 0,
     };
 

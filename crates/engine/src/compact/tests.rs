@@ -476,13 +476,13 @@ proptest! {
         intra_l0_compaction_trigger in 0..4u64,
         l0_pressing_runs in 1..9u64,
         level0_min_overlap_percent in prop::sample::select(vec![0u64, 70, 300]),
-        least_overlap in any::<bool>(),
+        min_overlapping_ratio in any::<bool>(),
         level_compaction_dynamic_level_bytes in any::<bool>(),
         max_entries_for_level_base in prop::sample::select(vec![0u64, 20]),
         tombstone_compaction_percent in prop::sample::select(vec![0u64, 10, 50]),
     ) {
         let limits =
-            Limits { target_file_size: 10_000, max_bytes_for_level_base: 20_000, level_compaction_dynamic_level_bytes, level0_file_num_compaction_trigger, l0_pressing_runs, level0_min_overlap_percent, intra_l0_compaction_trigger, least_overlap, max_entries_for_level_base, tombstone_compaction_percent };
+            Limits { target_file_size: 10_000, max_bytes_for_level_base: 20_000, level_compaction_dynamic_level_bytes, level0_file_num_compaction_trigger, l0_pressing_runs, level0_min_overlap_percent, intra_l0_compaction_trigger, min_overlapping_ratio, max_entries_for_level_base, tombstone_compaction_percent };
         let mut tree = Tree::new(seed, limits, jobs_max);
         for _ in 0..400 {
             match tree.rng.below(10) {
@@ -627,8 +627,8 @@ fn tombstones_in_the_last_level_are_dropped_by_a_rewrite_in_place() {
 #[test]
 fn any_sizes_in_a_manifest_are_summed_without_overflow() {
     let limits = Limits { target_file_size: u64::MAX / 2, tombstone_compaction_percent: 50, ..Limits::default() };
-    for (least_overlap, level_compaction_dynamic_level_bytes) in [(false, false), (true, true)] {
-        let limits = Limits { least_overlap, level_compaction_dynamic_level_bytes, ..limits };
+    for (min_overlapping_ratio, level_compaction_dynamic_level_bytes) in [(false, false), (true, true)] {
+        let limits = Limits { min_overlapping_ratio, level_compaction_dynamic_level_bytes, ..limits };
         let mut versions = VersionSet::new(ORDER, Start { next_file: 100, ..Start::default() });
         let mut edit = Edit::default();
         for id in 2..20_u64 {

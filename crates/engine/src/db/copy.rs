@@ -35,7 +35,7 @@ impl Db {
     /// # use terrace::{Db, Options};
     /// let from = Db::open_in_memory(Options::default())?;
     /// from.put("k", "v")?;
-    /// let to = Db::open_in_memory(Options::preset("terrace-block")?)?;
+    /// let to = Db::open_in_memory(Options::preset("default")?)?;
     /// assert_eq!(from.copy_into(&to, |_| ())?.pairs, 1);
     /// assert_eq!(from.copy_into(&to, |_| ())?.pairs, 0); // nothing is left to do
     /// # Ok(())

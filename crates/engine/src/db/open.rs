@@ -219,7 +219,7 @@ impl Db {
         shared.durable_up_to(shared.visible()); // recovery made the whole history durable
         let ticks = IdleTimer::new(shared, self.inner.writes.as_ref());
         let (period, tick) = (ticks.period(), move || ticks.tick());
-        let collects = shared.values_apart && shared.options.collection == GcMode::Tail;
+        let collects = shared.values_apart && shared.options.value_log_gc == GcMode::Tail;
         let started = shared.work.start(shared.options.max_background_compactions as usize, collects, period, tick);
         started.map_err(|source| Error::Io {
             op: "start threads for",

@@ -1,6 +1,6 @@
 //! The tables that a merge makes: where one ends and the next begins.
 use crate::{
-    Error, Options, Result,
+    Error, Result,
     compact::plan::Plan,
     jobs::sieve::{Part, Sieve},
     rate_limit::hold_back,
@@ -73,7 +73,7 @@ impl<'a> Output<'a> {
     /// further; it ends before this key.
     pub fn pass(&mut self, internal: &[u8]) {
         let order = &self.shared.order;
-        let aligned = self.shared.options.least_overlap;
+        let aligned = self.shared.options.min_overlapping_ratio();
         while let Some(table) = self.plan.grandparents.get(self.grandparent)
             && order.internal(internal, &table.meta.largest).is_gt()
         {
@@ -187,8 +187,12 @@ impl<'a> Output<'a> {
     /// Whether the open table is to end before the next user key. Where outputs look for the ends of tables below, one may
     /// grow beyond its size to find one, so that they have that size on average.
     fn is_full(&self) -> bool {
-        let Options { target_file_size, least_overlap, .. } = self.shared.options;
-        let most = if least_overlap { target_file_size + target_file_size / 2 } else { target_file_size };
+        let target_file_size = self.shared.options.target_file_size;
+        let most = if self.shared.options.min_overlapping_ratio() {
+            target_file_size + target_file_size / 2
+        } else {
+            target_file_size
+        };
         let single = self.plan.number.is_some(); // a number was kept for one output
         !single && (self.end_due || self.build.table_bytes() >= most)
     }

@@ -47,11 +47,11 @@ impl DbInner {
     /// Does something about garbage in the value log, if there is too much: with one table at a time, so that it never has more than a
     /// thread, and whatever else is due comes first.
     pub(super) fn collect(self: &Arc<Self>, control: &mut DbState) {
-        let off = self.options.collection == GcMode::Off || control.collecting.starved;
+        let off = self.options.value_log_gc == GcMode::Off || control.collecting.starved;
         if !self.values_apart || off || control.busy.collects() {
             return;
         }
-        let mut victims = match self.options.collection {
+        let mut victims = match self.options.value_log_gc {
             GcMode::Tail => self.spent_by_tail(control),
             _ => self.unemptied(control),
         };
@@ -60,7 +60,7 @@ impl DbInner {
         if victims.is_empty() {
             let log = self.look_at_log(control);
             step = self.situated(control, |situation| self.next_step(control, situation, &log, free));
-            if matches!(step, Step::Condemn) && self.options.collection == GcMode::Segments {
+            if matches!(step, Step::Condemn) && self.options.value_log_gc == GcMode::Segments {
                 victims = self.condemn(control);
             }
         }
@@ -90,7 +90,7 @@ impl DbInner {
     /// How much of what lies above the deepest level is taken to hide something. Merges have found that; in a store at rest all of it may, and
     /// WiscKey's collector asks for it only then.
     fn hiding_share(&self, control: &DbState) -> f64 {
-        match self.options.collection {
+        match self.options.value_log_gc {
             _ if control.busy.lull.is_long() => 1.0,
             GcMode::Segments => control.collecting.found.share(&self.limits()),
             _ => 0.0,
@@ -100,7 +100,7 @@ impl DbInner {
     /// How much of the log, in percent, may be garbage now. At rest, when moving values delays nobody, it is three fifths: so there is room within
     /// the limit for keys, pointers and heads of entries, a tenth of the space where values have 512 B. WiscKey's collector has one limit.
     fn value_log_gc_percent(&self, control: &DbState) -> u64 {
-        let rests = control.busy.lull.is_long() && self.options.collection == GcMode::Segments;
+        let rests = control.busy.lull.is_long() && self.options.value_log_gc == GcMode::Segments;
         if rests { (self.options.value_log_gc_percent * 3 / 5).max(1) } else { self.options.value_log_gc_percent }
     }
 
@@ -124,7 +124,7 @@ impl DbInner {
         let hidden = upper.hidden(&log.all, log.share);
         match due(hidden) {
             Due::Nothing => Step::None,
-            Due::Collect if self.options.collection == GcMode::Segments => Step::Condemn,
+            Due::Collect if self.options.value_log_gc == GcMode::Segments => Step::Condemn,
             Due::Collect | Due::Reveal => {
                 let reveals = merges && hidden > 0;
                 reveals.then(|| upper.reveal(situation, &*self.policy)).flatten().map_or(Step::Condemn, Step::Merge)
@@ -158,14 +158,14 @@ impl DbInner {
             return;
         }
         control.collecting.spare(segments);
-        if self.options.collection == GcMode::Segments {
+        if self.options.value_log_gc == GcMode::Segments {
             self.storage.condemn(control.collecting.victims.clone());
         }
     }
 
     /// Whether compactions that begin now move values out of victims.
     pub fn moves_values(&self, control: &DbState) -> bool {
-        self.options.collection == GcMode::Segments && !control.collecting.victims.is_empty()
+        self.options.value_log_gc == GcMode::Segments && !control.collecting.victims.is_empty()
     }
 
     /// There is no space for what is collected, so nothing is until some is given back. Compactions leave values where they are.
@@ -180,7 +180,7 @@ impl DbInner {
 
     /// From now on values are moved out of all logs that tables point into, if the collector is one that moves.
     pub fn condemn_logs(self: &Arc<Self>, control: &mut DbState) {
-        if !self.values_apart || self.options.collection != GcMode::Segments || control.collecting.starved {
+        if !self.values_apart || self.options.value_log_gc != GcMode::Segments || control.collecting.starved {
             return;
         }
         let DbState { versions, collecting, .. } = &mut *control;

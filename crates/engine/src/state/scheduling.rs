@@ -33,7 +33,6 @@ impl DbInner {
             level0_file_num_compaction_trigger,
             level0_min_overlap_percent,
             intra_l0_compaction_trigger,
-            least_overlap,
             level_compaction_dynamic_level_bytes,
             ..
         } = self.options;
@@ -46,7 +45,7 @@ impl DbInner {
             l0_pressing_runs: self.options.l0_pressing_runs(),
             level0_min_overlap_percent,
             intra_l0_compaction_trigger,
-            least_overlap,
+            min_overlapping_ratio: self.options.min_overlapping_ratio(),
             tombstone_compaction_percent: self.options.tombstone_compaction_percent,
         }
     }

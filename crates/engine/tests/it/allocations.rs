@@ -14,7 +14,7 @@ fn allocations(work: impl FnOnce()) -> u64 {
 fn a_lone_write_allocates_nothing_of_its_own() {
     const WRITES: u64 = 20_000;
     let directory = tempfile::tempdir().unwrap();
-    for preset in ["leveldb", "terrace-block"] {
+    for preset in ["leveldb", "default"] {
         let mut options = Options::preset(preset).unwrap();
         options.write_buffer_size = 1 << 30; // no flush meanwhile
         let db = Db::open(directory.path().join(preset), options).unwrap();

@@ -178,7 +178,7 @@ fn a_store_stays_what_it_was_made_as() {
     };
     assert_eq!(close(&bundles.0, Options::preset("bolt").unwrap()).unwrap(), TableForm::Bundled);
     assert_eq!(close(&blocks.0, Options::leveldb_compatible()).unwrap(), TableForm::Block);
-    for preset in ["leveldb", "bolt", "terrace-block"] {
+    for preset in ["leveldb", "bolt", "default"] {
         let preset = || Options::preset(preset).unwrap();
         assert_eq!(close(&bundles.0, preset()).unwrap(), TableForm::Bundled);
         assert_eq!(close(&blocks.0, preset()).unwrap(), TableForm::Block);

@@ -19,7 +19,7 @@ fn stored_bytes(place: &Place) -> u64 {
 /// A store of 2000 values, half of which were put twice, and nobody has collected the first.
 fn leave_garbage(place: &Place, seed: u64) {
     let mut rng = Rng::new(seed);
-    let db = place.open(&options(&[SMALL, &[("collection", "off")]].concat()), true).expect("open");
+    let db = place.open(&options(&[SMALL, &[("value_log_gc", "off")]].concat()), true).expect("open");
     for number in (0..2000).chain((0..2000).step_by(2)) {
         db.put(key(number), value(&mut rng, 1024)).expect("put");
     }
@@ -66,7 +66,7 @@ fn so_it_is_from_the_tail() {
 
 /// Uniform overwrites and deletes, many times the size of the store, which settles at `space_max` times the live data.
 fn uniform_changes(collection: &str, space_max: f64) {
-    let changes = [("collection", collection), ("reserve_bytes", "0")]; // which would count
+    let changes = [("value_log_gc", collection), ("reserve_bytes", "0")]; // which would count
     let (place, options) = (Place::any(), options(&[SMALL, &changes].concat()));
     let (mut rng, mut model) = (Rng::new(2), Model::new());
     let mut db = place.open(&options, true).expect("open");
@@ -161,7 +161,7 @@ fn what_newer_entries_hide_is_found_while_others_write() {
 #[test]
 fn what_hides_nothing_is_not_merged_for_it() {
     let compacted = |collection: &str| {
-        let options = options(&[SMALL, DEEP, &[("collection", collection)]].concat());
+        let options = options(&[SMALL, DEEP, &[("value_log_gc", collection)]].concat());
         let (db, mut rng) = (Place::any().open(&options, true).expect("open"), Rng::new(21));
         for number in 0..DEEP_PAIRS {
             db.put(key(number * 7919 % DEEP_PAIRS), value(&mut rng, 100)).expect("put");
@@ -178,7 +178,7 @@ fn what_hides_nothing_is_not_merged_for_it() {
 #[test]
 fn the_tail_collector_revives_nothing() {
     let (place, options) =
-        (Place::any(), options(&[SMALL, &[("collection", "tail"), ("value_log_gc_percent", "1")]].concat()));
+        (Place::any(), options(&[SMALL, &[("value_log_gc", "tail"), ("value_log_gc_percent", "1")]].concat()));
     let db = place.open(&options, false).expect("open");
     let (mut rng, mut model) = (Rng::new(6), Model::new());
     let mut rounds = 0;
@@ -231,7 +231,7 @@ struct Stages {
 }
 
 fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> Stages {
-    let (place, options) = (Place::any(), options(&[SMALL, &[("collection", collection)]].concat()));
+    let (place, options) = (Place::any(), options(&[SMALL, &[("value_log_gc", collection)]].concat()));
     let db = place.open(&options, true).expect("open");
     let mut rng = Rng::new(7);
     let (mut stages, mut user_bytes, mut before) = ([0.0; 3], 0, 0);
@@ -263,7 +263,7 @@ fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> S
 #[test]
 fn a_value_that_cannot_be_read_stops_nobody() {
     for collection in ["segments", "tail"] {
-        let (place, options) = (Place::directory(), options(&[SMALL, &[("collection", collection)]].concat()));
+        let (place, options) = (Place::directory(), options(&[SMALL, &[("value_log_gc", collection)]].concat()));
         let (mut rng, path) = (Rng::new(10), place.path().expect("a directory"));
         let db = place.open(&options, true).expect("open");
         (0..1000).for_each(|number| db.put(key(number), value(&mut rng, 2048)).expect("put"));
@@ -299,7 +299,7 @@ fn a_value_that_cannot_be_read_stops_nobody() {
 #[test]
 fn a_table_that_cannot_be_read_stops_no_collector() {
     let place = Place::directory();
-    let options = options(&[SMALL, &[("collection", "tail"), ("tables", "block")]].concat());
+    let options = options(&[SMALL, &[("value_log_gc", "tail"), ("tables", "block")]].concat());
     let (mut rng, path) = (Rng::new(17), place.path().expect("a directory"));
     let db = place.open(&options, true).expect("open");
     for number in 0..5000 {
@@ -357,7 +357,7 @@ fn a_full_disk_starves_only_the_collector() {
 }
 
 fn starved_by_a_full_disk(collection: &str) {
-    let options = options(&[SMALL, &[("max_background_compactions", "2"), ("collection", collection)]].concat());
+    let options = options(&[SMALL, &[("max_background_compactions", "2"), ("value_log_gc", collection)]].concat());
     let small = SmallFs::new(kit::anywhere(), 64 << 20);
     let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(11));
     let db = kit::open(&fs, &options, true).expect("open");
@@ -389,7 +389,7 @@ fn starved_by_a_full_disk(collection: &str) {
 #[test]
 fn a_store_at_rest_keeps_less_garbage() {
     let (place, mut rng) = (Place::any(), Rng::new(24));
-    let db = place.open(&options(&[SMALL, &[("collection", "off")]].concat()), true).expect("open");
+    let db = place.open(&options(&[SMALL, &[("value_log_gc", "off")]].concat()), true).expect("open");
     let mut put = |numbers: &mut dyn Iterator<Item = usize>| {
         numbers.for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
         db.flush().expect("flush");
@@ -412,7 +412,7 @@ fn a_store_at_rest_keeps_less_garbage() {
 /// Where nobody tells how much space there is, a compaction that finds none for the values that it moves begins anew, and moves none.
 #[test]
 fn where_space_is_unknown_values_stay_where_they_are() {
-    let options = options(&[SMALL, &[("collection", "segments")]].concat());
+    let options = options(&[SMALL, &[("value_log_gc", "segments")]].concat());
     let small = SmallFs::new(kit::anywhere(), 64 << 20);
     let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(23));
     let db = kit::open(&fs, &options, true).expect("open");
@@ -434,7 +434,7 @@ fn collectors_keep_to_the_rate_of_compactions() {
     for collection in ["segments", "tail"] {
         let place = Place::any();
         leave_garbage(&place, 19);
-        let changes: &[_] = &[("rate_bytes_per_sec", "1MiB"), ("collection", collection)];
+        let changes: &[_] = &[("rate_bytes_per_sec", "1MiB"), ("value_log_gc", collection)];
         let db = place.open(&options(&[SMALL, changes].concat()), true).expect("open");
         let begin = Instant::now();
         db.wait_idle().expect("idle");
@@ -472,7 +472,7 @@ fn a_deleted_range_is_garbage() {
 #[test]
 fn collection_takes_nothing_from_a_snapshot() {
     for collection in ["tail", "segments"] {
-        let changes: &[_] = &[("collection", collection), ("value_log_gc_percent", "1")];
+        let changes: &[_] = &[("value_log_gc", collection), ("value_log_gc_percent", "1")];
         let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
         let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(14));
         let mut put_all = |share: usize| {

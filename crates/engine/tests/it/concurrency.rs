@@ -40,7 +40,7 @@ const PARALLEL: &[(&str, &str)] = &[
     ("max_subcompactions", "3"),
     ("min_subcompaction_size", "16KiB"),
     ("intra_l0_compaction_trigger", "2"),
-    ("least_overlap", "on"),
+    ("compaction_pri", "min_overlapping_ratio"),
 ];
 
 /// Until a thread that never has a turn is a failure.

@@ -61,7 +61,7 @@ fn what_is_read_stays_the_same() {
             ("filter_form", pick(rng, &["block", "table"])),
             ("max_subcompactions", pick(rng, &["1", "3"])),
             ("min_subcompaction_size", "16KiB"),
-            ("least_overlap", pick(rng, &["on", "off"])),
+            ("compaction_pri", pick(rng, &["round_robin", "min_overlapping_ratio"])),
             ("durability", "none"),
         ]);
         let place = Place::any();

@@ -125,7 +125,7 @@ fn so_with_values_in_the_log() {
     tail.value_log_segment_size = 64 << 10;
     tail.value_log_gc_percent = 1;
     let mut segments = tail.clone();
-    segments.collection = GcMode::Segments;
+    segments.value_log_gc = GcMode::Segments;
     segments.wal_sidecar = true;
     let mut bundled = segments.clone();
     bundled.tables = Some(TableForm::Bundled);

@@ -49,7 +49,7 @@ fn a_creation_cut_short_leaves_nothing_that_the_next_one_stumbles_over() {
 /// The same where nothing but the marker is left, which a removal takes behind `CURRENT`.
 #[test]
 fn a_removal_cut_short_leaves_nothing_that_the_next_store_stumbles_over() {
-    let presets = ["leveldb", "terrace-block", "delsm", "bolt", "wisckey"];
+    let presets = ["leveldb", "default", "delsm", "bolt", "wisckey"];
     for first in presets {
         for second in presets {
             let folder = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ fn options(form: &[(&str, &str)]) -> Options {
         options.level0_slowdown_writes_trigger,
         options.level0_stop_writes_trigger,
     ) = (100, 100, 100);
-    options.collection = GcMode::Off;
+    options.value_log_gc = GcMode::Off;
     options
 }
 

@@ -109,7 +109,7 @@ fn leveldb_refuses_and_the_form_is_remembered() {
     let db = Db::open(&path, delsm(&[])).unwrap();
     db.put("key", "value").unwrap();
     db.close().unwrap();
-    for preset in ["leveldb", "terrace-block"] {
+    for preset in ["leveldb", "default"] {
         let db = Db::open(&path, Options::preset(preset).unwrap()).unwrap();
         db.flush().unwrap();
         assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));

@@ -61,7 +61,7 @@ impl How {
             ("values", self.values()),
             ("value_log_threshold", "40"),
             ("value_log_gc_percent", "1"),
-            ("collection", self.collection.unwrap_or("off")),
+            ("value_log_gc", self.collection.unwrap_or("off")),
         ];
         kit::plain(&[TIGHT, changes].concat())
     }

@@ -7,7 +7,10 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace::{Db, DurabilityMode, Error, Options, PRESETS, ReadOptions, SortedTableWriter, WriteBatch, WriteOptions};
+use terrace::{
+    Db, DurabilityMode, Error, Options, PAPER_PRESETS, PRESETS, ReadOptions, SortedTableWriter, WriteBatch,
+    WriteOptions,
+};
 use terrace_storage::backends::raw::split;
 
 /// A place for a store of every preset, and its options. Tiers that this file system refuses are replaced.
@@ -29,7 +32,7 @@ fn stores(folder: &Path) -> Vec<(&'static str, PathBuf, Options)> {
         }
         (*name, path, options)
     };
-    PRESETS.iter().map(store).collect()
+    PRESETS.iter().chain(PAPER_PRESETS).map(store).collect()
 }
 
 fn is_forked<T>(outcome: Result<T, Error>) -> bool {
@@ -124,7 +127,7 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
 fn children_of_a_busy_process_neither_hang_nor_harm() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
-        let mut options = Options::preset("terrace").unwrap();
+        let mut options = Options::preset("bundled").unwrap();
         options.write_buffer_size = 64 << 10;
         options.durability = DurabilityMode::Background;
         let path = folder.path().join("store");

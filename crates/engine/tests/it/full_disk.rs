@@ -491,7 +491,7 @@ fn what_is_no_lack_of_space_is_not_cured() {
 fn a_small_ext4_runs_full_and_goes_on() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::of_bytes(24 << 20)) else { return };
-    for (name, preset) in [("plain", "leveldb"), ("block", "terrace-block"), ("pairs", "delsm")] {
+    for (name, preset) in [("plain", "leveldb"), ("block", "default"), ("pairs", "delsm")] {
         let path = disk.mount.join(name);
         let mut options = Options::preset(preset).unwrap();
         for (name, value) in TIGHT.iter().chain(&[("compression", "none"), ("reserve_bytes", "1MiB")]) {

@@ -204,23 +204,23 @@ fn space_comes_back_in_preset_default() {
 }
 
 #[test]
-fn space_comes_back_in_preset_terrace_block() {
-    all_keep_within("terrace-block", &[]);
+fn space_comes_back_in_preset_default_with_batch_syncs() {
+    all_keep_within("default", &[("durability", "auto")]);
 }
 
 #[test]
-fn space_comes_back_in_preset_terrace() {
-    all_keep_within("terrace", &[]);
+fn space_comes_back_in_preset_bundled() {
+    all_keep_within("bundled", &[]);
 }
 
 #[test]
-fn space_comes_back_in_preset_raw() {
-    all_keep_within("raw", &[]);
+fn space_comes_back_in_preset_device() {
+    all_keep_within("device", &[]);
 }
 
 #[test]
 fn space_comes_back_with_values_in_the_log() {
-    all_keep_within("terrace-block", &[("values", "log")]);
+    all_keep_within("default", &[("values", "log")]);
 }
 
 /// Of each key one version for the snapshot, and one for everyone else.
@@ -262,7 +262,7 @@ fn without_deletes_hardly_more_is_written() {
         }
     };
     let histories: [History; 2] = [("filling", filling), ("overwriting", overwriting)];
-    for preset in ["default", "terrace-block"] {
+    for preset in ["default", "bundled"] {
         for (name, history) in histories {
             let written = |percent: &str| {
                 let mut store = Store::open(preset, &[("tombstone_compaction_percent", percent)], Deletes::Points);
@@ -300,8 +300,7 @@ fn garbage_of_an_earlier_opening_goes() {
 /// What a snapshot has held goes at rest, once it is released.
 #[test]
 fn what_a_snapshot_held_goes_when_it_is_released() {
-    for (preset, deletes) in
-        [("default", Deletes::Points), ("terrace-block", Deletes::Points), ("default", Deletes::Ranges)]
+    for (preset, deletes) in [("default", Deletes::Points), ("bundled", Deletes::Points), ("default", Deletes::Ranges)]
     {
         for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4], HISTORIES[6]] {
             let mut store = Store::open(preset, &[], deletes);

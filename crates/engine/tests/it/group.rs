@@ -152,7 +152,7 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
 fn noblsm_syncs_each_flush_once_and_the_default_in_batches_blocks_nobody() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
-    for preset in ["noblsm", "terrace-block", "leveldb"] {
+    for preset in ["noblsm", "default", "leveldb"] {
         let mut options = Options::preset(preset).expect("a preset");
         for (name, value) in [TIGHT, &[("compression", "none"), ("idle_durability_ms", "0")]].concat() {
             options.set(name, value).expect("an option");
@@ -231,7 +231,7 @@ fn synced_writes_through_a_mapping_leave_the_journal_alone() {
 fn a_synced_write_behind_others_writes_its_own_bytes() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
-    let mut options = Options::preset("terrace-block").expect("a preset");
+    let mut options = Options::preset("default").expect("a preset");
     options.idle_durability_ms = 0;
     let db = Db::open(file_system.mount.join("store"), options).expect("open");
     for n in 0..4000_u32 {

@@ -40,7 +40,7 @@ const SHAPES: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "apart, from the tail",
-        &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1"), ("collection", "tail")],
+        &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1"), ("value_log_gc", "tail")],
     ),
     (ON_A_DEVICE, &[("durability", "group"), ("durability_interval_ms", "20")]),
     (

@@ -112,7 +112,7 @@ fn what_is_written_over_and_over_needs_no_large_disk() {
 
 fn write_over_and_over(manual: bool) {
     const PAIRS: u64 = 20_000; // 20 of 32 MiB
-    let mut options = Options::preset("terrace-block").unwrap();
+    let mut options = Options::preset("default").unwrap();
     for (name, value) in [
         ("write_buffer_size", "256KiB"),
         ("target_file_size", "128KiB"),

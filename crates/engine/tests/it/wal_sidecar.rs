@@ -179,7 +179,7 @@ fn another_threshold_finds_the_same() {
 #[test]
 fn small_values_leave_nothing_behind() {
     let kept = |wal_sidecar: &str| {
-        let sizes = [("write_buffer_size", "256KiB"), ("value_log_segment_size", "1MiB"), ("collection", "off")];
+        let sizes = [("write_buffer_size", "256KiB"), ("value_log_segment_size", "1MiB"), ("value_log_gc", "off")];
         let (place, options) = (Place::any(), layout(&[&sizes[..], &[("wal_sidecar", wal_sidecar)]].concat()));
         let db = place.open(&options, true).expect("open");
         for number in 0..20_000u32 {

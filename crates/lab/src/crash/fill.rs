@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn values_in_the_log_are_collected_in_the_midst() {
         let dir = tempfile::tempdir().unwrap();
-        let name = "terrace:wisckey+collection=segments+value_log_gc_percent=1+durability=background";
+        let name = "terrace:wisckey+value_log_gc=segments+value_log_gc_percent=1+durability=background";
         let mut engine = engines::engine(name).unwrap();
         let lasts = engine.hurry();
         let moved = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".vals");

@@ -9,7 +9,10 @@ use anyhow::{Result, bail};
 /// Every engine of this module that a run can name, and what it is.
 pub fn list() -> Vec<(String, String)> {
     let default = ("terrace".to_string(), "Terrace with its default preset".to_string());
-    let presets = ::terrace::PRESETS.iter().map(|(name, help)| (format!("terrace:{name}"), help.to_string()));
+    let presets = ::terrace::PRESETS
+        .iter()
+        .chain(::terrace::PAPER_PRESETS)
+        .map(|(name, help)| (format!("terrace:{name}"), help.to_string()));
     let nulls = [
         ("null", "does nothing: what the driver itself costs"),
         ("null:device", "the same on a device without a file system, for workloads that need no engine"),
@@ -42,7 +45,7 @@ mod tests {
             assert!(found == name || name == "terrace" && found.starts_with("terrace:"), "{name} is {found}");
         }
         let text = |name| engine(name).err().unwrap().to_string();
-        assert!(text("terrace:fast").contains("fast") && text("terrace:fast").contains("volatile"));
+        assert!(text("terrace:fast").contains("fast") && text("terrace:fast").contains("did you mean"));
         assert!(
             text("terrace:leveldb+speed=high").contains("speed")
                 && text("terrace:leveldb+allow_mmap_reads").contains("OPTION")

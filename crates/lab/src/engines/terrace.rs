@@ -350,8 +350,8 @@ mod tests {
 
     #[test]
     fn options_of_its_own_stand_above_the_terms_and_are_told() {
-        let engine = Terrace::new(Some("terrace-block+allow_mmap_reads=true+target_file_size=1MiB")).unwrap();
-        assert_eq!(engine.name(), "terrace:terrace-block+allow_mmap_reads=true+target_file_size=1MiB");
+        let engine = Terrace::new(Some("default+allow_mmap_reads=true+target_file_size=1MiB")).unwrap();
+        assert_eq!(engine.name(), "terrace:default+allow_mmap_reads=true+target_file_size=1MiB");
         let settings = Settings { max_file_size: 8 << 20, write_buffer_size: 3 << 20, ..Settings::default() };
         let options = engine.options(&settings).unwrap();
         assert_eq!(
@@ -392,6 +392,6 @@ mod tests {
             )
         };
         assert_eq!(numbers("delsm"), (8, (32, 64, 96), true));
-        assert_eq!(numbers("terrace-block"), (2, (4, 8, 12), false));
+        assert_eq!(numbers("default"), (2, (4, 8, 12), false));
     }
 }

@@ -347,7 +347,7 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
 #[test]
 fn a_value_log_s_bytes_have_their_names() {
     let _alone = alone();
-    let engine = "terrace:wisckey+collection=segments+value_log_segment_size=65536+value_log_gc_percent=1".into();
+    let engine = "terrace:wisckey+value_log_gc=segments+value_log_segment_size=65536+value_log_gc_percent=1".into();
     let settings = Settings { write_buffer_size: 64 << 10, ..Settings::default() };
     let spec = CellSpec { engine, settings, num: 2000, ..spec("fillrandom,overwrite,overwrite") };
     let rows = whole(rows(&spec, &Fake::default()));
@@ -406,7 +406,7 @@ fn a_limit_of_memory_is_one_of_what_is_cached() {
     let _alone = alone();
     let settings = Settings { cache_size: 1 << 20, ..Settings::default() };
     let filled = CellSpec {
-        engine: "terrace:terrace".into(),
+        engine: "terrace:bundled".into(),
         settings,
         num: 200_000,
         value_size: 1000,

@@ -94,14 +94,14 @@ fn terrace_keeps_the_contract() {
         "terrace:leveldb",
         "terrace:leveldb+durability=background",
         "terrace:noblsm",
-        "terrace:terrace",
-        "terrace:terrace-block",
-        "terrace:terrace-block+durability=journal",
+        "terrace:bundled",
+        "terrace:default+durability=auto",
+        "terrace:default+durability=journal",
         "terrace:bolt",
         "terrace:delsm",
         "terrace:wisckey+value_log_gc_percent=1+durability=background",
         // On the device, and half on it.
-        "terrace:raw",
+        "terrace:device",
         "terrace:leveldb-raw",
     ];
     engines.extend(require("bpf", exact).map(|()| "terrace:noblsm+durability=journal-bpf"));
@@ -139,7 +139,7 @@ fn a_store_under_load_has_what_was_promised_after_each_cut() {
         println!("{engine} {control:?}: {tally:?}");
         tally
     };
-    for engine in ["terrace:terrace", "terrace:raw"] {
+    for engine in ["terrace:bundled", "terrace:device"] {
         let tally = run(engine, 2, None);
         assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {engine}: {tally:?}");
         assert!(tally.events > 1000, "hardly anything was written: {tally:?}");

@@ -26,7 +26,7 @@ fn profile() -> Profile {
 }
 
 fn options() -> Options {
-    let mut options = Options::preset("raw").expect("a preset of that name");
+    let mut options = Options::preset("device").expect("a preset of that name");
     for (name, value) in [
         ("write_buffer_size", "512KiB"),
         ("target_file_size", "256KiB"),

@@ -112,7 +112,7 @@ fn parallel(options: Options) -> Options {
     options.max_subcompactions = 3;
     options.min_subcompaction_size = 1 << 10;
     options.intra_l0_compaction_trigger = 2;
-    options.least_overlap = true;
+    options.compaction_pri = terrace::CompactionPri::MinOverlappingRatio;
     options.copy_whole_blocks = true;
     options.range_tombstones = true;
     options

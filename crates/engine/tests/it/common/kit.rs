@@ -181,7 +181,7 @@ fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
 
 /// Of a preset for devices, too, suites have stores in directories, where batches are what they can be.
 fn numbers_of(mut preset: Options) -> Options {
-    if preset.device {
+    if preset.device || preset.durability == DurabilityMode::Inherit {
         (preset.device, preset.durability) = (false, DurabilityMode::Auto);
     }
     preset

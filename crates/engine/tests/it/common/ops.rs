@@ -161,7 +161,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("max_subcompactions", &["1", "3"]),
         one_of("min_subcompaction_size", &["1KiB", "4MiB"]),
         one_of("intra_l0_compaction_trigger", &["0", "2", "3"]),
-        one_of("least_overlap", &["on", "off"]),
+        one_of("compaction_pri", &["round_robin", "min_overlapping_ratio"]),
         one_of("paranoid_checks", &["on", "off"]),
         one_of("max_manifest_file_size", &["4KiB", "64MiB"]),
         level0,
@@ -183,7 +183,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("value_log_threshold", &["0", "100", "512"]),
         one_of("value_log_segment_size", &["64KiB", "64MiB"]),
         one_of("value_log_gc_percent", &["1", "20"]),
-        one_of("collection", &["segments", "tail"]),
+        one_of("value_log_gc", &["segments", "tail"]),
         one_of("value_readahead_bytes", &["0", "1", "1MiB"]),
     );
     let all = (single, other, writing, apart);
@@ -207,7 +207,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 2 => Just(3), 1 => Just(4)];
-    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "delsm", "volatile", "wisckey"]);
+    let preset = prop::sample::select(vec!["leveldb", "default", "noblsm", "delsm", "volatile", "wisckey"]);
     let tables = prop_oneof![3 => Just("block"), 1 => Just("bundled"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
     let all = (preset, any_shape(), any_shape(), tables, switches, place);
