@@ -21,7 +21,7 @@ use terrace_format::{
     Comparator, KeyOrder, Layout,
     filter::{Bloom, FilterPolicy},
 };
-use terrace_storage::{DurabilityMode, StorageConfig};
+use terrace_storage::StorageConfig;
 pub(crate) use text::nearest;
 
 /// Smallest `memory_budget`, to which the memory of memtables is added.

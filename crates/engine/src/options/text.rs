@@ -22,13 +22,15 @@ pub(super) fn find(name: &str) -> Result<&'static Spec> {
 }
 
 /// Returns the name that `typed` most probably stands for: one that contains all of it, else the
-/// one with the fewest edits.
+/// one with the fewest edits, where a common beginning counts half an edit a letter.
 pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
-    let typed = typed.to_lowercase().replace('-', "_");
+    let plain = |name: &str| name.to_lowercase().replace('-', "_");
+    let typed = plain(typed);
     let cost = |name: &str| {
-        let name = name.replace('-', "_");
+        let name = plain(name);
+        let beginning = typed.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
         let contains = typed.len() > 2 && name.contains(&typed);
-        (!contains, edit_distance(&typed, &name))
+        (!contains, 2 * edit_distance(&typed, &name) as i64 - beginning as i64)
     };
     names.min_by_key(|name| cost(name)).unwrap_or_default()
 }

@@ -111,6 +111,9 @@ impl Choice for WalWriteMode {
 fn parse_number<T: TryFrom<i128>>(text: &str) -> Result<T, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+    if digits == 0 {
+        return Err("expected a whole number".into());
+    }
     let unit: i128 = match text[digits..].trim() {
         "" | "B" => 1,
         "KiB" => 1 << 10,
