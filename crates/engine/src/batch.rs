@@ -1,11 +1,12 @@
-//! A batch as users build it: sizes are watched while it grows, and checked when it is written.
+//! Write batches. A batch records the sizes of its keys and values; the write checks them against
+//! the limits of the store.
 use terrace_format::{
     SeqNo,
     batch::{self, Op},
     key,
 };
 
-/// Puts and deletes that are applied together or not at all, in order.
+/// Puts and deletes that are applied atomically, in order.
 ///
 /// ```
 /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -19,22 +20,22 @@ use terrace_format::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteBatch {
     pub(crate) batch: batch::Batch,
-    /// The longest key and value so far, for the check against the placement's limits.
+    /// The longest key and value, which a write checks against the limits of the store.
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
-    /// Whether it deletes ranges.
+    /// Whether the batch has range tombstones.
     pub(crate) range_tombstones: bool,
-    /// What does not even fit the format; the batch is refused as a whole.
+    /// The first operation that does not fit the format; a write then refuses the whole batch.
     pub(crate) oversized: Option<String>,
 }
 
 impl WriteBatch {
-    /// Nothing yet.
+    /// Returns an empty batch.
     pub fn new() -> WriteBatch {
         WriteBatch::default()
     }
 
-    /// Sets `key` to `value`. Sizes are checked when the batch is written.
+    /// Appends a put of `value` under `key`. The write checks the sizes.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.fits(key.len() as u64, value.len() as u64) {
@@ -43,7 +44,7 @@ impl WriteBatch {
         self
     }
 
-    /// Removes `key`, if it is there.
+    /// Appends a delete of `key`, which need not exist.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut WriteBatch {
         let key = key.as_ref();
         if self.fits(key.len() as u64, 0) {
@@ -52,7 +53,7 @@ impl WriteBatch {
         self
     }
 
-    /// Adds the operations of `other` behind these.
+    /// Appends the operations of `other`.
     ///
     /// ```
     /// # use terrace::{Op, WriteBatch};
@@ -73,14 +74,15 @@ impl WriteBatch {
         self
     }
 
-    /// The operations in order.
+    /// Returns the operations in order.
     pub fn ops(&self) -> impl Iterator<Item = Op<'_>> {
         self.batch.ops()
     }
 
-    /// Removes every key from `from` on, up to but not including `to`; nothing, if `to` does not lie behind `from` in the store's order.
-    /// Only in stores with feature `range-deletes`; elsewhere [`Db::write`](crate::Db::write) refuses the batch, unless the range is
-    /// empty: see [`Db::delete_range`](crate::Db::delete_range).
+    /// Appends a range tombstone for the keys from `from` (included) to `to` (excluded). The range
+    /// is empty unless `from` is before `to` in the store's order. Needs a store with range
+    /// tombstones; in another one [`Db::write`](crate::Db::write) refuses the batch, unless the
+    /// range is empty. See [`Db::delete_range`](crate::Db::delete_range).
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -103,27 +105,28 @@ impl WriteBatch {
         self
     }
 
-    /// Forgets all operations.
+    /// Removes all operations.
     pub fn clear(&mut self) {
         *self = WriteBatch::default();
     }
 
-    /// Operations.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.batch.len() as usize
     }
 
-    /// Whether there are none.
+    /// Returns whether the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.batch.is_empty()
     }
 
-    /// Bytes of the batch as the log stores it.
+    /// Returns the size of the batch as a WAL record, in bytes.
     pub fn byte_len(&self) -> usize {
         self.batch.byte_len()
     }
 
-    /// What was written before, and so is known to fit; without its sequence.
+    /// Returns a batch that was read from a WAL, and therefore fits the format, without its
+    /// sequence number.
     pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
         batch.set_sequence(SeqNo::ZERO);
         let (mut key_bytes, mut value_bytes) = (0, 0);
@@ -154,16 +157,16 @@ impl WriteBatch {
 }
 
 fn too_many() -> String {
-    format!("more than {} operations in one batch", u32::MAX)
+    format!("a batch has at most {} operations", u32::MAX)
 }
 
-/// Why an operation of these sizes does not fit the format, if it does not.
+/// Returns the problem if an operation of these sizes does not fit the format.
 pub(crate) fn oversized(key_bytes: u64, value_bytes: u64) -> Option<String> {
     const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
     if key_bytes > KEY_BYTES_MAX {
-        Some(format!("a key of {key_bytes} bytes: LevelDB's format ends at {KEY_BYTES_MAX}"))
+        Some(format!("a key of {key_bytes} bytes is too long: the format allows {KEY_BYTES_MAX}"))
     } else if value_bytes > u64::from(u32::MAX) {
-        Some(format!("a value of {value_bytes} bytes: LevelDB's format ends at {}", u32::MAX))
+        Some(format!("a value of {value_bytes} bytes is too long: the format allows {}", u32::MAX))
     } else {
         None
     }
@@ -174,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_appended_batch_brings_its_sizes_and_its_refusal() {
+    fn append_takes_over_sizes_and_the_first_problem() {
         let (mut whole, mut part) = (WriteBatch::new(), WriteBatch::new());
         whole.put("k", "v");
         part.put("longer", "value").delete("k");

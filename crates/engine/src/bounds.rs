@@ -1,49 +1,55 @@
-//! How far background work may be behind before writers are held up: as far as the options say, and less where the disk is nearly
-//! full. Pure.
+//! Limits on the backlog of background work at which writes stall. Pure.
 //!
-//! Old versions in level 0 and above their levels' sizes, and what waits for its replacement to be durable, are space that background
-//! work gives back. A store that never lets it take all that would be free without it fills no disk that holds its pairs and has some
-//! room to work, however slow background work is.
+//! The backlog is compaction debt (obsolete versions in level 0 and above the levels' target sizes)
+//! and retained bytes (obsolete files that wait until their replacement is durable). Background
+//! work frees this space again. The limits are the options' values, and lower on a nearly full
+//! disk: the backlog never takes all the space that would be free without it. A disk that holds the
+//! live pairs and some room to work therefore does not fill up, however slow background work is.
 use crate::Options;
 
-/// Bytes.
+/// Limits in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Retained bytes at which writers with a full memtable wait.
     pub retained_bytes: u64,
-    /// A quarter of what would be free if nothing were unmerged or retained: unmerged bytes at which writers with a full memtable wait,
-    /// while something is merged.
+    /// Compaction debt at which writers with a full memtable wait while a compaction runs: a
+    /// quarter of the space that would be free without debt and retained bytes.
     pub unmerged_bytes: u64,
-    /// Whether writers are slowed before they wait.
-    smooth: bool,
+    /// Whether writers are delayed before they wait (option `delayed_writes`).
+    delays: bool,
 }
 
 impl Bounds {
-    /// With so many bytes `free`, as far as anybody knows, and so many unmerged and retained. Without all of the latter, more would be
-    /// free: either may take a quarter of that. The rest is for merges at work, which write what is unmerged once more, and what it meets.
-    pub fn of(options: &Options, free: Option<u64>, unmerged: u64, retained: u64) -> Bounds {
-        let space = free.map_or(u64::MAX, |free| free.saturating_add(unmerged).saturating_add(retained));
+    /// Returns the limits for `free` bytes of disk space (`None` if unknown), `debt` bytes of
+    /// compaction debt and `retained` bytes. Debt and retained bytes may each take a quarter of the
+    /// space that would be free without them. The rest is for running compactions, which write the
+    /// debt and its overlap once more.
+    pub fn of(options: &Options, free: Option<u64>, debt: u64, retained: u64) -> Bounds {
+        let space = free.map_or(u64::MAX, |free| free.saturating_add(debt).saturating_add(retained));
         let retained_bytes = options.unsynced_bytes_limit.min(space / 4);
-        Bounds { retained_bytes, unmerged_bytes: space / 4, smooth: options.delayed_writes }
+        Bounds { retained_bytes, unmerged_bytes: space / 4, delays: options.delayed_writes }
     }
 
-    /// Bytes that may be retained before writers are held up by it, one way or the other.
+    /// Returns the number of retained bytes up to which writers are neither delayed nor stopped.
     pub fn retained_unhindered(&self) -> u64 {
         let most = self.retained_bytes;
-        if self.smooth { most - most / 4 } else { most }
+        if self.delays { most - most / 4 } else { most }
     }
 
-    /// Whether writers with a full memtable wait for the merges at work, where so much is unmerged.
+    /// Returns whether writers with a full memtable wait for the running compactions, whose debt is
+    /// `merging_bytes`.
     pub fn stop_at_unmerged(&self, merging_bytes: u64) -> bool {
         merging_bytes > 0 && merging_bytes >= self.unmerged_bytes
     }
 
-    /// Whether so much is retained that a merge had better wait until it is not: an eighth of the space, at which a release commits at once.
+    /// Returns whether compactions should wait until fewer bytes are retained: at an eighth of the
+    /// space, where pending edits are committed at once.
     pub fn crowds_merges(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.unmerged_bytes / 2
     }
 
-    /// Whether writers with a full memtable wait for what is retained. If nothing is, there is nothing to wait for.
+    /// Returns whether writers with a full memtable wait for retained files to be deleted. With no
+    /// retained bytes they do not, since nothing would end the wait.
     pub fn stop_at(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.retained_bytes
     }
@@ -54,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_behind_takes_no_more_than_its_share_of_a_disk_that_is_nearly_full() {
+    fn the_backlog_is_limited_to_its_share_of_a_nearly_full_disk() {
         let mut options = Options::default();
         (options.unsynced_bytes_limit, options.delayed_writes) = (2 << 30, true);
         let of = |free, debt, retained| {

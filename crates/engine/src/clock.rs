@@ -1,4 +1,5 @@
-//! The engine's only source of time. It measures; no decision about data rests on it.
+//! The engine's only source of time. Times are measured and reported; no decision about data
+//! depends on them.
 use std::time::{Duration, Instant};
 
 /// A monotonic clock.
@@ -6,18 +7,19 @@ use std::time::{Duration, Instant};
 pub struct Clock(Instant);
 
 impl Clock {
-    /// Starts at zero.
+    /// Returns a clock that starts at zero.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     pub fn start() -> Clock {
         Clock(Instant::now())
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn now(&self) -> Duration {
         self.0.elapsed()
     }
 
-    /// Time since the clock said `earlier`; none where it has been set back since, as virtual machines that move may do.
+    /// Returns the time since `earlier`, or zero if the clock was set back since, as can happen
+    /// when a virtual machine migrates.
     pub fn since(&self, earlier: Duration) -> Duration {
         self.now().saturating_sub(earlier)
     }
@@ -28,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_was_set_back_measures_nothing() {
+    fn a_clock_that_was_set_back_measures_zero() {
         let clock = Clock::start();
         assert_eq!(clock.since(Duration::from_secs(1 << 40)), Duration::ZERO);
         assert!(clock.since(Duration::ZERO) <= clock.now());

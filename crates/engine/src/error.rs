@@ -1,71 +1,73 @@
-//! Why an operation failed, in one enum that says what to do.
+//! The error type of the engine.
 use std::{io, sync::Arc};
 use terrace_storage as storage;
 
-/// A failed operation. Match on the variant; the text is for people and may change.
+/// A failed operation. Match on the variant: the text is for people and may change.
 ///
 /// ```
 /// # use terrace::{Db, Error, Options};
 /// # let place = tempfile::tempdir().unwrap();
 /// # let path = place.path().join("store");
 /// let db = Db::open(&path, Options::default())?;
-/// let told = match Db::open(&path, Options::default()) {
-///     Err(Error::InUse { path, .. }) => format!("somebody has {path} open"),
+/// let text = match Db::open(&path, Options::default()) {
+///     Err(Error::InUse { path, .. }) => format!("{path} is open elsewhere"),
 ///     Err(Error::Corrupt { object, offset, .. }) => format!("damaged: {object} at byte {offset}"),
 ///     Err(other) => other.to_string(),
-///     Ok(_) => unreachable!("one opener at a time"),
+///     Ok(_) => unreachable!("a store has one opener at a time"),
 /// };
-/// assert_eq!(told, format!("somebody has {} open", path.display()));
+/// assert_eq!(text, format!("{} is open elsewhere", path.display()));
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes on storage are not what was written. Restore from a copy; retrying will not help.
+    /// Bytes on storage differ from those that were written. A retry does not help: restore from a
+    /// copy, or salvage the rest with [`Db::repair`](crate::Db::repair).
     #[error("corrupt {what} in {object} at byte {offset}: {detail}")]
     Corrupt {
-        /// The structure that does not decode.
+        /// The structure that cannot be decoded.
         what: &'static str,
         /// The file.
         object: String,
-        /// Where in the file, in bytes.
+        /// Byte offset in the file.
         offset: u64,
-        /// What is wrong with it.
+        /// The mismatch.
         detail: String,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{op} {object}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         op: &'static str,
-        /// On which file.
+        /// The file.
         object: String,
-        /// Its answer.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// No space is left. Writes stop, reads go on. Free some, then [`resume`](crate::Db::resume) or reopen the store.
-    #[error("storage is full: {op} {object}: {source}")]
+    /// The disk or a quota is full. Writes stop, reads continue. Free space, then call
+    /// [`resume`](crate::Db::resume) or reopen the store.
+    #[error("out of space: {op} {object}: {source}; free some, then resume or reopen the store")]
     NoSpace {
-        /// What was tried.
+        /// The attempted operation.
         op: &'static str,
-        /// On which file.
+        /// The file.
         object: String,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// Another process, or another handle of this one, has the store open. Close that one first.
+    /// The store is open in another process, or a second time in this one. Close it there first.
     #[error("{path} is in use: {detail}")]
     InUse {
         /// The store.
         path: String,
-        /// Who holds it, as far as that can be told.
+        /// The holder of the lock, as far as it is known.
         detail: String,
     },
-    /// The process that opened the store has forked the calling one. Nothing was done: a child has neither the threads of its
-    /// parent nor its locks. Fork first, and open in the process that is to use the store.
+    /// The calling process was forked from the one that opened the store. Nothing was done: a child
+    /// has neither the threads of its parent nor its locks. Open the store after the fork.
     #[error(
-        "{object} was opened by process {pid}, and process {own} was forked from it since: a store is of the process that \
-         opened it; fork first, and open then"
+        "{object} was opened by process {pid} and cannot be used by process {own}, which was forked from it; \
+         open the store after the fork"
     )]
     Forked {
         /// The store.
@@ -75,42 +77,47 @@ pub enum Error {
         /// The calling process.
         own: u32,
     },
-    /// A thing that should be there is not: a store, or a file that a store names.
+    /// A store, or a file that a store names, does not exist.
     #[error("missing {what}: {object}")]
     Missing {
-        /// The kind of thing.
+        /// The kind of object.
         what: &'static str,
         /// Its name.
         object: String,
     },
-    /// The store needs something that this version, or this way of opening it, does not offer.
+    /// The store needs a feature that this version, or this way of opening it, does not have.
     #[error("{0}")]
     Unsupported(String),
-    /// An argument or option cannot be. Nothing was done.
-    #[error("invalid argument: {0}")]
+    /// An argument or an option is invalid. Nothing was done.
+    #[error("{0}")]
     Invalid(String),
-    /// The logs no longer have what was written with this sequence. Begin with a copy of the whole store, or with `oldest`.
+    /// The WALs no longer have the write with this sequence number. Start from a checkpoint of the
+    /// store, or from `oldest`.
     #[error(
-        "the logs no longer have sequence {wanted}; the oldest there is {oldest} (option wal_size_limit keeps more)"
+        "the WALs no longer have sequence {wanted}, the oldest is {oldest}; start from a checkpoint (option \
+         wal_size_limit keeps more WALs)"
     )]
     SequenceGone {
-        /// The first sequence that was asked for and is not there.
+        /// The first sequence number that was requested and is missing.
         wanted: u64,
-        /// The oldest from which on the history is there; one behind the newest if there is none at all.
+        /// The first sequence number from which the WALs are complete; the next one to be written
+        /// if there are none.
         oldest: u64,
     },
-    /// The store is open for reading only.
-    #[error("the store is open for reading only")]
+    /// The store was opened read-only.
+    #[error("the store is open read-only; reopen it to write")]
     ReadOnly,
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// The engine contradicts itself; nothing was made durable on the strength of it. Close, reopen, and report it.
-    #[error("a bug in Terrace: {0}")]
+    /// The engine violated one of its invariants. Nothing was made durable because of it. Close and
+    /// reopen the store, and report the text.
+    #[error("a bug in Terrace: {0}; close and reopen the store, and report this text")]
     Bug(String),
-    /// An earlier write or sync failed, so what is on storage is unknown. Reads go on; to write, close and reopen, or
-    /// [`resume`](crate::Db::resume) where the failure was a full disk.
-    #[error("refusing writes since an earlier failure: {0}")]
+    /// An earlier write or sync failed, so the state of storage is unknown. Reads continue. To
+    /// write, close and reopen the store, or call [`resume`](crate::Db::resume) if the failure was
+    /// a full disk.
+    #[error("writes have stopped since an earlier failure: {0}")]
     FailStopped(Arc<Error>),
 }
 
@@ -118,21 +125,22 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Whether space is all that there is a lack of: free some, and [`Db::resume`](crate::Db::resume).
+    /// Returns whether the cause is a full disk: free space and call
+    /// [`Db::resume`](crate::Db::resume).
     ///
     /// ```
     /// # use terrace::{Db, Error, Options};
-    /// fn put_when_there_is_room(db: &Db, free_some: impl Fn()) -> terrace::Result<()> {
+    /// fn put_with_retry(db: &Db, free_space: impl Fn()) -> terrace::Result<()> {
     ///     match db.put("key", "value") {
     ///         Err(error) if error.is_no_space() => {
-    ///             free_some();
+    ///             free_space();
     ///             db.resume()?;
     ///             db.put("key", "value")
     ///         }
-    ///         done => done,
+    ///         result => result,
     ///     }
     /// }
-    /// put_when_there_is_room(&Db::open_in_memory(Options::default())?, || ())?;
+    /// put_with_retry(&Db::open_in_memory(Options::default())?, || ())?;
     /// assert!(!Error::Closed.is_no_space());
     /// # Ok::<(), terrace::Error>(())
     /// ```
@@ -144,17 +152,18 @@ impl Error {
         }
     }
 
-    /// Whether something is damaged, or gone, or could not be read or written.
+    /// Returns whether an object is corrupt or missing, or an I/O operation failed.
     pub(crate) fn is_input_or_output(&self) -> bool {
         matches!(self, Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. })
     }
 
-    /// Whether something that was there is damaged, or gone.
+    /// Returns whether an object is corrupt or missing.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Corrupt { .. } | Error::Missing { .. })
     }
 
-    /// The same of something that space does not cure any more.
+    /// Turns an out-of-space error into an I/O error, for a failure that freed space no longer
+    /// cures.
     pub(crate) fn lasting(self) -> Error {
         match self {
             Error::NoSpace { op, object, source } => Error::Io { op, object, source },
@@ -162,7 +171,7 @@ impl Error {
         }
     }
 
-    /// Bytes of `object` that contradict the rest of the store.
+    /// Returns the error for bytes of `object` that contradict the rest of the store.
     pub(crate) fn corrupt(
         what: &'static str,
         object: impl Into<String>,

@@ -1,106 +1,109 @@
-//! What a store tells a listener while it works: beginnings and ends of what takes time, and what stops it.
+//! Events that a store sends to a listener: starts and ends of background work, stalls, failures.
 use crate::Error;
 use std::time::Duration;
 
-/// Something that begins, ends or happens. Every beginning has its end, unless a failure or a close comes between.
+/// An event of a store. A start is followed by its end, unless a failure or a close comes between.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// Sealed memtables of so many bytes begin to be written as a table.
+    /// A flush of immutable memtables starts.
     FlushBegun {
-        /// Of memory.
+        /// Memory of the memtables in bytes.
         bytes: u64,
     },
-    /// They serve reads as a table. It is not durable yet.
+    /// The SSTable of a flush is installed and serves reads. It is not durable yet.
     FlushEnded {
-        /// Of the table.
+        /// Size of the SSTable in bytes.
         bytes: u64,
-        /// That it has entered.
+        /// Its level.
         level: usize,
-        /// Since the beginning.
+        /// Time since the start.
         time: Duration,
     },
-    /// Tables begin to be merged into the next level, or within level 0. It ends, or fails.
+    /// A compaction into the next level, or within level 0, starts. It ends or fails.
     CompactionBegun {
-        /// They come from.
+        /// The input level.
         level: usize,
-        /// They go to.
+        /// The output level.
         output_level: usize,
-        /// How many.
+        /// Number of input SSTables.
         tables: usize,
-        /// Of all of them.
+        /// Their size in bytes.
         bytes: u64,
     },
-    /// Their outputs serve reads. They are not durable yet.
+    /// The outputs of a compaction are installed and serve reads. They are not durable yet.
     CompactionEnded {
-        /// They came from.
+        /// The input level.
         level: usize,
-        /// They went to.
+        /// The output level.
         output_level: usize,
-        /// How many came of them.
+        /// Number of output SSTables.
         tables: usize,
-        /// Written; 0 where a table was moved as it is.
+        /// Bytes written; 0 for a trivial move.
         bytes: u64,
-        /// Since the beginning.
+        /// Time since the start.
         time: Duration,
     },
-    /// A table that was to be merged is damaged, or gone. Its keys, and those beside it, are left where they are from now on; writes and other
-    /// compactions go on.
+    /// An input SSTable of a compaction is corrupt or missing. Compactions leave its key range
+    /// alone from now on; writes and other compactions continue.
     CompactionFailed {
-        /// They come from.
+        /// The input level.
         level: usize,
-        /// They would have gone to.
+        /// The output level.
         output_level: usize,
-        /// What is damaged.
+        /// The damage.
         error: Error,
     },
-    /// A writer is slowed, or waits, because background work is behind. While writers are slowed, that is each nap of some 20 µs.
+    /// A writer is delayed or stopped because background work has fallen behind. While writes are
+    /// delayed, each delay of about 20 µs is one stall.
     StallBegun,
-    /// It goes on.
+    /// The writer continues.
     StallEnded {
-        /// It waited.
+        /// Time that it waited.
         time: Duration,
     },
-    /// A sync of the log, or of the manifest behind tables that became durable, begins.
+    /// A sync of the WAL starts, or a sync of the manifest after SSTables became durable.
     SyncBegun,
-    /// It is over; everything written up to `durable` survives a power cut, if anything is promised here.
+    /// A sync is complete. Every write up to `durable` survives a power cut, unless the durability
+    /// mode promises nothing.
     SyncEnded {
-        /// A sequence, as [`durable_sequence`](crate::Db::durable_sequence) tells it.
+        /// The [`durable_sequence`](crate::Db::durable_sequence).
         durable: u64,
-        /// Since the beginning.
+        /// Time since the start.
         time: Duration,
     },
-    /// The open found something in a WAL that is no part of the history: a torn tail after a power cut, or damage. Where the
-    /// store is opened to be written, a copy of the file is under `lost/` now.
+    /// Recovery found bytes in a WAL that are no part of the history: a torn tail after a power
+    /// cut, or corruption. Unless the store was opened read-only, a copy of the file is kept in
+    /// `lost/`.
     Damaged {
-        /// Where and what.
+        /// Location and reason.
         damage: Damage,
     },
     /// A failure has stopped writes and background work.
     Stopped {
-        /// Why.
+        /// The failure.
         error: Error,
     },
-    /// [`resume`](crate::Db::resume) has ended that.
+    /// [`resume`](crate::Db::resume) has restarted writes and background work.
     Resumed,
 }
 
-/// Something in a WAL that is no part of the history: a torn tail, or what [`Recovery::Salvage`](crate::Recovery)
-/// skipped. A copy of the file is kept under `lost/`.
+/// Bytes of a WAL that are no part of the history: a torn tail, or a part that
+/// [`Recovery::Salvage`](crate::Recovery) skipped. A copy of the file is kept in `lost/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub file: String,
-    /// Where in it, in bytes.
+    /// Byte offset in the file.
     pub offset: u64,
-    /// What is wrong there.
+    /// The mismatch.
     pub reason: String,
 }
 
-/// Hears of [`Event`]s; given to a store by [`Options::listener`](crate::Options::listener).
+/// Receives the [`Event`]s of a store; see [`Options::listener`](crate::Options::listener).
 ///
-/// It is called at once by the thread that does the thing, which may hold what others wait for. So it should take note and
-/// return: it must not panic, wait, or call the store.
+/// The thread that does the work calls the listener, and may hold locks that other threads wait
+/// for. A listener must therefore return at once, and must not panic, block, or call the store.
 ///
 /// ```
 /// # fn main() -> terrace::Result<()> {
@@ -116,7 +119,7 @@ pub struct Damage {
 /// # }
 /// ```
 pub trait Listener: Send + Sync {
-    /// Something has happened.
+    /// Receives an event.
     fn event(&self, event: &Event);
 }
 

@@ -1,46 +1,145 @@
-//! Terrace: an LSM-tree key-value store on LevelDB's own files, right in every crash.
+//! Terrace is an embedded LSM-tree key-value store on LevelDB's file formats, with crash safety as
+//! its first goal.
+//!
+//! A store maps byte keys to byte values in key order. It opens LevelDB directories in place, and
+//! LevelDB opens them again after a clean close. A [`Db`] is a cheap handle that threads share by
+//! cloning it.
+//!
+//! # Open
+//!
+//! [`Db::open`] opens a directory or a prepared device and creates the store if there is none.
+//! [`Db::open_read_only`] changes nothing; [`Db::open_in_memory`] needs no disk.
 //!
 //! ```
-//! use terrace::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
-//!
-//! # fn main() -> terrace::Result<()> {
+//! use terrace::{Db, Options};
 //! # let directory = tempfile::tempdir().unwrap();
 //! # let path = directory.path().join("store");
 //! let db = Db::open(&path, Options::default())?;
-//! db.put("city/lima", "10 million")?;
-//! let mut batch = WriteBatch::new();
-//! batch.put("city/oslo", "0.7 million").delete("city/lima");
-//! db.write(batch, WriteOptions::synced())?; // both or neither, and durable at return
-//! for pair in db.scan(ReadOptions::new().prefix("city/")) {
-//!     let (key, value) = pair?;
-//!     println!("{} = {}", key.escape_ascii(), value.escape_ascii());
-//! }
-//! db.close()
-//! # }
+//! db.close()?;
+//! # Ok::<(), terrace::Error>(())
 //! ```
 //!
-//! # The house
-//! In the order data flows; imports run one way only.
+//! # Write
 //!
-//! | module | question |
-//! |---|---|
-//! | `options` `presets` `batch` `sorted_table` `error` `events` `stats` `clock` | what can be said, and what is answered |
-//! | `sync` | what do threads meet at? |
-//! | `mem` | where are the newest writes? |
-//! | `reserve` | what is left when the device is full? |
-//! | `closed_logs` | which logs are not needed for writing any more, but for surviving? |
-//! | `version` | which tables make up each level, live and durable; what may be removed when? |
-//! | `read` | what does a reader at one moment see? |
-//! | `compact` | what is merged when, and what may be left out? |
-//! | `state` `work` | what do the parts share, under which lock; which thread runs a job? |
-//! | `jobs` | flush, compact, release: what happens in the background? |
-//! | `write` | how does a write become visible and durable? |
-//! | `bulk` | how are many tables written at once, without a log? |
-//! | `recover` | what does an open find? |
-//! | `check` `db` | is everything as it was written; the face |
+//! A write is in the write-ahead log (WAL) when it returns: it survives the end of the process.
+//! With [`WriteOptions::synced`] it also survives a power cut, together with all earlier writes.
 //!
-//! The contract on durability is `docs/durability.md`; where bytes live is `terrace_storage::placement`.
-#![deny(unsafe_code)] // but for the memtable's arena and the list in it
+//! ```
+//! use terrace::{Db, Options, WriteOptions};
+//! let db = Db::open_in_memory(Options::default())?;
+//! db.put("city/oslo", "709 000")?;
+//! db.put_with("city/bergen", "291 000", WriteOptions::synced())?;
+//! db.delete("city/oslo")?;
+//! # Ok::<(), terrace::Error>(())
+//! ```
+//!
+//! # Read
+//!
+//! [`Db::get`] copies a value, [`Db::get_pinned`] borrows it from a block, and [`Db::multi_get`]
+//! looks up many keys at once.
+//!
+//! ```
+//! # use terrace::{Db, Options};
+//! let db = Db::open_in_memory(Options::default())?;
+//! db.put("key", "value")?;
+//! assert_eq!(db.get("key")?.as_deref(), Some(&b"value"[..]));
+//! assert_eq!(db.get("absent")?, None);
+//! # Ok::<(), terrace::Error>(())
+//! ```
+//!
+//! # Iterate
+//!
+//! [`Db::scan`] and [`Db::scan_reverse`] are Rust iterators over a range or a prefix.
+//! [`Db::cursor`] seeks and moves in both directions. All of them see the store as of their
+//! creation.
+//!
+//! ```
+//! # use terrace::{Db, Options, ReadOptions};
+//! let db = Db::open_in_memory(Options::default())?;
+//! ["a/1", "a/2", "b/1"].iter().try_for_each(|key| db.put(key, "value"))?;
+//! let keys = db.scan(ReadOptions::new().prefix("a/")).map(|pair| Ok(pair?.0));
+//! assert_eq!(keys.collect::<terrace::Result<Vec<_>>>()?, [b"a/1", b"a/2"]);
+//! # Ok::<(), terrace::Error>(())
+//! ```
+//!
+//! # Batch
+//!
+//! The operations of a [`WriteBatch`] become visible and durable together, in order, or not at all.
+//!
+//! ```
+//! # use terrace::{Db, Options, WriteBatch, WriteOptions};
+//! let db = Db::open_in_memory(Options::default())?;
+//! let mut batch = WriteBatch::new();
+//! batch.put("from", "90").put("to", "110").delete("pending");
+//! db.write(batch, WriteOptions::synced())?;
+//! # Ok::<(), terrace::Error>(())
+//! ```
+//!
+//! # Snapshot
+//!
+//! A [`Snapshot`] keeps the store as of one moment readable until it is dropped.
+//!
+//! ```
+//! # use terrace::{Db, Options, ReadOptions};
+//! let db = Db::open_in_memory(Options::default())?;
+//! db.put("key", "old")?;
+//! let snapshot = db.snapshot();
+//! db.put("key", "new")?;
+//! let old = db.get_with("key", &ReadOptions::new().snapshot(&snapshot))?;
+//! assert_eq!(old.as_deref(), Some(&b"old"[..]));
+//! # Ok::<(), terrace::Error>(())
+//! ```
+//!
+//! # Durability
+//!
+//! Every write has a sequence number. All writes up to [`Db::durable_sequence`] survive a power
+//! cut; [`Db::wait_durable`] waits until a given one does, and [`Db::when_durable`] returns a
+//! future. The durability mode ([`Options::durability`]) decides how flushed and compacted data
+//! becomes durable.
+//!
+//! ```
+//! # use terrace::{Db, Options};
+//! let db = Db::open_in_memory(Options::default())?;
+//! (0..100).try_for_each(|number| db.put(format!("key {number}"), "value"))?;
+//! db.wait_durable(db.last_sequence())?; // one sync for all of them
+//! # Ok::<(), terrace::Error>(())
+//! ```
+//!
+//! # Options
+//!
+//! [`Options`] start from a preset ([`PRESETS`]) and are plain fields, or are set by name.
+//! [`Options::describe`] lists them.
+//!
+//! ```
+//! # use terrace::{Db, Options};
+//! let mut options = Options::preset("leveldb")?;
+//! options.block_cache_size = 256 << 20;
+//! options.set("write_buffer_size", "64MiB")?;
+//! let db = Db::open_in_memory(options)?;
+//! # Ok::<(), terrace::Error>(())
+//! ```
+//!
+//! # Errors
+//!
+//! Every operation that can fail returns an [`Error`], which names the object and the cure. After a
+//! failed write or sync the store stops writes and continues to serve reads.
+
+// Modules, in the order of data flow. Imports run one way only, from the end of the list towards
+// its beginning; `cargo xtask tidy` checks that.
+//
+//   options presets batch bounds sorted_table error events stats clock  values that callers see
+//   closed_logs reserve bulk waiters work sync                          shared services
+//   mem          memtables
+//   version      tables of each level, live and durable; obsolete files
+//   compact      compaction policy: which tables are compacted, which entries may be dropped
+//   read         snapshots, iterators, point lookups
+//   state        shared state, its lock, and the scheduling of jobs
+//   rate_limit enospc
+//   jobs         flush, compaction, commit of pending edits
+//   write        group commit, write stalls, memtable rotation, tail GC
+//   recover      recovery, repair, survey of damage
+//   check db     verification; the public handle
+#![deny(unsafe_code)] // except in the memtable's arena and skip list
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 #![deny(missing_docs, clippy::missing_errors_doc)]
 
@@ -99,7 +198,7 @@ pub use terrace_format::{
 };
 pub use terrace_storage::{DurabilityMode, FilterForm, StorageConfig, Syncs, WalWriteMode, placement::Storage};
 
-/// The book's blocks of Rust, each page's under its name.
+/// The Rust examples of the documentation pages.
 #[cfg(doctest)]
 mod book {
     #[doc = include_str!("../../../docs/guide/leveldb.md")]

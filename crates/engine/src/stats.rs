@@ -1,4 +1,4 @@
-//! Typed statistics: counters that the parts bump, and the snapshot that users read.
+//! Statistics: counters that any thread increments, and the values that callers read.
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
@@ -6,7 +6,7 @@ use std::{
 use terrace_format::{LEVELS, Layout};
 use terrace_storage::{IoStats, Purpose, Syncs};
 
-/// Bumped by the parts, from any thread.
+/// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub struct Counters {
     flushes: Work,
@@ -45,188 +45,196 @@ impl Work {
 }
 
 impl Counters {
-    /// A memtable became a table of `bytes`.
+    /// Counts a flush that wrote an SSTable of `bytes`.
     pub fn flushed(&self, bytes: u64, time: Duration) {
         self.flushes.done(0, bytes, time);
     }
 
-    /// A compaction into `level` is over.
+    /// Counts a compaction into `level`.
     pub fn compacted(&self, level: usize, read: u64, written: u64, time: Duration) {
         self.compactions[level].done(read, written, time);
     }
 
-    /// A write waited for `time` in all.
+    /// Counts a write stall of `time`.
     pub fn stalled(&self, time: Duration) {
         self.stalls.fetch_add(1, Relaxed);
         self.stall_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    /// Batches of `bytes` were put again by the tail collector.
+    /// Counts `bytes` of batches that tail GC re-appended.
     pub fn put_again(&self, bytes: u64) {
         self.put_again.fetch_add(bytes, Relaxed);
     }
 
-    /// So many bytes.
+    /// Returns the bytes that tail GC has re-appended.
     pub fn put_again_bytes(&self) -> u64 {
         self.put_again.load(Relaxed)
     }
 
-    /// Tables were merged before anything had been done to make them durable.
+    /// Counts SSTables that were compacted before their sync had started.
     pub fn given_up(&self, tables: usize) {
         self.given_up.fetch_add(tables as u64, Relaxed);
     }
 
-    /// Something unneeded could not be removed.
+    /// Counts an obsolete file that could not be deleted.
     pub fn removal_failed(&self) {
         self.removals_failed.fetch_add(1, Relaxed);
     }
 }
 
-/// Background work of one kind, since the store was opened.
+/// Flushes, or compactions into one level, since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkStatistics {
-    /// Jobs done.
+    /// Number of completed jobs.
     pub count: u64,
-    /// Bytes of inputs.
+    /// Bytes of their inputs.
     pub bytes_read: u64,
-    /// Bytes of outputs.
+    /// Bytes of their outputs.
     pub bytes_written: u64,
-    /// Time spent.
+    /// Sum of their durations.
     pub time: Duration,
 }
 
-/// One level, now.
+/// The current state of a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelStatistics {
-    /// Tables.
+    /// Number of SSTables.
     pub tables: u64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Compactions that put tables here.
+    /// Compactions into this level.
     pub compactions: WorkStatistics,
-    /// Bytes that compactions handed to storage for tables here. `compactions.bytes_written` is the length of the tables that came to be; this
-    /// counts also those that were given up, and not what was linked. All levels together are `compaction` in
+    /// Bytes that compactions wrote to storage for this level. `compactions.bytes_written` is the
+    /// size of the installed SSTables; this also counts outputs of failed compactions, and does not
+    /// count linked files. The sum over all levels is `compaction` in
     /// [`bytes_written`](Statistics::bytes_written).
     pub compacted_bytes: u64,
 }
 
-/// Memory held now, in bytes; [`memory_budget`](crate::Options::memory_budget) says what is counted.
+/// Current memory use in bytes, as counted by [`memory_budget`](crate::Options::memory_budget).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatistics {
-    /// Memtables, also those that were flushed and that a reader still looks at, and up to 64 MiB kept for a few seconds for the next.
+    /// Memtables, including flushed ones that a reader has pinned, and up to 64 MiB of freed pages
+    /// that are kept for the next memtable for a few seconds.
     pub memtables: u64,
-    /// Indexes and filters of open tables.
+    /// Indexes and filters of open SSTables.
     pub tails: u64,
-    /// What cursors have read ahead, and up to 4 MiB kept for the next.
+    /// Readahead of iterators, and up to 4 MiB that is kept for the next one.
     pub cursors: u64,
-    /// Cached blocks.
+    /// The block cache.
     pub blocks: u64,
-    /// What there may be in all, if that is bounded.
+    /// The limit on the sum, if there is one.
     pub limit: Option<u64>,
 }
 
 impl MemoryStatistics {
-    /// All of it.
+    /// Returns the sum.
     pub fn sum(&self) -> u64 {
         self.memtables + self.tails + self.cursors + self.blocks
     }
 }
 
-/// Segments of the value log, now. In a store without one, zero.
+/// The current state of the value log; zeros in a store without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValueLogStatistics {
-    /// Segments that tables point into.
+    /// Number of segments that SSTables point into.
     pub segments: u64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Bytes of them to which tables point. The rest is garbage, and small pairs and headers, which are garbage from birth.
+    /// Bytes that SSTables point to. The rest is garbage, including headers and small pairs, which
+    /// no SSTable ever points to.
     pub live_bytes: u64,
-    /// Segments that are not collected, because something in them cannot be read. `terrace check --deep` tells what.
+    /// Number of quarantined segments, which garbage collection leaves alone because a part of them
+    /// cannot be read. `terrace check --deep` lists the damage.
     pub spared: u64,
-    /// Bytes that the tail collector has put again since the store was opened; they are part of what was written to logs. What
-    /// collector `segments` has moved is written with purpose `collection`.
+    /// Bytes that tail GC has re-appended since the store was opened, also counted as WAL writes.
+    /// Bytes that mode `segments` has relocated are counted under purpose `collection`.
     pub put_again_bytes: u64,
 }
 
-/// The state of a store and what it did since it was opened.
+/// The current state of a store, and its work since it was opened.
 ///
 /// ```
 /// # use terrace::{Db, Options};
 /// let db = Db::open_in_memory(Options::default())?;
 /// db.put("key", "value")?;
 /// db.flush()?;
-/// let told = db.statistics();
-/// assert_eq!((told.last_sequence, told.flushes.count), (1, 1));
-/// for (purpose, bytes) in &told.bytes_written {
+/// let statistics = db.statistics();
+/// assert_eq!((statistics.last_sequence, statistics.flushes.count), (1, 1));
+/// for (purpose, bytes) in &statistics.bytes_written {
 ///     println!("{purpose}: {bytes} bytes");
 /// }
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// The directory, or what stands for one.
+    /// The directory or device of the store, or the name of the storage that replaces it.
     pub place: String,
-    /// What the store is made of.
+    /// The layout of the store.
     pub layout: Layout,
-    /// How written bytes become durable; `none` promises nothing at a power cut.
+    /// The durability mode in effect; `none` promises nothing at a power cut.
     pub durability: &'static str,
-    /// The preset that the options began as.
+    /// The preset that the options started from.
     pub preset: &'static str,
-    /// Sequence of the newest visible write.
+    /// Sequence number of the newest visible write.
     pub last_sequence: u64,
-    /// Every write up to here survives a power cut.
+    /// Durable watermark: every write up to this sequence number survives a power cut.
     pub durable_sequence: u64,
-    /// Level 0 first.
+    /// The levels, starting with level 0.
     pub levels: Vec<LevelStatistics>,
-    /// Memtables to tables.
+    /// Flushes.
     pub flushes: WorkStatistics,
-    /// Where values live in the log.
+    /// The value log.
     pub value_log: ValueLogStatistics,
-    /// Bytes that the file system has left, or the device without one; `None` if nobody knows.
+    /// Free bytes of the file system, or of the device; `None` if unknown.
     pub free_bytes: Option<u64>,
-    /// Bytes of memtables, as LevelDB's arena counts, and what deletes of ranges in them take.
+    /// Bytes of memtables as LevelDB's arena counts them, plus their range tombstones.
     pub memtable_bytes: u64,
-    /// Who holds how much memory.
+    /// Memory use by purpose.
     pub memory: MemoryStatistics,
-    /// Memtables that wait to be flushed.
+    /// Number of immutable memtables.
     pub sealed_memtables: u64,
-    /// Snapshots held.
+    /// Number of live snapshots.
     pub snapshots: u64,
-    /// Edits that wait to become durable.
+    /// Number of version edits that are not committed to the manifest yet.
     pub pending_edits: u64,
-    /// Bytes of logs that are kept because the tables made of them are not known to be durable.
+    /// Bytes of WALs that are retained because their SSTables are not known to be durable.
     pub retained_log_bytes: u64,
-    /// Bytes of replaced tables, and of segments that none points into any more, kept because what replaces them is not known to be
-    /// durable.
+    /// Bytes of obsolete SSTables and segments that are retained because their replacement is not
+    /// known to be durable.
     pub shadow_bytes: u64,
-    /// Tables that were merged before anything had been done to make them durable, so that nothing ever was.
+    /// Number of SSTables that were compacted before their sync had started, and were never synced.
     pub tables_given_up: u64,
-    /// Objects that wait for durability or a reader before they are removed.
+    /// Number of obsolete files that are not deleted yet: their replacement is not durable, or a
+    /// reader has pinned them.
     pub awaiting_removal: u64,
-    /// Objects that could not be removed; the next open removes them.
+    /// Number of obsolete files that could not be deleted; the next open deletes them.
     pub removals_failed: u64,
-    /// Logs that this opening found to hold something which is no part of the history; see `lost/`.
+    /// Number of WALs in which this open found bytes that are no part of the history; see `lost/`.
     pub torn_logs: u64,
-    /// Files under `lost/` when the store was opened: copies of damaged WALs that opens set aside.
+    /// Number of files in `lost/` at open: copies of damaged WALs.
     pub lost_files: u64,
-    /// Whether tables here were left by a session of tier `none` and may not survive a power cut.
+    /// Whether an earlier open in durability mode `none` left SSTables that may not survive a power
+    /// cut.
     pub unsynced: bool,
-    /// Writes that waited for background work, however short: with `delayed_writes` some 20 µs each. `stall_time` says whether it matters.
+    /// Number of write stalls, however short; with `delayed_writes` about 20 µs each. See
+    /// `stall_time`.
     pub stalls: u64,
-    /// Time that writes waited.
+    /// Sum of the durations of write stalls.
     pub stall_time: Duration,
-    /// Bytes written, by purpose.
+    /// Bytes written by purpose.
     pub bytes_written: Vec<(&'static str, u64)>,
-    /// Syncs, by kind.
+    /// Syncs by kind of file.
     pub syncs: Vec<(&'static str, Syncs)>,
-    /// Those of tables, by what these were written for. Where many builds become durable at a time, `syncs` has that as `filesystem`.
+    /// Syncs of SSTables by the purpose of the write. A batch sync of many SSTables is counted in
+    /// `syncs`, as `filesystem`.
     pub table_syncs: Vec<(&'static str, Syncs)>,
 }
 
 impl Statistics {
-    /// Takes over what the counters and storage know.
-    pub(crate) fn counted(mut self, counters: &Counters, traffic: &IoStats) -> Statistics {
-        for ((level, work), bytes) in self.levels.iter_mut().zip(&counters.compactions).zip(traffic.compacted()) {
+    /// Fills in the counters of the engine and of storage.
+    pub(crate) fn counted(mut self, counters: &Counters, io: &IoStats) -> Statistics {
+        for ((level, work), bytes) in self.levels.iter_mut().zip(&counters.compactions).zip(io.compacted()) {
             level.compactions = work.snapshot();
             level.compacted_bytes = bytes;
         }
@@ -236,9 +244,9 @@ impl Statistics {
         self.removals_failed = counters.removals_failed.load(Relaxed);
         self.tables_given_up = counters.given_up.load(Relaxed);
         self.value_log.put_again_bytes = counters.put_again.load(Relaxed);
-        self.bytes_written = Purpose::ALL.iter().map(|p| (p.name(), traffic.bytes(*p))).collect();
-        self.syncs = traffic.all_syncs();
-        self.table_syncs = traffic.table_syncs();
+        self.bytes_written = Purpose::ALL.iter().map(|p| (p.name(), io.bytes(*p))).collect();
+        self.syncs = io.all_syncs();
+        self.table_syncs = io.table_syncs();
         self
     }
 }

@@ -173,7 +173,7 @@ const SITUATIONS: &[Situation] = &[
         |_| (),
         &["put", "{}", "k", "v", "--preset", "fastest"],
         2,
-        "terrace: --preset: invalid argument: unknown preset fastest; did you mean default?",
+        "terrace: --preset: unknown preset fastest; did you mean default?",
     ),
     (
         "an option without value",
@@ -187,7 +187,7 @@ const SITUATIONS: &[Situation] = &[
         |_| (),
         &["put", "{}", "k", "v", "--option", "target_file_size=1"],
         2,
-        "terrace: --option: invalid argument: target_file_size is 1; it must be between 65536 and 1073741824",
+        "terrace: --option: target_file_size is 1; it must be between 65536 and 1073741824",
     ),
     ("an odd hex key", |_| (), &["get", "{}", "abc", "--hex"], 2, "terrace: KEY: an odd number of hex digits (3)"),
     (
@@ -195,7 +195,7 @@ const SITUATIONS: &[Situation] = &[
         store,
         &["repair", "{}", "{}"],
         1,
-        "terrace: invalid argument: {} is the damaged store itself, in which a repair writes nothing; name another place",
+        "terrace: {} is the damaged store itself, in which a repair writes nothing; name another place",
     ),
     (
         "a checkpoint onto itself",
