@@ -1,4 +1,4 @@
-//! Gives the shared library the name that programs will ask the loader for.
+//! Sets the soname of the shared library.
 
 fn main() {
     let major = std::env::var("CARGO_PKG_VERSION_MAJOR").expect("cargo sets it");

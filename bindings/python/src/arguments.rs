@@ -1,4 +1,4 @@
-//! Arguments from Python: bytes and paths. What is neither is a `TypeError` that says what is meant.
+//! Conversion of Python arguments to bytes and paths. Other types raise `TypeError`.
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
@@ -13,12 +13,13 @@ use std::{
     path::PathBuf,
 };
 
-/// A key or a value: `bytes` are borrowed, a `bytearray` or a `memoryview` is copied. A list of integers is none, nor is a text.
+/// A key or a value. `bytes` are borrowed; a `bytearray` or a `memoryview` is copied. A `str` or a
+/// list of integers is refused.
 #[derive(Clone)]
 pub struct Bytes<'a>(Cow<'a, [u8]>);
 
 impl Bytes<'_> {
-    /// A copy that borrows nothing.
+    /// Returns an owned copy.
     pub fn into_owned(self) -> Vec<u8> {
         self.0.into_owned()
     }
@@ -55,7 +56,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Bytes<'a> {
     }
 }
 
-/// The same where they must outlive the object that has them.
+/// Returns bytes that may outlive the object they come from.
 fn copied(object: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if let Ok(bytes) = object.cast::<PyBytes>() {
         return Ok(bytes.clone().into());
@@ -70,7 +71,7 @@ fn copied(object: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     Err(PyTypeError::new_err(format!("must be bytes, bytearray or memoryview, not {kind}")))
 }
 
-/// Keys from anything that can be walked through.
+/// Keys from any iterable.
 pub struct Keys(pub Vec<PyBackedBytes>);
 
 impl<'py> FromPyObject<'_, 'py> for Keys {
@@ -78,13 +79,13 @@ impl<'py> FromPyObject<'_, 'py> for Keys {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Keys> {
         if object.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("must be keys, such as a list of bytes, not str"));
+            return Err(PyTypeError::new_err("must be an iterable of keys, such as a list of bytes, not str"));
         }
         object.try_iter()?.map(|key| copied(&key?)).collect::<PyResult<_>>().map(Keys)
     }
 }
 
-/// A path as Python's own functions take it: `str`, `bytes` or `os.PathLike` of either.
+/// A path in the forms of Python's standard library: `str`, `bytes` or `os.PathLike` of either.
 pub struct Path(pub PathBuf);
 
 impl<'py> FromPyObject<'_, 'py> for Path {

@@ -1,26 +1,26 @@
-//! Writes that happen together.
+//! Write batches.
 use crate::{arguments::Bytes, db::Db};
 use pyo3::{prelude::*, types::PyBytes};
 use terrace::Op;
 
-/// What it is called, a key, and what goes with that.
+/// Name, key, and the value or the end of a range.
 type Operation<'py> = (&'static str, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
 
-/// Puts and deletes that are applied together or not at all.
+/// Puts and deletes that are applied atomically.
 #[pyclass(module = "terracedb")]
 pub struct WriteBatch {
     pub operations: terrace::WriteBatch,
-    /// Where a `with` block writes it at its end, and whether durably.
+    /// The store to which the end of a `with` block writes, and whether with a sync.
     target: Option<(Py<Db>, bool)>,
 }
 
 impl WriteBatch {
-    /// A batch of `operations`.
+    /// Returns a batch of `operations`.
     pub fn holding(operations: terrace::WriteBatch) -> WriteBatch {
         WriteBatch { operations, target: None }
     }
 
-    /// A batch that a `with` block writes to `db`.
+    /// Returns a batch that the end of a `with` block writes to `db`.
     pub fn of(db: Py<Db>, sync: bool) -> WriteBatch {
         WriteBatch { operations: terrace::WriteBatch::new(), target: Some((db, sync)) }
     }
@@ -45,7 +45,7 @@ impl WriteBatch {
         self.operations.delete_range(start, stop);
     }
 
-    /// What it does: name, key, and value or end of a range.
+    /// Returns the operations: name, key, and the value or the end of a range.
     fn operations<'py>(&self, py: Python<'py>) -> Vec<Operation<'py>> {
         let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
         let operation = |op| match op {
@@ -76,7 +76,8 @@ impl WriteBatch {
         this
     }
 
-    /// Writes the batch and forgets its operations, unless the block was left by an exception. What could not be written stays.
+    /// Writes the batch, unless the block ended with an exception, and clears it. A batch whose
+    /// write fails keeps its operations.
     fn __exit__(
         &mut self,
         py: Python<'_>,

@@ -24,33 +24,33 @@ use terrace::{Result, WriteOptions};
 /// A mapping from bytes to bytes on storage, in key order.
 #[pyclass(module = "terracedb", frozen)]
 pub struct Db {
-    /// Guards the handle only; what is done with a clone of it happens without the lock.
+    /// The lock guards the handle only; operations use a clone of it without the lock.
     open: Mutex<Option<Open>>,
     place: String,
 }
 
 struct Open {
     db: terrace::Db,
-    /// Iterators that may still be alive, for `close` to end.
+    /// Live iterators, which `close` ends.
     walks: Vec<Weak<dyn Ends>>,
 }
 
 impl Open {
-    fn remember(&mut self, walk: Weak<dyn Ends>) {
+    fn track(&mut self, walk: Weak<dyn Ends>) {
         self.walks.retain(|walk| walk.strong_count() > 0);
         self.walks.push(walk);
     }
 }
 
-/// Not for Python: what the other classes use too.
+/// Functions for the other classes, not visible in Python.
 impl Db {
-    /// An open store; `place` is for people.
+    /// Returns an open store; `place` is for its `repr`.
     pub fn new(db: terrace::Db, place: String) -> Db {
         Db { open: Mutex::new(Some(Open { db, walks: Vec::new() })), place }
     }
 
     fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut Open) -> T) -> PyResult<T> {
-        let mut open = self.open.lock().expect("nothing panics under this lock");
+        let mut open = self.open.lock().expect("no code panics under this lock");
         open.as_mut().map(act).ok_or_else(|| error::closed(py))
     }
 
@@ -58,13 +58,13 @@ impl Db {
         self.with(py, |open| open.db.clone())
     }
 
-    /// Runs `act` without the interpreter's lock.
+    /// Runs `act` with the interpreter's lock released.
     fn run<T: Send>(&self, py: Python<'_>, act: impl Send + FnOnce(&terrace::Db) -> Result<T>) -> PyResult<T> {
         let db = self.handle(py)?;
         py.detach(move || act(&db)).map_err(|error| error::raised(py, &error))
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn value<'py>(
         &self,
         py: Python<'py>,
@@ -75,7 +75,7 @@ impl Db {
         Ok(value.map(|value| PyBytes::new(py, &value)))
     }
 
-    /// An iterator that ends when the store is closed.
+    /// Returns an iterator that ends when the store is closed.
     pub fn pairs(
         &self,
         py: Python<'_>,
@@ -88,12 +88,12 @@ impl Db {
         self.with(py, |open| {
             let scan = if reverse { open.db.scan_reverse(options) } else { open.db.scan(options) };
             let (pairs, walk) = Pairs::new(scan, part);
-            open.remember(walk);
+            open.track(walk);
             pairs
         })
     }
 
-    /// Writes `operations` and returns the sequence of the last one.
+    /// Writes `operations` and returns the sequence number of the last one.
     pub fn apply(&self, py: Python<'_>, operations: terrace::WriteBatch, sync: bool) -> PyResult<u64> {
         self.run(py, |db| db.write(operations, WriteOptions { sync }))
     }
@@ -103,7 +103,7 @@ impl Db {
 impl Db {
     #[getter]
     fn closed(&self) -> bool {
-        self.open.lock().expect("nothing panics under this lock").is_none()
+        self.open.lock().expect("no code panics under this lock").is_none()
     }
 
     #[pyo3(signature = (key, default=None))]
@@ -144,7 +144,7 @@ impl Db {
         self.put(py, key, value, false)
     }
 
-    /// As a mapping does it: an absent key is an error, so this reads first.
+    /// Raises `KeyError` for an absent key, as a mapping does, and therefore reads first.
     fn __delitem__(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<()> {
         self.__getitem__(py, key.clone())?;
         self.delete(py, key, false)
@@ -170,11 +170,11 @@ impl Db {
     fn updates_since(&self, py: Python<'_>, sequence: u64) -> PyResult<Updates> {
         let walk = Arc::new(Walk::new(self.run(py, |db| db.updates_since(sequence))?));
         let handle: Weak<dyn Ends> = Arc::<Walk<terrace::Updates>>::downgrade(&walk);
-        self.with(py, |open| open.remember(handle))?;
+        self.with(py, |open| open.track(handle))?;
         Ok(Updates(walk))
     }
 
-    /// How many puts and deletes came in.
+    /// Returns the number of ingested puts and deletes.
     fn ingest(&self, py: Python<'_>, paths: Vec<Path>) -> PyResult<u64> {
         let paths: Vec<PathBuf> = paths.into_iter().map(|path| path.0).collect();
         Ok(self.run(py, |db| db.ingest(&paths))?.entries)
@@ -194,7 +194,7 @@ impl Db {
         Ok(tables.into_iter().map(|table| table.path).collect())
     }
 
-    /// The sequence up to which the copy has everything.
+    /// Returns the sequence number up to which the copy is complete.
     fn checkpoint(&self, py: Python<'_>, folder: Path) -> PyResult<u64> {
         Ok(self.run(py, |db| db.checkpoint(folder.0))?.sequence)
     }
@@ -290,9 +290,9 @@ impl Db {
         self.run(py, |db| db.wait_durable(sequence.unwrap_or_else(|| db.last_sequence())))
     }
 
-    /// Fine if it is closed already.
+    /// Does nothing if the store is closed already.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(open) = self.open.lock().expect("nothing panics under this lock").take() else { return Ok(()) };
+        let Some(open) = self.open.lock().expect("no code panics under this lock").take() else { return Ok(()) };
         let closed = py.detach(move || {
             open.walks.iter().filter_map(Weak::upgrade).for_each(|walk| walk.end());
             open.db.close()

@@ -1,16 +1,16 @@
-//! Errors as exceptions: one class for each kind, defined in `terracedb._errors`, with the engine's text.
+//! Exceptions: one class per kind of error, defined in `terracedb._errors`, with the engine's text.
 use pyo3::{prelude::*, sync::PyOnceLock};
 use terrace::Error;
 
-/// The module of the classes, once it has been imported.
+/// The module with the classes, after the first import.
 static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
-/// The exception for `error`.
+/// Returns the exception for `error`.
 pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, class(error), error.to_string())
 }
 
-/// The exception for a store that was closed.
+/// Returns the exception for a closed store.
 pub fn closed(py: Python<'_>) -> PyErr {
     raised(py, &Error::Closed)
 }
@@ -19,7 +19,7 @@ fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
     let module = CLASSES.get_or_try_init(py, || py.import("terracedb._errors").map(Bound::unbind));
     match module.and_then(|module| module.bind(py).getattr(class)).and_then(|class| class.call1((text,))) {
         Ok(value) => PyErr::from_value(value),
-        Err(error) => error, // the package is not whole
+        Err(error) => error, // the package is incomplete
     }
 }
 

@@ -1,6 +1,6 @@
-//! Terrace for Python. What users see and read is `python/terracedb`; here is what it is made of.
+//! Terrace for Python: the extension module of the package in `python/terracedb`.
 //!
-//! Calls that may wait for storage let go of the interpreter's lock meanwhile.
+//! Calls that may wait for storage release the interpreter's lock.
 #![deny(unsafe_code)]
 
 mod arguments;
@@ -17,7 +17,7 @@ mod walk;
 
 use pyo3::prelude::*;
 
-/// The compiled half of the package `terracedb`.
+/// The extension module of the package `terracedb`.
 #[pymodule]
 mod _terracedb {
     #[pymodule_export]

@@ -6,7 +6,7 @@ use pyo3::{
 };
 use terrace::Options;
 
-/// Options by their names, on top of a preset.
+/// Returns the options of a preset with changes by name.
 fn options(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     let preset = preset.map_or_else(|| Ok(Options::default()), Options::preset);
     let mut options = preset.map_err(|error| error::raised(py, &error))?;
@@ -30,14 +30,15 @@ pub fn open(
     named: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Db> {
     let mut options = options(py, preset, named)?;
-    // Other bindings call it `create_if_missing`, which is an option's name here too.
+    // `create_if_missing` is the option's name, and the argument's in other bindings.
     let named = |name: &str| named.is_some_and(|named| named.contains(name).unwrap_or(false));
     let create_if_missing = named("create_if_missing").then_some(options.create_if_missing);
     if let (Some(create), Some(other)) = (create, create_if_missing)
         && create != other
     {
-        let contrary =
-            terrace::Error::Invalid(format!("create={create} and create_if_missing={other} contradict each other"));
+        let contrary = terrace::Error::Invalid(format!(
+            "create={create} and create_if_missing={other} contradict each other; pass one of them"
+        ));
         return Err(error::raised(py, &contrary));
     }
     options.create_if_missing = create.or(create_if_missing).unwrap_or(true);
@@ -61,7 +62,7 @@ pub fn destroy(py: Python<'_>, path: Path) -> PyResult<()> {
     py.detach(|| terrace::Db::destroy(path.0)).map_err(|error| error::raised(py, &error))
 }
 
-/// How many pairs were saved, and for each loss file, offset, bytes and reason.
+/// Number of salvaged pairs, and file, offset, bytes and reason of each loss.
 type Repaired = (u64, Vec<(String, u64, u64, String)>);
 
 #[pyfunction]

@@ -10,12 +10,12 @@ use std::{
 };
 use terrace::{Error, Scan};
 
-/// Pairs fetched while the interpreter's lock is let go once: letting it go costs about as much as a few pairs.
+/// Pairs fetched per release of the interpreter's lock, which costs about as much as a few pairs.
 const PAIRS_AT_ONCE: usize = 128;
-/// As many bytes end such a fetch too, so that large values are not gathered in memory.
+/// Bytes that end such a fetch early, so that large values do not fill memory.
 const BYTES_AT_ONCE: usize = 64 << 10;
 
-/// What an iterator yields.
+/// The part of a pair that an iterator yields.
 #[derive(Clone, Copy)]
 pub enum Part {
     Keys,
@@ -38,7 +38,7 @@ fn fetch(scan: &mut Scan) -> Fetched {
     Fetched { pairs, error: None }
 }
 
-/// Pairs to yield, and what then ends the walk.
+/// Pairs to yield, and the error that follows them.
 #[derive(Default)]
 struct Fetched {
     pairs: VecDeque<(Vec<u8>, Vec<u8>)>,
@@ -55,7 +55,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// An iterator over `scan`, and a handle by which the store can end it.
+    /// Returns an iterator over `scan`, and a handle with which the store can end it.
     pub fn new(scan: Scan, part: Part) -> (Pairs, Weak<dyn Ends>) {
         let walk = Arc::new(Walk::new(scan));
         let handle: Weak<dyn Ends> = Arc::<Walk<Scan>>::downgrade(&walk);
@@ -71,7 +71,7 @@ impl Pairs {
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if self.walk.is_ended() && !self.ended {
-            return Err(error::closed(py)); // also where pairs were fetched before the store was closed
+            return Err(error::closed(py)); // even if pairs were fetched before the store was closed
         }
         if self.fetched.pairs.is_empty() && self.fetched.error.is_none() && !self.ended {
             let walk = &self.walk;

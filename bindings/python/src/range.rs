@@ -1,8 +1,8 @@
-//! Which keys, and how they are read: the arguments that all reads share.
+//! Key ranges and snapshots: the arguments of all reads.
 use crate::arguments::Bytes;
 use terrace::{ReadOptions, Snapshot};
 
-/// Keys from `start` (included) to `stop` (excluded) that begin with `prefix`.
+/// Keys from `start` (included) to `stop` (excluded) that start with `prefix`.
 pub struct Range<'a> {
     pub start: Option<Bytes<'a>>,
     pub stop: Option<Bytes<'a>>,
@@ -10,7 +10,7 @@ pub struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// As the engine takes it.
+    /// Returns the engine's read options.
     pub fn options(self, snapshot: Option<&Snapshot>) -> ReadOptions {
         let mut options = at(snapshot);
         if let Some(start) = self.start {
@@ -26,7 +26,7 @@ impl Range<'_> {
     }
 }
 
-/// Reads as of `snapshot`, or of now.
+/// Returns read options as of `snapshot`, or as of now.
 pub fn at(snapshot: Option<&Snapshot>) -> ReadOptions {
     snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(snapshot))
 }

@@ -2,7 +2,7 @@
 use pyo3::{prelude::*, types::PyDict};
 use terrace::{LevelStatistics, Statistics, WorkStatistics};
 
-/// Numbers by their names, as `terrace stats --json` calls them.
+/// Returns statistics by the names of `terrace stats --json`.
 pub fn statistics<'py>(py: Python<'py>, of: &Statistics) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("durability", of.durability)?;

@@ -1,4 +1,4 @@
-//! The store as it was at one moment.
+//! Snapshots.
 use crate::{
     arguments::Bytes,
     db::Db,
@@ -8,7 +8,7 @@ use crate::{
 };
 use pyo3::{exceptions::PyKeyError, prelude::*, types::PyBytes};
 
-/// A store as it was when this was made. Reads only.
+/// A read-only view of a store as of the creation of the snapshot.
 #[pyclass(module = "terracedb", frozen)]
 pub struct Snapshot {
     db: Py<Db>,
@@ -17,13 +17,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A snapshot of `db`.
+    /// Returns a snapshot of `db`.
     pub fn new(db: Py<Db>, held: terrace::Snapshot) -> Snapshot {
         Snapshot { db, sequence: held.sequence(), held: std::sync::Mutex::new(Some(held)) }
     }
 
     fn held(&self, py: Python<'_>) -> PyResult<terrace::Snapshot> {
-        let held = self.held.lock().expect("nothing panics under this lock");
+        let held = self.held.lock().expect("no code panics under this lock");
         held.clone().ok_or_else(|| error::closed(py))
     }
 
@@ -34,7 +34,7 @@ impl Snapshot {
 
 #[pymethods]
 impl Snapshot {
-    /// Sequence of the last write that it sees.
+    /// Returns the sequence number of the last visible write.
     #[getter]
     fn sequence(&self) -> u64 {
         self.sequence
@@ -100,9 +100,9 @@ impl Snapshot {
         self.pairs(py, Range { start, stop, prefix }, reverse, Part::Both)
     }
 
-    /// Lets go of what it holds.
+    /// Releases the snapshot, so that obsolete data can be dropped.
     fn release(&self) {
-        self.held.lock().expect("nothing panics under this lock").take();
+        self.held.lock().expect("no code panics under this lock").take();
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {

@@ -1,9 +1,9 @@
-//! Following the history.
+//! Iterators over the write history.
 use crate::{batch::WriteBatch, error, walk::Walk};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// What was written since, batch by batch.
+/// An iterator over the batches of the write history.
 #[pyclass(module = "terracedb", frozen)]
 pub struct Updates(pub Arc<Walk<terrace::Updates>>);
 

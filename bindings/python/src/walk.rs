@@ -1,29 +1,30 @@
-//! What reads from a store for as long as it likes, and must let go of it when the store is closed.
+//! Readers (iterators) that hold resources of a store and release them when the store is closed.
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
 use terrace::{Error, Result};
 
-/// A reader that its store can end.
+/// A reader that the store can end.
 pub struct Walk<T> {
     reader: Mutex<Option<T>>,
-    /// Set before the reader is taken away; readable without waiting for one who reads.
+    /// Set before the reader is removed; can be read without waiting for a running read.
     ended: AtomicBool,
 }
 
 impl<T> Walk<T> {
-    /// One that has not ended.
+    /// Returns a live reader.
     pub fn new(reader: T) -> Walk<T> {
         Walk { reader: Mutex::new(Some(reader)), ended: AtomicBool::new(false) }
     }
 
-    /// Reads; [`Error::Closed`] once it was ended. Call it without the interpreter's lock: another thread may be reading.
+    /// Reads; fails with [`Error::Closed`] after the end. The caller must not hold the
+    /// interpreter's lock, since another thread may be reading.
     pub fn with<U>(&self, read: impl FnOnce(&mut T) -> U) -> Result<U> {
         self.lock().as_mut().map(read).ok_or(Error::Closed)
     }
 
-    /// Whether it was ended.
+    /// Returns whether the reader has ended.
     pub fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -33,9 +34,9 @@ impl<T> Walk<T> {
     }
 }
 
-/// Whatever it reads.
+/// A reader of any type.
 pub trait Ends: Send + Sync {
-    /// Ends it; whoever goes on hears that the store is closed.
+    /// Ends the reader; later reads fail with `ClosedError`.
     fn end(&self);
 }
 

@@ -1,4 +1,4 @@
-"""The package as its users see it."""
+"""Tests of the package terracedb."""
 
 import os
 import pathlib
@@ -25,7 +25,7 @@ def db():
 
 
 def filled(db, count=1000):
-    """Keys 0000 to count - 1."""
+    """Writes the keys 0000 to count - 1."""
     batch = terracedb.WriteBatch()
     for i in range(count):
         batch[b"%04d" % i] = b"value %d" % i
@@ -81,7 +81,7 @@ def test_only_bytes_are_keys(db, wrong):
     assert list(db) == [] and len(batch) == 0
 
 
-def test_whatever_holds_bytes_is_taken(db):
+def test_bytes_like_objects_are_accepted(db):
     view = memoryview(b"-key-")[1:4]
     db[view] = bytearray(b"value")
     assert db[b"key"] == db[bytearray(b"key")] == db[memoryview(bytearray(b"key"))] == b"value"
@@ -91,7 +91,7 @@ def test_whatever_holds_bytes_is_taken(db):
     assert list(db.keys(prefix=memoryview(b"k"))) == [b"key"]
 
 
-def test_paths_are_what_python_takes_for_one(tmp_path):
+def test_paths_have_the_types_of_the_standard_library(tmp_path):
     class Path:
         def __fspath__(self):
             return os.fsencode(tmp_path / "d")
@@ -113,7 +113,7 @@ def test_paths_are_what_python_takes_for_one(tmp_path):
 
 
 @pytest.mark.parametrize("flushed", [False, True])
-def test_ranges_are_slices_of_what_is_there(db, flushed):
+def test_ranges_match_slices_of_the_sorted_keys(db, flushed):
     pairs = filled(db)
     if flushed:
         db.flush()
@@ -130,7 +130,7 @@ def test_ranges_are_slices_of_what_is_there(db, flushed):
     assert list(db.items(b"5", b"4")) == []
 
 
-def test_an_iterator_sees_the_store_as_it_was_made(db):
+def test_an_iterator_sees_the_store_as_of_its_creation(db):
     filled(db)
     walk = db.keys()
     assert next(walk) == b"0000"
@@ -141,7 +141,7 @@ def test_an_iterator_sees_the_store_as_it_was_made(db):
     assert list(walk) == [] and next(walk, "end") == "end"
 
 
-def test_large_values_come_whole(db):
+def test_large_values_are_complete(db):
     pairs = [(b"%d" % i, bytes([i]) * 300_000) for i in range(8)]
     for key, value in pairs:
         db[key] = value
@@ -164,7 +164,7 @@ def test_snapshots(db):
         snapshot[b"a"]
 
 
-def test_batches_are_all_or_nothing(db):
+def test_batches_are_atomic(db):
     with db.batch(sync=True) as batch:
         batch[b"a"] = b"1"
         batch.put(b"b", b"2")
@@ -181,10 +181,10 @@ def test_batches_are_all_or_nothing(db):
     batch.clear()
     assert len(batch) == 0
     batch.put(b"d", b"4")
-    assert db.write(batch) == db.write(batch, sync=True) - 1  # it can be written again
+    assert db.write(batch) == db.write(batch, sync=True) - 1  # a batch can be written again
 
 
-def test_a_store_lasts(path):
+def test_a_store_persists(path):
     with terracedb.open(path, error_if_exists=True) as db:
         assert not db.closed and repr(db) == f'<terracedb.Db "{path}", open>'
         pairs = filled(db)
@@ -215,7 +215,7 @@ def test_options_by_name(path):
             terracedb.open(path, **wrong)
 
 
-def test_errors_say_what_is_wrong(path):
+def test_errors_name_the_problem(path):
     for named in (dict(create=False), dict(create_if_missing=False), dict(create=False, create_if_missing=False)):
         with pytest.raises(terracedb.MissingError, match=re.escape(str(path))):
             terracedb.open(path, **named)
@@ -254,7 +254,7 @@ def test_an_empty_range_is_no_op_in_a_batch(db):
         db.write(batch)
 
 
-def test_nothing_is_made_where_nothing_is_to_be_repaired(path, tmp_path):
+def test_a_repair_without_a_store_creates_nothing(path, tmp_path):
     path.mkdir()
     with pytest.raises(terracedb.MissingError, match="nothing to repair"):
         terracedb.repair(path, tmp_path / "fresh")
@@ -277,13 +277,13 @@ def test_a_damaged_store_is_repaired(path, tmp_path):
     assert table.read_bytes() == damaged
     with terracedb.open(tmp_path / "fresh") as db:
         saved = list(db.items())
-    # One block of 4 KiB is gone.
+    # One block of 4 KiB is lost.
     assert 700 < len(saved) == count < 1000 and set(saved) < set(pairs)
     with pytest.raises(terracedb.InvalidError, match="not empty"):
         terracedb.repair(path, tmp_path / "fresh")
 
 
-def test_a_closed_store_lets_go_of_everything(path):
+def test_a_closed_store_releases_everything(path):
     db = terracedb.open(path)
     filled(db)
     walk, fresh, snapshot, batch = db.items(), db.items(), db.snapshot(), db.batch()
@@ -292,7 +292,7 @@ def test_a_closed_store_lets_go_of_everything(path):
     assert list(done) == []
     db.close()
     db.close()
-    with terracedb.open(path):  # though an iterator is alive
+    with terracedb.open(path):  # although an iterator is alive
         pass
     acts = [
         lambda: db[b"a"],
@@ -307,7 +307,7 @@ def test_a_closed_store_lets_go_of_everything(path):
         lambda: next(walk),
         lambda: next(walk),
         lambda: next(fresh),
-        lambda: next(short),  # though the pairs were fetched before
+        lambda: next(short),  # although the pairs were fetched before
         lambda: next(old),
         lambda: db.batch(),
         lambda: db.write(terracedb.WriteBatch()),
@@ -320,8 +320,8 @@ def test_a_closed_store_lets_go_of_everything(path):
     assert list(done) == []
 
 
-def test_other_threads_run_while_one_waits(path):
-    """A sync of a slow write is hard to have on purpose; a compaction that takes a while is not."""
+def test_other_threads_run_while_one_waits_for_storage(path):
+    """Uses a long compaction, since a slow sync cannot be produced reliably."""
     with terracedb.open(path, compression="zstd", zstd_level=19) as db:
         for i in range(40):
             db[b"%d" % i] = os.urandom(1000) * 100
@@ -352,7 +352,7 @@ def test_many_threads(db):
     assert not failed and len(list(db)) == 800
 
 
-def test_a_replica_follows(path):
+def test_a_replica_follows_the_history(path):
     with terracedb.open(path, wal_size_limit="1MiB", range_tombstones=True) as db, terracedb.open_in_memory(range_tombstones=True) as replica:
         db[b"a"], db[b"b"], db[b"c"] = b"1", b"2", b"3"
         with db.batch() as batch:
@@ -374,7 +374,7 @@ def test_a_replica_follows(path):
         next(held)
 
 
-def test_tables_and_copies_go_out_and_in(path, tmp_path):
+def test_export_ingest_and_checkpoint(path, tmp_path):
     with terracedb.open(path) as db, terracedb.open(tmp_path / "other") as other:
         for n in range(100):
             db[b"%03d" % n] = b"v"
@@ -391,7 +391,7 @@ def test_tables_and_copies_go_out_and_in(path, tmp_path):
         assert len(list(copy)) == 50
 
 
-def test_an_iterator_and_a_batch_of_two_threads_fail_and_do_not_crash(path):
+def test_concurrent_use_of_an_iterator_or_a_batch_raises_and_does_not_crash(path):
     with terracedb.open(path) as db:
         wanted = {b"%05d" % n for n in range(20000)}
         for key in wanted:
@@ -425,7 +425,7 @@ def test_an_iterator_and_a_batch_of_two_threads_fail_and_do_not_crash(path):
         assert all("borrowed" in str(error) for error in refused)
 
 
-def test_what_was_written_survives_the_process(path):
+def test_writes_survive_the_process(path):
     code = "import sys, os, terracedb; db = terracedb.open(sys.argv[1]); db[b'a'] = b'1'; os._exit(0)"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     with terracedb.open(path) as db:
@@ -433,7 +433,7 @@ def test_what_was_written_survives_the_process(path):
 
 
 @pytest.mark.parametrize("page", ["README.md", "../../docs/python.md"])
-def test_pages_do_what_they_say(page, tmp_path, monkeypatch):
+def test_examples_of_pages_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (pathlib.Path(__file__).parent.parent / page).read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
@@ -441,7 +441,7 @@ def test_pages_do_what_they_say(page, tmp_path, monkeypatch):
     assert (tmp_path / "cities").is_dir()
 
 
-def test_the_stubs_name_what_there_is():
+def test_the_stubs_match_the_package():
     stub = (pathlib.Path(terracedb.__file__).parent / "__init__.pyi").read_text()
     classes = re.split(r"\nclass (\w+).*?:\n", stub)
     said = {name: set(re.findall(r"    def (\w+)", body)) for name, body in zip(classes[1::2], classes[2::2])}

@@ -1,4 +1,4 @@
-"""What a type checker must make of the package. Checked, not run."""
+"""Expected types of the package; read by a type checker, not run."""
 
 from typing import Optional
 

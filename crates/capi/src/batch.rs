@@ -1,5 +1,5 @@
 //! `leveldb_writebatch_t`.
-#![expect(unsafe_code, reason = "C hands over pointers with lengths, and functions to call")]
+#![expect(unsafe_code, reason = "C passes pointers with lengths, and callbacks")]
 use crate::memory;
 use libc::c_void;
 use terrace::{Op, WriteBatch};
@@ -23,7 +23,7 @@ extern "C" fn leveldb_writebatch_clear(batch: &mut Batch) {
 }
 
 /// # Safety
-/// Key and value are as long as is said.
+/// Key and value have the given lengths.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_writebatch_put(
     batch: &mut Batch,
@@ -32,16 +32,16 @@ unsafe extern "C" fn leveldb_writebatch_put(
     val: *const u8,
     vlen: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let (key, value) = unsafe { (memory::bytes(key, klen), memory::bytes(val, vlen)) };
     batch.0.put(key, value);
 }
 
 /// # Safety
-/// The key is as long as is said.
+/// The key has the given length.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_writebatch_delete(batch: &mut Batch, key: *const u8, klen: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     batch.0.delete(unsafe { memory::bytes(key, klen) });
 }
 
@@ -49,16 +49,16 @@ type Put = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)
 type Deleted = unsafe extern "C" fn(*mut c_void, *const u8, usize);
 
 /// # Safety
-/// `put` and `deleted` may be called with `state` and bytes that last for the call.
+/// `put` and `deleted` accept `state`, and bytes that are valid during the call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_void, put: Put, deleted: Deleted) {
     for op in batch.0.ops() {
-        // SAFETY: the caller's promise; the batch lends the bytes.
+        // SAFETY: guaranteed by the caller; the bytes are borrowed from the batch.
         unsafe {
             match op {
                 Op::Put(key, value) => put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len()),
                 Op::Delete(key) => deleted(state, key.as_ptr(), key.len()),
-                Op::DeleteRange(..) => {} // nothing here puts one into a batch, and LevelDB has no word for it
+                Op::DeleteRange(..) => {} // cannot be added through this interface
             }
         }
     }

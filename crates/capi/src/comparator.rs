@@ -1,5 +1,5 @@
-//! `leveldb_comparator_t`: an order of keys that C decides.
-#![expect(unsafe_code, reason = "C hands over functions to call with its state")]
+//! `leveldb_comparator_t`: an order of keys defined by C functions.
+#![expect(unsafe_code, reason = "C passes callbacks and their state")]
 use crate::memory;
 use libc::{c_int, c_void};
 use std::{cmp::Ordering, sync::Arc};
@@ -12,14 +12,15 @@ pub struct Comparator {
     destructor: unsafe extern "C" fn(*mut c_void),
 }
 
-/// The part that an open store keeps. As in LevelDB it must not be used once the handle is destroyed.
+/// The part that an open store keeps. As in LevelDB, it must not be used after the handle is
+/// destroyed.
 pub struct Order {
     state: *mut c_void,
     compare: Compare,
     name: String,
 }
 
-// SAFETY: as in LevelDB, `compare` may be called from several threads at once: the header asks for it.
+// SAFETY: as in LevelDB, the header requires a `compare` that several threads may call at once.
 unsafe impl Send for Order {}
 // SAFETY: as above.
 unsafe impl Sync for Order {}
@@ -30,14 +31,15 @@ impl terrace::Comparator for Order {
     }
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        // SAFETY: the promise of `leveldb_comparator_create`'s caller, for as long as the handle is not destroyed.
+        // SAFETY: guaranteed by the caller of `leveldb_comparator_create`, for as long as the
+        // handle is not destroyed.
         unsafe { (self.compare)(self.state, a.as_ptr(), a.len(), b.as_ptr(), b.len()) }.cmp(&0)
     }
 }
 
 /// # Safety
-/// `name` returns a text that ends in a zero byte. All three may be called with `state` until the destructor was,
-/// `compare` from several threads at once.
+/// `name` returns a zero-terminated string. All three functions accept `state` until the destructor
+/// has been called, and several threads may call `compare` at once.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_comparator_create(
     state: *mut c_void,
@@ -45,7 +47,7 @@ unsafe extern "C" fn leveldb_comparator_create(
     compare: Compare,
     name: unsafe extern "C" fn(*mut c_void) -> *const u8,
 ) -> Box<Comparator> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let name = unsafe { memory::text(name(state)) };
     let name = String::from_utf8_lossy(name).into_owned();
     Box::new(Comparator { order: Arc::new(Order { state, compare, name }), destructor })
@@ -54,6 +56,6 @@ unsafe extern "C" fn leveldb_comparator_create(
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_comparator_destroy(comparator: Option<Box<Comparator>>) {
     let Some(comparator) = comparator else { return };
-    // SAFETY: the promise of `leveldb_comparator_create`'s caller.
+    // SAFETY: guaranteed by the caller of `leveldb_comparator_create`.
     unsafe { (comparator.destructor)(comparator.order.state) };
 }

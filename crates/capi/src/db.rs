@@ -1,5 +1,5 @@
-//! `leveldb_t`: an open store, its reads and writes, and snapshots of it.
-#![expect(unsafe_code, reason = "C hands over pointers with lengths")]
+//! `leveldb_t`: an open store, its reads and writes, and its snapshots.
+#![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{
     batch::Batch,
     error::Failure,
@@ -15,10 +15,10 @@ use terrace::Snapshot;
 pub struct Db(terrace::Db);
 
 /// # Safety
-/// `name` ends in a zero byte.
+/// `name` is zero-terminated.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_open(options: &Options, name: *const u8, errptr: &mut Failure) -> Option<Box<Db>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let path = unsafe { memory::path(name) };
     let opened = options.resolve().and_then(|options| terrace::Db::open(path, options));
     Some(Box::new(Db(errptr.of(opened)?)))
@@ -26,12 +26,13 @@ unsafe extern "C" fn leveldb_open(options: &Options, name: *const u8, errptr: &m
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_close(db: Box<Db>) {
-    // C cannot be told. What was acknowledged is in the log, and what was synced stays so.
+    // The C function has no error to return. Acknowledged writes are in the WAL, synced ones stay
+    // durable.
     let _ = db.0.close();
 }
 
 /// # Safety
-/// Key and value are as long as is said.
+/// Key and value have the given lengths.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_put(
     db: &Db,
@@ -42,13 +43,13 @@ unsafe extern "C" fn leveldb_put(
     vallen: usize,
     errptr: &mut Failure,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let (key, value) = unsafe { (memory::bytes(key, keylen), memory::bytes(val, vallen)) };
     errptr.of(db.0.put_with(key, value, options.0));
 }
 
 /// # Safety
-/// The key is as long as is said.
+/// The key has the given length.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_delete(
     db: &Db,
@@ -57,18 +58,18 @@ unsafe extern "C" fn leveldb_delete(
     keylen: usize,
     errptr: &mut Failure,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let key = unsafe { memory::bytes(key, keylen) };
     errptr.of(db.0.delete_with(key, options.0));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_write(db: &Db, options: &WriteOptions, batch: &Batch, errptr: &mut Failure) {
-    errptr.of(db.0.write(batch.0.clone(), options.0)); // a copy, because C may write it again
+    errptr.of(db.0.write(batch.0.clone(), options.0)); // a copy, since the caller may write the batch again
 }
 
 /// # Safety
-/// The key is as long as is said.
+/// The key has the given length.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_get(
     db: &Db,
@@ -78,7 +79,7 @@ unsafe extern "C" fn leveldb_get(
     vallen: &mut usize,
     errptr: &mut Failure,
 ) -> *mut u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let key = unsafe { memory::bytes(key, keylen) };
     let value = errptr.of(db.0.get_with(key, &options.resolve())).flatten();
     *vallen = value.as_ref().map_or(0, Vec::len);
@@ -116,19 +117,19 @@ extern "C" fn leveldb_release_snapshot(_db: &Db, snapshot: Box<Snapshot>) {
 }
 
 /// # Safety
-/// `propname` ends in a zero byte.
+/// `propname` is zero-terminated.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_property_value(db: &Db, propname: *const u8) -> *mut u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let name = unsafe { memory::text(propname) };
     let value = std::str::from_utf8(name).ok().and_then(|name| db.0.property(name));
     value.map_or(ptr::null_mut(), memory::copy_text)
 }
 
-/// An error, of which C cannot be told, makes all sizes 0.
+/// Sets all sizes to 0 on failure, since the C function has no error to return.
 ///
 /// # Safety
-/// There are `num_ranges` starts, limits, lengths and places for sizes, and the keys are as long as is said.
+/// All arrays have `num_ranges` elements, and the keys have the given lengths.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_approximate_sizes(
     db: &Db,
@@ -141,20 +142,20 @@ unsafe extern "C" fn leveldb_approximate_sizes(
 ) {
     let count = usize::try_from(num_ranges).unwrap_or(0);
     let key = |keys: *const *const u8, lengths: *const usize, at: usize| {
-        // SAFETY: `at` is below `count`, and the caller's promise.
+        // SAFETY: `at` is below `count`, and the lengths are guaranteed by the caller.
         unsafe { memory::bytes(*keys.add(at), *lengths.add(at)) }
     };
     let range = |at| (key(range_start_key, range_start_key_len, at), key(range_limit_key, range_limit_key_len, at));
     let ranges: Vec<_> = (0..count).map(range).collect();
     let found = db.0.approximate_sizes(&ranges).unwrap_or_else(|_| vec![0; count]);
     if count > 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { slice::from_raw_parts_mut(sizes, count) }.copy_from_slice(&found);
     }
 }
 
 /// # Safety
-/// A key that is not `NULL` is as long as is said.
+/// A key that is not `NULL` has the given length.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_compact_range(
     db: &Db,
@@ -163,8 +164,8 @@ unsafe extern "C" fn leveldb_compact_range(
     limit_key: *const u8,
     limit_key_len: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let bound = |key: *const u8, length| (!key.is_null()).then(|| unsafe { memory::bytes(key, length) });
-    // C cannot be told of a failure; the next write is.
+    // The C function has no error to return; the next write reports the failure.
     let _ = db.0.compact_range(bound(start_key, start_key_len), bound(limit_key, limit_key_len));
 }

@@ -1,29 +1,30 @@
-//! Errors as LevelDB tells them to C: a text from `malloc`, whose first words are LevelDB's for the kind of error.
+//! Errors in LevelDB's C form: a string from `malloc` whose first words are LevelDB's for its kind.
 #![expect(unsafe_code, reason = "the text that an error replaces came from malloc")]
 use crate::memory;
 use std::ptr;
 use terrace::{Error, Result};
 
-/// Where `errptr` leads: `NULL`, or a text from `malloc`.
+/// The target of `errptr`: `NULL`, or a string from `malloc`.
 #[repr(transparent)]
 pub struct Failure(*mut u8);
 
 impl Failure {
-    /// Hands the value on; an error becomes the text, and the older text is freed. Success leaves it as it is.
+    /// Returns the value of `result`. An error replaces the string and frees the older one; a
+    /// success leaves it unchanged.
     pub fn of<T>(&mut self, result: Result<T>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
         let old = std::mem::replace(&mut self.0, ptr::null_mut());
-        // SAFETY: the headers ask for NULL or a text from malloc, which is ours to replace.
+        // SAFETY: the headers require NULL or a string from malloc, which this function may free.
         unsafe { memory::free(old) };
         self.0 = memory::copy_text(format!("{}: {error}", kind(&error)));
         None
     }
 }
 
-/// What LevelDB's texts begin with. Programs tell errors apart by it.
+/// Returns the first words of LevelDB's messages, by which programs distinguish errors.
 fn kind(error: &Error) -> &'static str {
     match error {
         Error::Corrupt { .. } | Error::Bug(_) => "Corruption",

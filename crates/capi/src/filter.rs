@@ -1,5 +1,5 @@
-//! `leveldb_filterpolicy_t`: filters that C makes, and the Bloom filter.
-#![expect(unsafe_code, reason = "C hands over functions to call with its state")]
+//! `leveldb_filterpolicy_t`: filters defined by C functions, and the Bloom filter.
+#![expect(unsafe_code, reason = "C passes callbacks and their state")]
 use crate::memory;
 use libc::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -11,11 +11,12 @@ type MayMatch = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, u
 /// `leveldb_filterpolicy_t`.
 pub struct Filter {
     pub policy: Arc<dyn FilterPolicy>,
-    /// What is left to call at the end, for a policy of C's.
+    /// Destructor and state of a policy defined in C.
     destructor: Option<(unsafe extern "C" fn(*mut c_void), *mut c_void)>,
 }
 
-/// The part that an open store keeps. As in LevelDB it must not be used once the handle is destroyed.
+/// The part that an open store keeps. As in LevelDB, it must not be used after the handle is
+/// destroyed.
 struct Foreign {
     state: *mut c_void,
     create: Create,
@@ -23,7 +24,7 @@ struct Foreign {
     name: String,
 }
 
-// SAFETY: as in LevelDB, its functions may be called from several threads at once: the header asks for it.
+// SAFETY: as in LevelDB, the header requires functions that several threads may call at once.
 unsafe impl Send for Foreign {}
 // SAFETY: as above.
 unsafe impl Sync for Foreign {}
@@ -38,8 +39,8 @@ impl FilterPolicy for Foreign {
         let lengths: Vec<usize> = keys.iter().map(|key| key.len()).collect();
         let count = c_int::try_from(keys.len()).expect("a table has less than 2 G keys");
         let mut length = 0;
-        // SAFETY: the promises of `leveldb_filterpolicy_create`'s caller: the functions may be called, and the result is
-        // `length` bytes from malloc, which are ours to free.
+        // SAFETY: guaranteed by the caller of `leveldb_filterpolicy_create`: the functions may be
+        // called, and the result has `length` bytes from malloc, which this function frees.
         unsafe {
             let filter = (self.create)(self.state, starts.as_ptr(), lengths.as_ptr(), count, &mut length);
             out.extend_from_slice(memory::bytes(filter, length));
@@ -55,8 +56,9 @@ impl FilterPolicy for Foreign {
 }
 
 /// # Safety
-/// `name` returns a text that ends in a zero byte, `create_filter` as many bytes from malloc as it says. All may be called
-/// with `state` until the destructor was, from several threads at once.
+/// `name` returns a zero-terminated string, and `create_filter` memory from malloc of the length
+/// that it reports. Several threads may call all of them with `state` until the destructor has been
+/// called.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_filterpolicy_create(
     state: *mut c_void,
@@ -65,7 +67,7 @@ unsafe extern "C" fn leveldb_filterpolicy_create(
     key_may_match: MayMatch,
     name: unsafe extern "C" fn(*mut c_void) -> *const c_char,
 ) -> Box<Filter> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let name = unsafe { memory::text(name(state).cast()) };
     let name = String::from_utf8_lossy(name).into_owned();
     let policy = Arc::new(Foreign { state, create: create_filter, may_match: key_may_match, name });
@@ -81,7 +83,7 @@ extern "C" fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> Box<Filt
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_filterpolicy_destroy(filter: Option<Box<Filter>>) {
     if let Some((destructor, state)) = filter.and_then(|filter| filter.destructor) {
-        // SAFETY: the promise of `leveldb_filterpolicy_create`'s caller.
+        // SAFETY: guaranteed by the caller of `leveldb_filterpolicy_create`.
         unsafe { destructor(state) };
     }
 }

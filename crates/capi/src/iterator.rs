@@ -1,22 +1,22 @@
-//! `leveldb_iterator_t`: a cursor that remembers its last error instead of answering it.
-#![expect(unsafe_code, reason = "C hands over pointers with lengths")]
+//! `leveldb_iterator_t`: a cursor that keeps its last error instead of returning it.
+#![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{error::Failure, memory};
 use terrace::{Cursor, Error, Result};
 
 /// `leveldb_iterator_t`.
 pub struct Iterator {
     cursor: Cursor,
-    /// Why the last move failed. The cursor then stands nowhere.
+    /// The error of the last move. The cursor is then invalid.
     error: Option<Error>,
 }
 
 impl Iterator {
-    /// An iterator that stands nowhere yet.
+    /// Returns an iterator that is not positioned yet.
     pub fn new(cursor: Cursor) -> Iterator {
         Iterator { cursor, error: None }
     }
 
-    fn go(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
+    fn move_by(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
         self.error = step(&mut self.cursor).err();
     }
 }
@@ -33,31 +33,31 @@ extern "C" fn leveldb_iter_valid(iterator: &Iterator) -> u8 {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_seek_to_first(iterator: &mut Iterator) {
-    iterator.go(Cursor::seek_to_first);
+    iterator.move_by(Cursor::seek_to_first);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_seek_to_last(iterator: &mut Iterator) {
-    iterator.go(Cursor::seek_to_last);
+    iterator.move_by(Cursor::seek_to_last);
 }
 
 /// # Safety
-/// The key is as long as is said.
+/// The key has the given length.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_iter_seek(iterator: &mut Iterator, k: *const u8, klen: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let key = unsafe { memory::bytes(k, klen) };
-    iterator.go(|cursor| cursor.seek(key));
+    iterator.move_by(|cursor| cursor.seek(key));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_next(iterator: &mut Iterator) {
-    iterator.go(Cursor::next);
+    iterator.move_by(Cursor::next);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_prev(iterator: &mut Iterator) {
-    iterator.go(Cursor::prev);
+    iterator.move_by(Cursor::prev);
 }
 
 #[unsafe(no_mangle)]

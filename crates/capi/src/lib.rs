@@ -1,20 +1,22 @@
-//! Terrace behind the declarations of LevelDB's `leveldb/c.h`: a program written for LevelDB compiles, links and runs.
+//! LevelDB's C interface on Terrace: a program written for `leveldb/c.h` compiles, links and runs.
 //!
-//! The interface is `include/leveldb/c.h`, which also says what differs; `include/terrace/c.h` adds how to choose presets
-//! and options. Each function of those headers stands here, in the file of its noun.
+//! The interface is `include/leveldb/c.h`, which also lists the differences. `include/terrace/c.h`
+//! adds presets, options by name, and durability. Each function is in the module of its object.
 //!
-//! # What C promises, and so what `unsafe` rests on
-//! The headers ask for these things, and no function can check them:
-//! - a handle came from the function that makes its kind, has not been destroyed, and is used by one thread at a time
-//!   unless it is a database. So handles are declared as references and boxes, which are plain pointers to C. What may be
-//!   `NULL` is an `Option`;
-//! - where a pointer and a length come together, that many bytes may be read, and nobody changes them during the call;
-//! - a name ends in a zero byte;
-//! - an `errptr` leads to `NULL` or to text from `malloc`;
-//! - functions passed in do what their comments ask, and do not unwind.
+//! # Safety contract of the C side
 //!
-//! A panic in here ends the process with its message; it never crosses into C.
-#![deny(unsafe_code)] // but for what the modules say they need it for
+//! The headers require the following, which no function can check; `unsafe` code relies on it:
+//! - A handle comes from the function that creates its kind, has not been destroyed, and is used by
+//!   one thread at a time unless it is a database. Handles are therefore declared as references and
+//!   boxes, which are plain pointers in C. A pointer that may be `NULL` is an `Option`.
+//! - A pointer with a length refers to that many readable bytes, which do not change during the
+//!   call.
+//! - A name is zero-terminated.
+//! - An `errptr` points to `NULL` or to a string from `malloc`.
+//! - Callbacks behave as their comments require, and do not unwind.
+//!
+//! A panic in this library ends the process with its message; it never unwinds into C.
+#![deny(unsafe_code)] // except where a module states the reason
 
 mod batch;
 mod comparator;

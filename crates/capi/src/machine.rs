@@ -1,15 +1,15 @@
-//! What stands for the machine: `leveldb_cache_t`, a number of bytes, and `leveldb_env_t`; and which version this is.
-#![expect(unsafe_code, reason = "C finds functions by their names")]
+//! `leveldb_cache_t`, `leveldb_env_t`, and the version of the interface.
+#![expect(unsafe_code, reason = "exported functions keep their C names")]
 use crate::memory;
 use libc::c_int;
 use std::{env, fs, os::unix::ffi::OsStringExt, path::PathBuf, ptr};
 
-/// `leveldb_cache_t`. Each store that is opened with it gets a cache of this size for itself.
+/// `leveldb_cache_t`: a cache size. Each store that is opened with it gets a cache of its own.
 pub struct Cache {
     pub bytes: u64,
 }
 
-/// More is refused when a store is opened.
+/// Largest size that an open accepts.
 const CACHE_BYTES_MAX: u64 = 1 << 40;
 
 #[unsafe(no_mangle)]
@@ -22,7 +22,7 @@ extern "C" fn leveldb_cache_destroy(cache: Box<Cache>) {
     drop(cache);
 }
 
-/// `leveldb_env_t`: files, threads and clock of the machine. There is no other.
+/// `leveldb_env_t`: the operating system's files, threads and clock, the only environment.
 pub struct Env;
 
 #[unsafe(no_mangle)]
@@ -35,11 +35,11 @@ extern "C" fn leveldb_env_destroy(env: Box<Env>) {
     drop(env);
 }
 
-/// `$TEST_TMPDIR`, or a directory of the user's own below `/tmp`, which is made; `NULL` if it cannot be.
+/// Returns `$TEST_TMPDIR`, or creates a directory for the user in `/tmp`; `NULL` if that fails.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_env_get_test_directory(_env: &Env) -> *mut u8 {
     let named = env::var_os("TEST_TMPDIR").filter(|name| !name.is_empty());
-    // SAFETY: it asks for nothing and cannot fail.
+    // SAFETY: geteuid has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };
     let path = named.map_or_else(|| format!("/tmp/leveldbtest-{user}").into(), PathBuf::from);
     match fs::create_dir_all(&path) {
@@ -48,13 +48,13 @@ extern "C" fn leveldb_env_get_test_directory(_env: &Env) -> *mut u8 {
     }
 }
 
-/// The version of LevelDB whose interface this is.
+/// Returns the version of LevelDB that the interface follows.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_major_version() -> c_int {
     1
 }
 
-/// As [`leveldb_major_version`].
+/// See [`leveldb_major_version`].
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_minor_version() -> c_int {
     23

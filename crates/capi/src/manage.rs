@@ -1,5 +1,5 @@
-//! Whole stores by their names: destroying and repairing one.
-#![expect(unsafe_code, reason = "C hands over names that end in a zero byte")]
+//! Functions on stores that are not open: destroy and repair.
+#![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{error::Failure, memory, options::Options};
 use std::{
     ffi::CString,
@@ -12,56 +12,56 @@ use std::{
 use terrace::{Db, Error, Result};
 
 /// # Safety
-/// `name` ends in a zero byte.
+/// `name` is zero-terminated.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_destroy_db(_options: &Options, name: *const u8, errptr: &mut Failure) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     errptr.of(Db::destroy(unsafe { memory::path(name) }));
 }
 
 /// # Safety
-/// `name` ends in a zero byte.
+/// `name` is zero-terminated.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_repair_db(options: &Options, name: *const u8, errptr: &mut Failure) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let path = unsafe { memory::path(name) };
     errptr.of(options.resolve().and_then(|options| repair_in_place(path, &options)));
 }
 
-/// Repairs into `PATH.repair`, lets the two change places at once, and keeps the damaged store as `PATH.damaged-N`. At every
-/// moment `path` is one of the two, whole. What an interrupted repair left is kept likewise: it may be the damaged store.
+/// Repairs into `PATH.repair`, exchanges the two directories atomically, and keeps the damaged
+/// store as `PATH.damaged-N`. At every moment `path` is one of the two stores, complete. The
+/// directory of an interrupted repair is kept in the same way, since it may be the damaged store.
 fn repair_in_place(path: &Path, options: &terrace::Options) -> Result<()> {
     let failed = |op, source: io::Error| Error::Io { op, object: path.display().to_string(), source: Arc::new(source) };
     let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
         _ => failed("find", error),
     })?;
-    let fresh = beside(&damaged, "repair");
+    let fresh = with_suffix(&damaged, "repair");
     if fresh.exists() {
-        set_aside(&fresh, &damaged).map_err(|error| failed("set aside what was left of a repair of", error))?;
+        set_aside(&fresh, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
     }
     Db::repair(&damaged, &fresh, options)?;
-    exchange(&fresh, &damaged)
-        .map_err(|error| failed("put the repaired store (PATH.repair) in the place of", error))?;
-    set_aside(&fresh, &damaged).map_err(|error| failed("set aside what was damaged of", error))
+    exchange(&fresh, &damaged).map_err(|error| failed("exchange with the repaired store PATH.repair", error))?;
+    set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))
 }
 
-/// Renames to the first of `DAMAGED.damaged-N` that is free, durably.
+/// Renames `path` to the first free `DAMAGED.damaged-N`, durably.
 fn set_aside(path: &Path, damaged: &Path) -> io::Result<()> {
-    let free = (1..).map(|n| beside(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
+    let free = (1..).map(|n| with_suffix(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
     fs::rename(path, free.expect("some number is free"))?;
     File::open(damaged.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-/// `PATH.suffix`.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// Returns `PATH.suffix`.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(suffix);
     name.into()
 }
 
-/// Two directories change names, at once and also in a crash.
+/// Exchanges the names of two directories, atomically also in a crash.
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
     let (one, other) = (name(one)?, name(other)?);

@@ -1,7 +1,7 @@
-//! `leveldb_options_t`, `leveldb_readoptions_t`, `leveldb_writeoptions_t`, as C fills them in.
+//! `leveldb_options_t`, `leveldb_readoptions_t` and `leveldb_writeoptions_t`.
 //!
-//! Numbers are bounded as LevelDB bounds them when it opens a store, so that what it accepts is accepted here.
-#![expect(unsafe_code, reason = "C hands over names that end in a zero byte")]
+//! Numbers are clamped to LevelDB's bounds, so that every value LevelDB accepts is accepted.
+#![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{
     comparator::{Comparator, Order},
     error::Failure,
@@ -13,23 +13,24 @@ use libc::{c_int, c_void};
 use std::sync::Arc;
 use terrace::{Codec, Error, FilterPolicy, Result, Snapshot};
 
-/// LevelDB counts open files; this many of them are not tables.
-const FILES_BESIDE_TABLES: c_int = 10;
+/// LevelDB's limit counts all open files; this many of them are not SSTables.
+const OTHER_FILES: c_int = 10;
 
 /// `leveldb_options_t`.
 pub struct Options {
     numbers: terrace::Options,
-    /// What C asked for, if there is no such thing.
+    /// The requested compression, if it does not exist; an open then fails.
     unknown_compression: Option<c_int>,
     order: Option<Arc<Order>>,
     filter: Option<Arc<dyn FilterPolicy>>,
 }
 
 impl Options {
-    /// The options to open with. A comparator and a filter policy are C's until the store is closed.
+    /// Returns the options for an open. A comparator and a filter policy are used until the store
+    /// is closed.
     pub fn resolve(&self) -> Result<terrace::Options> {
         if let Some(number) = self.unknown_compression {
-            return Err(Error::Invalid(format!("compression {number} is neither 0 (none) nor 1 (Snappy)")));
+            return Err(Error::Invalid(format!("compression {number} does not exist; use 0 (none) or 1 (Snappy)")));
         }
         let mut options = self.numbers.clone();
         if let Some(order) = &self.order {
@@ -42,17 +43,17 @@ impl Options {
     }
 }
 
-/// LevelDB's own numbers, and nothing made unless asked for.
-fn leveldbs() -> terrace::Options {
+/// Returns the default preset, but creates no store unless asked to, as LevelDB.
+fn defaults() -> terrace::Options {
     let mut options = terrace::Options::default();
     options.create_if_missing = false;
-    options.recovery = terrace::Recovery::Salvage; // LevelDB skips what it cannot read of a log
+    options.recovery = terrace::Recovery::Salvage; // LevelDB skips unreadable parts of a WAL
     options
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_create() -> Box<Options> {
-    Box::new(Options { numbers: leveldbs(), unknown_compression: None, order: None, filter: None })
+    Box::new(Options { numbers: defaults(), unknown_compression: None, order: None, filter: None })
 }
 
 #[unsafe(no_mangle)]
@@ -61,10 +62,10 @@ extern "C" fn leveldb_options_destroy(options: Option<Box<Options>>) {
 }
 
 /// # Safety
-/// `name` ends in a zero byte.
+/// `name` is zero-terminated.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_options_preset(options: &mut Options, name: *const u8, errptr: &mut Failure) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let name = unsafe { memory::text(name) };
     let preset = terrace::Options::preset(&String::from_utf8_lossy(name));
     if let Some(preset) = errptr.of(preset) {
@@ -76,7 +77,7 @@ unsafe extern "C" fn terrace_options_preset(options: &mut Options, name: *const 
 }
 
 /// # Safety
-/// `name` and `value` end in a zero byte.
+/// `name` and `value` are zero-terminated.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_options_set(
     options: &mut Options,
@@ -84,7 +85,7 @@ unsafe extern "C" fn terrace_options_set(
     value: *const u8,
     errptr: &mut Failure,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let (name, value) = unsafe { (memory::text(name), memory::text(value)) };
     errptr.of(options.numbers.set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value)));
 }
@@ -114,11 +115,11 @@ extern "C" fn leveldb_options_set_paranoid_checks(options: &mut Options, yes: u8
     options.numbers.paranoid_checks = yes != 0;
 }
 
-/// There is one environment, the machine's.
+/// There is only one environment.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_env(_options: &mut Options, _env: Option<&Env>) {}
 
-/// Nothing makes a logger in LevelDB's C interface, so this is always `NULL`.
+/// LevelDB's C interface cannot create a logger, so this is always `NULL`.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_info_log(_options: &mut Options, _logger: *mut c_void) {}
 
@@ -129,12 +130,12 @@ extern "C" fn leveldb_options_set_write_buffer_size(options: &mut Options, bytes
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_max_open_files(options: &mut Options, files: c_int) {
-    options.numbers.max_open_files = (files.clamp(64 + FILES_BESIDE_TABLES, 50_000) - FILES_BESIDE_TABLES) as u64;
+    options.numbers.max_open_files = (files.clamp(64 + OTHER_FILES, 50_000) - OTHER_FILES) as u64;
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_cache(options: &mut Options, cache: Option<&Cache>) {
-    options.numbers.block_cache_size = cache.map_or_else(|| leveldbs().block_cache_size, |cache| cache.bytes);
+    options.numbers.block_cache_size = cache.map_or_else(|| defaults().block_cache_size, |cache| cache.bytes);
 }
 
 #[unsafe(no_mangle)]
@@ -170,7 +171,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// The same for the engine.
+    /// Returns the engine's read options.
     pub fn resolve(&self) -> terrace::ReadOptions {
         let options = terrace::ReadOptions::new().verify_checksums(self.verify_checksums).fill_cache(self.fill_cache);
         match &self.snapshot {

@@ -1,17 +1,18 @@
-"""Terrace, an embedded key-value store on LevelDB's own files.
+"""Terrace, an embedded LSM-tree key-value store on LevelDB's formats.
 
     import terracedb
 
     with terracedb.open("cities") as db:
         db[b"oslo"] = b"709 000"
-        with db.batch(sync=True) as batch:      # both or neither, and durable
+        with db.batch(sync=True) as batch:      # atomic and durable
             batch[b"bergen"] = b"291 000"
             del batch[b"oslo"]
         for name, people in db.items(prefix=b"b"):
             print(name, people)
 
-Keys and values are bytes (`bytearray` and `memoryview` are copied). Stores and snapshots are for any number of threads; iterators and batches for one at a time, and a second one
-gets `RuntimeError`. What waits for storage lets other threads run.
+Keys and values are bytes (`bytearray` and `memoryview` are copied). Several threads may use a store or
+a snapshot at once. An iterator or a batch is used by one thread at a time; a second one gets
+`RuntimeError`. Calls that wait for storage let other threads run.
 """
 
 from ._errors import (

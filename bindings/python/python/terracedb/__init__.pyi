@@ -23,13 +23,13 @@ _T = TypeVar("_T")
 _Item = TypeVar("_Item", covariant=True)
 
 class Pairs(Generic[_Item]):
-    """An iterator in key order, or in reverse. It sees the store as it was when the iterator was made."""
+    """An iterator in key order, or in reverse, over the store as of the creation of the iterator."""
 
     def __iter__(self) -> Iterator[_Item]: ...
     def __next__(self) -> _Item: ...
 
 class Updates:
-    """What was written, oldest first: a sequence, to go on behind later, and the writes up to there as a batch."""
+    """An iterator over the write history, oldest first: the sequence number to continue from, and a batch."""
 
     def __iter__(self) -> Updates: ...
     def __next__(self) -> tuple[int, WriteBatch]: ...
@@ -37,13 +37,13 @@ class Updates:
 class _Reads:
     @overload
     def get(self, key: _Bytes) -> Optional[bytes]:
-        """The value of `key`, or `default`."""
+        """Returns the value of `key`, or `default`."""
     @overload
     def get(self, key: _Bytes, default: _T) -> Union[bytes, _T]: ...
     def __getitem__(self, key: _Bytes) -> bytes: ...
     def __contains__(self, key: _Bytes) -> bool: ...
     def __iter__(self) -> Iterator[bytes]:
-        """All keys."""
+        """Iterates over all keys."""
     def keys(
         self,
         start: Optional[_Bytes] = None,
@@ -52,7 +52,7 @@ class _Reads:
         prefix: Optional[_Bytes] = None,
         reverse: bool = False,
     ) -> Pairs[bytes]:
-        """Keys from `start`, included, to `stop`, excluded, that begin with `prefix`; `reverse` begins at the end."""
+        """Iterates over keys from `start` (included) to `stop` (excluded) that start with `prefix`."""
     def values(
         self,
         start: Optional[_Bytes] = None,
@@ -61,7 +61,7 @@ class _Reads:
         prefix: Optional[_Bytes] = None,
         reverse: bool = False,
     ) -> Pairs[bytes]:
-        """Values of the same keys."""
+        """Iterates over the values of these keys."""
     def items(
         self,
         start: Optional[_Bytes] = None,
@@ -70,47 +70,47 @@ class _Reads:
         prefix: Optional[_Bytes] = None,
         reverse: bool = False,
     ) -> Pairs[tuple[bytes, bytes]]:
-        """Both."""
+        """Iterates over the pairs of these keys."""
 
 class Db(_Reads):
-    """A mapping from bytes to bytes on storage, in key order. Made by `open` and `open_in_memory`.
+    """An ordered mapping from bytes to bytes on storage. Created by `open` and `open_in_memory`.
 
-    At the end of a `with` block it is closed. One that is never closed loses nothing that was written, unless the power fails
-    before the kernel has written it.
+    The end of a `with` block closes it. A store that is never closed loses no writes, unless the power fails before the
+    kernel has written them.
     """
 
     @property
     def closed(self) -> bool: ...
     @property
     def last_sequence(self) -> int:
-        """Number of the newest write; 0 before the first."""
+        """The sequence number of the newest write; 0 before the first."""
     @property
     def durable_sequence(self) -> int:
-        """Every write up to this number survives a power cut."""
+        """The durable watermark: every write up to this sequence number survives a power cut."""
     def get_many(self, keys: Iterable[_Bytes]) -> list[Optional[bytes]]:
-        """The values of `keys`, all as of one moment; reads of storage overlap."""
+        """Returns the values of `keys`, all as of one moment. Reads of storage overlap."""
     def put(self, key: _Bytes, value: _Bytes, *, sync: bool = False) -> None:
-        """Sets `key` to `value`. Survives the end of the process; a power cut only with `sync`."""
+        """Sets `key` to `value`. The write survives the end of the process, and with `sync` also a power cut."""
     def delete(self, key: _Bytes, *, sync: bool = False) -> None:
-        """Removes `key`. Fine if it is not there."""
+        """Deletes `key`, which need not exist."""
     def __setitem__(self, key: _Bytes, value: _Bytes) -> None: ...
     def __delitem__(self, key: _Bytes) -> None:
-        """Removes `key`; `KeyError` if it is not there, so it costs a read that `delete` does not."""
+        """Deletes `key`. Raises `KeyError` if it does not exist, and therefore costs a read; see `delete`."""
     def delete_range(self, start: _Bytes, stop: _Bytes, *, sync: bool = False) -> None:
-        """Removes every key from `start` to `stop`, excluded; nothing if the range is empty.
+        """Deletes every key from `start` (included) to `stop` (excluded).
 
-        In stores made with `range_tombstones=True` that is one write. In others keys are deleted one by one: in one atomic batch as long as the
-        deletes fit `write_buffer_size`; a larger range is split into several batches and is not atomic."""
+        In a store created with `range_tombstones=True` this is one write. Otherwise each key is deleted: in one atomic
+        batch if the deletes fit `write_buffer_size`, else in several batches, which are not atomic together."""
     def write(self, batch: WriteBatch, *, sync: bool = False, log: bool = True) -> int:
-        """Applies all of `batch` or nothing. Returns the number of its last write, for `wait_durable`.
+        """Applies `batch` atomically. Returns the sequence number of its last write, for `wait_durable`.
 
-        Without `log` it is faster, and lost with the process, and so is what is written behind it without `sync`, until
-        `wait_durable` or `close` returns.
+        With `log=False` the batch is not written to the WAL. That is faster, but the end of the process loses it, and
+        all later writes without `sync`, until `wait_durable` or `close` returns.
         """
     def updates_since(self, sequence: int) -> Updates:
-        """What was written behind `sequence`. `Error` where the logs have it no longer; `wal_size_limit` keeps more."""
+        """Iterates over the writes after `sequence`. Raises `Error` if the WALs no longer have them: see `wal_size_limit`."""
     def ingest(self, paths: Sequence[_Path]) -> int:
-        """Takes over sorted tables, all at once and durably. Returns how many puts and deletes were in them."""
+        """Ingests SSTables, atomically and durably. Returns the number of their puts and deletes."""
     def export(
         self,
         folder: _Path,
@@ -119,29 +119,29 @@ class Db(_Reads):
         *,
         prefix: Optional[_Bytes] = None,
     ) -> list[pathlib.Path]:
-        """Writes the pairs of these keys into sorted tables, in a directory that is there. Returns their paths."""
+        """Writes the pairs of these keys into SSTables in an existing directory. Returns their paths."""
     def checkpoint(self, folder: _Path) -> int:
-        """Makes a copy of the store, by links, in a new directory. Returns the sequence up to which it has everything."""
+        """Copies the store into a new directory, with hard links. Returns the sequence number up to which it is complete."""
     def statistics(self) -> dict[str, Any]:
-        """The state of the store and what it did since it was opened, by the names of `terrace stats --json`."""
+        """Returns the state of the store and its work since it was opened, by the names of `terrace stats --json`."""
     def batch(self, *, sync: bool = False) -> WriteBatch:
-        """A batch that is written when its `with` block is left without an exception."""
+        """Returns a batch that is written at the end of its `with` block, unless the block raises an exception."""
     def snapshot(self) -> Snapshot: ...
     def flush(self) -> None:
-        """Moves what is in memory into tables."""
+        """Flushes the memtables into SSTables."""
     def compact(self, start: Optional[_Bytes] = None, stop: Optional[_Bytes] = None) -> None:
-        """Merges what the keys from `start` to `stop`, both included, hold, so that deleted data goes."""
+        """Compacts the keys from `start` to `stop`, both included, which drops deleted data."""
     def approximate_size(self, start: _Bytes, stop: _Bytes) -> int:
-        """About how many bytes of tables the keys from `start` to `stop` take. Memory does not count."""
+        """Estimates the bytes of SSTables that the keys from `start` to `stop` take. Memtables are not counted."""
     def property(self, name: str) -> Optional[str]:
-        """A property of LevelDB's, such as `leveldb.stats`; `None` if there is none of this name."""
+        """Returns a LevelDB property, such as `leveldb.stats`; `None` if it does not exist."""
     def resume(self) -> None:
-        """Goes on after `NoSpaceError`, once there is space again. Does nothing in a store that has not stopped."""
+        """Resumes writes after `NoSpaceError`, once space is free again. Does nothing if writes have not stopped."""
     def wait_durable(self, sequence: Optional[int] = None) -> None:
-        """Returns once every write up to `sequence`, or up to the newest, survives a power cut."""
+        """Waits until every write up to `sequence`, by default the newest, survives a power cut."""
     def close(self) -> None:
-        """Makes every write durable. Fine if it is closed already. From then on the store and its iterators, snapshots and batches raise
-        `ClosedError`."""
+        """Makes every write durable and closes the store. Does nothing if it is closed already. The store and its
+        iterators, snapshots and batches raise `ClosedError` afterwards."""
     def __enter__(self) -> Db: ...
     def __exit__(
         self,
@@ -151,7 +151,7 @@ class Db(_Reads):
     ) -> None: ...
 
 class Snapshot(_Reads):
-    """The store as it was when this was made. Holds back the removal of what it sees: release it soon."""
+    """A read-only view of the store as of its creation. It keeps obsolete data from being dropped: release it soon."""
 
     @property
     def sequence(self) -> int: ...
@@ -165,15 +165,15 @@ class Snapshot(_Reads):
     ) -> None: ...
 
 class WriteBatch:
-    """Puts and deletes that are applied together or not at all, in order."""
+    """Puts and deletes that are applied atomically, in order."""
 
     def __init__(self) -> None: ...
     def put(self, key: _Bytes, value: _Bytes) -> None: ...
     def delete(self, key: _Bytes) -> None: ...
     def delete_range(self, start: _Bytes, stop: _Bytes) -> None:
-        """Only in stores made with `range_tombstones=True`; others refuse the batch when it is written. An empty range does nothing."""
+        """Needs a store created with `range_tombstones=True`; others refuse the batch. An empty range does nothing."""
     def operations(self) -> list[tuple[str, bytes, Optional[bytes]]]:
-        """`("put", key, value)`, `("delete", key, None)`, `("delete_range", start, stop)`, in order."""
+        """Returns `("put", key, value)`, `("delete", key, None)`, `("delete_range", start, stop)`, in order."""
     def clear(self) -> None: ...
     def __setitem__(self, key: _Bytes, value: _Bytes) -> None: ...
     def __delitem__(self, key: _Bytes) -> None: ...
@@ -195,22 +195,23 @@ def open(
     preset: Optional[str] = None,
     **options: Any,
 ) -> Db:
-    """Opens the store in directory `path`; makes it if it is missing, unless `create` (or `create_if_missing`) is false: then `MissingError`.
+    """Opens the store in directory `path` and creates it if it does not exist.
 
-    `preset` is a named choice of options, such as "leveldb" or "default"; further arguments are options by their names,
-    `write_buffer_size="64MiB"`, `compression="none"`. A name that is not one raises `InvalidError`, which lists those there are.
+    With `create` (or `create_if_missing`) false, a missing store raises `MissingError`. `preset` is a named set of option
+    values, such as "leveldb" or "bundled"; further arguments are options by name, `write_buffer_size="64MiB"`,
+    `compression="none"`. An unknown name raises `InvalidError` with the nearest one.
     """
 
 def open_in_memory(*, preset: Optional[str] = None, **options: Any) -> Db:
-    """A new store in memory, gone when it is closed."""
+    """Creates a store in memory, which is lost when it is closed."""
 
 def destroy(path: _Path) -> None:
-    """Removes the store in directory `path`: its own files and nothing else. Refused while it is open."""
+    """Deletes the files of the store in directory `path`, and no other files. Fails while it is open."""
 
 def repair(
     damaged: _Path, fresh: _Path, *, preset: Optional[str] = None, **options: Any
 ) -> tuple[int, list[tuple[str, int, int, str]]]:
-    """Salvages what can be read of a store that does not open any more into a new one; the damaged one is not touched.
+    """Salvages the readable pairs of a store that cannot be opened, into a new store. The damaged one is not changed.
 
-    Returns the number of pairs that the new store holds, and what could not be read: file, offset, bytes, reason.
+    Returns the number of pairs in the new store, and file, offset, bytes and reason of each loss.
     """

@@ -1,40 +1,40 @@
-"""What can go wrong. The text says what, and where; it is for people and may change."""
+"""The exceptions. Their texts name the failure and the object, are for people, and may change."""
 
 
 class Error(Exception):
-    """A failed operation: one of the classes below, or what none of them names."""
+    """A failed operation. The classes below cover the common failures."""
 
 
 class CorruptError(Error):
-    """Bytes on storage are not what was written. Restore from a copy; trying again will not help."""
+    """Bytes on storage differ from those that were written. Restore from a copy, or use `repair`."""
 
 
 class StorageError(Error, OSError):
-    """The operating system refused."""
+    """The operating system reported an error."""
 
 
 class NoSpaceError(StorageError):
-    """No space is left. Free some, then call `resume`, or reopen the store."""
+    """The disk is full. Free space, then call `resume` or reopen the store."""
 
 
 class InUseError(Error):
-    """Another process, or another handle of this one, has the store open."""
+    """The store is open in another process, or a second time in this one."""
 
 
 class MissingError(Error):
-    """A store, or a file that a store names, is not there."""
+    """A store, or a file that a store names, does not exist."""
 
 
 class UnsupportedError(Error):
-    """The store needs something that this version, or this way of opening it, does not offer."""
+    """The store needs a feature that this version, or this way of opening it, does not have."""
 
 
 class InvalidError(Error, ValueError):
-    """An argument or an option cannot be. Nothing was done."""
+    """An argument or an option is invalid. Nothing was done."""
 
 
 class ReadOnlyError(Error):
-    """The store is open for reading only."""
+    """The store was opened read-only."""
 
 
 class ClosedError(Error, ValueError):
@@ -42,4 +42,4 @@ class ClosedError(Error, ValueError):
 
 
 class StoppedError(Error):
-    """An earlier write or sync failed. Reads go on; to write, close and reopen."""
+    """An earlier write or sync failed. Reads continue; close and reopen the store to write."""

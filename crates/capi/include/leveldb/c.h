@@ -1,25 +1,29 @@
-/* Terrace behind LevelDB's C interface.
+/* LevelDB's C interface on Terrace.
  *
- * The declarations are those of LevelDB 1.23, so that a program written for them compiles and runs unchanged; the comments
- * are ours. Compile and link with what `pkg-config --cflags --libs terrace` says.
+ * The declarations are those of LevelDB 1.23, so that a program written for them compiles and
+ * runs unchanged. Compile and link with the output of `pkg-config --cflags --libs terrace`.
  *
  * Rules
- * - Handles are opaque. Each is destroyed by the function of its kind, once, by who made it. A leveldb_t may be used by
- *   many threads at once, any other handle by one at a time. Iterators and snapshots go before their store is closed.
- * - Keys and values are any bytes, passed as pointer and length; they are copied before a function returns. Names and
- *   paths end in a zero byte.
- * - `errptr` leads to NULL, or to an older message from malloc. Success leaves it alone; a failure frees the older message
- *   and puts its own there, for you to release by leveldb_free. Its first words tell the kind: "Corruption: ",
- *   "Invalid argument: ", "IO error: ", "Not implemented: ". The rest is for people and may change.
- * - Truth values are uint8_t, 0 for no.
- * - No pointer may be NULL unless its function says so. Options, batches, comparators and filters are destroyed as by
- *   free: NULL is nothing.
+ * - Handles are opaque. The caller destroys each handle once, with the function of its kind.
+ *   Several threads may use a leveldb_t at once; any other handle is used by one thread at a
+ *   time. Destroy iterators and snapshots before their store is closed.
+ * - Keys and values are arbitrary bytes, passed as pointer and length. They are copied before a
+ *   function returns. Names and paths are zero-terminated.
+ * - `errptr` points to NULL or to an older message from malloc. A success leaves it unchanged. A
+ *   failure frees the older message and stores its own, which the caller releases with
+ *   leveldb_free. The first words give the kind: "Corruption: ", "Invalid argument: ",
+ *   "IO error: ", "Not implemented: ". The rest is for people and may change.
+ * - Booleans are uint8_t, 0 for false.
+ * - No pointer may be NULL unless its function allows it. Destroying NULL options, batches,
+ *   comparators and filter policies does nothing, as with free.
  *
- * What differs from LevelDB
- * - leveldb_close makes everything written durable before it returns.
- * - A cache is a size: each store opened with it has one of that size to itself.
- * - Numbers that LevelDB bounds are bounded alike; a block restart interval is at most 1024.
- * - There is no info log, and one environment.
+ * Differences from LevelDB
+ * - leveldb_close makes all writes durable before it returns.
+ * - A cache is a size: each store that is opened with it has a cache of its own.
+ * - Options start from the preset "default", which is tuned for larger machines than LevelDB's
+ *   numbers; terrace_options_preset(options, "leveldb", ...) gives LevelDB's.
+ * - Numbers are clamped to LevelDB's bounds; a block restart interval is at most 1024.
+ * - There is no info log, and only one environment.
  */
 #ifndef TERRACE_LEVELDB_C_H_
 #define TERRACE_LEVELDB_C_H_
@@ -51,64 +55,73 @@ typedef struct leveldb_writeoptions_t leveldb_writeoptions_t;
 
 /* A store. */
 
-/* Opens the store in directory `name`; NULL on failure. Options may go as soon as it has returned, but not a comparator or
- * a filter policy that they name: these are in use until the store is closed. */
+/* Opens the store in directory `name`; returns NULL on failure. The options may be destroyed
+ * afterwards, but a comparator and a filter policy are in use until the store is closed. */
 leveldb_t* leveldb_open(const leveldb_options_t* options, const char* name, char** errptr);
 
 void leveldb_close(leveldb_t* db);
 
-/* Survives the end of the process; a power cut only if `options` ask for sync. */
+/* Sets a key. The write survives the end of the process, and with a synced write option also a
+ * power cut. */
 void leveldb_put(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key, size_t keylen, const char* val,
                  size_t vallen, char** errptr);
 
-/* Fine if the key is not there. */
+/* Deletes a key, which need not exist. */
 void leveldb_delete(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
                     char** errptr);
 
-/* All of the batch or nothing. It can be written again. */
+/* Applies a batch atomically. The batch can be written again. */
 void leveldb_write(leveldb_t* db, const leveldb_writeoptions_t* options, leveldb_writebatch_t* batch, char** errptr);
 
-/* The value, for you to release by leveldb_free, and its length in *vallen; NULL and 0 if there is none or on failure. */
+/* Returns the value, which the caller releases with leveldb_free, and sets *vallen to its
+ * length. Returns NULL and 0 if the key does not exist, and on failure. */
 char* leveldb_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key, size_t keylen, size_t* vallen,
                   char** errptr);
 
-/* Sees the store as it is now, or as of the snapshot of `options`. Stands nowhere at first. */
+/* Returns an iterator over the store as of now, or as of the snapshot in `options`. It is not
+ * valid until the first seek. */
 leveldb_iterator_t* leveldb_create_iterator(leveldb_t* db, const leveldb_readoptions_t* options);
 
-/* Reads through it see the store as it is now. What it sees is kept for as long as it, or read options that name it, live. */
+/* Returns a snapshot of the store as of now. Its data is kept until the snapshot and all read
+ * options with it are destroyed. */
 const leveldb_snapshot_t* leveldb_create_snapshot(leveldb_t* db);
 
 void leveldb_release_snapshot(leveldb_t* db, const leveldb_snapshot_t* snapshot);
 
-/* A text, for you to release by leveldb_free; NULL if there is no property of this name. Names: leveldb.stats,
- * leveldb.sstables, leveldb.num-files-at-level0 to 6, leveldb.approximate-memory-usage. */
+/* Returns a property as a string, which the caller releases with leveldb_free; NULL if it does
+ * not exist. Properties: leveldb.stats, leveldb.sstables, leveldb.num-files-at-level0 to 6,
+ * leveldb.approximate-memory-usage. */
 char* leveldb_property_value(leveldb_t* db, const char* propname);
 
-/* About how many bytes of tables the keys of each range take, its start included, its limit not. All 0 on failure. */
+/* Estimates the bytes of SSTables that each range takes, from its start (included) to its limit
+ * (excluded). All 0 on failure. */
 void leveldb_approximate_sizes(leveldb_t* db, int num_ranges, const char* const* range_start_key,
                                const size_t* range_start_key_len, const char* const* range_limit_key,
                                const size_t* range_limit_key_len, uint64_t* sizes);
 
-/* Merges what the range holds, both ends included, so that deleted and overwritten data goes. NULL is unbounded. */
+/* Compacts the range, both ends included, which drops deleted and overwritten data. A NULL end is
+ * unbounded. */
 void leveldb_compact_range(leveldb_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
                            size_t limit_key_len);
 
-/* Removes the store, its own files and nothing else. Fine if there is none; refused while it is open. */
+/* Deletes the files of a store, and no other files. The store need not exist; fails while it is
+ * open. */
 void leveldb_destroy_db(const leveldb_options_t* options, const char* name, char** errptr);
 
-/* Salvages what can be read of a store that does not open any more. The store at `name` is then a new one; the damaged one
- * is kept beside it as `name`.damaged-1, or -2 and so on, for you to remove. Refused while it is open. `terrace repair` lists
- * what was lost, too. */
+/* Salvages the readable pairs of a store that cannot be opened, into a new store at `name`. The
+ * damaged store is kept as `name`.damaged-1 (or -2 and so on) until the caller removes it. Fails
+ * while the store is open. `terrace repair` also lists the loss. */
 void leveldb_repair_db(const leveldb_options_t* options, const char* name, char** errptr);
 
-/* An iterator. Key and value may be asked for, and the iterator moved on, only while it is valid; what they return lasts
- * until the next move. After a failure it is not valid, and leveldb_iter_get_error tells why. */
+/* Iterators. Key, value, next and prev may be called only while the iterator is valid. The
+ * returned bytes are valid until the next move. After a failure the iterator is not valid, and
+ * leveldb_iter_get_error returns the error. */
 
 void leveldb_iter_destroy(leveldb_iterator_t*);
 uint8_t leveldb_iter_valid(const leveldb_iterator_t*);
 void leveldb_iter_seek_to_first(leveldb_iterator_t*);
 void leveldb_iter_seek_to_last(leveldb_iterator_t*);
-/* To the first pair at or after the key. */
+/* Moves to the first pair at or after the key. */
 void leveldb_iter_seek(leveldb_iterator_t*, const char* k, size_t klen);
 void leveldb_iter_next(leveldb_iterator_t*);
 void leveldb_iter_prev(leveldb_iterator_t*);
@@ -116,7 +129,7 @@ const char* leveldb_iter_key(const leveldb_iterator_t*, size_t* klen);
 const char* leveldb_iter_value(const leveldb_iterator_t*, size_t* vlen);
 void leveldb_iter_get_error(const leveldb_iterator_t*, char** errptr);
 
-/* A batch: puts and deletes that happen together, in order. */
+/* Batches: puts and deletes that are applied atomically, in order. */
 
 leveldb_writebatch_t* leveldb_writebatch_create(void);
 void leveldb_writebatch_destroy(leveldb_writebatch_t*);
@@ -129,51 +142,54 @@ void leveldb_writebatch_iterate(const leveldb_writebatch_t*, void* state,
                                 void (*deleted)(void*, const char* k, size_t klen));
 void leveldb_writebatch_append(leveldb_writebatch_t* destination, const leveldb_writebatch_t* source);
 
-/* Options to open with. <terrace/c.h> has more of them. */
+/* Options for leveldb_open. <terrace/c.h> sets all others by name. The defaults are those of the
+ * preset "default". */
 
 leveldb_options_t* leveldb_options_create(void);
 void leveldb_options_destroy(leveldb_options_t*);
-/* NULL: bytewise, the default. The store remembers the name. */
+/* Order of keys. NULL: bytewise, the default. The store records the name. */
 void leveldb_options_set_comparator(leveldb_options_t*, leveldb_comparator_t*);
-/* NULL: no filters, the default. */
+/* Filter policy. NULL, the default: the Bloom filter of option bloom_bits, 10 bits per key. */
 void leveldb_options_set_filter_policy(leveldb_options_t*, leveldb_filterpolicy_t*);
-/* Default no. */
+/* Creates the store if it does not exist. Default 0. */
 void leveldb_options_set_create_if_missing(leveldb_options_t*, uint8_t);
-/* Default no. */
+/* Fails if the store exists. Default 0. */
 void leveldb_options_set_error_if_exists(leveldb_options_t*, uint8_t);
-/* Any sign of damage is an error, every read is verified. Default no. */
+/* Reports any corruption at open as an error and verifies every read. Default 0. */
 void leveldb_options_set_paranoid_checks(leveldb_options_t*, uint8_t);
 /* Has no effect. May be NULL. */
 void leveldb_options_set_env(leveldb_options_t*, leveldb_env_t*);
 /* Has no effect. May be NULL. */
 void leveldb_options_set_info_log(leveldb_options_t*, leveldb_logger_t*);
-/* Bytes of a memtable. Default 4 MiB; 64 KiB to 1 GiB. */
+/* Size of a memtable in bytes. Default 32 MiB; 64 KiB to 1 GiB. */
 void leveldb_options_set_write_buffer_size(leveldb_options_t*, size_t);
-/* Default 1000; 74 to 50,000. */
+/* Number of open files. Default 1000; 74 to 50,000. */
 void leveldb_options_set_max_open_files(leveldb_options_t*, int);
-/* NULL: 8 MiB, the default. The handle may go at once. */
+/* Size of the block cache. NULL: 64 MiB, the default. The handle may be destroyed at once. */
 void leveldb_options_set_cache(leveldb_options_t*, leveldb_cache_t*);
-/* Uncompressed bytes of a block. Default 4 KiB; 1 KiB to 4 MiB. */
+/* Uncompressed size of a block in bytes. Default 4 KiB; 1 KiB to 4 MiB. */
 void leveldb_options_set_block_size(leveldb_options_t*, size_t);
-/* Keys between two that are stored whole. Default 16; 1 to 1024. */
+/* Number of keys between restart points. Default 16; 1 to 1024. */
 void leveldb_options_set_block_restart_interval(leveldb_options_t*, int);
-/* Bytes of a table. Default 2 MiB; 1 MiB to 1 GiB. */
+/* Size of an SSTable in bytes. Default 16 MiB; 1 MiB to 1 GiB. */
 void leveldb_options_set_max_file_size(leveldb_options_t*, size_t);
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
-/* Default Snappy. Another number makes leveldb_open fail. */
+/* Default Snappy. leveldb_open fails for any other number. */
 void leveldb_options_set_compression(leveldb_options_t*, int);
 
-/* An order of keys. `compare` returns a number below, at or above 0, is called from several threads at once, and must
- * never change its mind while a store uses the name. Destroy it after the stores that use it are closed. */
+/* Comparators. `compare` returns a number less than, equal to or greater than 0. Several threads
+ * call it at once. The order must not change while a store with this name exists. Destroy a
+ * comparator after the stores that use it are closed. */
 leveldb_comparator_t* leveldb_comparator_create(void* state, void (*destructor)(void*),
                                                 int (*compare)(void*, const char* a, size_t alen, const char* b,
                                                                size_t blen),
                                                 const char* (*name)(void*));
 void leveldb_comparator_destroy(leveldb_comparator_t*);
 
-/* A kind of filter. `create_filter` returns memory from malloc, which is freed here; `key_may_match` may say yes of a key
- * that is absent, never no of one that is present. Both are called from several threads at once. */
+/* Filter policies. `create_filter` returns memory from malloc, which the library frees.
+ * `key_may_match` may return true for an absent key, but never false for a present one. Several
+ * threads call both at once. */
 leveldb_filterpolicy_t* leveldb_filterpolicy_create(
     void* state, void (*destructor)(void*),
     char* (*create_filter)(void*, const char* const* key_array, const size_t* key_length_array, int num_keys,
@@ -181,41 +197,42 @@ leveldb_filterpolicy_t* leveldb_filterpolicy_create(
     uint8_t (*key_may_match)(void*, const char* key, size_t length, const char* filter, size_t filter_length),
     const char* (*name)(void*));
 void leveldb_filterpolicy_destroy(leveldb_filterpolicy_t*);
-/* With 10 bits a key, about 1 % of absent keys pass. */
+/* With 10 bits per key, about 1 % of absent keys match. */
 leveldb_filterpolicy_t* leveldb_filterpolicy_create_bloom(int bits_per_key);
 
-/* How to read. */
+/* Read options. */
 
 leveldb_readoptions_t* leveldb_readoptions_create(void);
 void leveldb_readoptions_destroy(leveldb_readoptions_t*);
-/* Default no, as in LevelDB: damaged bytes may then be returned as values. */
+/* Verifies checksums. Default 0, as in LevelDB: corrupt bytes may then be returned as values. */
 void leveldb_readoptions_set_verify_checksums(leveldb_readoptions_t*, uint8_t);
-/* Default yes. */
+/* Caches the blocks that are read. Default 1. */
 void leveldb_readoptions_set_fill_cache(leveldb_readoptions_t*, uint8_t);
-/* NULL: as of now, the default. */
+/* Reads as of a snapshot. NULL: as of now, the default. */
 void leveldb_readoptions_set_snapshot(leveldb_readoptions_t*, const leveldb_snapshot_t*);
 
-/* How to write. */
+/* Write options. */
 
 leveldb_writeoptions_t* leveldb_writeoptions_create(void);
 void leveldb_writeoptions_destroy(leveldb_writeoptions_t*);
-/* Survive a power cut once written, with everything written before. Default no. */
+/* Syncs the write-ahead log: the write and all earlier ones survive a power cut. Default 0. */
 void leveldb_writeoptions_set_sync(leveldb_writeoptions_t*, uint8_t);
 
-/* Cache, environment, versions. */
+/* Cache, environment, version. */
 
 leveldb_cache_t* leveldb_cache_create_lru(size_t capacity);
 void leveldb_cache_destroy(leveldb_cache_t* cache);
 
 leveldb_env_t* leveldb_create_default_env(void);
 void leveldb_env_destroy(leveldb_env_t*);
-/* $TEST_TMPDIR or a directory below /tmp, for you to release by leveldb_free; NULL if it cannot be made. */
+/* Returns $TEST_TMPDIR or a directory in /tmp, a string that the caller releases with
+ * leveldb_free; NULL if it cannot be created. */
 char* leveldb_env_get_test_directory(leveldb_env_t*);
 
-/* Releases what the functions above return as text or value. NULL is fine. */
+/* Frees a string or a value that the functions above returned. NULL is allowed. */
 void leveldb_free(void* ptr);
 
-/* The version of LevelDB whose interface this is: 1 and 23. */
+/* Return the version of LevelDB that the interface follows: 1 and 23. */
 int leveldb_major_version(void);
 int leveldb_minor_version(void);
 

@@ -1,4 +1,4 @@
-/* What Terrace adds to LevelDB's C interface: its presets, all of its options by name, and how far a store has become durable. */
+/* Terrace's additions to LevelDB's C interface: presets, options by name, and durability. */
 #ifndef TERRACE_C_H_
 #define TERRACE_C_H_
 
@@ -9,23 +9,27 @@
 extern "C" {
 #endif
 
-/* Takes the numbers of a preset, such as "default", for every option but a comparator, a filter policy,
- * create_if_missing, error_if_exists and paranoid_checks. Call it before the functions that set single options. */
+/* Sets every option to the value of a preset, such as "leveldb" or "bundled". A comparator, a
+ * filter policy, create_if_missing, error_if_exists and paranoid_checks keep their values. Call
+ * this function before the functions that set single options. */
 void terrace_options_preset(leveldb_options_t* options, const char* name, char** errptr);
 
-/* Sets one option by its name and text, as `terrace --option name=value` does: ("write_buffer_size", "64MiB"). */
+/* Sets an option by name, in the form of `terrace --option name=value`: ("write_buffer_size",
+ * "64MiB"). docs/options.md lists the names. */
 void terrace_options_set(leveldb_options_t* options, const char* name, const char* value, char** errptr);
 
-/* Every change has a sequence, one more than the change before it. That of the newest one that reads see; 0 before the first. */
+/* Returns the sequence number of the newest write that reads see; 0 before the first write. Each
+ * put or delete has a sequence number, one more than the previous one. */
 uint64_t terrace_last_sequence(leveldb_t* db);
 
-/* Every change up to here survives a power cut. It rises as syncs and batches come, whoever waits for them; always 0 where nothing is
- * promised ("durability" is "none"). */
+/* Returns the durable watermark: every write up to this sequence number survives a power cut.
+ * Syncs and batch syncs raise it. Always 0 in durability mode "none", which promises nothing. */
 uint64_t terrace_durable_sequence(leveldb_t* db);
 
-/* Returns once every change up to `sequence` survives a power cut, and sees to it. Of a write that is not synced: ask for
- * terrace_last_sequence behind it, and wait for that when it matters, for many writes at once. An error for a sequence that has not
- * been written, and if the store has failed. Where nothing is promised it returns at once, without that promise. */
+/* Syncs as needed and returns once every write up to `sequence` survives a power cut. To make
+ * unsynced writes durable together, call terrace_last_sequence after the last of them and wait
+ * for its result. Fails for a sequence number that has not been written, and if the store has
+ * failed. In durability mode "none" it returns at once, without that promise. */
 void terrace_wait_durable(leveldb_t* db, uint64_t sequence, char** errptr);
 
 #ifdef __cplusplus

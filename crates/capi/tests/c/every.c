@@ -1,5 +1,5 @@
-/* Calls every function of leveldb/c.h and prints what it sees. Compiled against LevelDB and against Terrace, it must print
- * the same. Stores are made below $TEST_TMPDIR. */
+/* Calls every function of leveldb/c.h and prints the results, which must be the same whether it is
+ * compiled against LevelDB or Terrace. Stores are created in $TEST_TMPDIR. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static leveldb_readoptions_t* ropt;
 static leveldb_writeoptions_t* wopt;
 static char path[4096];
 
-/* The kind of an error, which is all of its text that is agreed on. */
+/* Prints the kind of an error, the only part of its text that both libraries share. */
 static void show_error(const char* what) {
   if (err == NULL) {
     printf("%s: fine\n", what);
@@ -121,7 +121,7 @@ static void snapshots(leveldb_t* db) {
   show_get(db, "foo");
 }
 
-/* Enough for several tables, and values that do not shrink. */
+/* Enough for several SSTables, with incompressible values. */
 static void fill(leveldb_t* db, int from, int to) {
   static unsigned random = 1;
   for (int i = from; i < to; i++) {
@@ -156,7 +156,7 @@ static void properties(leveldb_t* db) {
   }
 }
 
-/* Turns the byte in the middle of each table over. */
+/* Inverts the byte in the middle of each SSTable. */
 static void damage_tables(void) {
   DIR* directory = opendir(path);
   struct dirent* entry;
@@ -179,7 +179,7 @@ static void damage_tables(void) {
 
 static void damaged(const leveldb_options_t* options) {
   leveldb_t* db = leveldb_open(options, path, &err);
-  fill(db, 0, 100); /* one table */
+  fill(db, 0, 100); /* one SSTable */
   leveldb_compact_range(db, NULL, 0, NULL, 0);
   leveldb_close(db);
   damage_tables();
@@ -274,7 +274,7 @@ static void orders(leveldb_options_t* options) {
   printf("ended: %d\n", ended);
 }
 
-/* A filter that is the first letters of its keys. */
+/* A filter made of the first letters of its keys. */
 struct letters {
   int one, asked, made, deny;
 };

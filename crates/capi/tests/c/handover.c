@@ -1,5 +1,6 @@
-/* handover DIRECTORY FIRST: a store in an order of this program's own goes from hand to hand. It must hold the keys 0 to
- * FIRST - 1, by number and not by text; then as many again are written, 1000 at first, for whoever opens it next. */
+/* handover DIRECTORY COUNT: checks and extends a store with a comparator of this program. The store
+ * must hold the keys 0 to COUNT - 1, ordered as numbers. The program then writes as many more (1000
+ * at first) for the next run, which may use the other library. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static long number(const char* key, size_t length) {
   return strtol(text, NULL, 10);
 }
 
-/* By number: "9" is before "10", and "010" is "10". */
+/* Orders keys as numbers: "9" is before "10", and "010" equals "10". */
 static int compare(void* state, const char* a, size_t alen, const char* b, size_t blen) {
   long x = number(a, alen), y = number(b, blen);
   (void)state;
@@ -51,7 +52,7 @@ static void check_gets(leveldb_t* db, leveldb_readoptions_t* ropt, int count) {
   for (int i = 0; i < count; i++) {
     char key[32];
     size_t length;
-    int klen = snprintf(key, sizeof key, "%08d", i); /* another text for the same number */
+    int klen = snprintf(key, sizeof key, "%08d", i); /* another spelling of the same number */
     char* value = leveldb_get(db, ropt, key, (size_t)klen, &length, &err);
     check(value != NULL && length == 100, "a key by its other text");
     leveldb_free(value);

@@ -1,4 +1,4 @@
-/* terrace PATH: what terrace/c.h adds, and answers to what no program should do. */
+/* terrace PATH: the functions of terrace/c.h, and the response to misuse. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +30,12 @@ static leveldb_t* opens(const leveldb_options_t* options, const char* path) {
   return db;
 }
 
-/* Each time the store is there, and what was damaged is kept. */
+/* After each repair the store opens, and the damaged store is kept. */
 static void repair_twice(const leveldb_options_t* options, const char* path) {
   leveldb_readoptions_t* ropt = leveldb_readoptions_create();
   for (int round = 1; round <= 3; round += 2) {
     char name[4096];
-    snprintf(name, sizeof name, "%s.repair", path); /* as if one had been interrupted: the second time it is damaged-2 */
+    snprintf(name, sizeof name, "%s.repair", path); /* an interrupted repair: the second one becomes damaged-2 */
     if (round == 3 && mkdir(name, 0777) != 0) exit(9);
     size_t length = 0;
     snprintf(name, sizeof name, "%s/CURRENT", path);
@@ -53,7 +53,7 @@ static void repair_twice(const leveldb_options_t* options, const char* path) {
   leveldb_readoptions_destroy(ropt);
 }
 
-/* As often as it is tried: nothing is left beside what cannot be repaired. */
+/* A repair that fails, once or repeatedly, leaves no files. */
 static void nothing_to_repair(const leveldb_options_t* options, const char* path) {
   char name[4096], inside[4200];
   snprintf(name, sizeof name, "%s-empty", path);
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   terrace_options_set(options, "write_buffer_size", "much", &err);
   fails("write_buffer_size");
   leveldb_open(options, path, &err);
-  fails(path); /* a preset that could not be taken has changed nothing: still not made unless asked for */
+  fails(path); /* an unknown preset changes nothing: the store is still not created */
   terrace_options_preset(options, "default", &err);
   works("preset");
   leveldb_open(options, path, &err);
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   works("wait");
   if (terrace_durable_sequence(db) != 1) return 12;
   leveldb_iterator_t* it = leveldb_create_iterator(db, ropt);
-  leveldb_iter_next(it); /* stands nowhere, and stays there */
+  leveldb_iter_next(it); /* not valid, and stays so */
   leveldb_iter_prev(it);
   if (leveldb_iter_valid(it)) return 3;
   leveldb_iter_destroy(it);

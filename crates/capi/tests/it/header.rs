@@ -1,10 +1,10 @@
-//! The header says what LevelDB's says, and the library has what the header says.
+//! The header has LevelDB's declarations, and the library exports what the headers declare.
 
 use crate::kit::{self, Kit, LEVELDB_HEADER, ours, repository, said};
 use std::{collections::BTreeSet, path::Path, process::Command};
 use terrace_peers::require;
 
-/// Declarations of a header without what it includes, each with its words one space apart.
+/// Returns the declarations of a header, without included headers, with single spaces between words.
 fn declarations(header: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(header).unwrap();
     let own: String =
@@ -33,7 +33,7 @@ fn functions(header: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn declarations_are_leveldbs() {
+fn declarations_match_leveldbs() {
     let Some(()) = require("leveldb", kit::leveldb()) else { return };
     let theirs = declarations(Path::new(LEVELDB_HEADER));
     let ours = declarations(&repository().join("include/leveldb/c.h"));
@@ -55,13 +55,13 @@ fn the_library_exports_what_the_headers_declare_and_nothing_else() {
 }
 
 #[test]
-fn the_library_carries_its_name() {
+fn the_library_has_its_soname() {
     let dynamic = said(Command::new("readelf").arg("--dynamic").arg(Kit::new().shared_object()));
     assert!(dynamic.contains("soname: [libterrace.so.0]"), "{dynamic}");
 }
 
 #[test]
-fn headers_are_fit_for_cpp() {
+fn headers_compile_as_cpp() {
     let place = tempfile::tempdir().unwrap();
     let source = place.path().join("a.cc");
     std::fs::write(&source, "#include <terrace/c.h>\n#include <leveldb/c.h>\nint main() { leveldb_free(nullptr); }\n")

@@ -1,4 +1,4 @@
-//! Compiles and runs C programs, against this library as `make install` would lay it out, or against LevelDB.
+//! Compiles and runs C programs against this library, installed as by `make install`, or LevelDB.
 use std::{
     env, fs,
     os::unix::fs::symlink,
@@ -7,7 +7,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What a program is linked to.
+/// The library that a program is linked to.
 #[derive(Clone, Copy)]
 pub enum Against {
     LevelDb,
@@ -15,7 +15,7 @@ pub enum Against {
     TerraceStatic,
 }
 
-/// A directory with the library under the names that linker and loader look for, and with compiled programs.
+/// A directory with the library under its linker and loader names, and with compiled programs.
 pub struct Kit(TempDir);
 
 impl Kit {
@@ -27,7 +27,7 @@ impl Kit {
         kit
     }
 
-    /// The shared library.
+    /// Returns the path of the shared library.
     pub fn shared_object(&self) -> PathBuf {
         self.0.path().join("libterrace.so")
     }
@@ -42,7 +42,7 @@ impl Kit {
         match against {
             Against::LevelDb => compiler.arg("-lleveldb"),
             Against::Terrace => compiler.args(ours()).arg(library("libterrace.so")),
-            // What `rustc --print native-static-libs` asks for.
+            // The libraries that `rustc --print native-static-libs` lists.
             Against::TerraceStatic => {
                 compiler.args(ours()).arg(library("libterrace.a")).args(["-lpthread", "-ldl", "-lm"])
             }
@@ -51,20 +51,20 @@ impl Kit {
         program
     }
 
-    /// A compiled program, to run.
+    /// Returns a command that runs a compiled program.
     pub fn program(&self, name: &str, against: Against) -> Command {
         let mut program = Command::new(self.compile(name, against));
         self.find_libraries(&mut program);
         program
     }
 
-    /// Lets the loader find the library.
+    /// Sets the loader's search path to the library.
     pub fn find_libraries(&self, program: &mut Command) {
         program.env("LD_LIBRARY_PATH", self.0.path());
     }
 }
 
-/// The compiler's option that finds our headers.
+/// Returns the compiler options for the headers of this repository.
 pub fn ours() -> [PathBuf; 2] {
     ["-I".into(), repository().join("include")]
 }
@@ -73,7 +73,7 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Cargo puts it where it puts the test.
+/// Returns the built library, which cargo places in the directory of the test.
 fn built_library(extension: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let built = test.with_file_name(format!("libterrace_capi.{extension}"));
@@ -81,7 +81,7 @@ fn built_library(extension: &str) -> PathBuf {
     built
 }
 
-/// Runs to the end, which must be a good one.
+/// Runs a command, which must succeed.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
@@ -94,12 +94,12 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// What it prints.
+/// Runs a command and returns its standard output.
 pub fn said(command: &mut Command) -> String {
     String::from_utf8(run(command).stdout).unwrap()
 }
 
-/// The program of this name, if the machine has it.
+/// Returns the path of an installed program.
 pub fn tool(name: &str) -> Result<PathBuf, String> {
     let paths = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&paths).map(|path| path.join(name)).find(|path| path.exists());
@@ -109,7 +109,7 @@ pub fn tool(name: &str) -> Result<PathBuf, String> {
 /// LevelDB's header.
 pub const LEVELDB_HEADER: &str = "/usr/include/leveldb/c.h";
 
-/// Whether LevelDB can be compiled against.
+/// Fails if LevelDB's header is not installed.
 pub fn leveldb() -> Result<(), String> {
     fs::metadata(LEVELDB_HEADER)
         .map(drop)

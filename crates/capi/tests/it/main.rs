@@ -1,4 +1,4 @@
-//! The C interface, as compilers, linkers and programs see it.
+//! Tests of the C interface: headers, exported symbols, and compiled programs.
 mod header;
 mod kit;
 mod programs;

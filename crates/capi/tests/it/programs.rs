@@ -1,18 +1,18 @@
-//! C programs written for LevelDB, compiled against LevelDB and against Terrace: what one prints, the other prints.
+//! C programs compiled against LevelDB and against Terrace must print the same.
 
 use crate::kit::{self, Against, Kit, run, said};
 use std::process::Command;
 use terrace_peers::require;
 
-/// What `every` prints in a directory of its own.
+/// Returns the output of `every`, run in a new directory.
 fn every(kit: &Kit, against: Against) -> String {
     let place = tempfile::tempdir().unwrap();
     said(kit.program("every", against).env("TEST_TMPDIR", place.path()))
 }
 
-/// The program frees what it is given: whatever memory is lost, or touched where it should not be, is this library's doing.
+/// The program frees everything it receives, so every leak or invalid access is the library's.
 #[test]
-fn every_function_works_and_loses_no_memory() {
+fn every_function_works_and_leaks_no_memory() {
     let Some(valgrind) = require("valgrind", kit::tool("valgrind")) else { return };
     let kit = Kit::new();
     let place = tempfile::tempdir().unwrap();
@@ -24,7 +24,7 @@ fn every_function_works_and_loses_no_memory() {
 }
 
 #[test]
-fn a_program_prints_what_it_prints_with_leveldb() {
+fn a_program_prints_the_same_as_with_leveldb() {
     let Some(()) = require("leveldb", kit::leveldb()) else { return };
     let kit = Kit::new();
     let theirs = every(&kit, Against::LevelDb);
@@ -34,13 +34,13 @@ fn a_program_prints_what_it_prints_with_leveldb() {
     let place = tempfile::tempdir().unwrap();
     let mut preloaded = kit.program("every", Against::LevelDb);
     preloaded.env("TEST_TMPDIR", place.path()).env("LD_PRELOAD", kit.shared_object());
-    assert_eq!(said(&mut preloaded), theirs, "compiled for LevelDB, run with Terrace before it");
-    // To see that the line above ran with Terrace: LevelDB leaves its log of events, Terrace none.
+    assert_eq!(said(&mut preloaded), theirs, "compiled for LevelDB, Terrace preloaded");
+    // Proof that Terrace ran: LevelDB writes an info log, Terrace does not.
     assert!(!place.path().join("store/LOG").exists());
 }
 
 #[test]
-fn a_store_in_an_order_of_cs_own_goes_from_hand_to_hand() {
+fn a_store_with_a_c_comparator_is_shared_with_leveldb() {
     let Some(()) = require("leveldb", kit::leveldb()) else { return };
     let kit = Kit::new();
     for hands in [[Against::LevelDb, Against::Terrace], [Against::Terrace, Against::LevelDb]] {
@@ -52,7 +52,7 @@ fn a_store_in_an_order_of_cs_own_goes_from_hand_to_hand() {
 }
 
 #[test]
-fn options_by_name_and_what_c_gets_wrong() {
+fn options_by_name_and_misuse_from_c() {
     let place = tempfile::tempdir().unwrap();
     run(Kit::new().program("terrace", Against::Terrace).arg(place.path().join("store")));
 }
