@@ -1,7 +1,9 @@
-//! One kind of operation many times, to be counted: `cargo xtask counts` runs this under callgrind and compares.
+//! Repeats one kind of operation, whose cost `cargo xtask counts` counts under callgrind and
+//! compares.
 //!
-//! `counts PRESET KIND` prints operations, allocations and system calls that read or write; instructions are callgrind's
-//! count of [`measured`] and all it calls. Everything happens on one thread, in a fixed order.
+//! `counts PRESET KIND` prints the numbers of operations, allocations, and system calls that read
+//! or write. Instructions are callgrind's count of [`measured`] with all functions that it calls.
+//! Everything runs on one thread, in a fixed order.
 #[path = "../tests/it/common/counting.rs"]
 mod counting;
 
@@ -9,11 +11,12 @@ use std::{env, fs, hint::black_box};
 use terrace::{Db, DurabilityMode, Options, ReadOptions, Result};
 use terrace_storage::{Location, placement::OpenMode};
 
-/// Pairs in the store.
+/// Number of pairs in the store.
 const PAIRS: u64 = 20_000;
 const VALUE_BYTES: usize = 100;
 
-/// A kind of operation: what to do before it is counted, and the counted part, which tells how many operations it did.
+/// A kind of operation: the uncounted preparation, and the counted part, which returns the number
+/// of operations.
 struct Kind {
     name: &'static str,
     prepare: fn(&Db, &Keys) -> Result<()>,
@@ -34,16 +37,16 @@ const KINDS: &[Kind] = &[
     Kind { name: "next-memtable", prepare: filled, run: |db, _| walk(db, false) },
     Kind { name: "prev-memtable", prepare: filled, run: |db, _| walk(db, true) },
     Kind { name: "multi-get", prepare: settled, run: |db, keys| many_gets(db, &keys.scattered) },
-    Kind { name: "get-runs", prepare: spread, run: |db, keys| gets(db, &keys.scattered, true) },
-    Kind { name: "seek-runs", prepare: spread, run: |db, keys| seeks(db, &keys.scattered) },
-    Kind { name: "next-runs", prepare: spread, run: |db, _| walk(db, false) },
+    Kind { name: "get-runs", prepare: five_runs, run: |db, keys| gets(db, &keys.scattered, true) },
+    Kind { name: "seek-runs", prepare: five_runs, run: |db, keys| seeks(db, &keys.scattered) },
+    Kind { name: "next-runs", prepare: five_runs, run: |db, _| walk(db, false) },
 ];
 
-/// Made before anything is counted.
+/// Keys, prepared before counting starts.
 struct Keys {
     ascending: Vec<[u8; 16]>,
     scattered: Vec<[u8; 16]>,
-    /// Each lies between two keys that are there.
+    /// Each is between two existing keys.
     absent: Vec<[u8; 16]>,
 }
 
@@ -68,7 +71,7 @@ fn filled(db: &Db, keys: &Keys) -> Result<()> {
     fill(db, &keys.scattered).map(drop)
 }
 
-/// Two generations of every key, each in a table of its own.
+/// Writes two versions of every key, each generation in an SSTable of its own.
 fn two_runs(db: &Db, keys: &Keys) -> Result<()> {
     for _ in 0..2 {
         filled(db, keys)?;
@@ -77,7 +80,7 @@ fn two_runs(db: &Db, keys: &Keys) -> Result<()> {
     Ok(())
 }
 
-/// A run of all keys, and one of each 200th.
+/// Writes a run of all keys, and a run of every 200th key.
 fn sparse(db: &Db, keys: &Keys) -> Result<()> {
     filled(db, keys)?;
     db.compact_range(None, None)?;
@@ -85,15 +88,16 @@ fn sparse(db: &Db, keys: &Keys) -> Result<()> {
     db.flush()
 }
 
-/// One run, no memtable, nothing to do, every block read once.
+/// Leaves one run, an empty memtable and no background work, and reads every block once.
 fn settled(db: &Db, keys: &Keys) -> Result<()> {
     two_runs(db, keys)?;
     db.compact_range(None, None)?;
     gets(db, &keys.scattered, true).map(drop)
 }
 
-/// Five runs, most of them in level 0, each with every fifth key of those in scattered order; no memtable, every block read once.
-fn spread(db: &Db, keys: &Keys) -> Result<()> {
+/// Leaves five runs, most of them in level 0, each with every fifth of the scattered keys, and an
+/// empty memtable, and reads every block once.
+fn five_runs(db: &Db, keys: &Keys) -> Result<()> {
     const RUNS: usize = 5;
     for run in 0..RUNS {
         keys.scattered.iter().skip(run).step_by(RUNS).try_for_each(|key| db.put(key, [7; VALUE_BYTES]))?;
@@ -117,7 +121,7 @@ fn gets(db: &Db, keys: &[[u8; 16]], there: bool) -> Result<u64> {
     Ok(PAIRS)
 }
 
-/// Sixteen keys at a time.
+/// Looks up sixteen keys at a time.
 fn many_gets(db: &Db, keys: &[[u8; 16]]) -> Result<u64> {
     for keys in keys.chunks(16) {
         for found in black_box(db.multi_get(keys)) {
@@ -152,13 +156,13 @@ fn walk(db: &Db, reverse: bool) -> Result<u64> {
     Ok(seen)
 }
 
-/// What callgrind counts, by this name.
+/// The function that callgrind counts, by this name.
 #[inline(never)]
 fn measured(kind: &Kind, db: &Db, keys: &Keys) -> Result<u64> {
     (kind.run)(db, keys)
 }
 
-/// Calls of this process so far that read or write.
+/// Returns the number of system calls of this process so far that read or write.
 fn calls() -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     text.lines().filter_map(|line| line.strip_prefix("sysc")?.split_once(": ")?.1.parse::<u64>().ok()).sum()
@@ -176,9 +180,9 @@ fn main() -> Result<()> {
         eprintln!("usage: counts kinds | counts PRESET {}", names.join("|"));
         std::process::exit(2);
     };
-    let directory = tempfile::tempdir().expect("a directory for the store");
+    let directory = tempfile::tempdir().expect("create a directory for the store");
     let mut options = Options::preset(preset)?;
-    // The work counted is the same whatever the preset's sizes are, and no sync is part of it.
+    // Fixed sizes make the work the same for every preset, and no sync is part of it.
     for (name, value) in [("write_buffer_size", "64MiB"), ("block_cache_size", "64MiB"), ("bloom_bits", "10")] {
         options.set(name, value)?;
     }
@@ -192,7 +196,7 @@ fn main() -> Result<()> {
     let (allocations, calls_before) = (counting::of_process(), calls());
     let operations = measured(kind, &db, &keys)?;
     let (calls_after, allocations) = (calls(), counting::of_process() - allocations);
-    // Looking at the counters allocates and reads; that is the same each time, and next to nothing per operation.
+    // Reading the counters allocates and reads too: a constant, negligible per operation.
     let calls = calls_after - calls_before;
     println!("{operations} {allocations} {calls}");
     db.close()

@@ -1,4 +1,4 @@
-//! Makes the small stores that later versions must read (`tests/it/compat.rs`):
+//! Creates the small stores that later versions must read (`tests/it/compat.rs`):
 //!
 //! ```sh
 //! cargo run -p terrace --example golden -- crates/engine/tests/stores/VERSION

@@ -1,4 +1,5 @@
-//! The example of README.md; `cargo xtask tidy` compares the two. Run it: cargo run -p terrace --example readme
+//! The example of README.md; `cargo xtask tidy` compares the two. Run it: cargo run -p terrace
+//! --example readme
 use terrace::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
 fn main() -> terrace::Result<()> {

@@ -360,7 +360,7 @@ int main(void) {
   leveldb_options_set_create_if_missing(options, 0);
   printf("opened: %d\n", leveldb_open(options, path, &err) != NULL);
   printf("opened: %d\n", leveldb_open(options, path, &err) != NULL); /* the older message is freed */
-  show_error("open what is not there");
+  show_error("open a missing store");
   leveldb_options_set_create_if_missing(options, 1);
   leveldb_t* db = leveldb_open(options, path, &err);
   show_error("make");
@@ -385,7 +385,7 @@ int main(void) {
 
   leveldb_options_set_error_if_exists(options, 1);
   printf("opened: %d\n", leveldb_open(options, path, &err) != NULL);
-  show_error("open what is there");
+  show_error("open an existing store");
   leveldb_options_set_error_if_exists(options, 0);
   leveldb_options_set_compression(options, leveldb_snappy_compression);
   db = leveldb_open(options, path, &err);

@@ -4,7 +4,8 @@ use crate::kit::{self, Kit, LEVELDB_HEADER, ours, repository, said};
 use std::{collections::BTreeSet, path::Path, process::Command};
 use terrace_peers::require;
 
-/// Returns the declarations of a header, without included headers, with single spaces between words.
+/// Returns the declarations of a header, without included headers, with single spaces between
+/// words.
 fn declarations(header: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(header).unwrap();
     let own: String =

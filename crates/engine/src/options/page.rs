@@ -1,4 +1,4 @@
-//! The page `docs/options.md`, generated from the declarations. This test writes it anew:
+//! The page `docs/options.md`, generated from the declarations. To regenerate it:
 //!
 //! ```sh
 //! UPDATE_OPTIONS_PAGE=1 cargo test -p terrace --lib options::page

@@ -320,10 +320,10 @@ declare_options! {
 
         /// Rate limit of compactions and value-log garbage collection together; 0 for no limit.
         ///
-        /// The limit is lifted while level 0 holds more runs than the mean of
-        /// `level0_file_num_compaction_trigger` and `level0_slowdown_writes_trigger`, or the
-        /// compaction debt exceeds half of `soft_pending_compaction_bytes_limit`. Flushes and
-        /// ingested files are not limited.
+        /// The limit is lifted when compactions fall behind: when level 0 is half way from
+        /// `level0_file_num_compaction_trigger` to `level0_slowdown_writes_trigger`, when the
+        /// compaction debt reaches half of `soft_pending_compaction_bytes_limit`, and when the
+        /// disk is nearly full. Flushes and ingested files are not limited.
         rate_bytes_per_sec: u64 ["bytes/s"] = 0, in 0..=TIB;
 
         /// Fewest level-0 runs for an intra-L0 compaction while level 1 is busy; 0 disables it.
