@@ -1,8 +1,9 @@
-//! The driver's operations over an engine that does nothing, to be counted: `cargo xtask counts` runs this under callgrind
-//! and compares.
+//! Runs the driver's operations over an engine that does nothing, to be counted: `cargo xtask
+//! counts` runs this under callgrind and compares the counts.
 //!
-//! `driver plain|timed KIND` prints operations, allocations and system calls that read or write; instructions are
-//! callgrind's count of the whole process, so there are enough operations to make what comes before them small.
+//! `driver plain|timed KIND` prints operations, allocations, and read or write system calls.
+//! Instructions are callgrind's count of the whole process, so there are enough operations to make
+//! the startup negligible.
 #[path = "../../engine/tests/it/common/counting.rs"]
 mod counting;
 
@@ -17,7 +18,7 @@ use terrace_lab::{
 const KINDS: [&str; 4] = ["fillseq", "fillrandom", "deleterandom", "readmissing"];
 const OPERATIONS: u64 = 1_000_000;
 
-/// Calls of this process so far that read or write.
+/// Returns the number of read and write system calls of this process so far.
 fn calls() -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     text.lines().filter_map(|line| line.strip_prefix("sysc")?.split_once(": ")?.1.parse::<u64>().ok()).sum()

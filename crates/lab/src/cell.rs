@@ -1,7 +1,13 @@
-//! A cell: one engine, one round, all workloads in order on one store; what one child process does and reports.
+//! A cell: one engine and one round, with all workloads in order on one store. One child process
+//! runs one cell.
 //!
-//! The parent hands a [`CellSpec`] to the child as JSON; the child answers one [`Event`] a line: progress while it
-//! works, and one [`Row`] for each workload. A figure that cannot be had is `None` here and `null` there, never a guess.
+//! ```text
+//! parent process            child process
+//! CellSpec (JSON)  ───────▶ open store, run stages, read counters
+//! Event per line   ◀─────── Progress while it works, one Row per workload
+//! ```
+//!
+//! A figure that was not measured is `None` here and `null` in JSON, never an estimate.
 mod account;
 mod cost;
 pub(crate) mod memory;
@@ -14,65 +20,66 @@ pub use run::{Engines, run_cell};
 
 use crate::{
     machine::Machine,
-    target::{Build, Settings},
+    target::{EngineBuild, Settings},
     workload::ycsb::Update,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// The kinds of syncs that every row names, in the order of reports.
+/// The kinds of syncs in every row, in the order of reports.
 pub const SYNC_KINDS: [&str; 7] = ["tables", "manifest", "log", "value_log", "directory", "root", "filesystem"];
 
-/// Everything a child needs to know. The same seed gives the same operations for every engine.
+/// The complete description of a cell. The same seed gives the same operations for every engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellSpec {
-    /// As `--engine` spells it.
+    /// Engine name as `--engine` spells it.
     pub engine: String,
-    /// Equal terms.
+    /// Settings common to all engines.
     pub settings: Settings,
-    /// Workloads by name, in order.
+    /// Names of the workloads, in order.
     pub workloads: Vec<String>,
-    /// Keys of a fill.
+    /// Number of keys of a fill.
     pub num: u64,
-    /// Bytes of a key; YCSB's keys have their own size.
+    /// Key size in bytes; YCSB's keys have their own size.
     pub key_size: usize,
-    /// Bytes of a value.
+    /// Value size in bytes.
     pub value_size: usize,
-    /// Threads that work at once.
+    /// Number of concurrent threads.
     pub threads: usize,
-    /// Changes in one write, where the workload does not say.
+    /// Changes per write, unless the workload fixes it.
     pub batch: usize,
-    /// Seed of every choice.
+    /// Seed of every random choice.
     pub seed: u64,
-    /// Which repetition this is, from 1.
+    /// Number of the repetition, from 1.
     pub round: u32,
-    /// Where the store is: a directory `store` in it is removed and made anew by fills.
+    /// Directory of the store. Fills remove and recreate its subdirectory `store`.
     pub dir: PathBuf,
     /// Block device node under `dir`, for the kernel's statistics.
     pub device: Option<PathBuf>,
     /// Whether the latency of each operation is recorded.
     pub histogram: bool,
-    /// Whether every answer is checked against what the store must hold.
+    /// Whether every result of a read is checked against the expected contents.
     pub check_answers: bool,
-    /// Operations of a thread in workloads that read, and operations in all of YCSB; `num` if `None`.
+    /// Operations per thread of workloads that read, and total operations of YCSB; `num` if `None`.
     pub reads: Option<u64>,
-    /// Random puts of a thread in db_bench's fills and `overwrite`; `num` if `None`.
+    /// Random puts per thread of db_bench's fills and `overwrite`; `num` if `None`.
     pub writes: Option<u64>,
-    /// Size of values after compression over their size before it.
+    /// Compressed size of values divided by their uncompressed size.
     pub compression_ratio: f64,
-    /// What a YCSB update does.
+    /// Semantics of a YCSB update.
     pub ycsb_update: Update,
-    /// The engine and its driver may use so many processors, and the kernel and the drive's server have the others to themselves; all of
-    /// them if `None`.
+    /// Number of processors for the engine and its driver; the kernel and the drive's server have
+    /// the others to themselves. `None` for all processors.
     #[serde(default)]
     pub processors: Option<usize>,
-    /// Memory that the process may hold while a workload only reads, with what the kernel caches for it; any if `None`.
+    /// Memory limit of the process in bytes while a workload only reads, page cache included;
+    /// `None` for no limit.
     #[serde(default)]
     pub memory: Option<u64>,
 }
 
 impl Default for CellSpec {
-    /// db_bench's numbers on engine `terrace`, in no directory yet.
+    /// db_bench's defaults with engine `terrace`, without a directory.
     fn default() -> CellSpec {
         CellSpec {
             engine: "terrace".into(),
@@ -99,103 +106,105 @@ impl Default for CellSpec {
     }
 }
 
-/// What a child says, one JSON object a line.
+/// A message of a child process, one JSON object per line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Event {
-    /// How far it is; told about twice a second.
+    /// Progress, about twice a second.
     Progress {
-        /// The news.
+        /// The progress.
         progress: Progress,
     },
-    /// A finished, or failed, workload.
+    /// A workload that finished or failed.
     Row(Box<Row>),
 }
 
-/// How far a workload is.
+/// Progress of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Its name.
+    /// Name of the workload.
     pub workload: String,
     /// `run`, then `settle`.
     pub phase: String,
-    /// Operations done.
+    /// Finished operations.
     pub done: u64,
-    /// Operations to do, as far as that is known.
+    /// Total operations, as far as known.
     pub total: u64,
 }
 
-/// Times of one kind of operation, in µs.
+/// Latencies of one kind of operation, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Operations timed.
+    /// Number of operations timed.
     pub count: u64,
     /// Mean.
     pub mean: f64,
-    /// 1 % took no longer.
+    /// 1st percentile.
     #[serde(default)]
     pub p1: f64,
-    /// 5 %.
+    /// 5th percentile.
     #[serde(default)]
     pub p5: f64,
-    /// Half took no longer.
+    /// Median.
     pub p50: f64,
-    /// 90 % took no longer.
+    /// 90th percentile.
     pub p90: f64,
-    /// 95 %.
+    /// 95th percentile.
     #[serde(default)]
     pub p95: f64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// 99.99 %.
+    /// 99.99th percentile.
     pub p9999: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// Bytes that moved, layer by layer (docs/lab.md). From the start of the workload until the engine has settled.
+/// Bytes moved at each layer (docs/lab.md), from the start of the workload until the engine has
+/// settled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Keys and values of acknowledged puts, keys of deletes.
+    /// Keys and values of acknowledged puts, and keys of deletes.
     pub user: u64,
-    /// Keys and values that reads returned.
+    /// Keys and values returned by reads.
     pub returned: u64,
-    /// Handed to storage by the engine, as it counts itself.
+    /// Bytes the engine wrote to its storage, by its own count.
     pub engine: Option<u64>,
-    /// The same by purpose.
+    /// `engine` by purpose.
     pub engine_by_purpose: Option<BTreeMap<String, u64>>,
-    /// Those of `compaction` by the level that the tables are for; levels that got none are left out.
+    /// The `compaction` part of `engine` by output level; levels without output are omitted.
     #[serde(default)]
     pub engine_compaction_by_level: Option<BTreeMap<String, u64>>,
-    /// Charged to the process by the kernel, minus what was cancelled before it reached the device.
+    /// Written by the process according to the kernel, minus writes cancelled before they reached
+    /// the device.
     pub process: Option<u64>,
-    /// Read from storage for the process.
+    /// Bytes read from storage for the process.
     pub process_read: Option<u64>,
-    /// That reached the block device.
+    /// Bytes written to the block device.
     pub device: Option<u64>,
-    /// Read from the block device.
+    /// Bytes read from the block device.
     pub device_read: Option<u64>,
-    /// `device` by what caused it: kinds of files (each block's first write), `rewritten`, `directory`, `metadata`,
-    /// `journal`, `elsewhere` (other files on the device) and `unknown`.
+    /// `device` by cause: kinds of files (each block's first write), `rewritten`, `directory`,
+    /// `metadata`, `journal`, `elsewhere` (other files on the device) and `unknown`.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// Of these, what is `rewritten`, by the kind of file.
+    /// The `rewritten` part of it, by kind of file.
     #[serde(default)]
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
-    /// Dirtied by the process, and deleted before it was written to any device.
+    /// Bytes dirtied by the process and deleted before they were written to a device.
     pub never_written: Option<u64>,
-    /// Written by the file system, by its own count.
+    /// Bytes written by the file system, by its own count.
     pub file_system: Option<u64>,
-    /// That a virtual SSD was told to write, by its own count.
+    /// Bytes of write commands received by a virtual SSD, by its own count.
     pub drive: Option<u64>,
-    /// Programmed into flash.
+    /// Bytes programmed into flash.
     pub nand: Option<u64>,
-    /// The same by cause: `host`, `gc`, `wear_levelling`, `padding`.
+    /// `nand` by cause: `host`, `gc`, `wear_levelling`, `padding`.
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
 }
 
-/// Write amplification: each a ratio of two layers.
+/// Write amplification. Each field is a ratio of two layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amplification {
     /// engine / user.
@@ -213,28 +222,28 @@ pub struct Amplification {
 /// Syncs of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncRow {
-    /// Calls.
+    /// Number of calls.
     pub count: u64,
-    /// Of these, calls that a foreground write, a flush or a compaction waited for.
+    /// Calls that blocked a foreground write, a flush or a compaction.
     pub blocking: Option<u64>,
-    /// Bytes they covered.
+    /// Bytes synced.
     pub bytes: Option<u64>,
-    /// Seconds spent in them.
+    /// Seconds spent in the calls.
     pub seconds: Option<f64>,
 }
 
-/// Syncs in all and by kind. Every kind of [`SYNC_KINDS`] is there; the kernel may name `other` and
-/// `unknown` besides.
+/// Total syncs, and syncs by kind. Every kind of [`SYNC_KINDS`] is present; the kernel's counts
+/// may add `other` and `unknown`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncRows {
-    /// Calls of every kind.
+    /// Calls of all kinds.
     pub count: Option<u64>,
-    /// Blocking calls of every kind.
+    /// Blocking calls of all kinds.
     pub blocking: Option<u64>,
-    /// Those of tables, by what these were written for, where the engine tells.
+    /// Syncs of SSTables by the purpose of the SSTable, if the engine reports it.
     #[serde(default)]
     pub tables_by_purpose: Option<BTreeMap<String, SyncRow>>,
-    /// By kind; `None` where nobody counted it.
+    /// By kind; `None` if the kind was not counted.
     #[serde(flatten)]
     pub kinds: BTreeMap<String, Option<SyncRow>>,
 }
@@ -242,137 +251,143 @@ pub struct SyncRows {
 /// Processor time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSeconds {
-    /// In the process.
+    /// User mode.
     pub user: f64,
-    /// In the kernel for it.
+    /// Kernel mode.
     pub system: f64,
 }
 
-/// What the driver itself costs, measured in the same process against an engine that does nothing, in a random fill.
+/// Cost of the driver itself, measured in the same process with an engine that does nothing, in a
+/// random fill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverCost {
-    /// Of an operation, in ns.
+    /// ns per operation.
     pub ns_per_op: f64,
-    /// Of an operation whose latency is recorded.
+    /// ns per operation with latency recording.
     pub ns_per_op_with_latency: f64,
-    /// Of checking the answer of a read.
+    /// ns per check of a read result.
     pub ns_per_check: f64,
-    /// Of checking that a scan met the right pair.
+    /// ns per check of one entry of a scan.
     pub ns_per_pair: f64,
-    /// Memory in which the driver keeps what the store must hold; part of the process's.
+    /// Bytes of memory that hold the expected contents of the store. They are part of the process's
+    /// memory.
     pub memory_bytes: u64,
 }
 
-/// One engine × workload × round. `engine` and `preset` are the two halves of `name`.
+/// Result of one engine × workload × round. `engine` and `preset` are the two parts of `name`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The engine as `--engine` spells it.
+    /// Engine name as `--engine` spells it.
     pub name: String,
-    /// Without its preset.
+    /// Engine name without its preset.
     pub engine: String,
-    /// The preset, the default one's name included; `None` if the engine has none.
+    /// Preset name, also for the default preset; `None` if the engine has no presets.
     pub preset: Option<String>,
-    /// The engine's version.
+    /// Version of the engine.
     pub version: String,
-    /// The workload's name.
+    /// Name of the workload.
     pub workload: String,
-    /// From 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// Keys of the fill, as this workload scales it.
+    /// Number of keys of the fill, as this workload scales it.
     pub num: u64,
-    /// Bytes of a key.
+    /// Key size in bytes.
     pub key_size: usize,
-    /// Bytes of a value, as this workload has it.
+    /// Value size of this workload in bytes.
     pub value_size: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Changes in one write.
+    /// Changes per write.
     pub batch: usize,
     /// Seed.
     pub seed: u64,
-    /// When it began, as RFC 3339 has it, in UTC.
+    /// Start time in UTC, in the format of RFC 3339.
     #[serde(default)]
     pub began: Option<String>,
-    /// Operations done; each change of a batch and each pair of a sequential read is one.
+    /// Finished operations. Each change of a batch and each entry of a sequential read counts as
+    /// one.
     pub ops: u64,
     /// Reads that found their key.
     pub found: u64,
-    /// Until the last operation ended.
+    /// Seconds until the last operation finished.
     pub seconds: Option<f64>,
-    /// `seconds` / operations of one thread, in µs: what one thread waits for one operation.
+    /// `seconds` / operations of one thread, in µs: the mean time of one operation in one thread.
     pub micros_per_op: Option<f64>,
     /// User bytes written and returned / `seconds`, in MiB.
     pub user_mib_per_s: Option<f64>,
-    /// From then until background work was done, with the lab's one sync of the file system at the end.
+    /// Seconds from the last operation until background work finished, including the lab's single
+    /// sync of the file system at the end.
     pub settle_seconds: Option<f64>,
-    /// Of these, in that sync.
+    /// Seconds of that sync.
     pub settle_sync_seconds: Option<f64>,
-    /// Whether it was done in time.
+    /// Whether background work finished within the time limit.
     pub settled: Option<bool>,
-    /// By kind of operation; empty if latency was not recorded.
+    /// Latencies by kind of operation; empty if latency was not recorded.
     pub latency_us: BTreeMap<String, Latency>,
-    /// Operations and latencies over time; `None` if no latency was recorded.
+    /// Operations and latencies over time; `None` if latency was not recorded.
     #[serde(default)]
     pub over_time: Option<OverTime>,
-    /// Time that writers waited for background work.
+    /// Seconds of write stalls.
     pub stall_seconds: Option<f64>,
-    /// Bytes, layer by layer.
+    /// Bytes at each layer.
     pub bytes: Bytes,
     /// Write amplification.
     pub wa: Amplification,
-    /// Bytes read from the device (from storage, if the device is not known) / bytes returned.
+    /// Read amplification: bytes read from the device (from storage, if the device is unknown) /
+    /// bytes returned.
     pub ra: Option<f64>,
-    /// Bytes of the store's files / bytes of its live keys and values.
+    /// Space amplification: bytes of the store's files / bytes of its live keys and values.
     pub sa: Option<f64>,
-    /// Syncs, as the engine counts them, or the kernel where it does not.
+    /// Syncs counted by the engine, or by the kernel if the engine does not count them.
     pub syncs: SyncRows,
-    /// The same as the kernel counts them for the process, where it does.
+    /// Syncs of the process counted by the kernel, if available.
     pub syncs_outside: Option<BTreeMap<String, SyncRow>>,
-    /// Memtables that became tables, where the engine tells.
+    /// Number of memtable flushes, if the engine reports it.
     #[serde(default)]
     pub flushes: Option<u64>,
-    /// Times the device was told to empty its cache.
+    /// Cache flush commands sent to the device.
     pub device_flushes: Option<u64>,
-    /// Commits of the file system's journal.
+    /// Journal commits of the file system.
     pub journal_commits: Option<u64>,
-    /// Bytes of the store's files at the end.
+    /// Size of the store's files at the end, in bytes.
     pub space_bytes: Option<u64>,
-    /// Most bytes that they had at once, looked at ten times a second; `None` for workloads that only read.
+    /// Peak size of the store's files, sampled ten times a second; `None` for workloads that only
+    /// read.
     #[serde(default)]
     pub space_peak_bytes: Option<u64>,
-    /// Most memory the process had, files it maps included.
+    /// Peak resident memory of the process, mapped files included.
     pub peak_rss_bytes: Option<u64>,
-    /// Most memory of its own.
+    /// Peak anonymous memory of the process.
     pub peak_anon_bytes: Option<u64>,
     /// Processor time, settling included.
     pub cpu_seconds: Option<CpuSeconds>,
-    /// The same in seconds for those threads that lived on to the end, by name.
+    /// Processor seconds of the threads that ran until the end, by thread name.
     #[serde(default)]
     pub cpu_by_thread: Option<BTreeMap<String, f64>>,
-    /// Which build answered.
-    pub build: Option<Build>,
-    /// Equal terms.
+    /// EngineBuild of the engine.
+    pub build: Option<EngineBuild>,
+    /// Common settings.
     pub settings: Settings,
-    /// Where this engine departs from them.
+    /// Deviations of this engine from the common settings.
     pub departures: Vec<String>,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// The driver's own cost.
+    /// Cost of the driver itself.
     pub driver: Option<DriverCost>,
-    /// One-minute load average of the machine before the workload.
+    /// One-minute load average before the workload.
     pub load_before: Option<f64>,
-    /// After it.
+    /// One-minute load average after the workload.
     pub load_after: Option<f64>,
-    /// Whether other processes took part of the machine; the parent knows.
+    /// Whether other processes used the machine; set by the parent.
     pub disturbed: Option<bool>,
-    /// Remarks on figures of this row.
+    /// Notes on figures of this row.
     pub notes: Vec<String>,
-    /// Why the cell ended here; the figures of such a row mean nothing.
+    /// Error that ended the cell here; the figures of such a row are meaningless.
     pub error: Option<String>,
 }
 
 impl Row {
-    /// What `spec` says of every row.
+    /// Returns a row with the fields that follow from `spec`.
     pub fn blank(spec: &CellSpec) -> Row {
         Row {
             name: spec.engine.clone(),
@@ -391,7 +406,7 @@ impl Row {
     }
 }
 
-/// What stands behind the colon of an engine's name.
+/// Returns the part of an engine's name after the colon.
 fn preset_in(name: &str) -> Option<String> {
     name.split_once(':').map(|(_, preset)| preset.into())
 }

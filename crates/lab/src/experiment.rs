@@ -1,15 +1,17 @@
-//! What is asked, at which size, and what should come out: one TOML file for each table or figure.
+//! Experiments: one TOML file for each table or figure, with its question, its size, and its
+//! expectations.
 //!
-//! | module | question |
+//! | module | contents |
 //! |---|---|
-//! | `known` | which experiments come with the program? |
-//! | `tables` `size` | what is written and read, under which terms, on which device? |
-//! | `points` | which combinations of a sweep's values? |
-//! | `scale` | what of it shrinks, and how far? |
-//! | `metric` `expression` | what is said of the figures? |
-//! | `papers` | what did the paper measure? |
+//! | `known` | the built-in experiments |
+//! | `tables` `size` | load, common settings, device |
+//! | `points` | combinations of the values of a sweep |
+//! | `scale` | reduction to a smaller size |
+//! | `metric` `expression` | statements about figures |
+//! | `papers` | figures of the papers |
 //!
-//! Decoding is strict: an unknown field, workload, unit, metric, engine or axis is refused with its line.
+//! Decoding is strict: an unknown field, workload, unit, metric, engine or axis is refused with
+//! its line.
 pub mod expression;
 pub mod known;
 pub mod metric;
@@ -34,46 +36,46 @@ pub const WORKLOAD: &str = "workload";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// As commands spell it: the name of its file.
+    /// Name in commands: the name of its file.
     #[serde(skip)]
     pub name: String,
-    /// Its text, which a run keeps beside its results.
+    /// Text of the file, which a run stores with its results.
     #[serde(skip)]
     pub text: String,
-    /// What the figure shows.
+    /// Title of the figure.
     pub title: String,
     /// The paper and its figure, or `ours`.
     pub source: String,
-    /// What it is to answer.
+    /// The question to answer.
     pub question: String,
-    /// What is different at a scale below 1, and which statements survive it.
+    /// Differences at a scale below 1, and the statements that remain valid.
     pub scaling: String,
-    /// By name; others are compared with the first.
+    /// Engines by name; the others are compared with the first.
     pub engines: Vec<Spanned<String>>,
-    /// By name, in order, on one store.
+    /// Workloads by name, in order, on one store.
     pub workloads: Vec<WorkloadName>,
-    /// How often each engine runs at each point.
+    /// Number of rounds of each engine at each point.
     #[serde(default = "one")]
     pub rounds: u32,
-    /// What is written and read.
+    /// Written and read data.
     pub load: Load,
-    /// Equal terms.
+    /// Common settings of all engines.
     #[serde(default)]
     pub terms: Terms,
-    /// Where stores live.
+    /// Device of the stores.
     pub device: Device,
-    /// By how much it shrinks.
+    /// Reduction of the experiment.
     pub scale: Scale,
     /// Fields that take several values; every combination is a point.
     #[serde(default)]
     pub sweep: Vec<Sweep>,
-    /// What is drawn.
+    /// Plots.
     #[serde(default)]
     pub plot: Vec<Plot>,
-    /// The paper's figures beside ours.
+    /// Comparisons with the paper's figures.
     #[serde(default)]
     pub compare: Vec<Compare>,
-    /// What should come out.
+    /// Expectations.
     #[serde(default)]
     pub expect: Vec<Expect>,
 }
@@ -82,52 +84,52 @@ pub struct Experiment {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// `load.value_size`: a table and a field of it. The field names the axis.
+    /// A table and its field, such as `load.value_size`. The field names the axis.
     pub set: Spanned<String>,
-    /// Its values, as the field would have them.
+    /// Values, in the type of the field.
     pub to: Vec<toml::Value>,
 }
 
-/// A picture of one figure.
+/// A plot of one metric.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
-    /// What is drawn upwards.
-    pub y: metric::Named,
-    /// The axis along which; without it engines stand side by side.
+    /// Metric on the vertical axis.
+    pub y: metric::MetricName,
+    /// Horizontal axis; `None` plots the engines as bars.
     pub x: Option<Spanned<String>>,
     /// Whether both axes are logarithmic.
     #[serde(default)]
     pub log: bool,
 }
 
-/// One of the paper's figures beside ours.
+/// A comparison of one figure of a paper with a measured one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compare {
-    /// In words.
+    /// Description.
     pub what: String,
-    /// What of ours stands beside it.
+    /// The measured expression.
     pub here: Spanned<Expression>,
-    /// Where it stands in `papers.toml`.
-    pub paper: papers::Reference,
-    /// What is known about why they differ.
+    /// Path of the paper's figure in `papers.toml`.
+    pub paper: papers::PaperFigure,
+    /// Known reason for a difference.
     pub why: Option<String>,
 }
 
-/// What should come out.
+/// An expectation.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
     /// The inequality.
     pub that: Spanned<Comparison>,
-    /// Who says so, or why it must be.
+    /// Source or reason of the expectation.
     pub because: String,
-    /// What is known about why it does not hold here, where it does not.
+    /// Known reason if the expectation does not hold here.
     pub otherwise: Option<String>,
 }
 
-/// The name of a workload there is.
+/// The name of an existing workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadName(pub String);
 
@@ -144,13 +146,13 @@ fn one() -> u32 {
 }
 
 impl Sweep {
-    /// What expressions call it: the field without its table.
+    /// Returns the name of the axis in expressions: the field without its table.
     pub fn axis(&self) -> &str {
         let set = self.set.get_ref();
         set.rsplit_once('.').map_or(set, |(_, field)| field)
     }
 
-    /// Its values as expressions and reports spell them.
+    /// Returns the values as expressions and reports spell them.
     pub fn labels(&self) -> impl Iterator<Item = String> {
         self.to.iter().map(label)
     }
@@ -162,24 +164,25 @@ fn label(value: &toml::Value) -> String {
         toml::Value::Integer(number) => number.to_string(),
         toml::Value::Float(number) => number.to_string(),
         toml::Value::Boolean(is) => is.to_string(),
-        other => format!("{other:?}"), // no field takes it, so it is refused
+        other => format!("{other:?}"), // no field accepts it, so it is refused
     }
 }
 
-/// What is wrong with a file: its text names the line.
-pub type Wrong = String;
+/// An error in a file; the text names the line.
+pub type ExperimentError = String;
 
 impl Experiment {
-    /// Decodes `text`, which messages call `path`. `engine_is_known` tells what can be named besides presets to come.
+    /// Decodes `text`; error messages call it `path`. `engine_is_known` accepts the names of
+    /// engines, except for presets that are still planned.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// The first error, with its line.
     pub fn decode(
         name: &str,
         path: &str,
         text: &str,
         engine_is_known: &dyn Fn(&str) -> Result<(), String>,
-    ) -> Result<Experiment, Wrong> {
+    ) -> Result<Experiment, ExperimentError> {
         let parsed: Result<Experiment, toml::de::Error> = toml::from_str(text);
         let mut experiment = parsed.map_err(|error| format!("{path}: {}", error.to_string().trim_end()))?;
         experiment.name = name.into();
@@ -192,19 +195,19 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Names of engines, in order.
+    /// Returns the names of engines, in order.
     pub fn engines(&self) -> impl Iterator<Item = &str> {
         self.engines.iter().map(|engine| engine.get_ref().as_str())
     }
 
-    /// Names of its rows, in order; `#2` behind one that comes again.
+    /// Returns the names of its rows, in order; a repeated name has a suffix such as ` #2`.
     pub fn rows(&self) -> Vec<String> {
         let names: Vec<String> = self.workloads.iter().map(|WorkloadName(name)| name.clone()).collect();
         let steps = workload::rows(&names).expect("each was found when it was decoded");
         (0..steps.len()).map(|step| crate::report::title(&steps, step)).collect()
     }
 
-    /// Labels of an axis, `workload` included.
+    /// Returns the labels of an axis, `workload` included.
     pub fn labels(&self, axis: &str) -> Option<Vec<String>> {
         if axis == WORKLOAD {
             return Some(self.rows());
@@ -212,8 +215,8 @@ impl Experiment {
         self.sweep.iter().find(|sweep| sweep.axis() == axis).map(|sweep| sweep.labels().collect())
     }
 
-    /// Every combination of the sweeps' values at this scale.
-    pub fn points(&self, scale: f64) -> Result<Vec<Point>, Wrong> {
+    /// Returns every combination of the sweeps' values at this scale.
+    pub fn points(&self, scale: f64) -> Result<Vec<Point>, ExperimentError> {
         points::points(self, scale).map_err(|(_, why)| why)
     }
 
@@ -338,7 +341,7 @@ that = "wa1(terrace:wisckey, workload=fillrandom, value_size=1KiB) < wa1(terrace
 because = "values are not compacted"
 "#;
 
-    pub(crate) fn decode(text: &str) -> Result<Experiment, Wrong> {
+    pub(crate) fn decode(text: &str) -> Result<Experiment, ExperimentError> {
         let engines = |name: &str| match name {
             "terrace:leveldb" | "terrace:wisckey" => Ok(()),
             _ => Err(format!("no engine is named {name:?}")),
@@ -358,14 +361,14 @@ because = "values are not compacted"
         assert_eq!(points[2].spec.value_size, 1024);
         assert_eq!(points[0].spec.settings.level_base, (10 << 20) / 16);
         assert_eq!(points[0].spec.settings.write_buffer_size, 4 << 20, "it is not among what shrinks");
-        let points::Place::Vssd { profile, is_steady, .. } = &points[1].place else { panic!("a virtual SSD") };
+        let points::PointDevice::Vssd { profile, is_steady, .. } = &points[1].place else { panic!("a virtual SSD") };
         assert_eq!((profile.capacity_bytes, is_steady), (1 << 28, &true));
         assert!(points.iter().all(|point| point.stopped.is_empty()));
         assert!(good.points(1e-4).unwrap()[0].stopped.iter().any(|line| line.contains("level_base")));
     }
 
     #[test]
-    fn what_is_wrong_is_refused_with_its_line_and_field() {
+    fn errors_name_their_line_and_field() {
         for (old, new, words) in [
             ("title = \"A title\"", "titel = \"A title\"", &["line 2", "titel"][..]),
             ("fillrandom\",", "fillrandum\",", &["line 7", "fillrandum", "there are"]),
@@ -413,10 +416,10 @@ because = "values are not compacted"
         }
     }
 
-    /// What is said of the time of writes is also said with the work that they leave for later. Of `readwhilewriting` the time is that of
-    /// reads.
+    /// A claim about the time of writes is also made for the settled time, which includes the
+    /// deferred work. In `readwhilewriting` the time is that of the reads.
     #[test]
-    fn claims_on_writes_hold_until_all_work_is_over() {
+    fn claims_on_writes_also_cover_the_settled_time() {
         for (name, _) in known::LIST {
             let experiment = known::find(name, &|_| Ok(())).unwrap().unwrap();
             let claims: Vec<&Comparison> = experiment.expect.iter().map(|expect| expect.that.get_ref()).collect();

@@ -1,18 +1,18 @@
-//! What did it cost? Workloads, ledger, runs and reports, for Terrace and its peers alike.
+//! Benchmarks and crash tests for Terrace and its peers: workloads, cost ledger, runs and reports.
 //!
-//! | module | question |
+//! | module | contents |
 //! |---|---|
-//! | `target` | what is asked of an engine? |
+//! | `target` | the interface to an engine |
 //! | `engines` | Terrace's presets, and fakes with known costs |
-//! | `workload` | which operations, on which keys and values? |
-//! | `cell` | one engine, one round: what one child process does and reports |
-//! | `ledger` | what was written, synced, used, at each layer below the user? |
-//! | `device` | where does a store live while it is measured? |
-//! | `crash` | what is left after a power cut? |
-//! | `plan` | which cell when; resuming; disturbed rounds |
+//! | `workload` | operations, keys and values |
+//! | `cell` | one engine, one round: the work of one child process |
+//! | `ledger` | bytes, syncs and resources at each layer below the user |
+//! | `device` | the device under a store while it is measured |
+//! | `crash` | crash tests |
+//! | `plan` | the order of cells, resumption, repetition of disturbed rounds |
 //! | `report` | medians, intervals, tables |
-//! | `experiment` | what is asked, at which size, and what should come out? |
-//! | `study` | experiments carried out, judged and shown |
+//! | `experiment` | questions, sizes and expectations |
+//! | `study` | experiments: runs, verdicts and reports |
 #![forbid(unsafe_code)]
 
 pub mod cell;

@@ -1,4 +1,4 @@
-//! Where a cell ran: the facts that a reader needs to judge its figures.
+//! Description of the machine of a cell, for the interpretation of its figures.
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -6,27 +6,27 @@ use std::{
     thread,
 };
 
-/// The machine and the file system. Empty text and `None` where the kernel does not tell.
+/// The machine and the file system. Unknown values are empty text and `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor's name.
+    /// Name of the processor.
     pub cpu: String,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub cores: usize,
-    /// Memory of the machine.
+    /// Memory of the machine in bytes.
     pub memory_bytes: Option<u64>,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Whether the kernel takes back what nobody has touched for a while, though memory is left: reads that were to come from memory
-    /// may come from the device.
+    /// Whether the kernel reclaims idle memory although memory is free. Reads that should hit the
+    /// page cache may then reach the device.
     #[serde(default)]
     pub reclaims_idle: bool,
-    /// Type and options of the file system that holds the store.
+    /// Type and options of the store's file system.
     pub file_system: String,
 }
 
 impl Machine {
-    /// The facts, with the file system of `dir`.
+    /// Returns the description, with the file system of `dir`.
     pub fn here(dir: &Path) -> Machine {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mounts = text("/proc/self/mountinfo");
@@ -41,12 +41,13 @@ impl Machine {
     }
 }
 
-/// The one-minute load average.
+/// Returns the one-minute load average.
 pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// By DAMON's own module, or by a scheme that somebody has set up (Linux, admin-guide/mm/damon), in the tree of sysfs at `sys`.
+/// Returns whether DAMON reclaims idle memory, through its own module or through a configured
+/// scheme (Linux, admin-guide/mm/damon), in the sysfs tree at `sys`.
 fn reclaims_idle(sys: &Path) -> bool {
     let word = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -57,7 +58,7 @@ fn reclaims_idle(sys: &Path) -> bool {
     module == "Y" || schemes.any(|scheme| word(scheme.join("action")) == "pageout")
 }
 
-/// The value behind `name :` in the files of /proc.
+/// Returns the value after `name :` in the files of /proc.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
     Some(line.split_once(':')?.1.trim().into())
@@ -67,8 +68,9 @@ fn kibibytes(text: &str) -> Option<u64> {
     text.strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// `type options` of the mount that holds `dir`, from the text of /proc/self/mountinfo (proc(5)): the longest mount
-/// point that `dir` begins with, the last one of equals.
+/// Returns `type options` of the mount that contains `dir`, from the text of /proc/self/mountinfo
+/// (proc(5)): of the longest mount point that is a prefix of `dir`, the last one if several are
+/// equal.
 fn file_system(mounts: &str, dir: &Path) -> Option<String> {
     let parsed = mounts.lines().filter_map(|line| {
         let (front, back) = line.split_once(" - ")?;
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_takes_idle_memory_back_is_found() {
+    fn a_kernel_that_reclaims_idle_memory_is_detected() {
         let sys = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = sys.path().join(path);

@@ -1,4 +1,5 @@
-//! Threads that begin together, a clock, and latencies of each kind of operation: a histogram of all, and how they were over time.
+//! Threads that start together, a clock, and latencies by kind of operation: a histogram of the
+//! whole run and a timeline.
 mod timeline;
 
 pub use timeline::{Span, Timeline};
@@ -15,24 +16,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Kinds of operations whose latencies are kept apart.
+/// Kinds of operations with separate latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A write that puts, alone or as a batch.
+    /// A write that puts, single or as a batch.
     Put,
-    /// A point read.
+    /// A point lookup.
     Get,
-    /// A write that deletes, alone or as a batch.
+    /// A write that deletes, single or as a batch.
     Delete,
-    /// A seek with the pairs behind it.
+    /// A seek with the entries read after it.
     Scan,
-    /// A read and the write that depends on it.
+    /// A read and a write that depends on it.
     Rmw,
-    /// The way from one pair of a scan to the next, with the check of the pair if answers are checked.
+    /// A step of a scan to the next entry, including the check of the entry if results are checked.
     Next,
-    /// Opening a store that exists.
+    /// Opening an existing store.
     Open,
-    /// Merging everything down.
+    /// A full compaction.
     Compact,
 }
 
@@ -41,22 +42,22 @@ impl Kind {
     pub const ALL: [Kind; 8] =
         [Kind::Put, Kind::Get, Kind::Delete, Kind::Scan, Kind::Rmw, Kind::Next, Kind::Open, Kind::Compact];
 
-    /// As reports spell it.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         ["put", "get", "delete", "scan", "rmw", "next", "open", "compact"][self as usize]
     }
 }
 
-/// What was done.
+/// Completed work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Operations.
     pub ops: u64,
     /// Reads that found their key.
     pub found: u64,
-    /// Keys and values of acknowledged puts, keys of deletes, in bytes.
+    /// Keys and values of acknowledged puts, and keys of deletes, in bytes.
     pub written_bytes: u64,
-    /// Keys and values that reads returned, in bytes.
+    /// Keys and values returned by reads, in bytes.
     pub returned_bytes: u64,
 }
 
@@ -91,40 +92,41 @@ impl Latencies {
         }
     }
 
-    /// The histograms that hold anything, in ns.
+    /// Returns the nonempty histograms, in ns.
     pub fn recorded(&self) -> impl Iterator<Item = (Kind, &Histogram<u64>)> {
         Kind::ALL.into_iter().zip(&self.0).filter(|(_, histogram)| !histogram.is_empty())
     }
 }
 
-/// How to work.
+/// Threads of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Threads whose work is the workload: it ends when they have ended, and their operations count.
+pub struct ThreadPlan {
+    /// Foreground threads. The workload ends when they have ended, and their operations count.
     pub foreground: usize,
-    /// Threads that work beside them until they have ended. Their bytes and latencies count.
+    /// Background threads, which work until the foreground has ended. Their bytes and latencies
+    /// count.
     pub background: usize,
     /// Whether latencies are recorded.
     pub histogram: bool,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Sums over the threads; operations and hits of the foreground only.
+    /// Totals of the threads; operations and hits of the foreground only.
     pub tally: Tally,
-    /// From the first operation to the last, foreground only.
+    /// Seconds from the first operation to the last, foreground only.
     pub seconds: f64,
     /// `None` if no latencies were recorded.
     pub recorded: Option<Recorded>,
 }
 
-/// What the clock told.
+/// Recorded latencies.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// Of the whole run.
     pub latencies: Latencies,
-    /// The same over time, with operations.
+    /// Over time, with operations.
     pub timeline: Timeline,
 }
 
@@ -142,32 +144,32 @@ impl Recorded {
     }
 }
 
-/// One thread's side of a run.
+/// State of one thread of a run.
 #[derive(Debug)]
 pub struct Worker<'a> {
-    /// From 0; the background comes after the foreground.
+    /// Index from 0; background threads follow the foreground.
     pub index: usize,
-    /// What this thread has done.
+    /// Completed work of this thread.
     pub tally: Tally,
     recorded: Option<Recorded>,
-    shared: &'a Shared,
+    shared: &'a RunState,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RunState {
     failed: AtomicBool,
     foreground_left: AtomicUsize,
     running: AtomicUsize,
     done: Vec<AtomicU64>,
-    /// When the run did: the same for all threads.
+    /// Start of the run, the same for all threads.
     began: OnceLock<Instant>,
 }
 
-/// A thread tells its progress after so many operations; a power of two.
-const TELL_OPS: u64 = 1024;
+/// Number of operations between two progress updates of a thread; a power of two.
+const PROGRESS_OPS: u64 = 1024;
 
 impl Worker<'_> {
-    /// Does a call, and records how long it took if latencies are recorded.
+    /// Makes a call and records its latency if latencies are recorded.
     #[inline]
     pub fn timed<T>(&mut self, kind: Kind, call: impl FnOnce() -> T) -> T {
         let Some(recorded) = &mut self.recorded else { return call() };
@@ -177,13 +179,14 @@ impl Worker<'_> {
         result
     }
 
-    /// The time, if latencies are recorded; for what [`timed`](Worker::timed) cannot wrap.
+    /// Returns the current time if latencies are recorded; for calls that [`timed`](Worker::timed)
+    /// cannot wrap.
     #[inline]
     pub fn now(&self) -> Option<Instant> {
         self.recorded.is_some().then(Instant::now)
     }
 
-    /// Records the time since `start`, which [`now`](Worker::now) told.
+    /// Records the time since `start`, a result of [`now`](Worker::now).
     #[inline]
     pub fn record_since(&mut self, kind: Kind, start: Option<Instant>) {
         if let (Some(recorded), Some(start)) = (&mut self.recorded, start) {
@@ -191,8 +194,9 @@ impl Worker<'_> {
         }
     }
 
-    /// As [`record_since`](Worker::record_since); tells the time too, from which the next one may be recorded. What a step of a scan
-    /// costs is little more than reading a clock, so it is read once for each.
+    /// Like [`record_since`](Worker::record_since), but returns the time, as the start of the next
+    /// record. A step of a scan costs little more than a clock read, so each step reads the clock
+    /// once.
     #[inline]
     pub fn record_lap(&mut self, kind: Kind, start: Option<Instant>) -> Option<Instant> {
         let (recorded, start) = (self.recorded.as_mut()?, start?);
@@ -201,7 +205,8 @@ impl Worker<'_> {
         Some(now)
     }
 
-    /// Counts operations that are done. False if another thread has failed, and this one should end.
+    /// Counts finished operations. Returns false if another thread has failed and this one should
+    /// end.
     #[inline]
     pub fn did(&mut self, ops: u64) -> bool {
         let before = self.tally.ops;
@@ -209,27 +214,28 @@ impl Worker<'_> {
         if let Some(recorded) = &mut self.recorded {
             recorded.timeline.did(ops);
         }
-        if before / TELL_OPS != self.tally.ops / TELL_OPS {
+        if before / PROGRESS_OPS != self.tally.ops / PROGRESS_OPS {
             self.shared.done[self.index].store(self.tally.ops, Relaxed);
             return !self.shared.failed.load(Relaxed);
         }
         true
     }
 
-    /// Whether a thread of the foreground still works, and none has failed.
+    /// Returns whether a foreground thread is still working and none has failed.
     pub fn foreground_works(&self) -> bool {
         self.shared.foreground_left.load(Relaxed) > 0 && !self.shared.failed.load(Relaxed)
     }
 }
 
-/// Ends a thread's part even if it panics, so that nobody waits for it.
-struct Ending<'a> {
-    shared: &'a Shared,
+/// Marks a thread as ended when it is dropped, even after a panic, so that no other thread waits
+/// for it.
+struct ThreadEndGuard<'a> {
+    shared: &'a RunState,
     foreground: bool,
     parent: thread::Thread,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for ThreadEndGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.shared.failed.store(true, Relaxed);
@@ -242,15 +248,15 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Runs `job` on every thread of `plan` and tells `progress` about twice a second how many operations the foreground has
-/// done. The first failure ends all threads and is returned.
+/// Runs `job` on every thread of `plan`. About twice a second, `progress` receives the number of
+/// operations of the foreground. The first failure ends all threads and is returned.
 pub fn run(
-    plan: Plan,
+    plan: ThreadPlan,
     progress: &mut dyn FnMut(u64),
     job: &(dyn Fn(&mut Worker<'_>) -> Result<()> + Sync),
 ) -> Result<Outcome> {
     let threads = plan.foreground + plan.background;
-    let shared = Shared {
+    let shared = RunState {
         failed: AtomicBool::new(false),
         foreground_left: AtomicUsize::new(plan.foreground),
         running: AtomicUsize::new(threads),
@@ -260,7 +266,7 @@ pub fn run(
     let barrier = Barrier::new(threads);
     let work = |index: usize, parent: thread::Thread| {
         let foreground = index < plan.foreground;
-        let _ending = Ending { shared: &shared, foreground, parent };
+        let _ending = ThreadEndGuard { shared: &shared, foreground, parent };
         let latencies = plan.histogram.then(Latencies::new);
         barrier.wait();
         let began = *shared.began.get_or_init(Instant::now);
@@ -316,7 +322,7 @@ pub fn run(
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { foreground: 3, background: 0, histogram: true };
+    const PLAN: ThreadPlan = ThreadPlan { foreground: 3, background: 0, histogram: true };
 
     #[test]
     fn sums_operations_and_times_over_threads() {
@@ -343,7 +349,7 @@ mod tests {
 
     #[test]
     fn the_background_ends_with_the_foreground() {
-        let plan = Plan { foreground: 1, background: 1, histogram: true };
+        let plan = ThreadPlan { foreground: 1, background: 1, histogram: true };
         let outcome = run(plan, &mut |_| (), &|worker| {
             if worker.index == 0 {
                 thread::sleep(Duration::from_millis(10));

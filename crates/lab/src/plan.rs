@@ -1,12 +1,13 @@
-//! Which cell when: rounds that alternate the engines, cells that are already on disk, disturbed rounds once more.
+//! The order of cells: rounds that alternate the engines, reuse of finished cells, one repetition
+//! of disturbed rounds.
 //!
-//! | module | question |
+//! | module | contents |
 //! |---|---|
-//! | `run` | how is a plan carried out? |
-//! | `child` | how does one cell run in a process of its own? |
-//! | `others` | what did everyone else do meanwhile? |
-//! | `results` | what is on disk already? |
-//! | `stop` | how does a run end early? |
+//! | `run` | running a plan |
+//! | `child` | running one cell in a process of its own |
+//! | `others` | processor use of other processes |
+//! | `results` | finished cells on disk |
+//! | `stop` | early end of a run |
 pub mod child;
 pub mod others;
 pub mod results;
@@ -20,13 +21,13 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 
-/// An operation takes about as long as so many bytes of its pair do beside it.
+/// Overhead of an operation, expressed as bytes of its entry that take the same time.
 const OPERATION_BYTES: usize = 500;
 
-/// A comparison: every engine, as many rounds, one store for each.
+/// A comparison: all engines, the same number of rounds, one store per cell.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all cells have in common. Engine, round and place are filled in for each.
+    /// The common part of all cells. Engine, round and device are set per cell.
     cell: CellSpec,
     engines: Vec<String>,
     rounds: u32,
@@ -37,31 +38,31 @@ pub struct Plan {
 /// One engine in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell<'a> {
-    /// As `--engine` spells it.
+    /// Engine name as `--engine` spells it.
     pub engine: &'a str,
-    /// From 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// 1, or 2 if the round was disturbed the first time.
+    /// 1, or 2 for the repetition of a disturbed round.
     pub attempt: u32,
 }
 
 impl Plan {
-    /// Compares `engines`. `place`, all that says where stores live, and `program`, a number that differs between builds, make
-    /// results of another place or build results of another plan.
+    /// Creates a comparison of `engines`. `place` is a complete description of the device, and
+    /// `program` differs between builds; results with other values belong to another plan.
     pub fn new(cell: CellSpec, engines: Vec<String>, rounds: u32, place: &str, program: u64) -> Result<Plan> {
         let id = Plan::id_of(&cell, place, program)?;
-        Plan::called(id, cell, engines, rounds)
+        Plan::with_id(id, cell, engines, rounds)
     }
 
-    /// The name of what is the same in all cells of a plan.
+    /// Returns the identifier of the common part of a plan's cells.
     pub fn id_of(cell: &CellSpec, place: &str, program: u64) -> Result<String> {
         let common = CellSpec { engine: String::new(), round: 0, dir: PathBuf::new(), device: None, ..cell.clone() };
         let text = serde_json::to_string(&common).context("the plan as JSON")?;
         Ok(format!("{:016x}", label(&format!("{text} {place} {program}"))))
     }
 
-    /// The plan with an [id](Self::id_of) that is known, from whichever machine.
-    pub fn called(id: String, cell: CellSpec, engines: Vec<String>, rounds: u32) -> Result<Plan> {
+    /// Creates a plan with a known [id](Self::id_of), possibly from another machine.
+    pub fn with_id(id: String, cell: CellSpec, engines: Vec<String>, rounds: u32) -> Result<Plan> {
         ensure!(rounds > 0, "rounds begin at 1");
         ensure!(!engines.is_empty(), "no engine is given");
         for (at, engine) in engines.iter().enumerate() {
@@ -72,37 +73,38 @@ impl Plan {
         Ok(Plan { cell, engines, rounds, steps, id })
     }
 
-    /// Whether this machine can carry it out.
+    /// Checks that this machine can run the plan.
     ///
     /// # Errors
-    /// It has not the processors, or gives nobody the control group, that its cells ask for.
+    /// The machine lacks the processors or the control group that its cells require.
     pub fn check(&self) -> Result<()> {
         self.cell.processors.map_or(Ok(()), processors::check)?;
         self.cell.memory.map_or(Ok(()), |_| memory::check())
     }
 
-    /// A name for everything that must be equal for two results to be compared, engine and round apart.
+    /// Returns an identifier of everything that must be equal for two results to be comparable,
+    /// except engine and round.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The engines, in the order given; the first is the one that others are compared with.
+    /// Returns the engines in the given order; the others are compared with the first.
     pub fn engines(&self) -> &[String] {
         &self.engines
     }
 
-    /// How often each engine runs.
+    /// Returns the number of rounds per engine.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// The names of the rows of a cell, in order.
+    /// Returns the names of a cell's rows, in order.
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
 
-    /// How much there is to do, in proportion to the time that plans take as far as their sizes tell: which engines, and whether they read
-    /// or write, is left out.
+    /// Returns the amount of work, roughly proportional to the time of the plan. It follows from
+    /// sizes alone, independent of engines and of reads or writes.
     pub fn work(&self) -> f64 {
         let CellSpec { num, writes, key_size, value_size, .. } = self.cell;
         let operations = writes.unwrap_or(num) as f64 * self.steps.len() as f64;
@@ -110,15 +112,15 @@ impl Plan {
         cells * operations * (key_size + value_size + OPERATION_BYTES) as f64
     }
 
-    /// The cells of a round. Each round begins with another engine, so that none always runs on a machine that the
-    /// same neighbour has warmed.
+    /// Returns the cells of a round. Each round starts with another engine, so that no engine
+    /// always runs after the same one.
     pub fn round(&self, round: u32, attempt: u32) -> impl Iterator<Item = Cell<'_>> {
         let count = self.engines.len();
         let first = (round as usize - 1) % count;
         (0..count).map(move |at| Cell { engine: &self.engines[(first + at) % count], round, attempt })
     }
 
-    /// What the child of `cell` is told.
+    /// Returns the specification for the child of `cell`.
     pub fn spec(&self, cell: Cell<'_>, dir: PathBuf, device: Option<PathBuf>) -> CellSpec {
         CellSpec { engine: cell.engine.into(), round: cell.round, dir, device, ..self.cell.clone() }
     }
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_equal_is_in_the_id_and_nothing_else() {
+    fn the_id_covers_exactly_what_must_be_equal() {
         let id = |cell, device, program| plan(cell, device, program).unwrap().id;
         let same = id(CellSpec::default(), "dir:/x", 1);
         assert_eq!(same, id(CellSpec { round: 7, dir: "/y".into(), ..CellSpec::default() }, "dir:/x", 1));

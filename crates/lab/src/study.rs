@@ -1,13 +1,13 @@
-//! Experiments carried out, judged and shown.
+//! Studies: experiments that are run, judged and shown.
 //!
-//! | module | question |
+//! | module | contents |
 //! |---|---|
-//! | `lock` | does another study measure on this machine? |
-//! | `folder` | what is kept of a run, and where? |
-//! | `run` | which cell of which experiment when? |
-//! | `findings` | what came out, by engine, row and point? |
-//! | `verdict` | what should have come out, and what did the paper have? |
-//! | `page` | how is it shown? |
+//! | `lock` | one study at a time per machine |
+//! | `folder` | files of a run |
+//! | `run` | the order of experiments and cells |
+//! | `findings` | figures by engine, row and point |
+//! | `verdict` | verdicts on expectations, and comparisons with papers |
+//! | `page` | output formats |
 pub mod findings;
 pub mod folder;
 pub mod lock;

@@ -1,7 +1,8 @@
-//! What the lab asks of an engine: Terrace, a peer, or a fake one with known costs.
+//! The lab's interface to an engine: Terrace, a peer, or a fake with known costs.
 //!
-//! An [`Engine`] is a way to open stores; a [`Target`] is one open store. Calls come from several threads. The driver
-//! calls nothing else in the measured window, so a target does its work and no bookkeeping of its own.
+//! An [`Engine`] opens stores; a [`Target`] is one open store. Calls come from several threads.
+//! The driver makes no other calls in the measured window, so a target does its work without
+//! bookkeeping of its own.
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -11,36 +12,36 @@ use std::{
     time::Duration,
 };
 
-/// Result of an engine's call; the text ends up in the row of the cell that failed.
+/// Result of an engine's call. The error text is stored in the row of the failed cell.
 pub type Result<T> = anyhow::Result<T>;
 
-/// Equal terms: the same for every engine of a run, and printed with every result. Sizes in bytes.
+/// Common settings of every engine of a run, printed with every result. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Size at which a memtable is full; each engine may have two.
+    /// Size of a full memtable; each engine may have two.
     pub write_buffer_size: u64,
-    /// Size at which a compaction ends a file.
+    /// Size at which a compaction closes an output file.
     pub max_file_size: u64,
-    /// Cache of uncompressed blocks.
+    /// Size of the cache of uncompressed blocks.
     pub cache_size: u64,
     /// Uncompressed size of a block.
     pub block_size: u64,
-    /// Bits of Bloom filter per key; 0 for none.
+    /// Bits per key of the Bloom filter; 0 for none.
     pub bloom_bits: u32,
     /// `none`, `snappy`, `zstd` or `lz4`.
     pub compression: String,
     /// Whether reads verify checksums.
     pub verify_checksums: bool,
-    /// Bytes that level 1 may hold.
+    /// Size limit of level 1.
     pub level_base: u64,
-    /// Files in level 0 that start its compaction, slow writes, stop them.
+    /// Number of level 0 files that trigger a compaction, slow writes down, and stop them.
     pub l0_triggers: (u32, u32, u32),
-    /// Files kept open at most.
+    /// Maximum number of open files.
     pub max_open_files: u32,
 }
 
 impl Default for Settings {
-    /// LevelDB's own numbers, without compression.
+    /// LevelDB's defaults, without compression.
     fn default() -> Settings {
         Settings {
             write_buffer_size: 4 << 20,
@@ -57,36 +58,36 @@ impl Default for Settings {
     }
 }
 
-/// Which build of an engine answered.
+/// EngineBuild of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Build {
-    /// As the engine tells it.
+pub struct EngineBuild {
+    /// Version as the engine reports it.
     pub version: String,
-    /// Where the library came from: a package, a jar, a source build, this repository.
+    /// Source of the library: a package, a jar, a source build, this repository.
     pub source: String,
-    /// Whether checksums use the processor's CRC-32C instruction; `None` if it cannot be told.
+    /// Whether checksums use the processor's CRC-32C instruction; `None` if unknown.
     pub hardware_crc: Option<bool>,
-    /// Whether it was compiled with assertions; `None` if it cannot be told.
+    /// Whether it was compiled with assertions; `None` if unknown.
     pub assertions: Option<bool>,
 }
 
-/// What an engine's stores lie on.
+/// The storage medium of an engine's stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Below {
     /// A file system.
     #[default]
     FileSystem,
-    /// A device without one.
+    /// A device without a file system.
     Device,
     /// A small file system, and the rest of the same device without one.
     Both,
 }
 
-/// Beside the store, where it may lie on a device without a file system: a link to that.
+/// Name of a link to a device without a file system, in the directory that contains the store.
 pub const BARE: &str = "bare";
 
-/// Nothing is called `dir` any more, be it a directory or a link to a device.
-pub fn vacate(dir: &Path) -> Result<()> {
+/// Removes `dir`, a directory or a link to a device.
+pub fn remove_store(dir: &Path) -> Result<()> {
     match fs::symlink_metadata(dir) {
         Ok(found) if found.is_symlink() => fs::remove_file(dir),
         Ok(_) => fs::remove_dir_all(dir),
@@ -95,49 +96,52 @@ pub fn vacate(dir: &Path) -> Result<()> {
     .with_context(|| format!("remove {}", dir.display()))
 }
 
-/// The link to a device beside `dir`, for the engine called `name`, which needs one.
+/// Returns the link to a device next to `dir`, for the engine called `name`, which needs one.
 ///
 /// # Errors
-/// There is none.
-pub fn bare_beside(dir: &Path, name: &str) -> Result<PathBuf> {
+/// The link does not exist.
+pub fn bare_device_link(dir: &Path, name: &str) -> Result<PathBuf> {
     let bare = dir.with_file_name(BARE);
     ensure!(bare.exists(), "{name} lies on a device without a file system, and --device gives none");
     Ok(bare)
 }
 
-/// A way to open stores.
+/// Opens stores.
 pub trait Engine: Send + Sync {
-    /// As `--engine` spells it, preset included: `terrace:volatile`, `leveldb`, `rocksdb:universal`.
+    /// Returns the name as `--engine` spells it, preset included: `terrace:volatile`, `leveldb`,
+    /// `rocksdb:universal`.
     fn name(&self) -> String;
-    /// The build, or what to install to get it.
-    fn build(&self) -> std::result::Result<Build, String>;
-    /// Terms that this engine cannot take over as they are, with what it does instead. Printed with its results.
+    /// Returns the build, or how to install it.
+    fn build(&self) -> std::result::Result<EngineBuild, String>;
+    /// Returns the settings that this engine cannot take over, each with the engine's substitute.
+    /// Printed with its results.
     fn departures(&self, settings: &Settings) -> Vec<String>;
-    /// What its stores lie on.
+    /// Returns the storage medium of its stores.
     fn below(&self) -> Below {
         Below::FileSystem
     }
-    /// Makes `dir` a place for a new store, whatever was there.
+    /// Clears `dir` for a new store, whatever it contains.
     fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
-        vacate(dir)?;
+        remove_store(dir)?;
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))
     }
-    /// Opens the store in `dir`, making it if it is missing. Refuses what `settings` ask for and it cannot give.
+    /// Opens the store in `dir` and creates it if it is missing. Refuses settings that it cannot
+    /// honour.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>>;
-    /// For crash campaigns: from now on its stores do every few milliseconds what they otherwise do every few seconds. How long
-    /// a history must last, for everything that happens behind it to happen several times.
-    fn hurry(&mut self) -> Duration {
+    /// Shortens timers from seconds to milliseconds for crash campaigns. Returns the minimum
+    /// duration of a history in which all background work happens several times.
+    fn shorten_timers(&mut self) -> Duration {
         Duration::ZERO
     }
-    /// Verifies everything in the closed store in `dir`, where the engine can.
+    /// Verifies everything in the closed store in `dir`, if the engine can.
     fn check(&self, _dir: &Path) -> Result<()> {
         Ok(())
     }
-    /// A control of crash campaigns: from now on its stores take files for durable that are not.
+    /// Makes stores report files as durable that are not; a negative control of crash campaigns.
     ///
     /// # Errors
-    /// It has no such belief that could be false.
-    fn deceive(&mut self) -> Result<()> {
+    /// The engine does not track durability.
+    fn claim_early_durability(&mut self) -> Result<()> {
         anyhow::bail!("{} waits for no tickets", self.name())
     }
 }
@@ -147,82 +151,84 @@ pub trait Engine: Send + Sync {
 pub enum Change<'a> {
     /// Sets a key.
     Put(&'a [u8], &'a [u8]),
-    /// Removes a key.
+    /// Deletes a key.
     Delete(&'a [u8]),
 }
 
 /// One open store.
 pub trait Target: Send + Sync {
-    /// Applies `changes` as one batch; durable at return if `sync`.
+    /// Applies `changes` as one batch; durable on return if `sync`.
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()>;
-    /// Puts the value of `key` into `value` (cleared first); false if there is none.
+    /// Copies the value of `key` into `value` (cleared first); returns false if the key is absent.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
-    /// Visits pairs in order from `from` on (from the first, or the last if `reverse`, if `None`) until `visit` says
-    /// false. Reverse starts at the last key at or before `from`.
+    /// Visits entries in order until `visit` returns false. Starts at the first key at or after
+    /// `from`; if `reverse`, at the last key at or before `from`. `None` starts at the respective
+    /// end.
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
-    /// Merges everything down, as db_bench's `compact` does.
+    /// Compacts everything, as db_bench's `compact` does.
     fn compact(&self) -> Result<()>;
-    /// How far it has got, if it tells.
-    fn reach(&self) -> Option<Reach> {
+    /// Returns the written and durable watermarks, if the engine reports them.
+    fn watermarks(&self) -> Option<Watermarks> {
         None
     }
-    /// Returns once everything written so far survives a power cut; only for those that tell their [`reach`](Target::reach).
+    /// Returns once all previous writes survive a power cut; only for engines that report their
+    /// [`watermarks`](Target::watermarks).
     fn wait_durable(&self) -> Result<()> {
         anyhow::bail!("it promises durability with `sync` alone")
     }
-    /// Changes that are made but not yet durable, and so keep what they replace.
+    /// Returns the number of changes that are not durable yet and therefore keep obsolete data.
     fn pending(&self) -> u64 {
         0
     }
-    /// The engine's own counts, where it has any.
-    fn own(&self) -> Own {
-        Own::default()
+    /// Returns the engine's own counters, if it has any.
+    fn counters(&self) -> EngineCounts {
+        EngineCounts::default()
     }
-    /// Closes cleanly; where nothing can go wrong, dropping is enough.
+    /// Closes cleanly; if that cannot fail, dropping is enough.
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }
 
-/// Writes, in numbers of the engine's own, which rise.
+/// Positions in the sequence of writes, in increasing numbers of the engine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
-    /// Of the last one.
+pub struct Watermarks {
+    /// The last write.
     pub written: u64,
-    /// Of the last one that survives a power cut, with all before it.
+    /// The last write that survives a power cut, with all before it.
     pub durable: u64,
 }
 
-/// What an engine counts by itself; peers leave it empty. Totals since the store was opened.
+/// An engine's own counters; empty for peers. Totals since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Own {
-    /// Bytes handed to storage by purpose (`wal flush compaction ingest value_log gc manifest other`, as far as there is such a thing);
-    /// `None` for peers.
+pub struct EngineCounts {
+    /// Bytes written to storage by purpose (`wal flush compaction ingest value_log gc manifest
+    /// other`, as far as they exist); `None` for peers.
     pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
-    /// Those of `compaction` by the level that the tables are for; `None` for peers.
+    /// The `compaction` part by output level; `None` for peers.
     pub compaction_by_level: Option<BTreeMap<String, u64>>,
     /// Syncs by kind (`tables manifest log value_log directory root filesystem`); `None` for peers.
     pub syncs: Option<BTreeMap<String, SyncCount>>,
-    /// Those of tables, by what these were written for (`flush compaction …`).
+    /// Syncs of SSTables by the purpose of the SSTable (`flush compaction …`).
     pub table_syncs: Option<BTreeMap<String, SyncCount>>,
-    /// Memtables that became tables.
+    /// Number of memtable flushes.
     pub flushes: Option<u64>,
-    /// Bytes that the place of the store has left, if the engine tells.
+    /// Free bytes of the store's medium, if the engine reports them.
     #[serde(default)]
     pub free_bytes: Option<u64>,
-    /// Time that writers waited for background work; `None` if the engine does not tell.
+    /// Time of write stalls; `None` if the engine does not report it.
     pub stall: Option<Duration>,
 }
 
 /// Syncs of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncCount {
-    /// Calls.
+    /// Number of calls.
     pub count: u64,
-    /// Of these, calls that a foreground write, a flush or a compaction waited for.
+    /// Calls that blocked a foreground write, a flush or a compaction.
     pub blocking: u64,
-    /// Bytes they covered; `None` where the counter cannot tell.
+    /// Bytes synced; `None` if unknown.
     pub bytes: Option<u64>,
-    /// Seconds spent in them.
+    /// Seconds spent in the calls.
     pub seconds: f64,
 }

@@ -1,29 +1,30 @@
-//! Why a peer said no.
+//! Errors of calls into other stores.
 use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
-/// A failed call into another store. The text is the other store's own wherever it gave one.
+/// An error of a call into another store. The text is the store's own text if it returned one.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// The shared library is not on this machine, or lacks a function. The text says what to install.
+    /// The shared library is not installed, or it lacks a function. The text says how to install
+    /// it.
     #[error("cannot load {name} ({reason}); {install}")]
     NotLoaded {
-        /// The store whose library is looked for.
+        /// Name of the store.
         name: &'static str,
-        /// The dynamic linker's answer for the first name tried.
+        /// The dynamic linker's error for the first file name tried.
         reason: String,
-        /// How to get it.
+        /// How to install the library.
         install: &'static str,
     },
-    /// The store answered with an error.
+    /// The store returned an error.
     #[error("{op}: {text}")]
     Refused {
-        /// The call.
+        /// The operation that failed.
         op: &'static str,
-        /// The store's text.
+        /// The store's error text.
         text: String,
     },
-    /// A name that C cannot express, because it holds a zero byte.
+    /// A name that C cannot represent because it contains a zero byte.
     #[error("{0:?} contains a zero byte")]
     ZeroByte(String),
 }
@@ -31,7 +32,7 @@ pub enum PeerError {
 /// Result of a call into another store.
 pub type Result<T> = std::result::Result<T, PeerError>;
 
-/// A path as C takes it.
+/// Returns a path as a C string.
 pub(crate) fn c_name(path: &Path) -> Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| PeerError::ZeroByte(path.to_string_lossy().into_owned()))
 }

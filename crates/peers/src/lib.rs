@@ -1,8 +1,9 @@
-//! And the others? Other key-value stores, loaded at run time through their C APIs, behind a safe Rust face.
+//! Other key-value stores behind a safe Rust interface, loaded at run time through their C APIs.
 //!
-//! Nothing of them is linked: a machine without LevelDB builds and tests everything else. What a missing library means
-//! for a test is decided in one place, [`require()`]. With the feature `lab` the same libraries are targets of the lab;
-//! so are stores that are crates, compiled in by a feature of their name: `fjall`, `redb`.
+//! None of them is linked: everything else builds and runs its tests on a machine without LevelDB.
+//! [`require()`] alone decides whether a test without its library is skipped or fails. With the
+//! feature `lab`, the same libraries are benchmark targets. So are stores that are Rust crates,
+//! each compiled in by a feature of its name: `fjall`, `redb`.
 #![deny(unsafe_code)]
 
 mod error;

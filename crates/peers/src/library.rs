@@ -1,10 +1,12 @@
-//! Libraries of other stores on this machine: where they lie, where they come from, and what is compiled into them.
+//! Shared libraries of other stores on this machine: location, source, and compile-time
+//! properties.
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-/// The directory that `make peers` fills: `$TERRACE_PEERS`, by default `~/.cache/terrace/peers`.
+/// Returns the directory that `make peers` fills: `$TERRACE_PEERS`, by default
+/// `~/.cache/terrace/peers`.
 pub fn directory() -> PathBuf {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("TERRACE_PEERS").unwrap_or_else(|| {
@@ -13,26 +15,28 @@ pub fn directory() -> PathBuf {
     })
 }
 
-/// What is known about a library without asking it.
+/// Properties of a library read from its files, without calling it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// As whoever put it there wrote beside it; `None` for a library of the system.
+pub struct LibraryInfo {
+    /// Version from the note next to the library; `None` for a library of the system.
     pub version: Option<String>,
-    /// Where it came from.
+    /// Source of the library.
     pub source: String,
-    /// Whether the CRC-32C instruction is in its code and this processor has it; `None` if that cannot be told here.
+    /// Whether its code contains the CRC-32C instruction and this processor supports it; `None` if
+    /// this platform cannot be checked.
     pub hardware_crc: Option<bool>,
-    /// Whether assertions are compiled into it; `None` if it cannot be read.
+    /// Whether assertions are compiled in; `None` if the file cannot be read.
     pub assertions: Option<bool>,
 }
 
-impl Facts {
-    /// Reads the library in `file` and the note `<file>.txt` (version and source, one line each) beside it.
-    pub fn of(file: &Path) -> Facts {
+impl LibraryInfo {
+    /// Reads the library in `file` and the note next to it, `<file>.txt` (version and source, one
+    /// line each).
+    pub fn of(file: &Path) -> LibraryInfo {
         let note = fs::read_to_string(format!("{}.txt", file.display())).unwrap_or_default();
         let mut lines = note.lines().map(str::to_owned);
         let code = fs::read(file).ok();
-        Facts {
+        LibraryInfo {
             version: lines.next(),
             source: lines.next().unwrap_or_else(|| format!("the system's {}", file.display())),
             hardware_crc: code.as_deref().and_then(hardware_crc),
@@ -41,8 +45,9 @@ impl Facts {
     }
 }
 
-/// Where the dynamic linker found the library whose file name starts with `name`, outside the directory of
-/// `make peers`; `None` before it is loaded, or where the kernel does not tell.
+/// Returns the path from which the dynamic linker loaded the library whose file name starts with
+/// `name`, outside the directory of `make peers`. `None` before it is loaded, or if the kernel
+/// does not expose the mappings.
 #[cfg(feature = "lab")]
 pub(crate) fn of_system(name: &str) -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
@@ -52,8 +57,9 @@ pub(crate) fn of_system(name: &str) -> Option<PathBuf> {
     paths.filter(|path| is_named(path) && !path.starts_with(&own)).map(Path::to_owned).next()
 }
 
-/// Looks for `crc32` on eight bytes (F2, REX.W, 0F 38 F1), which every implementation that uses the instruction has.
-/// Five given bytes turn up by chance once in some ten thousand libraries of this size; twice, never.
+/// Searches for `crc32` on eight bytes (F2, REX.W, 0F 38 F1), present in every implementation that
+/// uses the instruction. A match by chance occurs once in about ten thousand libraries of this
+/// size, two matches practically never.
 fn hardware_crc(code: &[u8]) -> Option<bool> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -67,8 +73,8 @@ fn hardware_crc(code: &[u8]) -> Option<bool> {
     }
 }
 
-/// Looks for the text of `assert(Valid())`, which guards every iterator of LevelDB and RocksDB and stands in the
-/// library only if assertions are compiled.
+/// Searches for the text of `assert(Valid())`, which guards every iterator of LevelDB and RocksDB
+/// and is in the library only if assertions are compiled in.
 fn has_assertions(code: &[u8]) -> bool {
     code.windows(8).any(|at| at == b"Valid()\0")
 }
@@ -78,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assertions_are_told_by_their_text() {
+    fn assertions_are_detected_by_their_text() {
         assert!(has_assertions(b"\x7fELF..!Valid()\0.."));
         assert!(!has_assertions(b"\x7fELF..Valid() is false\0Valid("));
     }
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn the_crc_instruction_is_told_by_its_bytes() {
+    fn the_crc_instruction_is_detected_by_its_bytes() {
         let twice = [&[0xf2, 0x48, 0x0f, 0x38, 0xf1, 0x06][..], &[0x90, 0xf2, 0x4d, 0x0f, 0x38, 0xf1, 0xc0]].concat();
         assert_eq!(hardware_crc(&twice), Some(is_x86_feature_detected!("sse4.2")));
         assert_eq!(hardware_crc(&twice[..7]), Some(false));
@@ -93,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_not_there_has_no_facts() {
-        let facts = Facts::of("/nowhere/lib.so".as_ref());
-        assert_eq!((facts.version, facts.hardware_crc, facts.assertions), (None, None, None));
+    fn a_missing_library_has_no_info() {
+        let info = LibraryInfo::of("/nowhere/lib.so".as_ref());
+        assert_eq!((info.version, info.hardware_crc, info.assertions), (None, None, None));
     }
 }

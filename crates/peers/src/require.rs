@@ -1,16 +1,18 @@
 //! One rule for tests that need something the machine may lack.
 //!
-//! By default such a test is skipped and says so. Where skipping would hide a hole (a continuous-integration machine),
-//! `TERRACE_REQUIRE` names what must be there, separated by commas, or is `all`; then the same test fails instead.
+//! By default such a test is skipped and prints the reason. Where a skip would hide a gap (on a
+//! continuous-integration machine), `TERRACE_REQUIRE` lists the requirements, separated by commas,
+//! or is `all`; a test without its requirement then fails.
 use std::{env, fmt::Display};
 
 /// The environment variable that turns skips into failures.
 const VARIABLE: &str = "TERRACE_REQUIRE";
 
-/// What a test needs, if the machine has it.
+/// Returns a test's requirement if the machine has it.
 ///
-/// `name` is the word people put into `TERRACE_REQUIRE`: `blkio`, `bpf`, `chromium`, `fio`, `leveldb`, `loop`, `memcg`, `mkfs`, `peers`, `qemu`,
-/// `root`, `strace`, `tracefs`, `valgrind`. For a missing one this prints `skipped: <reason>` and returns `None`, upon which the test returns.
+/// `name` is the word for `TERRACE_REQUIRE`: `blkio`, `bpf`, `chromium`, `fio`, `leveldb`, `loop`,
+/// `memcg`, `mkfs`, `peers`, `qemu`, `root`, `strace`, `tracefs`, `valgrind`. If the requirement
+/// is missing, this prints `skipped: <reason>` and returns `None`; the test then returns.
 ///
 /// ```
 /// # use terrace_peers::{leveldb::Library, require};
@@ -19,7 +21,7 @@ const VARIABLE: &str = "TERRACE_REQUIRE";
 /// ```
 ///
 /// # Panics
-/// If the thing is missing and `TERRACE_REQUIRE` names it.
+/// If the requirement is missing and `TERRACE_REQUIRE` names it.
 pub fn require<T, E: Display>(name: &str, found: Result<T, E>) -> Option<T> {
     match found {
         Ok(thing) => Some(thing),
@@ -50,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_handed_through() {
+    fn an_available_requirement_is_returned() {
         assert_eq!(require("root", Ok::<_, String>(7)), Some(7));
     }
 }

@@ -1,4 +1,4 @@
-//! An open store of a library with LevelDB's C API: what LevelDB and RocksDB do alike.
+//! An open store of a library with LevelDB's C API: the code that LevelDB and RocksDB share.
 use crate::{
     Result,
     ffi::{
@@ -8,75 +8,82 @@ use crate::{
 };
 use std::ffi::CString;
 
-/// A library's mark, and what its stores have beside those of others.
-pub trait Library: 'static {
-    /// Gone after the database is closed.
-    type Own: Send + Sync;
+/// A library's marker type, and the parts that only its stores have.
+pub trait PeerLibrary: 'static {
+    /// Dropped after the database is closed.
+    type Parts: Send + Sync;
 }
 
-/// An open store, usable from any thread. Dropping it waits for background work under way and closes it; the newest
-/// writes stay in the log. Errors are the library's own.
-pub struct Store<L: Library> {
-    pub(crate) db: Handle<Db<L>>, // first: closed before what it borrows, which is in `own`, goes
+/// An open store, usable from any thread. Dropping it waits for running background work and closes
+/// it; the newest writes stay in the WAL. Errors are the library's parts.
+pub struct Store<L: PeerLibrary> {
+    // first field: closed before `parts`, which it borrows from, is dropped
+    pub(crate) db: Handle<Db<L>>,
     pub(crate) read: Handle<ReadOptions<L>>,
     write: [Handle<WriteOptions<L>>; 2], // not synced, synced
     pub(crate) common: &'static Common<L>,
-    pub(crate) own: L::Own,
+    pub(crate) parts: L::Parts,
 }
 
-impl<L: Library> Store<L> {
-    /// Of an open database; `own` keeps what that borrows.
-    pub(crate) fn new(common: &'static Common<L>, db: Handle<Db<L>>, verify_checksums: bool, own: L::Own) -> Store<L> {
+impl<L: PeerLibrary> Store<L> {
+    /// Wraps an open database; `parts` owns the objects that it borrows.
+    pub(crate) fn new(
+        common: &'static Common<L>,
+        db: Handle<Db<L>>,
+        verify_checksums: bool,
+        parts: L::Parts,
+    ) -> Store<L> {
         Store {
             db,
             read: common.read_options(verify_checksums),
             write: [common.write_options(false), common.write_options(true)],
             common,
-            own,
+            parts,
         }
     }
 
-    /// Stores an entry; with `sync` it survives power loss once this returns.
+    /// Stores an entry. With `sync`, the entry survives power loss once this returns.
     ///
     /// # Errors
-    /// The library's, as for all that follows.
+    /// The library's errors, as for all methods below.
     pub fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         self.common.put(&self.db, &self.write[usize::from(sync)], key, value)
     }
 
-    /// Removes an entry, present or not.
+    /// Deletes a key, present or not.
     ///
     /// # Errors
-    /// The library's.
+    /// The library's errors.
     pub fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
         self.common.delete(&self.db, &self.write[usize::from(sync)], key)
     }
 
-    /// An empty batch for a store of this library.
+    /// Returns an empty batch for a store of this library.
     pub fn batch(&self) -> Batch<L> {
         Batch { batch: self.common.batch(), common: self.common }
     }
 
-    /// Applies a batch, whole or not at all.
+    /// Applies a batch atomically.
     ///
     /// # Errors
-    /// The library's.
+    /// The library's errors.
     pub fn write(&self, batch: &mut Batch<L>, sync: bool) -> Result<()> {
         self.common.write(&self.db, &self.write[usize::from(sync)], &mut batch.batch)
     }
 
-    /// Flushes the memtable and compacts the range, both ends included; `None` is without end.
+    /// Flushes the memtable and compacts the range, both ends included. `None` means unbounded.
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) {
         self.common.compact_range(&self.db, from, to);
     }
 
-    /// A property such as `leveldb.stats` or `rocksdb.num-files-at-level0`; `None` for an unknown name.
+    /// Returns a property such as `leveldb.stats` or `rocksdb.num-files-at-level0`; `None` for an
+    /// unknown name.
     pub fn property(&self, name: &str) -> Option<String> {
         self.common.property(&self.db, &CString::new(name).ok()?)
     }
 }
 
-/// Changes to be applied together; made by [`Store::batch`].
+/// Changes that are applied atomically; made by [`Store::batch`].
 pub struct Batch<L: 'static> {
     batch: Handle<common::Batch<L>>,
     common: &'static Common<L>,
@@ -88,12 +95,12 @@ impl<L> Batch<L> {
         self.common.batch_put(&mut self.batch, key, value);
     }
 
-    /// Adds a removal.
+    /// Adds a tombstone.
     pub fn delete(&mut self, key: &[u8]) {
         self.common.batch_delete(&mut self.batch, key);
     }
 
-    /// Empties the batch for reuse.
+    /// Clears the batch for reuse.
     pub fn clear(&mut self) {
         self.common.batch_clear(&mut self.batch);
     }

@@ -1,31 +1,35 @@
-//! From counters to a row: differences, ratios and percentiles. Pure; what is not known stays unknown.
+//! Computes a row from counters: differences, ratios and percentiles. Pure functions; an unknown
+//! input gives an unknown output.
 use super::{Amplification, Bytes, CpuSeconds, Latency, OverTime, Row, SYNC_KINDS, SyncRow, SyncRows};
 use crate::{
     ledger::LedgerDelta,
     measure::{Latencies, Outcome},
-    target::{Own, SyncCount},
+    target::{EngineCounts, SyncCount},
 };
 use std::collections::BTreeMap;
 
-/// The engine's own counts at the beginning of a stage, and when it had settled.
-pub struct OwnCounts {
-    /// Before.
-    pub start: Own,
-    /// In the end.
-    pub settled: Own,
+/// The engine's own counters at the start of a stage and after it settled.
+pub struct EngineCountsPair {
+    /// At the start.
+    pub start: EngineCounts,
+    /// After settling.
+    pub settled: EngineCounts,
 }
 
-impl OwnCounts {
-    /// Of the bytes that `of` picks.
-    fn bytes(&self, of: fn(&Own) -> Option<&BTreeMap<String, u64>>) -> Option<BTreeMap<String, u64>> {
+impl EngineCountsPair {
+    /// Returns the growth of the byte counts selected by `of`.
+    fn bytes(&self, of: fn(&EngineCounts) -> Option<&BTreeMap<String, u64>>) -> Option<BTreeMap<String, u64>> {
         let (before, after) = (of(&self.start)?, of(&self.settled)?);
         let grown =
             |(what, sum): (&String, &u64)| (what.clone(), sum.saturating_sub(before.get(what).copied().unwrap_or(0)));
         Some(after.iter().map(grown).collect())
     }
 
-    /// Of the counts that `of` picks.
-    fn syncs(&self, of: fn(&Own) -> Option<&BTreeMap<String, SyncCount>>) -> Option<BTreeMap<String, SyncRow>> {
+    /// Returns the growth of the sync counts selected by `of`.
+    fn syncs(
+        &self,
+        of: fn(&EngineCounts) -> Option<&BTreeMap<String, SyncCount>>,
+    ) -> Option<BTreeMap<String, SyncRow>> {
         let (before, after) = (of(&self.start)?, of(&self.settled)?);
         let row = |(kind, sum): (&String, &SyncCount)| {
             let old = before.get(kind).copied().unwrap_or_default();
@@ -49,8 +53,8 @@ impl OwnCounts {
     }
 }
 
-/// Puts what was measured into `row`; `own` is `None` where the engine's counts cannot be compared.
-pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: LedgerDelta) {
+/// Fills `row` with the measurements. `own` is `None` if the engine's counters cannot be compared.
+pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&EngineCountsPair>, ledger: LedgerDelta) {
     let tally = outcome.tally;
     let seconds = outcome.seconds;
     row.ops = tally.ops;
@@ -60,7 +64,7 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
     row.user_mib_per_s = ratio((tally.written_bytes + tally.returned_bytes) as f64 / f64::from(1 << 20), seconds);
     row.latency_us = outcome.recorded.as_ref().map(|it| percentiles(&it.latencies)).unwrap_or_default();
     row.over_time = outcome.recorded.as_ref().map(|it| OverTime::of(&it.timeline));
-    row.stall_seconds = own.and_then(OwnCounts::stall_seconds);
+    row.stall_seconds = own.and_then(EngineCountsPair::stall_seconds);
 
     let by_purpose = own.and_then(|own| own.bytes(|own| own.bytes_by_purpose.as_ref()));
     let by_level = own.and_then(|own| own.bytes(|own| own.compaction_by_level.as_ref()));
@@ -87,7 +91,8 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
     row.ra = read.and_then(|read| ratio(read as f64, tally.returned_bytes as f64));
 
     let outside: Option<BTreeMap<String, SyncRow>> = ledger.syncs_outside.map(|kinds| {
-        // How long a sync of the whole file system takes is not seen from outside.
+        // The duration of a sync of the whole file system is not observable from outside the
+        // process.
         let seen = |kind: &str, sync: SyncCount| {
             let row = known(sync);
             SyncRow { blocking: None, seconds: row.seconds.filter(|_| kind != "filesystem"), ..row }
@@ -96,7 +101,7 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&OwnCounts>, ledger: L
     });
     row.syncs = sync_rows(own.and_then(|own| own.syncs(|own| own.syncs.as_ref())).or_else(|| outside.clone()));
     row.syncs.tables_by_purpose = own.and_then(|own| own.syncs(|own| own.table_syncs.as_ref()));
-    row.flushes = own.and_then(OwnCounts::flushes);
+    row.flushes = own.and_then(EngineCountsPair::flushes);
     row.syncs_outside = outside;
     row.device_flushes = ledger.device_flushes;
     row.journal_commits = ledger.journal_commits;
@@ -109,7 +114,8 @@ fn known(sync: SyncCount) -> SyncRow {
     SyncRow { count: sync.count, blocking: Some(sync.blocking), bytes: sync.bytes, seconds: Some(sync.seconds) }
 }
 
-/// Every kind of [`SYNC_KINDS`]: one that a counter does not name was not made, and without a counter none is known.
+/// Returns rows for all kinds of [`SYNC_KINDS`]. A kind that the counter omits has zero syncs;
+/// without a counter, every kind is unknown.
 fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     let Some(counted) = counted else {
         return SyncRows { kinds: SYNC_KINDS.map(|kind| (kind.to_string(), None)).into(), ..SyncRows::default() };
@@ -122,7 +128,7 @@ fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     SyncRows { count: Some(count), blocking, tables_by_purpose: None, kinds }
 }
 
-/// The ratios of docs/lab.md, each where both its layers are known.
+/// Returns the ratios of docs/lab.md, each if both of its layers are known.
 pub fn amplification(bytes: &Bytes) -> Amplification {
     let over = |upper: Option<u64>, lower: Option<u64>| ratio(upper? as f64, lower? as f64);
     let wa1 = over(bytes.device, Some(bytes.user));
@@ -136,7 +142,7 @@ pub fn amplification(bytes: &Bytes) -> Amplification {
     }
 }
 
-/// `None` instead of a division by nothing.
+/// Returns the quotient, or `None` if `lower` is not positive.
 pub fn ratio(upper: f64, lower: f64) -> Option<f64> {
     (lower > 0.0).then(|| upper / lower)
 }
@@ -192,9 +198,9 @@ mod tests {
     fn syncs_made_before_do_not_count() {
         let own = |count| {
             let sync = SyncCount { count, blocking: count, bytes: Some(count * 10), seconds: count as f64 };
-            Own { syncs: Some([("log".into(), sync)].into()), ..Own::default() }
+            EngineCounts { syncs: Some([("log".into(), sync)].into()), ..EngineCounts::default() }
         };
-        let rows = OwnCounts { start: own(1), settled: own(7) }.syncs(|own| own.syncs.as_ref()).unwrap();
+        let rows = EngineCountsPair { start: own(1), settled: own(7) }.syncs(|own| own.syncs.as_ref()).unwrap();
         assert_eq!(rows["log"], SyncRow { count: 6, blocking: Some(6), bytes: Some(60), seconds: Some(6.0) });
     }
 }

@@ -1,22 +1,23 @@
-//! What the driver itself costs: a random fill of an engine that does nothing, in this process, with and without clocks,
-//! and what it takes to check answers that are right.
+//! Measures the cost of the driver itself: a random fill of an engine that does nothing, in this
+//! process, with and without latency recording, and the checks of correct results.
 use super::{CellSpec, DriverCost};
 use crate::{
     engines::null::Null,
     workload::{
         self, Job,
-        ops::Walk,
+        ops::ExpectedScan,
         store::{Content, Store},
     },
 };
 use anyhow::Result;
 use std::{hint::black_box, time::Instant};
 
-/// Operations of one measurement at most: about 0.1 s of work.
+/// Maximum number of operations of one measurement: about 0.1 s of work.
 const OPS_MAX: u64 = 1_000_000;
-/// Pairs of a scan: few enough to stay in the processor's cache, as what an engine has just handed over does.
+/// Number of entries in a scan. They fit in the processor's cache, like entries that an engine has
+/// just returned.
 const PAIRS_MAX: u64 = 1000;
-/// The best of so many counts: what disturbs it only makes it slower.
+/// Number of repetitions. The fastest counts, since disturbances only add time.
 const ROUNDS: usize = 3;
 
 /// Measures with the keys and values of `spec`, on one thread.
@@ -31,7 +32,7 @@ pub fn driver(spec: &CellSpec) -> Result<DriverCost> {
     })
 }
 
-/// ns of an operation of a random fill.
+/// Returns ns per operation of a random fill.
 fn fill(spec: &CellSpec) -> Result<f64> {
     let mut store = Store::at(&Null { on_device: false }, spec)?;
     store.open()?;
@@ -46,7 +47,7 @@ fn fill(spec: &CellSpec) -> Result<f64> {
     Ok(best)
 }
 
-/// ns of checking a right answer.
+/// Returns ns per check of a correct result.
 fn check(spec: &CellSpec) -> Result<f64> {
     let content = Content::decimal(spec, spec.value_size)?;
     let mut rng = Job::new(spec, "check", 0).rng(0);
@@ -59,7 +60,7 @@ fn check(spec: &CellSpec) -> Result<f64> {
     Ok(start.elapsed().as_nanos() as f64 / spec.num as f64)
 }
 
-/// ns of checking the next pair of a scan.
+/// Returns ns per check of the next entry of a scan.
 fn pair(spec: &CellSpec) -> Result<f64> {
     let content = Content::decimal(spec, spec.value_size)?;
     let pairs: Vec<(Vec<u8>, &[u8])> = (0..spec.num.min(PAIRS_MAX))
@@ -73,9 +74,9 @@ fn pair(spec: &CellSpec) -> Result<f64> {
         .collect();
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
-        let mut walk = Walk::new(&content, None, false, Vec::new());
+        let mut expected = ExpectedScan::new(&content, None, false, Vec::new());
         let start = Instant::now();
-        pairs.iter().try_for_each(|(key, value)| walk.meet(black_box(key), black_box(value)))?;
+        pairs.iter().try_for_each(|(key, value)| expected.check_next(black_box(key), black_box(value)))?;
         best = best.min(start.elapsed().as_nanos() as f64 / pairs.len() as f64);
     }
     Ok(best)

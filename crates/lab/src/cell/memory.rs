@@ -1,5 +1,5 @@
-//! How much memory a cell may hold while it reads: a control group of its own, in which the kernel also counts what it caches of the
-//! files that are read, their inodes and their names.
+//! Memory limit of a cell while it reads. The limit is a control group (cgroup) of its own, in
+//! which the kernel also counts the page cache, inodes and directory entries of the files read.
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
@@ -9,56 +9,57 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Names of groups, before the process.
+/// Prefix of cgroup names; the process id follows.
 const PREFIX: &str = "terrace-lab-";
-/// How long the kernel may need to take back what is beyond the limit.
+/// Maximum time for the kernel to reclaim memory above the limit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The group of this process until it is dropped.
+/// The cgroup of this process. Dropping it moves the process back.
 pub struct MemoryGroup {
     path: PathBuf,
-    /// Where the process was before.
+    /// Previous cgroup of the process.
     before: PathBuf,
     limit: u64,
-    words: Words,
+    files: CgroupFiles,
 }
 
-/// How a version of control groups is spoken to.
-struct Words {
+/// File and value names of one cgroup version.
+struct CgroupFiles {
     file: &'static str,
     no_limit: &'static str,
 }
 
-const FIRST: Words = Words { file: "memory.limit_in_bytes", no_limit: "-1" };
-const SECOND: Words = Words { file: "memory.max", no_limit: "max" };
+const V1: CgroupFiles = CgroupFiles { file: "memory.limit_in_bytes", no_limit: "-1" };
+const V2: CgroupFiles = CgroupFiles { file: "memory.max", no_limit: "max" };
 
-/// Refuses where no limit can be set.
+/// Returns an error if no memory limit can be set.
 pub fn check() -> Result<()> {
     let probe = parent()?.0.join(format!("{PREFIX}check-{}", process::id()));
     fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).context("memory: make a control group")
 }
 
 impl MemoryGroup {
-    /// Makes one and moves this process into it. It has no limit yet.
+    /// Creates a cgroup without a limit and moves this process into it.
     pub fn enter(limit: u64) -> Result<MemoryGroup> {
-        let (parent, before, words) = parent()?;
-        remove_left(&parent);
+        let (parent, before, files) = parent()?;
+        remove_leftovers(&parent);
         let path = parent.join(format!("{PREFIX}{}", process::id()));
         fs::create_dir(&path).with_context(|| format!("make control group {}", path.display()))?;
-        let group = MemoryGroup { path, before, limit, words };
+        let group = MemoryGroup { path, before, limit, files };
         group.join(&group.path)?;
         Ok(group)
     }
 
-    /// Lets the process hold no more than the limit, or as much as it wants. What it holds beyond is given back at once; what it cannot
-    /// give back is an error, and in the second version of control groups its end.
+    /// Sets or removes the limit. The kernel reclaims memory above the limit at once. Memory it
+    /// cannot reclaim is an error; under cgroup v2 it ends the process.
     pub fn limited(&self, is: bool) -> Result<()> {
-        let file = self.path.join(self.words.file);
-        let limit = if is { self.limit.to_string() } else { self.words.no_limit.into() };
+        let file = self.path.join(self.files.file);
+        let limit = if is { self.limit.to_string() } else { self.files.no_limit.into() };
         let begin = Instant::now();
         loop {
             match fs::write(&file, &limit) {
-                // The kernel tries a few times to take back what is too much, and gives up: of a file system's own it takes some at a time.
+                // The kernel gives up after a few attempts to reclaim: of a file system's memory it
+                // reclaims some at a time.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy && begin.elapsed() < PATIENCE => {
                     thread::sleep(PATIENCE / 100);
                 }
@@ -77,39 +78,41 @@ impl Drop for MemoryGroup {
     fn drop(&mut self) {
         let left = self.join(&self.before);
         let removed = fs::remove_dir(&self.path);
-        drop((left, removed)); // the next cell removes what is left
+        drop((left, removed)); // the next cell removes leftovers
     }
 }
 
-/// Of processes that were killed.
-fn remove_left(parent: &Path) {
+/// Removes cgroups of processes that were killed.
+fn remove_leftovers(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let process = name.strip_prefix(PREFIX).and_then(|process| process.parse::<u32>().ok());
         if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            drop(fs::remove_dir(entry.path())); // another cell may have
+            drop(fs::remove_dir(entry.path())); // another cell may have removed it
         }
     }
 }
 
-/// Where a group can be made, the process's own, and how it is spoken to. In the first version a new one is below the process's own, whose
-/// limits stay; in the second, where a group with processes has none below, it is beside the topmost.
-fn parent() -> Result<(PathBuf, PathBuf, Words)> {
+/// Returns the directory for new cgroups, the process's own cgroup, and the file names. Under
+/// cgroup v1 a new group is a child of the process's own group, whose limits stay in effect. Under
+/// v2 a group with processes has no children, so the new group is a child of the root.
+fn parent() -> Result<(PathBuf, PathBuf, CgroupFiles)> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("read {path}"));
     let (mounts, groups) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
     let Some((top, own, version)) = find(&mounts, &groups) else { bail!("memory: no control groups are mounted") };
     let own = top.join(own);
-    // A container may have its own group mounted as the topmost.
+    // In a container, the container's own group may be mounted as the root.
     let own = if own.is_dir() { own } else { top.clone() };
     if version == 1 {
-        return Ok((own.clone(), own, FIRST));
+        return Ok((own.clone(), own, V1));
     }
     let file = top.join("cgroup.subtree_control");
     fs::write(&file, "+memory").with_context(|| format!("write to {}", file.display()))?;
-    Ok((top, own, SECOND))
+    Ok((top, own, V2))
 }
 
-/// The mount of the first version that counts memory, else the second's; and below it the process's own group.
+/// Returns the mount of the v1 memory controller, or else the v2 mount; then the process's group
+/// below it.
 fn find(mounts: &str, groups: &str) -> Option<(PathBuf, String, usize)> {
     // `30 23 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
     let mount = |kind: &str, option: Option<&str>| {
@@ -121,7 +124,7 @@ fn find(mounts: &str, groups: &str) -> Option<(PathBuf, String, usize)> {
             is_it.then(|| mount.split(' ').nth(4).map(PathBuf::from))?
         })
     };
-    // `4:memory:/a/group`, and of the second version `0::/a/group`
+    // `4:memory:/a/group`, and under v2 `0::/a/group`
     let own = |controller: &str| {
         groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);

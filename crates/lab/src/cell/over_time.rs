@@ -1,35 +1,37 @@
-//! How a workload went, from its beginning to its end: for plots, in which a stall is seen that no percentile shows.
+//! The course of a workload over time, for plots. They show stalls that percentiles hide.
 use crate::measure::{Kind, Span, Timeline};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Operations and latencies in spans of equal length, up to 128 of them; each list has an item for each span, in order.
+/// Operations and latencies in up to 128 spans of equal length. Each list has one item per span,
+/// in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
-    /// Length of a span; the last one ends with the last operation.
+    /// Length of a span in seconds; the last span ends with the last operation.
     pub span_seconds: f64,
-    /// Operations that ended in each.
+    /// Operations that finished in each span.
     pub ops: Vec<u64>,
-    /// By kind of operation.
+    /// Latencies by kind of operation.
     pub latency_us: BTreeMap<String, LatencyOverTime>,
 }
 
-/// Times of one kind of operation in µs, at most a sixteenth too large; `None` where none ended.
+/// Latencies of one kind of operation in µs, at most 1/16 too large; `None` for a span without
+/// operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyOverTime {
-    /// Half took no longer.
+    /// Median.
     pub p50: Vec<Option<f64>>,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: Vec<Option<f64>>,
-    /// The longest.
+    /// Maximum.
     pub max: Vec<Option<f64>>,
 }
 
 impl OverTime {
-    /// What `timeline`, of a whole run, holds.
+    /// Converts the timeline of a whole run.
     pub fn of(timeline: &Timeline) -> OverTime {
         let spans = timeline.spans();
-        let was_there = |kind: &Kind| spans.iter().any(|span| span.latencies(*kind).is_some());
+        let occurred = |kind: &Kind| spans.iter().any(|span| span.latencies(*kind).is_some());
         let times = |kind: Kind| {
             let at = |percentile: f64| {
                 let micros = |span: &Span| Some(span.latencies(kind)?.value_at_percentile(percentile) as f64 / 1000.0);
@@ -40,17 +42,17 @@ impl OverTime {
         OverTime {
             span_seconds: timeline.length().as_secs_f64(),
             ops: spans.iter().map(|span| span.ops).collect(),
-            latency_us: Kind::ALL.into_iter().filter(was_there).map(times).collect(),
+            latency_us: Kind::ALL.into_iter().filter(occurred).map(times).collect(),
         }
     }
 
-    /// When each span begins and ends in the run, which took so many seconds.
+    /// Returns start and end of each span in a run of `seconds`.
     pub fn bounds(&self, seconds: f64) -> impl Iterator<Item = (f64, f64)> {
         let length = self.span_seconds;
         (0..self.ops.len()).map(move |at| (at as f64 * length, ((at + 1) as f64 * length).min(seconds)))
     }
 
-    /// Operations per second in each span of the run, which took so many seconds.
+    /// Returns the operations per second of each span in a run of `seconds`.
     pub fn rates(&self, seconds: f64) -> impl Iterator<Item = f64> {
         self.bounds(seconds).zip(&self.ops).map(|((from, to), ops)| *ops as f64 / (to - from).max(1e-9))
     }

@@ -1,17 +1,18 @@
-//! Which processors a cell may use: a real drive has its own, so where this machine is the drive, too, some are left to it.
+//! Processors of a cell. A real drive has its own processors; where this machine emulates the
+//! drive, some processors are reserved for it.
 use anyhow::{Context, Result, bail};
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     unistd::Pid,
 };
 
-/// Those that this thread may use.
+/// Returns the processors that this thread may use.
 fn usable() -> Result<Vec<usize>> {
     let all = sched_getaffinity(Pid::from_raw(0)).context("ask which processors may be used")?;
     Ok((0..CpuSet::count()).filter(|at| all.is_set(*at) == Ok(true)).collect())
 }
 
-/// The first `count` of those.
+/// Returns the first `count` of them.
 fn first(count: usize) -> Result<Vec<usize>> {
     let mut usable = usable()?;
     if count == 0 || count >= usable.len() {
@@ -21,12 +22,13 @@ fn first(count: usize) -> Result<Vec<usize>> {
     Ok(usable)
 }
 
-/// Refuses what leaves none to the drive, or none to the engine.
+/// Returns an error if `count` leaves no processor for the drive or for the engine.
 pub fn check(count: usize) -> Result<()> {
     first(count).map(drop)
 }
 
-/// From now on this thread, and those that it starts, run on the first `count` of the processors that they may use.
+/// Restricts this thread, and the threads it starts from now on, to the first `count` usable
+/// processors.
 pub fn keep_to(count: usize) -> Result<()> {
     let mut kept = CpuSet::new();
     first(count)?.into_iter().try_for_each(|at| kept.set(at)).context("choose processors")?;
@@ -39,7 +41,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn threads_keep_to_what_is_left_to_them() {
+    fn threads_stay_on_their_processors() {
         let count = || usable().unwrap().len();
         let all = count();
         let kept = thread::spawn(move || {

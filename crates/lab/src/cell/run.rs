@@ -1,7 +1,7 @@
-//! The life of a cell: open an empty store, run stage after stage, account for each, close.
+//! Runs a cell: open an empty store, run and account for each stage, close.
 use super::{
     CellSpec, Event, Progress, Row,
-    account::{self, OwnCounts},
+    account::{self, EngineCountsPair},
     cost,
     memory::MemoryGroup,
     preset_in, processors,
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     ledger::{Ledger, PeakSpace, Peaks, device_bytes, settle, space},
     machine::{self, Machine},
-    target::{Build, Engine, Target},
+    target::{Engine, EngineBuild, Target},
     workload::{self, Job, Stage, store::Store},
 };
 use anyhow::{Context, Result, anyhow, bail};
@@ -18,17 +18,19 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Finds an engine by its name.
+/// Looks up an engine by its name.
 pub type Engines<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Engine>>;
 
-/// How long, behind all work, changes may wait to become durable: six times as long as a journal by default.
+/// Maximum wait for changes to become durable after all work: six times the default commit
+/// interval of a journal.
 const PENDING_MAX: Duration = Duration::from_secs(30);
 
-/// Runs the workloads of `spec` in order on one new store and emits a row for each stage of each.
+/// Runs the workloads of `spec` in order on one new store and emits a row for each of their
+/// stages.
 ///
-/// A wrong answer of the store, an error of the engine or a full disk ends the cell: the stage's row carries the message
-/// and nothing follows. If the engine cannot be had, every row says so. An error is returned only for a `spec` that no
-/// engine could carry out.
+/// A wrong result of the store, an error of the engine or a full disk ends the cell: the row of
+/// the stage carries the message and no row follows. If the engine is not available, every row
+/// says so. Returns an error only for a `spec` that no engine could run.
 pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Event)) -> Result<()> {
     workload::validate(spec)?;
     spec.processors.map_or(Ok(()), processors::keep_to)?;
@@ -47,12 +49,13 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     };
     blank.version.clone_from(&build.version);
     blank.build = Some(build);
-    blank.preset = preset_in(&engine.name()); // the default one has a name too
+    blank.preset = preset_in(&engine.name()); // the default preset has a name too
     blank.departures = engine.departures(&spec.settings);
     blank.driver = Some(cost::driver(spec)?);
 
     fs::create_dir_all(&spec.dir).with_context(|| format!("make {}", spec.dir.display()))?;
-    let mut ledger = Ledger::open(&spec.dir, spec.device.as_deref()); // before the engine starts its threads
+    // before the engine starts its threads
+    let mut ledger = Ledger::open(&spec.dir, spec.device.as_deref());
     let mut store = match Store::create(&*engine, spec) {
         Ok(store) => store,
         Err(error) => {
@@ -78,10 +81,10 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     Ok(())
 }
 
-/// Between two words on settling.
-const TELL_EVERY: Duration = Duration::from_millis(500);
+/// Interval of progress reports while the engine settles.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
-fn find(spec: &CellSpec, engines: Engines<'_>) -> Result<(Box<dyn Engine>, Build)> {
+fn find(spec: &CellSpec, engines: Engines<'_>) -> Result<(Box<dyn Engine>, EngineBuild)> {
     let engine = engines(&spec.engine)?;
     let build = engine.build().map_err(|how| anyhow!("{} cannot be had: {how}", spec.engine))?;
     Ok((engine, build))
@@ -91,7 +94,7 @@ fn failed(blank: &Row, workload: String, error: &anyhow::Error) -> Event {
     Event::Row(Box::new(Row { workload, error: Some(format!("{error:#}")), ..blank.clone() }))
 }
 
-/// One stage, from a prepared store to a settled one.
+/// Runs one stage, from a prepared store to a settled one.
 fn measure(
     stage: &dyn Stage,
     store: &mut Store<'_>,
@@ -104,32 +107,32 @@ fn measure(
     let began = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let mut row = Row { workload: stage.name(), began: Some(began), load_before: machine::load(), ..blank.clone() };
     let total = stage.total(store, job);
-    let mut tell = |phase: &str, done| {
+    let mut report = |phase: &str, done| {
         let progress = Progress { workload: stage.name(), phase: phase.into(), done, total };
         emit(Event::Progress { progress });
     };
 
-    let start = store.target().own();
-    // To look at all files again and again would fill the cache that reads are to find cold.
+    let start = store.target().counters();
+    // Listing all files repeatedly would warm the caches that reads are to find cold.
     let space_peak = (!stage.only_reads()).then(|| PeakSpace::start(store.dir()));
     let peaks = Peaks::start();
-    let drive_before = ledger.ask_drive();
+    let drive_before = ledger.query_drive();
     let before = ledger.mark();
-    let outcome = stage.run(store, job, &mut |done| tell("run", done))?;
-    let mut told = Duration::ZERO;
+    let outcome = stage.run(store, job, &mut |done| report("run", done))?;
+    let mut reported = Duration::ZERO;
     let settled = settle(ledger, &mut |waited| {
-        if waited - told >= TELL_EVERY {
-            told = waited;
-            tell("settle", outcome.tally.ops);
+        if waited - reported >= PROGRESS_INTERVAL {
+            reported = waited;
+            report("settle", outcome.tally.ops);
         }
     });
     let settled = settled.context("wait until background work is over")?;
     let pending = await_pending(store.target());
     let after = ledger.mark();
-    let drive_after = ledger.ask_drive();
+    let drive_after = ledger.query_drive();
     let (peaks, space_peak) = (peaks.finish(), space_peak.and_then(PeakSpace::finish));
 
-    let own = OwnCounts { start, settled: store.target().own() };
+    let own = EngineCountsPair { start, settled: store.target().counters() };
     let mut delta = after.since(&before);
     if let (Some(then), Some(now)) = (drive_before, drive_after) {
         delta.add_flash(then, now);
@@ -164,8 +167,9 @@ fn measure(
     Ok(row)
 }
 
-/// Waits until all that was changed is durable: what that replaces still takes space, and its removal is this stage's. It takes no
-/// work, so it is no part of the time to settle. Returns how many changes wait even so.
+/// Waits until all changes are durable. Obsolete data takes space until then, and its removal
+/// belongs to this stage. The wait does no work, so it is not part of the settle time. Returns the
+/// number of changes still not durable.
 fn await_pending(target: &dyn Target) -> u64 {
     let start = Instant::now();
     loop {

@@ -1,5 +1,6 @@
-//! An archive that a Linux kernel unpacks as its first file system: cpio in its `newc` form, as the kernel's
-//! Documentation/driver-api/early-userspace/buffer-format.rst has it. Encode only: no I/O but writing.
+//! Writer for the initial RAM file system of a Linux kernel: a cpio archive in `newc` format, as
+//! in the kernel's Documentation/driver-api/early-userspace/buffer-format.rst. Encoding only; the
+//! single I/O is the write.
 //!
 //! ```text
 //! "070701"  13 numbers of 8 hexadecimal digits  name, 0  padding to 4  content  padding to 4    … "TRAILER!!!"
@@ -10,7 +11,7 @@ const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
-/// Writes one.
+/// Writes an archive.
 pub struct Archive<W> {
     to: W,
     /// Inodes are numbered from 1.
@@ -18,27 +19,27 @@ pub struct Archive<W> {
 }
 
 impl<W: Write> Archive<W> {
-    /// Begins one.
+    /// Starts an archive.
     pub fn new(to: W) -> Archive<W> {
         Archive { to, entries: 0 }
     }
 
-    /// A directory. Those above it must come first.
+    /// Appends a directory. Its parents must precede it.
     pub fn directory(&mut self, name: &str) -> io::Result<()> {
         self.entry(name, DIRECTORY, (0, 0), &[])
     }
 
-    /// A file that may be run.
+    /// Appends an executable file.
     pub fn file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         self.entry(name, PROGRAM, (0, 0), content)
     }
 
-    /// A character device of these two numbers.
+    /// Appends a character device with a major and a minor number.
     pub fn device(&mut self, name: &str, numbers: (u32, u32)) -> io::Result<()> {
         self.entry(name, CHARACTER_DEVICE, numbers, &[])
     }
 
-    /// Ends it.
+    /// Writes the trailer.
     pub fn finish(mut self) -> io::Result<()> {
         self.entry("TRAILER!!!", 0, (0, 0), &[])?;
         self.to.flush()
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_archive_has_the_kernels_form() {
+    fn an_archive_has_the_kernels_format() {
         let mut bytes = Vec::new();
         let mut archive = Archive::new(&mut bytes);
         archive.directory("d").unwrap();

@@ -1,13 +1,14 @@
-//! The campaign on a recorded device: a store is filled on a real file system there, or on the device itself, then states that a
-//! power cut could have left are mounted, opened and judged, several side by side.
+//! The campaign on a recorded device. A store is filled on a real file system on that device, or
+//! on the device itself. Then the states that a power cut could have left are mounted, opened and
+//! judged, several in parallel.
 use super::{
     Campaign, Control, Tally,
-    choose::{Choice, Chooser},
-    kept::KeptState,
+    choose::{CrashState, CrashStateSelector},
+    kept::SavedState,
     script::Script,
     size::Size,
-    station::{Slot, Station},
-    worker::{Answer, Order, Task},
+    station::{Station, SwappableDevice},
+    worker::{Task, WorkerRequest, WorkerResponse},
 };
 use anyhow::{Context, Result, bail};
 use std::{
@@ -27,20 +28,22 @@ use terrace_device::{
     serve::{NoDesk, new_directory},
 };
 
-/// States of one history at least; then comes another one.
+/// Minimum number of states per history before the next history starts.
 const STATES_PER_HISTORY_MIN: u64 = 400;
-/// Flushes that a device ignores under [`Control::IgnoredFlushes`].
+/// Number of flushes that a device ignores under [`Control::IgnoredFlushes`].
 pub(super) const IGNORED_FLUSHES: usize = 4;
-/// Failing states that are written to files: the others would tell the same.
+/// Maximum number of failing states saved to files; further ones add little.
 pub(super) const KEPT_MAX: u64 = 5;
-/// One state in so many is opened a second time.
-const AGAIN_EVERY: u64 = 4;
+/// Every n-th state is opened a second time.
+const REOPEN_EVERY: u64 = 4;
 
-/// Runs a campaign; `worker` is the command of a process that does [`serve`](super::worker::serve). `watch` sees the tally grow, and
-/// says false to stop.
+/// Runs a campaign. `worker` is the command of a process that runs
+/// [`serve`](super::worker::serve). `watch` receives the tally after each state and returns false
+/// to stop.
 ///
 /// # Errors
-/// Something is missing, or a store cannot be filled; a broken contract is a result, no error.
+/// A requirement is missing, or a store cannot be filled. A broken contract is a result, not an
+/// error.
 pub fn run(
     campaign: &Campaign,
     worker: &(dyn Fn() -> Command + Sync),
@@ -66,33 +69,34 @@ pub fn run(
     Ok(tally)
 }
 
-/// Judges one kept state again. What is wrong with it, or the number of batches that are there.
+/// Judges one saved state again. Returns the number of batches present, or the violation.
 pub fn replay(
     file: &Path,
     work: &Path,
     worker: &(dyn Fn() -> Command + Sync),
 ) -> Result<std::result::Result<u64, String>> {
-    let state = KeptState::read(file)?;
+    let state = SavedState::read(file)?;
     let past = Arc::new(Past::open(&state.record)?);
-    let mut bench = Bench::start(&past, work, worker)?;
-    bench.judge(&past, &state.engine, state.script(), &state.choice, true)
+    let mut station = JudgeStation::start(&past, work, worker)?;
+    station.judge(&past, &state.engine, state.script(), &state.choice, true)
 }
 
-/// ext4 commits often, so that much happens in a short history.
+/// Short commit intervals of ext4 make a short history eventful.
 pub(super) fn mount_options(broken: Option<Control>) -> &'static str {
     if broken == Some(Control::NoBarrier) { "commit=1,barrier=0" } else { "commit=1" }
 }
 
-/// A record's file in a directory of its own, gone when dropped; after a kill `terrace ssd cleanup` finds it.
+/// The file of a record in a directory of its own, removed on drop. After a kill, `terrace ssd
+/// cleanup` finds it.
 pub(super) struct Record(PathBuf);
 
 impl Record {
-    /// Where one may be written.
+    /// Creates the directory for a record.
     pub fn in_new_directory(work: &Path) -> Result<Record> {
         Ok(Record(new_directory(work)?.join("record")))
     }
 
-    /// The file.
+    /// Returns the path of the record.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -105,9 +109,9 @@ impl Record {
         let broken = campaign.control;
         for task in [Task::Format, Task::Fill { from: 1, control: Some(station.control()), broken }] {
             let place = station.place(&campaign.engine, mount_options(broken));
-            let order = Order { place, script, task };
-            match station.answer(&order).with_context(|| format!("fill a store of {}", campaign.engine))? {
-                Answer::Applied(_) => {}
+            let order = WorkerRequest { place, script, task };
+            match station.run_request(&order).with_context(|| format!("fill a store of {}", campaign.engine))? {
+                WorkerResponse::Applied(_) => {}
                 answer => bail!("fill a store of {}: {answer:?}", campaign.engine),
             }
         }
@@ -130,22 +134,27 @@ struct Job<'a> {
     worker: &'a (dyn Fn() -> Command + Sync),
     past: Arc<Past>,
     script: Script,
-    /// When the first state of the campaign was begun.
+    /// Start time of the campaign's first state.
     begin: Instant,
-    /// At most so many.
+    /// Maximum number of states.
     states: u64,
 }
 
 impl Job<'_> {
     fn run(&self, tally: &mut Tally, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<()> {
         let ignored = if self.campaign.control == Some(Control::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
-        let chooser = Chooser::new(self.past.events(), ignored, self.script.seed);
+        let chooser = CrashStateSelector::new(self.past.events(), ignored, self.script.seed);
         let chooser = chooser.context("the record has no changes behind a mark")?;
         let all = chooser.states_of_all_subsets();
         let (subsets, end) = (all / 2, self.states.min(STATES_PER_HISTORY_MIN.max(all)));
         tally.subsets += subsets;
-        let shared =
-            Shared { end, subsets, next: AtomicU64::new(0), stop: AtomicBool::new(false), tally: Mutex::new(tally) };
+        let shared = SharedProgress {
+            end,
+            subsets,
+            next: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            tally: Mutex::new(tally),
+        };
         thread::scope(|scope| {
             let stations = (0..self.campaign.workers).map(|_| {
                 scope.spawn(|| {
@@ -170,17 +179,17 @@ impl Job<'_> {
         })
     }
 
-    /// What one station does.
-    fn judge_some(&self, chooser: &Chooser<'_>, shared: &Shared<'_>) -> Result<()> {
-        let mut bench = Bench::start(&self.past, &self.campaign.work, self.worker)?;
+    /// Judges states until none are left; the work of one station.
+    fn judge_some(&self, chooser: &CrashStateSelector<'_>, shared: &SharedProgress<'_>) -> Result<()> {
+        let mut station = JudgeStation::start(&self.past, &self.campaign.work, self.worker)?;
         while !shared.stop.load(Relaxed) {
             let number = shared.next.fetch_add(1, Relaxed);
             if number >= shared.end {
                 break;
             }
             let choice = chooser.choice(number);
-            let again = number.is_multiple_of(AGAIN_EVERY);
-            let verdict = bench.judge(&self.past, &self.campaign.engine, self.script, &choice, again)?;
+            let again = number.is_multiple_of(REOPEN_EVERY);
+            let verdict = station.judge(&self.past, &self.campaign.engine, self.script, &choice, again)?;
             let is_new = {
                 let mut tally = shared.tally();
                 tally.subsets_judged += u64::from(chooser.subset(number).is_some_and(|nth| nth < shared.subsets));
@@ -188,47 +197,47 @@ impl Job<'_> {
             };
             if let (Err(reason), Some(dir), true) = (&verdict, &self.campaign.keep, is_new) {
                 let engine = &self.campaign.engine;
-                let file = KeptState::write(dir, self.past.path(), engine, self.script, (number, &choice), reason)?;
+                let file = SavedState::write(dir, self.past.path(), engine, self.script, (number, &choice), reason)?;
                 shared.tally().kept.push(file);
             }
-            if !bench.station.is_usable() {
-                bench = Bench::start(&self.past, &self.campaign.work, self.worker)?;
+            if !station.station.is_usable() {
+                station = JudgeStation::start(&self.past, &self.campaign.work, self.worker)?;
             }
         }
         Ok(())
     }
 }
 
-/// What the stations of a job share.
-struct Shared<'a> {
+/// State shared by the stations of a job.
+struct SharedProgress<'a> {
     /// Number of the next state.
     next: AtomicU64,
-    /// Number of the last state, and one.
+    /// Number of states.
     end: u64,
-    /// How many of them are subsets of small windows.
+    /// Number of states that are subsets of small windows.
     subsets: u64,
     stop: AtomicBool,
-    /// Taken for a moment, never while a state is judged.
+    /// Held only to count, never while a state is judged.
     tally: Mutex<&'a mut Tally>,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> SharedProgress<'a> {
     fn tally(&self) -> MutexGuard<'_, &'a mut Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A station whose device is one state after the other.
-struct Bench {
-    slot: Arc<Slot>,
+/// A station whose device is one state after another.
+struct JudgeStation {
+    slot: Arc<SwappableDevice>,
     station: Station,
 }
 
-impl Bench {
-    fn start(past: &Arc<Past>, work: &Path, worker: &dyn Fn() -> Command) -> Result<Bench> {
-        let slot = Arc::new(Slot::new(Arc::new(State::new(past.clone(), 0, &[])?)));
+impl JudgeStation {
+    fn start(past: &Arc<Past>, work: &Path, worker: &dyn Fn() -> Command) -> Result<JudgeStation> {
+        let slot = Arc::new(SwappableDevice::new(Arc::new(State::new(past.clone(), 0, &[])?)));
         let station = Station::start(slot.clone(), Arc::new(NoDesk), work, worker())?;
-        Ok(Bench { slot, station })
+        Ok(JudgeStation { slot, station })
     }
 
     fn judge(
@@ -236,17 +245,17 @@ impl Bench {
         past: &Arc<Past>,
         engine: &str,
         script: Script,
-        choice: &Choice,
+        choice: &CrashState,
         again: bool,
     ) -> Result<std::result::Result<u64, String>> {
         let kept: Vec<Kept> = choice.kept.iter().map(Kept::from).collect();
         self.slot.put(Arc::new(State::new(past.clone(), choice.until, &kept)?));
         let task = Task::Judge { promised: choice.promised, again };
-        let order = Order { place: self.station.place(engine, ""), script, task };
-        Ok(match self.station.answer(&order)? {
-            Answer::Applied(applied) => Ok(applied),
-            Answer::Broken(reason) | Answer::Failed(reason) => Err(reason),
-            Answer::Mark(_) => bail!("a mark, and nothing was filled"),
+        let order = WorkerRequest { place: self.station.place(engine, ""), script, task };
+        Ok(match self.station.run_request(&order)? {
+            WorkerResponse::Applied(applied) => Ok(applied),
+            WorkerResponse::Broken(reason) | WorkerResponse::Failed(reason) => Err(reason),
+            WorkerResponse::Mark(_) => bail!("a mark, and nothing was filled"),
         })
     }
 }

@@ -1,41 +1,52 @@
-//! Which of the states that a power cut could have left are looked at. Pure: a recorded past and a number give a state.
+//! Selects the crash states to judge, out of all that a power cut could have left. Pure: a
+//! recorded history and a number determine a state.
 //!
-//! Between two flushes lies a *window*: the requests in it may have reached the medium or not, whole or in part, in any
-//! order. Half of the states take small windows and go through all subsets of their requests; the other half draws a window
-//! by its size, since large ones are where orders are possible, a moment in it, and a subset.
+//! Between two flushes lies a *window*. Each request in it may have reached the medium or not,
+//! whole or in part, in any order:
+//!
+//! ```text
+//! requests   w w w F w w w w w w F w w X        F flush, X power cut
+//! durable    ──────│
+//! any subset       └── window ──┘               of the requests in the window of the cut
+//! ```
+//!
+//! Half of the states cover all subsets of the requests of small windows. The other half draws a
+//! window with a probability that grows with its size, because reordering needs large windows;
+//! then a moment of the cut in it, and a subset.
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use terrace_device::record::{Event, Kept, Kind};
 use terrace_sim::Rng;
 
-/// The most requests in a window of which all subsets are taken.
+/// Maximum number of requests in a window whose subsets are all covered.
 const SMALL: usize = 6;
-/// Units in which a write may be torn.
+/// Units in which a write may be torn, in bytes.
 const SECTORS: [u64; 2] = [512, 4096];
-/// The block with ext4's superblock, which it overwrites in place and cannot mount without: torn within, the file system is
-/// gone before any store is asked. ext4 relies on drives that write a block of 4096 bytes whole, as ours says it does. For all
-/// other blocks we are harsher than that.
+/// Offset of the block with ext4's superblock. ext4 overwrites it in place and cannot mount
+/// without it, so a superblock torn within loses the file system before a store is opened. ext4
+/// relies on drives that write a 4096-byte block atomically, as our device reports that it does.
+/// All other blocks may be torn at finer units than that.
 const WRITTEN_WHOLE: u64 = 0;
 
-/// A state: what happened for sure, and what of the rest was kept.
+/// A crash state: the events that certainly happened, and the kept part of the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Choice {
-    /// Everything before this event is on the medium.
+pub struct CrashState {
+    /// Every event before this one is on the medium.
     pub until: usize,
     /// The power was cut before this event.
     pub cut: usize,
-    /// What of the events between was kept.
+    /// The kept events between `until` and `cut`.
     pub kept: Vec<Part>,
-    /// The number of the last mark before the cut.
+    /// Number of the last mark before the cut.
     pub promised: u64,
 }
 
-/// A kept event, whole or in parts.
+/// A kept event, whole or in part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Its number.
+    /// Number of the event.
     pub event: usize,
-    /// Which bytes of it, from its beginning; all, if none are given.
+    /// Kept byte ranges, relative to the start of the event; `None` for all bytes.
     pub parts: Option<Vec<Range<u64>>>,
 }
 
@@ -49,27 +60,28 @@ impl From<&Part> for Kept {
 struct Window {
     /// Events from the one after a flush up to the next flush.
     events: Range<usize>,
-    /// Those that change something.
+    /// Events that change data.
     changes: Vec<usize>,
 }
 
-/// Chooses states of one past.
-pub struct Chooser<'a> {
+/// Selects crash states of one recorded history.
+pub struct CrashStateSelector<'a> {
     events: Events<'a>,
     windows: Vec<Window>,
-    /// Indexes of windows with few changes, each with the number of subsets up to and including its own.
+    /// Indexes of windows with few changes, each with the cumulative number of subsets including
+    /// its own.
     small: Vec<(usize, u64)>,
-    /// By window, the number of changes up to and including its own.
+    /// For each window, the cumulative number of changes including its own.
     sizes: Vec<usize>,
-    /// How many flushes the device ignored before each power cut.
+    /// Number of flushes that the device ignored before each power cut.
     ignored: usize,
     seed: u64,
 }
 
-impl<'a> Chooser<'a> {
-    /// For states from the first mark of `events` on. A device that ignores `ignored` flushes loses what came after earlier
-    /// ones. `None` if nothing was changed between flushes.
-    pub fn new(events: &'a [Event], ignored: usize, seed: u64) -> Option<Chooser<'a>> {
+impl<'a> CrashStateSelector<'a> {
+    /// Prepares the states after the first mark of `events`. A device that ignores `ignored`
+    /// flushes loses writes since an earlier flush. Returns `None` if no flush follows a change.
+    pub fn new(events: &'a [Event], ignored: usize, seed: u64) -> Option<CrashStateSelector<'a>> {
         let first = events.iter().position(|event| event.kind == Kind::Mark)?;
         let flushes = events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Flush).map(|(at, _)| at);
         let ends: Vec<usize> = flushes.chain([events.len()]).collect();
@@ -97,35 +109,43 @@ impl<'a> Chooser<'a> {
             sum
         });
         let sizes: Vec<usize> = sizes.collect();
-        (!windows.is_empty()).then_some(Chooser { events: Events(events), windows, small, sizes, ignored, seed })
+        (!windows.is_empty()).then_some(CrashStateSelector {
+            events: Events(events),
+            windows,
+            small,
+            sizes,
+            ignored,
+            seed,
+        })
     }
 
-    /// How many states there are in small windows, all subsets of each.
+    /// Returns the number of states in small windows, all subsets of each.
     pub fn small_states(&self) -> u64 {
         self.small.last().map_or(0, |(_, subsets)| *subsets)
     }
 
-    /// After so many states all subsets of small windows came.
+    /// Returns the number of states after which all subsets of small windows were covered.
     pub fn states_of_all_subsets(&self) -> u64 {
         if self.ignored == 0 { self.small_states() * 2 } else { 0 }
     }
 
-    /// Which of the subsets of small windows state number `number` is, if it is one; from [`small_states`](Chooser::small_states)
-    /// on, one that came before.
+    /// Returns the number of the small-window subset that is state `number`, or `None` for a
+    /// sampled state. From [`small_states`](CrashStateSelector::small_states) on, subsets repeat.
     pub fn subset(&self, number: u64) -> Option<u64> {
         (number.is_multiple_of(2) && self.states_of_all_subsets() > 0).then_some(number / 2)
     }
 
-    /// State number `number`.
-    pub fn choice(&self, number: u64) -> Choice {
+    /// Returns state `number`.
+    pub fn choice(&self, number: u64) -> CrashState {
         match self.subset(number) {
             Some(nth) => self.exhaustive(nth),
             None => self.sampled(&mut Rng::of(self.seed, number)),
         }
     }
 
-    /// One subset of a small window. Consecutive numbers are far apart, and all subsets come before one comes again.
-    fn exhaustive(&self, number: u64) -> Choice {
+    /// Returns one subset of a small window. Consecutive numbers give distant subsets, and no
+    /// subset repeats before all were covered.
+    fn exhaustive(&self, number: u64) -> CrashState {
         let all = self.small_states();
         let nth = (u128::from(number) * u128::from(stride(all)) % u128::from(all)) as u64;
         let (at, end) = self.small[self.small.partition_point(|(_, end)| *end <= nth)];
@@ -136,7 +156,7 @@ impl<'a> Chooser<'a> {
         self.events.state(window.events.start, window.events.end, kept)
     }
 
-    fn sampled(&self, rng: &mut Rng) -> Choice {
+    fn sampled(&self, rng: &mut Rng) -> CrashState {
         let nth = rng.below(self.sizes[self.sizes.len() - 1]);
         let window = &self.windows[self.sizes.partition_point(|end| *end <= nth)];
         let cut = window.events.start + rng.below(window.events.len() + 1);
@@ -145,26 +165,27 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// What is left if the power is cut at the end of a past, on a device that ignored the last `ignored` flushes; equal seeds, equal
-/// losses.
-pub fn end(events: &[Event], ignored: usize, seed: u64) -> Choice {
+/// Returns a state for a power cut at the end of a history, on a device that ignored the last
+/// `ignored` flushes. Equal seeds give equal losses.
+pub fn end(events: &[Event], ignored: usize, seed: u64) -> CrashState {
     let flushes = events.iter().enumerate().rev().filter(|(_, event)| event.kind == Kind::Flush);
     let until = flushes.map(|(at, _)| at + 1).nth(ignored).unwrap_or(0);
     let changes: Vec<usize> = (until..events.len()).filter(|at| is_change(&events[*at])).collect();
     Events(events).lose(until, events.len(), &changes, &mut Rng::new(seed))
 }
 
-/// All of a past, as if every request had been durable.
-pub fn everything(events: &[Event]) -> Choice {
+/// Returns the state with all requests, as if each had been durable.
+pub fn everything(events: &[Event]) -> CrashState {
     Events(events).state(events.len(), events.len(), Vec::new())
 }
 
-/// A past.
+/// A recorded history.
 struct Events<'a>(&'a [Event]);
 
 impl Events<'_> {
-    /// Everything before `until`, and of the `changes` between it and the cut what one of several kinds of caches keeps.
-    fn lose(&self, until: usize, cut: usize, changes: &[usize], rng: &mut Rng) -> Choice {
+    /// Returns the state with everything before `until` and, of the `changes` between it and the
+    /// cut, the part that one of several kinds of caches keeps.
+    fn lose(&self, until: usize, cut: usize, changes: &[usize], rng: &mut Rng) -> CrashState {
         let one = rng.below(changes.len().max(1));
         let how = rng.below(8);
         let mut kept = Vec::new();
@@ -174,7 +195,7 @@ impl Events<'_> {
                 1 => true,
                 2 => nth != one,
                 3 => nth == one,
-                4 => nth < one, // as a cache that keeps the order
+                4 => nth < one, // a cache that preserves order
                 _ => rng.chance(1, 2),
             };
             let torn = how >= 6 && self.0[*event].kind == Kind::Write && rng.chance(1, 2);
@@ -186,7 +207,7 @@ impl Events<'_> {
         self.state(until, cut, kept)
     }
 
-    /// Some sectors of a write.
+    /// Returns some sectors of a write.
     fn parts(&self, event: usize, sector: u64, rng: &mut Rng) -> Vec<Range<u64>> {
         let Event { offset, len, .. } = self.0[event];
         let sector = if offset == WRITTEN_WHOLE { 4096 } else { sector };
@@ -194,10 +215,10 @@ impl Events<'_> {
         sectors.map(|nth| nth * sector..(nth + 1) * sector).collect()
     }
 
-    fn state(&self, until: usize, cut: usize, kept: Vec<Part>) -> Choice {
+    fn state(&self, until: usize, cut: usize, kept: Vec<Part>) -> CrashState {
         let marks = self.0[..cut].iter().rev();
         let promised = marks.filter(|event| event.kind == Kind::Mark).map(|event| event.offset).next();
-        Choice { until, cut, kept, promised: promised.unwrap_or(0) }
+        CrashState { until, cut, kept, promised: promised.unwrap_or(0) }
     }
 }
 
@@ -205,7 +226,7 @@ fn is_change(event: &Event) -> bool {
     matches!(event.kind, Kind::Write | Kind::Discard | Kind::Zero)
 }
 
-/// Windows that begin `ignored` flushes earlier.
+/// Returns windows extended backwards by `ignored` flushes.
 fn merged(windows: &[Window], ignored: usize) -> Vec<Window> {
     let merge = |end: usize| {
         let first = &windows[end.saturating_sub(ignored)];
@@ -215,7 +236,7 @@ fn merged(windows: &[Window], ignored: usize) -> Vec<Window> {
     (0..windows.len()).map(merge).collect()
 }
 
-/// A number that has no factor in common with `all`, near its golden section.
+/// Returns a number coprime to `all`, near its golden section.
 fn stride(all: u64) -> u64 {
     let gcd = |mut a: u64, mut b: u64| {
         while b > 0 {
@@ -236,7 +257,8 @@ mod tests {
         record::{Past, Recorder},
     };
 
-    /// A past of so many writes between flushes, with a mark after each flush; the first window stands before all marks.
+    /// Records a history of so many writes between flushes, with a mark after each flush. The first
+    /// window precedes all marks.
     fn past(windows: &[usize]) -> Past {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("past");
@@ -251,9 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn every_subset_of_every_small_window_comes_once() {
+    fn every_subset_of_every_small_window_is_covered_once() {
         let past = past(&[9, 2, 0, 3, 7, 1]);
-        let chooser = Chooser::new(past.events(), 0, 1).unwrap();
+        let chooser = CrashStateSelector::new(past.events(), 0, 1).unwrap();
         assert_eq!((chooser.small_states(), chooser.states_of_all_subsets()), (4 + 8 + 2, 28));
         let states = (0..14).map(|number| chooser.choice(2 * number));
         let seen: BTreeSet<_> = states.map(|c| (c.until, c.cut, format!("{:?}", c.kept), c.promised)).collect();
@@ -262,9 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_is_there_and_what_was_promised_is_known() {
+    fn flushed_writes_are_present_and_the_promised_batch_is_known() {
         let past = past(&[3, 20, 1, 12, 4]);
-        let chooser = Chooser::new(past.events(), 0, 7).unwrap();
+        let chooser = CrashStateSelector::new(past.events(), 0, 7).unwrap();
         let (mut torn, mut windows) = (0, BTreeSet::new());
         for number in 0..2000 {
             let choice = chooser.choice(number);
@@ -285,14 +307,18 @@ mod tests {
             assert_eq!(choice, chooser.choice(number), "a number is a state");
         }
         assert!(torn > 500 && windows.len() == 4, "{torn} torn, windows at {windows:?}");
-        assert_ne!(Chooser::new(past.events(), 0, 8).unwrap().choice(1), chooser.choice(1), "the seed counts");
+        assert_ne!(
+            CrashStateSelector::new(past.events(), 0, 8).unwrap().choice(1),
+            chooser.choice(1),
+            "the seed counts"
+        );
     }
 
     #[test]
-    fn a_device_that_ignores_flushes_loses_what_came_before_them() {
+    fn a_device_that_ignores_flushes_loses_writes_before_them() {
         let past = past(&[3, 4, 5, 6, 7]);
-        let chooser = Chooser::new(past.events(), 2, 7).unwrap();
-        let across = |choice: &Choice| {
+        let chooser = CrashStateSelector::new(past.events(), 2, 7).unwrap();
+        let across = |choice: &CrashState| {
             past.events()[choice.until..choice.cut].iter().filter(|event| event.kind == Kind::Flush).count()
         };
         assert!((0..100).any(|number| across(&chooser.choice(number)) == 2));
@@ -300,10 +326,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_at_the_end_keeps_what_was_flushed_and_any_part_of_the_rest() {
+    fn a_cut_at_the_end_keeps_flushed_writes_and_any_part_of_the_rest() {
         let past = past(&[3, 4]);
         assert!((0..20).all(|seed| end(past.events(), 0, seed).kept.is_empty()), "a flush was the last request");
-        let ends: Vec<Choice> = (0..200).map(|seed| end(past.events(), 1, seed)).collect();
+        let ends: Vec<CrashState> = (0..200).map(|seed| end(past.events(), 1, seed)).collect();
         let flushes: Vec<usize> =
             (0..past.events().len()).filter(|at| past.events()[*at].kind == Kind::Flush).collect();
         assert!(ends.iter().all(|end| end.until == flushes[0] + 1 && end.cut == past.events().len()));
@@ -319,6 +345,6 @@ mod tests {
         let recorder = Recorder::new(Arc::new(Memory::new(4096).unwrap()), &dir.path().join("past")).unwrap();
         recorder.write_at(0, &[1; 4096], Stream::default()).unwrap();
         recorder.finish().unwrap();
-        assert!(Chooser::new(Past::open(&dir.path().join("past")).unwrap().events(), 0, 1).is_none());
+        assert!(CrashStateSelector::new(Past::open(&dir.path().join("past")).unwrap().events(), 0, 1).is_none());
     }
 }

@@ -1,20 +1,22 @@
-//! The campaign on a drive that loses its power under load: a store of tens of MiB is written, read and compacted by several threads, as
-//! fast as the record of it fits into memory, with timers as users have them.
+//! The campaign on a drive that loses power under load. Several threads write, read and compact a
+//! store of tens of MiB, as fast as its record fits into memory, with timers as in production.
 use super::{
     Campaign, Control, Tally,
-    lives::{self, Home, Started},
+    lives::{self, PowerCutHost, StartedHost},
     size::Size,
     station::Worker,
-    worker::Place,
+    worker::StoreLocation,
 };
 use anyhow::Result;
 use std::{ops::Range, process::Command};
 use terrace_device::serve::Served;
 
-/// Runs a campaign: a state is what a drive has left. `worker` and `watch` are as in [`block::run`](super::block::run).
+/// Runs a campaign. A state is the content of a drive after a power cut. `worker` and `watch` are
+/// as in [`block::run`](super::block::run).
 ///
 /// # Errors
-/// Something is missing, or a store cannot be filled; a broken contract is a result, no error.
+/// A requirement is missing, or a store cannot be filled. A broken contract is a result, not an
+/// error.
 pub fn run(campaign: &Campaign, worker: &dyn Fn() -> Command, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
     lives::run(campaign, &Drive { campaign, worker }, watch)
 }
@@ -24,7 +26,7 @@ struct Drive<'a> {
     worker: &'a dyn Fn() -> Command,
 }
 
-impl Home for Drive<'_> {
+impl PowerCutHost for Drive<'_> {
     fn size(&self) -> Size {
         Size::Large
     }
@@ -33,11 +35,11 @@ impl Home for Drive<'_> {
         1000..15_000
     }
 
-    fn start(&self, disk: &Served) -> Result<Started> {
+    fn start(&self, disk: &Served) -> Result<StartedHost> {
         let options = if self.campaign.control == Some(Control::NoBarrier) { "barrier=0" } else { "" };
         let (image, mount_point, engine) = (disk.node().into(), disk.mount_point(), self.campaign.engine.clone());
-        let place = Place { image, mount_point, engine, options: options.into() };
-        let words = || "it has no console".into();
-        Ok(Started { worker: Worker::start((self.worker)())?, place, last_words: Box::new(words) })
+        let place = StoreLocation { image, mount_point, engine, options: options.into() };
+        let last_output = || "it has no console".into();
+        Ok(StartedHost { worker: Worker::start((self.worker)())?, place, last_output: Box::new(last_output) })
     }
 }

@@ -1,8 +1,10 @@
-//! An emulated machine that boots a kernel of a distribution and runs one program in it, a worker: QEMU without acceleration, so that
-//! any machine can, also a virtual one. There is no distribution in it, only that program with its libraries.
+//! An emulated machine that boots a distribution's kernel and runs one program, a worker. It is
+//! QEMU without hardware acceleration, so that any host can run it, also a virtual one. The
+//! machine contains only that program with its libraries, no distribution.
 //!
-//! `make machine` fetches the kernel and puts it where [`Emulator::find`] looks: `$TERRACE_MACHINE`, by default
-//! `~/.cache/terrace/machine`, with `kernel` and `modules/*.ko` in it.
+//! `make machine` fetches the kernel into the directory that [`Emulator::find`] searches:
+//! `$TERRACE_MACHINE`, by default `~/.cache/terrace/machine`, with `kernel` and `modules/*.ko` in
+//! it.
 use super::archive::Archive;
 use anyhow::{Context, Result, bail};
 use std::{
@@ -16,35 +18,35 @@ use std::{
 };
 
 const PROGRAM: &str = "qemu-system-x86_64";
-/// The directory of modules in the machine.
+/// Directory of kernel modules in the machine.
 pub(super) const MODULES: &str = "modules";
-/// The name of the port at which a worker takes orders.
+/// Name of the port on which a worker receives requests.
 pub(super) const PORT: &str = "orders";
-/// The worker in the machine.
+/// File name of the worker in the machine.
 const WORKER: &str = "worker";
-/// Where it mounts.
+/// Mount point in the machine.
 pub(super) const MOUNT_POINT: &str = "/mnt";
-/// The disk in the machine.
+/// Device node of the disk in the machine.
 pub(super) const DISK: &str = "/dev/vda";
-/// Enough for a program with all that serves to debug it, twice.
+/// Enough for twice the size of a program with debug information.
 const MEMORY_MIB: &str = "1024";
 
-/// What a machine is made of.
+/// The files that make up a machine.
 pub struct Emulator {
     kernel: PathBuf,
     modules: Vec<PathBuf>,
 }
 
-/// A worker that is packed for the machine.
-pub struct Packed {
-    /// The first file system. It has no name, so nothing of it remains.
+/// A worker packed for the machine.
+pub struct GuestImage {
+    /// The initial RAM file system: an unnamed file, so that no leftover remains.
     archive: File,
-    /// What the kernel is told: the worker's environment and arguments.
+    /// Kernel command line: the worker's environment and arguments.
     line: String,
 }
 
 impl Emulator {
-    /// What this machine has of it; else what is missing, and how to get it.
+    /// Finds the emulator and its files. The error names a missing file and how to get it.
     pub fn find() -> Result<Emulator, String> {
         if Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
             return Err(format!(
@@ -64,10 +66,10 @@ impl Emulator {
         }
     }
 
-    /// Packs what `worker` starts, with the libraries it is linked with.
-    pub fn pack(&self, worker: &Command, work: &Path) -> Result<Packed> {
+    /// Packs the program of `worker` with the libraries it is linked with.
+    pub fn pack(&self, worker: &Command, work: &Path) -> Result<GuestImage> {
         let program = Path::new(worker.get_program());
-        let mut file = nameless(work)?;
+        let mut file = unnamed_file(work)?;
         let mut archive = Archive::new(BufWriter::new(&file));
         let read = |path: &Path| fs::read(path).with_context(|| format!("read {}", path.display()));
         for name in ["dev", "mnt", "tmp", MODULES] {
@@ -82,11 +84,11 @@ impl Emulator {
                 library.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev().filter(|path| *path != Path::new("/"))
             {
                 if !made.contains(&above.to_owned()) {
-                    archive.directory(inside(above)?)?;
+                    archive.directory(archive_name(above)?)?;
                     made.push(above.to_owned());
                 }
             }
-            archive.file(inside(&library)?, &read(&library)?)?;
+            archive.file(archive_name(&library)?, &read(&library)?)?;
         }
         for module in &self.modules {
             let name = module.file_name().and_then(OsStr::to_str).context("a module's name is no text")?;
@@ -94,12 +96,13 @@ impl Emulator {
         }
         archive.finish()?;
         file.seek(SeekFrom::Start(0))?;
-        Ok(Packed { archive: file, line: line(worker)? })
+        Ok(GuestImage { archive: file, line: line(worker)? })
     }
 
-    /// The command that starts a machine. `disk` is its disk, with a volatile cache: what the machine flushes is synced. What
-    /// the kernel says goes to `console`; standard input and output are the worker's.
-    pub fn command(&self, packed: &Packed, disk: &Path, console: &File) -> Command {
+    /// Returns the command that starts a machine. `disk` is its disk, with a volatile cache: a
+    /// flush by the machine syncs it. Kernel messages are written to `console`; standard input and
+    /// output are the worker's.
+    pub fn command(&self, packed: &GuestImage, disk: &Path, console: &File) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(["-nodefaults", "-no-reboot", "-display", "none", "-accel", "tcg", "-m", MEMORY_MIB]);
         command
@@ -118,8 +121,8 @@ impl Emulator {
     }
 }
 
-/// The last that the kernel and the worker said.
-pub(super) fn last_words(console: &File) -> String {
+/// Returns the last lines of the console.
+pub(super) fn last_console_lines(console: &File) -> String {
     let mut console = console;
     let mut text = Vec::new();
     let _ = console.seek(SeekFrom::Start(0)).and_then(|_| console.read_to_end(&mut text));
@@ -128,20 +131,21 @@ pub(super) fn last_words(console: &File) -> String {
     lines[lines.len().saturating_sub(5)..].join(" | ")
 }
 
-/// A file below `work` without a name.
-pub(super) fn nameless(work: &Path) -> Result<File> {
+/// Creates an unnamed file in `work`.
+pub(super) fn unnamed_file(work: &Path) -> Result<File> {
     fs::create_dir_all(work).with_context(|| format!("make {}", work.display()))?;
     let flags = nix::fcntl::OFlag::O_TMPFILE.bits();
     let file = File::options().read(true).write(true).custom_flags(flags).open(work);
-    file.with_context(|| format!("make a nameless file in {}", work.display()))
+    file.with_context(|| format!("make an unnamed file in {}", work.display()))
 }
 
-/// Where other processes find such a file, while this one lives.
+/// Returns the path under which other processes can open such a file while this process runs.
 fn path_of(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 
-/// The kernel hands on to its first process what it does not know itself: `NAME=VALUE`, and everything behind `--`.
+/// Returns the kernel command line. The kernel passes to its first process every `NAME=VALUE` that
+/// it does not know, and everything after `--`.
 fn line(worker: &Command) -> Result<String> {
     let mut line = format!("console=ttyS0 loglevel=4 panic=-1 rdinit=/{WORKER}");
     let text = |text: &OsStr| match text.to_str() {
@@ -158,12 +162,12 @@ fn line(worker: &Command) -> Result<String> {
     Ok(line)
 }
 
-/// A path of this machine as a name in the archive.
-fn inside(path: &Path) -> Result<&str> {
+/// Returns the archive name of a path on this machine.
+fn archive_name(path: &Path) -> Result<&str> {
     path.strip_prefix("/")?.to_str().with_context(|| format!("{}: is no text", path.display()))
 }
 
-/// What `ldd` finds that the program is linked with; nothing, if it is linked statically.
+/// Returns the libraries that `ldd` reports for the program; none if it is linked statically.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().context("run ldd")?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,67 +1,70 @@
-//! Writes a history into a store, and tells of every batch that must survive from then on: because it was synced, because its
-//! durability was awaited, or because the engine says that it has become durable by itself.
+//! Writes a history into a store and reports every batch that must survive a power cut from then
+//! on: because it was synced, because the writer waited for its durability, or because the engine
+//! reports that it has become durable by itself.
 use super::{
     Control,
-    readers::{Reader, Writer},
+    readers::{HistoryReader, WriterProgress},
     script::{Batch, Script},
     size::Size,
 };
 use crate::target::{Engine, Target};
 use std::{collections::VecDeque, ops::Range, path::Path, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
-/// Batches after which one in so many rests; see `Batch::rest`.
+/// Of the batches that may pause, one in so many does; see `Batch::rest`.
 const REST_EVERY: u32 = 16;
 
-/// Threads that read meanwhile.
+/// Number of concurrent reader threads.
 const READERS: u64 = 2;
 
-/// What is written, and how.
+/// A history to write, and how to write it.
 pub struct Fill<'a> {
     pub engine: &'a dyn Engine,
     pub dir: &'a Path,
     pub script: Script,
-    /// The first batch; those before it are there and promised.
+    /// The first batch. Earlier batches are present and promised.
     pub from: u64,
-    /// How long the whole script lasts at least.
-    pub lasts: Duration,
-    /// What is broken on purpose.
+    /// Minimum duration of the whole script.
+    pub min_duration: Duration,
+    /// The intentional fault, if any.
     pub broken: Option<Control>,
 }
 
-/// What has been promised.
+/// Promised batches: those that must survive a power cut.
 struct Promises<'a> {
-    tell: &'a mut dyn FnMut(u64) -> anyhow::Result<()>,
-    /// The last batch that was told.
-    told: u64,
-    /// Batches that were written since, each with the engine's own number of its last write.
+    report: &'a mut dyn FnMut(u64) -> anyhow::Result<()>,
+    /// The last reported batch.
+    reported: u64,
+    /// Batches written since, each with the engine's sequence number of its last write.
     waiting: VecDeque<(u64, u64)>,
 }
 
-/// Why a history is not over.
+/// Reason for an incomplete history.
 #[derive(Debug)]
-pub enum Ended {
-    /// The store refuses what it must take, or shows what it does not have; the text begins with one word in capitals.
+pub enum FillError {
+    /// The store rejects a write it must accept, or returns wrong data. The text begins with one
+    /// word in capitals.
     Broken(String),
-    /// Nobody could be told of what is promised: that says nothing about the store.
-    Untold(anyhow::Error),
+    /// A promise could not be reported. This says nothing about the store.
+    ReportFailed(anyhow::Error),
 }
 
-fn broken(word: &str) -> impl FnOnce(anyhow::Error) -> Ended + '_ {
-    move |error| Ended::Broken(format!("{word}: {error:#}"))
+fn broken(word: &str) -> impl FnOnce(anyhow::Error) -> FillError + '_ {
+    move |error| FillError::Broken(format!("{word}: {error:#}"))
 }
 
 impl Fill<'_> {
-    /// Writes all of it. `tell` hears the number of each batch up to which everything must survive from then on; they rise. A store that
-    /// is broken is left open: whoever hears of it ends this process.
-    pub fn run(&self, tell: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> Result<(), Ended> {
-        let mut promises = Promises { tell, told: self.from - 1, waiting: VecDeque::new() };
-        (promises.tell)(self.from - 1).map_err(Ended::Untold)?;
+    /// Writes all batches. `report` receives increasing batch numbers: everything up to that batch
+    /// must survive from then on. A broken store is left open, because the receiver of the error
+    /// ends this process.
+    pub fn run(&self, report: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> Result<(), FillError> {
+        let mut promises = Promises { report, reported: self.from - 1, waiting: VecDeque::new() };
+        (promises.report)(self.from - 1).map_err(FillError::ReportFailed)?;
         let mut next = self.from;
         while next <= self.script.batches {
             let store = self.engine.open(self.dir, &self.script.size.settings()).map_err(broken("OPEN"))?;
             let reopened = (next + 1..=self.script.batches).find(|number| self.script.batch(*number).reopen);
             let end = reopened.unwrap_or(self.script.batches + 1);
-            if let Err(ended) = self.sitting(&*store, next..end, &mut promises) {
+            if let Err(ended) = self.write_session(&*store, next..end, &mut promises) {
                 std::mem::forget(store);
                 return Err(ended);
             }
@@ -71,23 +74,29 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Writes some batches into a store that is open, while others read, if the history is one for readers. What these found counts for
-    /// more than what the writer did: a store that fell over tells both.
-    fn sitting(&self, store: &dyn Target, batches: Range<u64>, promises: &mut Promises<'_>) -> Result<(), Ended> {
-        let writer = Writer::at(batches.start - 1);
+    /// Writes some batches into an open store, with concurrent readers if the size of the history
+    /// asks for them. Errors of readers take precedence over those of the writer: a failing store
+    /// causes both.
+    fn write_session(
+        &self,
+        store: &dyn Target,
+        batches: Range<u64>,
+        promises: &mut Promises<'_>,
+    ) -> Result<(), FillError> {
+        let writer = WriterProgress::at(batches.start - 1);
         let readers = if self.script.size == Size::Small { 0 } else { READERS };
         thread::scope(|scope| {
             let readers = (0..readers).map(|number| {
-                let (writer, mut reader) = (&writer, Reader::new(self.script, store, &writer, number));
+                let (writer, mut reader) = (&writer, HistoryReader::new(self.script, store, &writer, number));
                 scope.spawn(move || {
-                    let _done = Done(writer);
+                    let _done = StopReadersOnDrop(writer);
                     reader.run()
                 })
             });
             let readers: Vec<_> = readers.collect();
             let mut wrote = Ok(());
             {
-                let _done = Done(&writer);
+                let _done = StopReadersOnDrop(&writer);
                 for number in batches {
                     wrote = self.write(store, number, promises);
                     if wrote.is_err() || writer.is_done.load(SeqCst) {
@@ -98,12 +107,12 @@ impl Fill<'_> {
             }
             let ended = readers.into_iter().map(|reader| reader.join().unwrap_or(Err("PANICS: a reader does".into())));
             let read = ended.collect::<Vec<_>>().into_iter().collect::<Result<(), String>>();
-            read.map_err(Ended::Broken).and(wrote)
+            read.map_err(FillError::Broken).and(wrote)
         })
     }
 
-    /// Writes one batch, and looks what is promised since.
-    fn write(&self, store: &dyn Target, number: u64, promises: &mut Promises<'_>) -> Result<(), Ended> {
+    /// Writes one batch and reports new promises.
+    fn write(&self, store: &dyn Target, number: u64, promises: &mut Promises<'_>) -> Result<(), FillError> {
         let batch = self.script.batch(number);
         let Batch { sync, wait, rest, .. } = batch;
         let honest = self.broken != Some(Control::Unsynced);
@@ -112,19 +121,19 @@ impl Fill<'_> {
             promises.keep(number)?;
         }
         promises.written(number, store);
-        if wait && store.reach().is_some() {
+        if wait && store.watermarks().is_some() {
             store.wait_durable().map_err(broken("WRITE"))?;
         }
-        let pause = self.lasts / u32::try_from(self.script.batches).unwrap_or(u32::MAX);
+        let pause = self.min_duration / u32::try_from(self.script.batches).unwrap_or(u32::MAX);
         thread::sleep(if rest { pause * REST_EVERY } else { pause / 4 });
         promises.look(store)
     }
 }
 
-/// When it goes, however that comes, all who share the store are told to end.
-struct Done<'a>(&'a Writer);
+/// Tells all threads that share the store to end when it is dropped, on every path.
+struct StopReadersOnDrop<'a>(&'a WriterProgress);
 
-impl Drop for Done<'_> {
+impl Drop for StopReadersOnDrop<'_> {
     fn drop(&mut self) {
         self.0.is_done.store(true, SeqCst);
     }
@@ -132,29 +141,30 @@ impl Drop for Done<'_> {
 
 impl Promises<'_> {
     fn written(&mut self, number: u64, store: &dyn Target) {
-        self.waiting.extend(store.reach().map(|reach| (number, reach.written)));
+        self.waiting.extend(store.watermarks().map(|reach| (number, reach.written)));
     }
 
-    /// Everything up to batch `number` is promised.
-    fn keep(&mut self, number: u64) -> Result<(), Ended> {
-        if number <= self.told {
+    /// Promises everything up to batch `number`.
+    fn keep(&mut self, number: u64) -> Result<(), FillError> {
+        if number <= self.reported {
             return Ok(());
         }
-        self.told = number;
-        (self.tell)(number).map_err(Ended::Untold)
+        self.reported = number;
+        (self.report)(number).map_err(FillError::ReportFailed)
     }
 
-    /// Closes a store that holds the batches up to `last`. One that tells how far it has got promises all of them with that.
-    fn close(&mut self, store: Box<dyn Target>, last: u64) -> Result<(), Ended> {
-        let promises = store.reach().is_some();
+    /// Closes a store that holds the batches up to `last`. A store that reports its durable
+    /// watermark promises all of them by closing.
+    fn close(&mut self, store: Box<dyn Target>, last: u64) -> Result<(), FillError> {
+        let promises = store.watermarks().is_some();
         store.close().map_err(broken("CLOSE"))?;
         self.waiting.clear();
         if promises { self.keep(last) } else { Ok(()) }
     }
 
-    /// Asks the engine what has become durable.
-    fn look(&mut self, store: &dyn Target) -> Result<(), Ended> {
-        let Some(reach) = store.reach() else { return Ok(()) };
+    /// Queries the engine for newly durable batches.
+    fn look(&mut self, store: &dyn Target) -> Result<(), FillError> {
+        let Some(reach) = store.watermarks() else { return Ok(()) };
         let mut last = 0;
         while let Some(&(number, written)) = self.waiting.front()
             && written <= reach.durable
@@ -172,51 +182,52 @@ mod tests {
     use crate::engines;
     use std::{collections::BTreeSet, fs};
 
-    /// Batches that were promised, of a preset's store, and the script, which lasts so long.
-    fn promised(engine: &str, lasts: Duration) -> (Vec<u64>, Script) {
+    /// Returns the promised batches of a preset's store, and the script, which min_duration at least
+    /// `min_duration`.
+    fn promised(engine: &str, min_duration: Duration) -> (Vec<u64>, Script) {
         let dir = tempfile::tempdir().unwrap();
         let mut engine = engines::engine(engine).unwrap();
-        engine.hurry();
+        engine.shorten_timers();
         let closes = |script: &Script| (2..=script.batches).any(|number| script.batch(number).reopen);
         let mut scripts = (3..).map(|seed| Script { seed, batches: 400, size: Size::Small });
         let script = scripts.find(closes).expect("one is closed in the midst");
-        let fill = Fill { engine: &*engine, dir: dir.path(), script, from: 1, lasts, broken: None };
-        let mut told = Vec::new();
+        let fill = Fill { engine: &*engine, dir: dir.path(), script, from: 1, min_duration, broken: None };
+        let mut reported = Vec::new();
         fill.run(&mut |number| {
-            told.push(number);
+            reported.push(number);
             Ok(())
         })
         .unwrap();
-        (told, script)
+        (reported, script)
     }
 
     #[test]
-    fn what_becomes_durable_by_itself_is_promised_as_what_is_synced() {
-        // A machine whose syncs are slow needs longer rests between the batches.
-        let mut alone = [2, 8, 32].map(Duration::from_secs).into_iter().map(|lasts| {
-            let (told, script) = promised("terrace:leveldb+durability=background", lasts);
-            assert!(told.is_sorted_by(|a, b| a < b), "{told:?}");
-            assert_eq!(told.last(), Some(&script.batches), "the last is synced");
+    fn batches_that_become_durable_by_themselves_are_promised_like_synced_ones() {
+        // A machine with slow syncs needs longer pauses between the batches.
+        let mut alone = [2, 8, 32].map(Duration::from_secs).into_iter().map(|min_duration| {
+            let (reported, script) = promised("terrace:leveldb+durability=background", min_duration);
+            assert!(reported.is_sorted_by(|a, b| a < b), "{reported:?}");
+            assert_eq!(reported.last(), Some(&script.batches), "the last is synced");
             let mut asked = (1..=script.batches).filter(|number| is_asked(&script, *number));
             assert!(
-                asked.all(|number| told.contains(&number)),
-                "a batch that was synced, awaited or closed with is not: {told:?}"
+                asked.all(|number| reported.contains(&number)),
+                "a batch that was synced, awaited or closed with is not: {reported:?}"
             );
-            told.iter().filter(|number| **number > 0 && !is_asked(&script, **number)).count()
+            reported.iter().filter(|number| **number > 0 && !is_asked(&script, **number)).count()
         });
         assert!(alone.any(|alone| alone > 5), "too few batches became durable by themselves");
-        let (told, script) = promised("terrace:volatile", Duration::from_secs(2));
+        let (reported, script) = promised("terrace:volatile", Duration::from_secs(2));
         let synced = (1..=script.batches).filter(|number| script.batch(*number).sync);
-        assert_eq!(told.len(), synced.count() + 1, "a store that promises nothing tells nothing by itself");
+        assert_eq!(reported.len(), synced.count() + 1, "a store that promises nothing tells nothing by itself");
     }
 
-    /// So that power cuts on a device hit a collector of values at work (`make crash` has this engine).
+    /// Ensures that power cuts on a device hit value-log GC at work (`make crash` has this engine).
     #[test]
-    fn values_in_the_log_are_collected_in_the_midst() {
+    fn value_log_gc_runs_during_a_history() {
         let dir = tempfile::tempdir().unwrap();
         let name = "terrace:wisckey+value_log_gc=segments+value_log_gc_percent=1+durability=background";
         let mut engine = engines::engine(name).unwrap();
-        let lasts = engine.hurry();
+        let min_duration = engine.shorten_timers();
         let moved = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".vals");
         let mut seen = BTreeSet::new();
         let fill = Fill {
@@ -224,7 +235,7 @@ mod tests {
             dir: dir.path(),
             script: Script { seed: 3, batches: 400, size: Size::Small },
             from: 1,
-            lasts,
+            min_duration,
             broken: None,
         };
         fill.run(&mut |_| {

@@ -1,6 +1,6 @@
-//! What a store stands on, and a power cut is judged on: a file system on the device, the device itself, or a small file system and
-//! the rest of the device.
-use super::{guest, worker::Place};
+//! The medium of a store under test: a file system on the device, the device itself, or a small
+//! file system and the rest of the device.
+use super::{guest, worker::StoreLocation};
 use crate::{
     device::divide,
     target::{BARE, Below, Engine, Settings},
@@ -16,39 +16,41 @@ use std::{
 use terrace_device::serve::{self, Loop};
 use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
-/// Half a store remembers where the other half is, which must be the same for all workers: this is a place of each one's own.
+/// A store on both a file system and a device records the device's path, which must be the same
+/// for all workers. This is a place that each worker has for itself.
 const STABLE: &str = "/mnt";
-/// The store, where it has a folder around it.
+/// Directory of the store on a file system.
 const STORE: &str = "store";
-/// Of a device for both, as much is for the file system: ext4 wants 16 MiB for one with a journal.
+/// Size of the file system on a divided device, in bytes: ext4 needs 16 MiB for a file system with
+/// a journal.
 const META_BYTES: u64 = 32 << 20;
 
-/// What a store stands on, entered until it is dropped.
-pub enum Ground {
+/// The medium of a store, mounted until it is dropped.
+pub enum MountedMedium {
     /// A file system.
     Files(Mounted),
     /// A device.
     Bare(Device),
     /// A file system, and a device at [`STABLE`].
     Both {
-        /// With the half that names the other one.
+        /// File system with the part of the store that names the device.
         meta: Mounted,
-        /// That other one's name.
-        data: Stable,
+        /// The stable name of the device.
+        data: StableName,
     },
 }
 
-impl Ground {
-    /// Makes what the engine's stores stand on; what was there is lost.
-    pub fn make(place: &Place, engine: &dyn Engine, settings: &Settings) -> Result<()> {
+impl MountedMedium {
+    /// Formats the medium for the engine's stores; its previous contents are lost.
+    pub fn make(place: &StoreLocation, engine: &dyn Engine, settings: &Settings) -> Result<()> {
         let device = Device::at(&place.image)?;
         let node = device.node.clone();
         match engine.below() {
-            // There are no tools in a machine: who started it has made one.
-            Below::FileSystem if guest::is_one() => Ok(()),
+            // The machine has no tools: its host has made the file system.
+            Below::FileSystem if guest::is_guest_init() => Ok(()),
             Below::FileSystem => make_file_system(&node),
             Below::Device => {
-                let links = Memory::at(&place.mount_point)?;
+                let links = TmpFs::at(&place.mount_point)?;
                 symlink(&node, links.point.join(BARE)).context("link to the device")?;
                 engine.clear(&links.point.join(STORE), settings)
             }
@@ -56,7 +58,7 @@ impl Ground {
                 let [meta, data] = divide(&node, META_BYTES)?;
                 make_file_system(&meta)?;
                 let meta = Mounted::new(device, &meta, place).map_err(anyhow::Error::msg)?;
-                let data = Stable::new(&data, &place.image)?;
+                let data = StableName::new(&data, &place.image)?;
                 symlink(&data.path, meta.point.join(BARE)).context("link to the device")?;
                 engine.clear(&meta.point.join(STORE), settings)?;
                 meta.unmount()
@@ -64,48 +66,50 @@ impl Ground {
         }
     }
 
-    /// Mounts what is a file system. What is wrong with it is a result, with a word in capitals.
-    pub fn enter(place: &Place, below: Below) -> Result<Result<Ground, String>> {
+    /// Mounts the file system, if there is one. A failed mount is a result: a text that begins with
+    /// a word in capitals.
+    pub fn enter(place: &StoreLocation, below: Below) -> Result<Result<MountedMedium, String>> {
         let device = Device::at(&place.image)?;
         let node = device.node.clone();
         Ok(match below {
-            Below::FileSystem => Mounted::new(device, &node, place).map(Ground::Files),
-            Below::Device => Ok(Ground::Bare(device)),
+            Below::FileSystem => Mounted::new(device, &node, place).map(MountedMedium::Files),
+            Below::Device => Ok(MountedMedium::Bare(device)),
             Below::Both => {
                 let [meta, data] = divide(&node, META_BYTES)?;
-                let data = Stable::new(&data, &place.image)?;
-                Mounted::new(device, &meta, place).map(|meta| Ground::Both { meta, data })
+                let data = StableName::new(&data, &place.image)?;
+                Mounted::new(device, &meta, place).map(|meta| MountedMedium::Both { meta, data })
             }
         })
     }
 
-    /// The store's path.
+    /// Returns the path of the store.
     pub fn store(&self) -> PathBuf {
         match self {
-            Ground::Files(mounted) | Ground::Both { meta: mounted, .. } => mounted.point.join(STORE),
-            Ground::Bare(device) => device.node.clone(),
+            MountedMedium::Files(mounted) | MountedMedium::Both { meta: mounted, .. } => mounted.point.join(STORE),
+            MountedMedium::Bare(device) => device.node.clone(),
         }
     }
 
-    /// Whether the file system has found nothing wrong with itself.
+    /// Checks that the kernel has found no error in the file system.
     pub fn sound(&self) -> Result<(), String> {
         match self {
-            Ground::Files(mounted) | Ground::Both { meta: mounted, .. } => mounted.sound(),
-            Ground::Bare(_) => Ok(()),
+            MountedMedium::Files(mounted) | MountedMedium::Both { meta: mounted, .. } => mounted.sound(),
+            MountedMedium::Bare(_) => Ok(()),
         }
     }
 
-    /// Unmounts it, and with `looks` checks it as a whole, the store being closed: what is wrong is a result.
-    pub fn leave(self, looks: bool) -> Result<Result<(), String>> {
-        let checks = |mounted: &Mounted| match looks && !guest::is_one() {
+    /// Unmounts the medium. If `checks_all`, checks it completely first, with the store closed. A
+    /// violation is a result.
+    pub fn leave(self, checks_all: bool) -> Result<Result<(), String>> {
+        let checks = |mounted: &Mounted| match checks_all && !guest::is_guest_init() {
             true => check_file_system(&mounted.node),
             false => Ok(Ok(())),
         };
-        let slots = |node: &Path| if looks { check_slots(node) } else { Ok(()) };
+        let slots = |node: &Path| if checks_all { check_slots(node) } else { Ok(()) };
         match &self {
-            Ground::Files(mounted) => mounted.unmount().and_then(|()| checks(mounted)),
-            Ground::Bare(device) => Ok(slots(&device.node)),
-            Ground::Both { meta, data } => {
+            MountedMedium::Files(mounted) => mounted.unmount().and_then(|()| checks(mounted)),
+            MountedMedium::Bare(device) => Ok(slots(&device.node)),
+            MountedMedium::Both { meta, data } => {
                 if let Err(found) = slots(&data.path) {
                     return Ok(Err(found));
                 }
@@ -115,52 +119,53 @@ impl Ground {
     }
 }
 
-/// A file system in memory, unmounted when dropped.
-struct Memory {
+/// A tmpfs, unmounted on drop.
+struct TmpFs {
     point: PathBuf,
 }
 
-impl Memory {
-    fn at(point: &Path) -> Result<Memory> {
+impl TmpFs {
+    fn at(point: &Path) -> Result<TmpFs> {
         let done = mount(Some("none"), point, Some("tmpfs"), MsFlags::empty(), None::<&str>);
         done.with_context(|| format!("mount a file system in memory at {}", point.display()))?;
-        Ok(Memory { point: point.into() })
+        Ok(TmpFs { point: point.into() })
     }
 }
 
-impl Drop for Memory {
+impl Drop for TmpFs {
     fn drop(&mut self) {
         let _ = umount2(&self.point, MntFlags::MNT_DETACH);
     }
 }
 
 /// A device under a name that is the same for all workers: see [`STABLE`].
-pub struct Stable {
+pub struct StableName {
     path: PathBuf,
-    _around: Memory,
+    _around: TmpFs,
 }
 
-impl Stable {
-    /// Another name of `node`, where that hides nothing of `image`.
-    fn new(node: &Path, image: &Path) -> Result<Stable> {
+impl StableName {
+    /// Creates another name for `node`, unless that would hide `image`.
+    fn new(node: &Path, image: &Path) -> Result<StableName> {
         if image.starts_with(STABLE) {
             bail!("{}: {STABLE} is wanted for something else; --work DIR names another place", image.display());
         }
-        let (around, path) = (Memory::at(Path::new(STABLE))?, Path::new(STABLE).join(BARE));
+        let (around, path) = (TmpFs::at(Path::new(STABLE))?, Path::new(STABLE).join(BARE));
         File::create(&path).with_context(|| format!("make {}", path.display()))?;
         mount(Some(node), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)
             .with_context(|| format!("give {} the name {}", node.display(), path.display()))?;
-        Ok(Stable { path, _around: around })
+        Ok(StableName { path, _around: around })
     }
 }
 
-impl Drop for Stable {
+impl Drop for StableName {
     fn drop(&mut self) {
         let _ = umount2(&self.path, MntFlags::MNT_DETACH);
     }
 }
 
-/// Whether no slot of the device at `node` is lost or has two owners, and its files are what its journal says.
+/// Checks that no slot of the device at `node` is lost or has two owners, and that its files match
+/// its journal.
 fn check_slots(node: &Path) -> Result<(), String> {
     let device =
         raw::open(node, OpenMode::ReadOnly, &StorageConfig::default()).map_err(|error| format!("SLOTS: {error}"))?;
@@ -171,7 +176,7 @@ fn check_slots(node: &Path) -> Result<(), String> {
     }
 }
 
-/// A block device; if it is the loop device of a file, that goes with it.
+/// A block device. If it is the loop device of a file, dropping it detaches the loop device.
 pub struct Device {
     node: PathBuf,
     _loop: Option<Loop>,
@@ -197,14 +202,14 @@ pub struct Mounted {
 
 impl Mounted {
     /// Mounts `node`, the device or a part of it.
-    fn new(device: Device, node: &Path, place: &Place) -> Result<Mounted, String> {
+    fn new(device: Device, node: &Path, place: &StoreLocation) -> Result<Mounted, String> {
         let options = Some(place.options.as_str());
         mount(Some(node), &place.mount_point, Some("ext4"), MsFlags::MS_NOATIME, options)
             .map_err(|errno| format!("MOUNT: ext4 on the device is refused: {errno}"))?;
         Ok(Mounted { point: place.mount_point.clone(), node: node.into(), _device: device })
     }
 
-    /// Whether the file system has found nothing wrong with itself.
+    /// Checks that the kernel has found no error in the file system.
     fn sound(&self) -> Result<(), String> {
         let name = self.node.file_name().unwrap_or_default().display();
         let errors = fs::read_to_string(format!("/sys/fs/ext4/{name}/errors_count"));
@@ -221,13 +226,14 @@ impl Mounted {
 }
 
 impl Drop for Mounted {
-    /// After an error nothing may be left on the mount point: the next state is mounted there.
+    /// The mount point must be free after an error: the next state is mounted there.
     fn drop(&mut self) {
         let _ = umount2(&self.point, MntFlags::MNT_DETACH);
     }
 }
 
-/// Everything is initialised now, so that the kernel writes nothing of its own later.
+/// Initialises all of the file system now, so that the kernel has nothing to initialise in the
+/// background later.
 pub(super) fn make_file_system(device: &Path) -> Result<()> {
     let mkfs = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     let made = Command::new("mkfs.ext4").args(mkfs).arg(device).output().context("run mkfs.ext4")?;
@@ -237,7 +243,8 @@ pub(super) fn make_file_system(device: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether e2fsck finds nothing wrong with what is not mounted. It counts links, inodes and blocks anew, as no mount does.
+/// Checks an unmounted file system with e2fsck, which recounts links, inodes and blocks as no
+/// mount does.
 fn check_file_system(device: &Path) -> Result<Result<(), String>> {
     let run = Command::new("e2fsck").args(["-f", "-n"]).arg(device).output().context("run e2fsck")?;
     let said = String::from_utf8_lossy(&run.stdout);
@@ -249,9 +256,9 @@ mod tests {
     use super::*;
     use terrace_peers::require;
 
-    /// `debugfs` changes what nothing reads when it is mounted.
+    /// `debugfs` changes metadata that no mount reads.
     #[test]
-    fn a_link_that_nobody_has_is_found() {
+    fn a_wrong_link_count_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");
         File::create(&image).unwrap().set_len(16 << 20).unwrap();
@@ -266,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_slots_of_a_device_is_found() {
+    fn wrong_slots_of_a_device_are_found() {
         use std::os::unix::fs::FileExt;
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");

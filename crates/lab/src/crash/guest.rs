@@ -1,4 +1,5 @@
-//! A worker that is the first and only process of an emulated machine: it does what a kernel leaves to that one.
+//! A worker that is the first and only process of an emulated machine, with the duties of an init
+//! process.
 use super::emulator::{MODULES, PORT};
 use anyhow::{Context, Result, bail};
 use nix::{
@@ -15,15 +16,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the kernel may take to show a device, on a machine that is emulated and busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time for the kernel to show a device, on a machine that is emulated and busy.
+const DEVICE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Whether this process is the first of its machine.
-pub fn is_one() -> bool {
+/// Returns whether this process is the init process of its machine.
+pub fn is_guest_init() -> bool {
     std::process::id() == 1
 }
 
-/// Carries out the orders that come in at the port, then turns the machine off. What goes wrong before stands on the console.
+/// Serves the requests on the port, then powers the machine off. Earlier errors are printed on the
+/// console.
 pub fn run(serve: &mut dyn FnMut(&mut dyn BufRead, &mut dyn Write) -> Result<()>) -> Result<()> {
     let served = prepare().and_then(|port| serve(&mut BufReader::new(&port), &mut &port));
     if let Err(error) = &served {
@@ -32,7 +34,7 @@ pub fn run(serve: &mut dyn FnMut(&mut dyn BufRead, &mut dyn Write) -> Result<()>
     reboot(RebootMode::RB_POWER_OFF).context("turn the machine off").map(drop)
 }
 
-/// Mounts what is the kernel's, loads modules, opens the port.
+/// Mounts the kernel's file systems, loads modules, opens the port.
 fn prepare() -> Result<File> {
     for (kind, point) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         fs::create_dir_all(point).with_context(|| format!("make {point}"))?;
@@ -44,13 +46,14 @@ fn prepare() -> Result<File> {
     loop {
         match port()? {
             Some(node) => break File::options().read(true).write(true).open(&node).context("open the port"),
-            None if begin.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(10)),
+            None if begin.elapsed() < DEVICE_TIMEOUT => thread::sleep(Duration::from_millis(10)),
             None => bail!("the machine has no port named {PORT}"),
         }
     }
 }
 
-/// Some need others, and nothing says which: whatever finds what it needs is loaded, until all are.
+/// Loads all modules. Their dependencies are not recorded, so the loop loads every module whose
+/// dependencies are loaded until none is left.
 fn load_modules(dir: &Path) -> Result<()> {
     let mut left: Vec<PathBuf> =
         fs::read_dir(dir).context("list the modules")?.flatten().map(|entry| entry.path()).collect();
@@ -72,7 +75,7 @@ fn load_modules(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The device of the port, once the kernel shows it.
+/// Returns the device node of the port once the kernel shows it.
 fn port() -> Result<Option<PathBuf>> {
     let Ok(ports) = fs::read_dir("/sys/class/virtio-ports") else { return Ok(None) };
     let is_ours = |path: &PathBuf| fs::read_to_string(path.join("name")).is_ok_and(|name| name.trim() == PORT);

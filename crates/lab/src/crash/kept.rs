@@ -1,5 +1,6 @@
-//! A failing state as a file: enough to make it again, with the record beside it.
-use super::{choose::Choice, script::Script, size::Size};
+//! A failing state as a file. With the record next to it, the file is enough to reproduce the
+//! state.
+use super::{choose::CrashState, script::Script, size::Size};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -8,55 +9,55 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-/// What such a file is called in its first field.
+/// Value of the first field of such a file.
 const FORMAT: &str = "terrace-crash-state-1";
 
 /// A state that broke the contract.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KeptState {
-    /// What kind of file this is.
+pub struct SavedState {
+    /// Format of the file.
     pub format: String,
-    /// The command that judges it again.
+    /// Command that judges the state again.
     pub command: String,
-    /// What was wrong.
+    /// The violation.
     pub reason: String,
-    /// The record's file, beside this one.
+    /// File of the record, in the same directory.
     pub record: PathBuf,
-    /// As `--engine` spells it.
+    /// Engine name as `--engine` spells it.
     pub engine: String,
     /// Seed of the history.
     pub seed: u64,
-    /// Its length.
+    /// Number of batches of the history.
     pub batches: u64,
-    /// How much it writes.
+    /// Size of the history.
     #[serde(default)]
     pub size: Size,
-    /// Which state of the device.
-    pub choice: Choice,
+    /// The crash state.
+    pub choice: CrashState,
 }
 
-impl KeptState {
-    /// Writes state `number` of a history, and the record, into `dir`; the file's path.
+impl SavedState {
+    /// Writes state `number` of a history and its record to `dir`. Returns the path of the file.
     pub fn write(
         dir: &Path,
         record: &Path,
         engine: &str,
         script: Script,
-        (number, choice): (u64, &Choice),
+        (number, choice): (u64, &CrashState),
         reason: &str,
     ) -> Result<PathBuf> {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-        // The same seed gives another record next time: the moment tells them apart.
+        // The same seed gives a different record next time; the timestamp distinguishes them.
         let written = fs::metadata(record).and_then(|meta| meta.modified()).context("the record")?;
         let moment = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let name = format!("{}-seed{}-{moment}", engine.replace([':', '+'], "-"), script.seed);
         let record_name = PathBuf::from(format!("{name}.record"));
-        let beside = dir.join(&record_name);
-        if !beside.exists() {
-            fs::copy(record, &beside).with_context(|| format!("copy the record to {}", beside.display()))?;
+        let copy = dir.join(&record_name);
+        if !copy.exists() {
+            fs::copy(record, &copy).with_context(|| format!("copy the record to {}", copy.display()))?;
         }
         let file = dir.join(format!("{name}-state{number}.json"));
-        let state = KeptState {
+        let state = SavedState {
             format: FORMAT.into(),
             command: format!("terrace crash --replay {}", file.display()),
             reason: reason.into(),
@@ -71,13 +72,13 @@ impl KeptState {
         Ok(file)
     }
 
-    /// Reads one again; the path of its record is made whole.
+    /// Reads a saved state and resolves the path of its record.
     ///
     /// # Errors
-    /// The file is missing or is no such file: the error names it.
-    pub fn read(file: &Path) -> Result<KeptState> {
+    /// The file is missing or has another format; the error names the file.
+    pub fn read(file: &Path) -> Result<SavedState> {
         let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-        let mut state: KeptState = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+        let mut state: SavedState = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
         if state.format != FORMAT {
             bail!("{}: its format is {:?}, known is {FORMAT:?}", file.display(), state.format);
         }
@@ -85,7 +86,7 @@ impl KeptState {
         Ok(state)
     }
 
-    /// The history that was written.
+    /// Returns the history that was written.
     pub fn script(&self) -> Script {
         Script { seed: self.seed, batches: self.batches, size: self.size }
     }

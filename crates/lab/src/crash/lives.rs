@@ -1,19 +1,20 @@
-//! Campaigns in which one store goes through many power cuts: it is filled, its home loses the power, the disk keeps what it had flushed
-//! and any part of the rest, and the next home starts with that disk, judges the store, and goes on filling it.
+//! Campaigns in which one store survives many power cuts. The store is filled, its host loses
+//! power, and the disk keeps the flushed writes and any part of the rest. The next host starts
+//! with that disk, judges the store, and continues to fill it.
 //!
 //! ```text
 //! worker ─ engine ─ ext4 or none ─ disk │ ... ─ FUSE ─ Recorder ─ memory
-//!             in its home                │ in this process
+//!             in its host               │ in this process
 //! ```
 use super::{
     Campaign, Control, Tally,
     block::{IGNORED_FLUSHES, KEPT_MAX, Record},
-    choose::{self, Choice},
-    kept::KeptState,
+    choose::{self, CrashState},
+    kept::SavedState,
     script::Script,
     size::Size,
-    station::{Heard, PATIENCE, Worker},
-    worker::{Answer, Order, Place, Task},
+    station::{REQUEST_TIMEOUT, Received, Worker},
+    worker::{StoreLocation, Task, WorkerRequest, WorkerResponse},
 };
 use anyhow::{Result, bail};
 use std::{
@@ -28,43 +29,48 @@ use terrace_device::{
 };
 use terrace_sim::Rng;
 
-/// One home in so many loses its power while it recovers, or judges.
+/// One host in so many loses its power during recovery or judging.
 const KILLED_EARLY: usize = 5;
 /// One judgement in so many opens the store a second time.
-const AGAIN_EVERY: u64 = 4;
-/// One batch in six is synced, so a store that has promised nothing for so long is looked at more closely.
-const QUIET_MAX: Duration = Duration::from_secs(2);
-/// Copied at once.
+const REOPEN_EVERY: u64 = 4;
+/// One batch in six is synced, so a store that promised nothing for this long gets a closer look.
+const PROMISE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes copied at once.
 const CHUNK: usize = 1 << 20;
 
-/// Where a store lives between two power cuts.
-pub(super) trait Home {
-    /// What is written into it.
+/// A host in which a store runs between two power cuts.
+pub(super) trait PowerCutHost {
+    /// Returns the size of the histories.
     fn size(&self) -> Size;
-    /// How long, in ms, it is filled before the power is cut.
+    /// Returns the range of times, in ms, after which the power is cut during a fill.
     fn life_ms(&self) -> Range<usize>;
-    /// A new disk's content, where the worker cannot make it.
+    /// Returns the content of a new disk, for hosts whose worker cannot format it.
     fn new_disk(&self) -> Result<Arc<dyn BlockDevice>> {
         Ok(Arc::new(Memory::new(self.size().device_bytes())?))
     }
-    /// Starts a worker at a served disk.
-    fn start(&self, disk: &Served) -> Result<Started>;
+    /// Starts a worker on a served disk.
+    fn start(&self, disk: &Served) -> Result<StartedHost>;
 }
 
-/// A worker in its home.
-pub(super) struct Started {
+/// A worker in its host.
+pub(super) struct StartedHost {
     pub worker: Worker,
-    /// Where it finds the disk, and what it mounts.
-    pub place: Place,
-    /// What its home says when it ends.
-    pub last_words: Box<dyn Fn() -> String>,
+    /// Location of the disk and of the mount point for the worker.
+    pub place: StoreLocation,
+    /// Returns the last output of the host.
+    pub last_output: Box<dyn Fn() -> String>,
 }
 
-/// Runs a campaign: a state is what a home has left. `watch` sees the tally grow, and says false to stop.
-pub(super) fn run(campaign: &Campaign, home: &dyn Home, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
+/// Runs a campaign. A state is the disk content that a host left. `watch` receives the tally after
+/// each state and returns false to stop.
+pub(super) fn run(
+    campaign: &Campaign,
+    host: &dyn PowerCutHost,
+    watch: &mut dyn FnMut(&Tally) -> bool,
+) -> Result<Tally> {
     let mut tally = Tally::default();
     let begin = Instant::now();
-    let host = Host { campaign, home };
+    let host = CampaignHosts { campaign, host };
     let mut store: Option<Store> = None;
     loop {
         let is_late = tally.states > 0 && campaign.time.is_some_and(|time| begin.elapsed() >= time);
@@ -85,61 +91,62 @@ pub(super) fn run(campaign: &Campaign, home: &dyn Home, watch: &mut dyn FnMut(&T
     Ok(tally)
 }
 
-/// What all homes of a campaign have in common.
-struct Host<'a> {
+/// The common part of all hosts of a campaign.
+struct CampaignHosts<'a> {
     campaign: &'a Campaign,
-    home: &'a dyn Home,
+    host: &'a dyn PowerCutHost,
 }
 
-/// A store between two homes.
+/// A store between two hosts.
 struct Store {
     script: Script,
     rng: Rng,
     disk: Arc<dyn BlockDevice>,
-    /// So many batches must be there.
+    /// Number of batches that must be present.
     promised: u64,
-    /// How the disk came about, if the power was cut.
-    cut: Option<Cut>,
+    /// The power cut that left the disk; `None` for a new disk.
+    cut: Option<PowerCut>,
 }
 
-/// What a home has left.
-struct Cut {
+/// A power cut.
+struct PowerCut {
     record: Record,
-    choice: Choice,
+    choice: CrashState,
 }
 
-/// A home that has power.
+/// A host with power.
 struct Running {
-    // Before `served`, which can be taken down only when nobody uses it.
-    started: Started,
+    // Declared before `served`, which can be unmounted only when it is not in use.
+    started: StartedHost,
     served: Served,
     recorder: Arc<Recorder>,
     record: Record,
-    /// When it last promised something.
+    /// Time of the last promise.
     marked: Instant,
 }
 
-impl Host<'_> {
-    /// Nothing on a new disk.
+impl CampaignHosts<'_> {
+    /// Starts a history on a new disk.
     fn new_store(&self, number: u64) -> Result<Store> {
-        let script = self.campaign.script(number, self.home.size());
+        let script = self.campaign.script(number, self.host.size());
         let rng = Rng::of(script.seed, u64::MAX);
-        Ok(Store { script, rng, disk: self.home.new_disk()?, promised: 0, cut: None })
+        Ok(Store { script, rng, disk: self.host.new_disk()?, promised: 0, cut: None })
     }
 
-    /// One home: judges what the last one left, fills, and has its power cut. `None` once the history is over or broken.
+    /// Runs one host: judges the state left by the previous one, fills, and cuts the power. Returns
+    /// `None` once the history is complete or broken.
     fn round(&self, mut store: Store, tally: &mut Tally) -> Result<Option<Store>> {
         let mut running = self.start(&store)?;
         if store.cut.is_some() {
             let early = store.rng.below(KILLED_EARLY) == 0;
-            let patience = if early { Duration::from_millis(store.rng.below(1500) as u64) } else { PATIENCE };
-            let again = tally.states.is_multiple_of(AGAIN_EVERY);
+            let patience = if early { Duration::from_millis(store.rng.below(1500) as u64) } else { REQUEST_TIMEOUT };
+            let again = tally.states.is_multiple_of(REOPEN_EVERY);
             running.send(store.script, Task::Judge { promised: store.promised, again })?;
-            let verdict = match running.hear(Instant::now() + patience)? {
+            let verdict = match running.receive(Instant::now() + patience)? {
                 None if early => return self.cut(running, store, tally),
-                None => Err(format!("HANGS: not done after {PATIENCE:?}")),
-                Some(Answer::Applied(applied)) => Ok(applied),
-                Some(Answer::Broken(reason)) => Err(reason),
+                None => Err(format!("HANGS: not done after {REQUEST_TIMEOUT:?}")),
+                Some(WorkerResponse::Applied(applied)) => Ok(applied),
+                Some(WorkerResponse::Broken(reason)) => Err(reason),
                 Some(other) => bail!("judge a store of {}: {other:?}", self.campaign.engine),
             };
             self.count(store.script, store.cut.as_ref(), &verdict, tally)?;
@@ -149,8 +156,8 @@ impl Host<'_> {
             }
         } else {
             running.send(store.script, Task::Format)?;
-            match running.hear(Instant::now() + PATIENCE)? {
-                Some(Answer::Applied(_)) => {}
+            match running.receive(Instant::now() + REQUEST_TIMEOUT)? {
+                Some(WorkerResponse::Applied(_)) => {}
                 other => bail!("make a place for a store of {}: {other:?}", self.campaign.engine),
             }
         }
@@ -160,11 +167,13 @@ impl Host<'_> {
         }
         let broken = self.campaign.control;
         running.send(store.script, Task::Fill { from: store.promised + 1, control: None, broken })?;
-        let life = self.home.life_ms();
+        let life = self.host.life_ms();
         let life = Duration::from_millis((life.start + store.rng.below(life.len())) as u64);
-        match running.live(Instant::now() + life)? {
-            None | Some(Answer::Applied(_)) => self.cut(running, store, tally),
-            Some(Answer::Broken(reason)) => self.fell_over(running, &store, reason, tally).map(|()| None),
+        match running.receive_live(Instant::now() + life)? {
+            None | Some(WorkerResponse::Applied(_)) => self.cut(running, store, tally),
+            Some(WorkerResponse::Broken(reason)) => {
+                self.failed_while_filling(running, &store, reason, tally).map(|()| None)
+            }
             Some(other) => bail!("fill a store of {}: {other:?}", self.campaign.engine),
         }
     }
@@ -173,19 +182,20 @@ impl Host<'_> {
         let work = &self.campaign.work;
         let record = Record::in_new_directory(work)?;
         let recorder = Arc::new(Recorder::new(Arc::new(Memory::new(store.disk.len_bytes())?), record.path())?);
-        imprint(&*store.disk, &*recorder)?;
+        copy_nonzero(&*store.disk, &*recorder)?;
         recorder.flush()?;
         recorder.mark(store.promised)?;
         let served = FuseLoop { work: work.clone(), attached: false }.serve(recorder.clone(), recorder.clone())?;
-        let started = self.home.start(&served)?;
+        let started = self.host.start(&served)?;
         Ok(Running { started, served, recorder, record, marked: Instant::now() })
     }
 
-    /// Cuts the power: the disk keeps what it had flushed, and any part of the rest.
+    /// Cuts the power. The disk keeps the flushed writes and any part of the rest.
     fn cut(&self, mut running: Running, mut store: Store, tally: &mut Tally) -> Result<Option<Store>> {
-        let ended = running.recorder.end(); // what a kernel that is still there writes now was never on the disk
-        if let Some(Answer::Broken(reason)) = running.hear(Instant::now())? {
-            return self.fell_over(running, &store, reason, tally).map(|()| None);
+        // later writes of a kernel that still runs never reached the disk
+        let ended = running.recorder.end();
+        if let Some(WorkerResponse::Broken(reason)) = running.receive(Instant::now())? {
+            return self.failed_while_filling(running, &store, reason, tally).map(|()| None);
         }
         let Running { started, mut served, record, .. } = running;
         drop(started);
@@ -198,30 +208,36 @@ impl Host<'_> {
         let kept: Vec<Kept> = choice.kept.iter().map(Kept::from).collect();
         store.disk = Arc::new(State::new(past.clone(), choice.until, &kept)?);
         store.promised = choice.promised;
-        store.cut = Some(Cut { record, choice });
+        store.cut = Some(PowerCut { record, choice });
         Ok(Some(store))
     }
 
-    /// A store that was judged to be sound fell over while it was filled, which is a judgement, too. Kept is the disk with all that was
-    /// written to it.
-    fn fell_over(&self, running: Running, store: &Store, reason: String, tally: &mut Tally) -> Result<()> {
+    /// Counts a store that failed while it was filled, after it was judged to be sound. That is a
+    /// verdict, too. The saved state is the disk with all writes.
+    fn failed_while_filling(&self, running: Running, store: &Store, reason: String, tally: &mut Tally) -> Result<()> {
         let Running { started, mut served, recorder, record, .. } = running;
         let ended = recorder.end();
         drop(started);
         served.stop()?;
         ended?;
         let choice = choose::everything(Past::open(record.path())?.events());
-        self.count(store.script, Some(&Cut { record, choice }), &Err(reason), tally)
+        self.count(store.script, Some(&PowerCut { record, choice }), &Err(reason), tally)
     }
 
-    /// Counts a judgement, and keeps what failed.
-    fn count(&self, script: Script, of: Option<&Cut>, verdict: &Result<u64, String>, tally: &mut Tally) -> Result<()> {
+    /// Counts a verdict and saves a failing state.
+    fn count(
+        &self,
+        script: Script,
+        of: Option<&PowerCut>,
+        verdict: &Result<u64, String>,
+        tally: &mut Tally,
+    ) -> Result<()> {
         let number = tally.states;
         let is_new = tally.count(verdict) <= KEPT_MAX;
         if let (Err(reason), Some(dir), Some(cut), true) = (verdict, &self.campaign.keep, of, is_new) {
-            let Cut { record, choice } = cut;
+            let PowerCut { record, choice } = cut;
             let engine = &self.campaign.engine;
-            let file = KeptState::write(dir, record.path(), engine, script, (number, choice), reason)?;
+            let file = SavedState::write(dir, record.path(), engine, script, (number, choice), reason)?;
             tally.kept.push(file);
         }
         Ok(())
@@ -230,22 +246,25 @@ impl Host<'_> {
 
 impl Running {
     fn send(&mut self, script: Script, task: Task) -> Result<()> {
-        self.started.worker.send(&Order { place: self.started.place.clone(), script, task })
+        self.started.worker.send(&WorkerRequest { place: self.started.place.clone(), script, task })
     }
 
-    /// The next answer, or none by then. A store that has promised nothing for a while is given a long one more: it hangs if it goes on so.
-    fn live(&mut self, until: Instant) -> Result<Option<Answer>> {
+    /// Returns the next response, or `None` at the deadline. A store that has promised nothing for
+    /// a while gets one more, long wait; without a promise it hangs.
+    fn receive_live(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
-            match self.hear(until)? {
-                None if self.marked.elapsed() < QUIET_MAX => return Ok(None),
+            match self.receive(until)? {
+                None if self.marked.elapsed() < PROMISE_TIMEOUT => return Ok(None),
                 None => {}
                 answer => return Ok(answer),
             }
-            let (marked, patience) = (self.marked, Instant::now() + PATIENCE);
+            let (marked, patience) = (self.marked, Instant::now() + REQUEST_TIMEOUT);
             while self.marked == marked {
-                match self.hear(Instant::now() + QUIET_MAX / 4)? {
+                match self.receive(Instant::now() + PROMISE_TIMEOUT / 4)? {
                     None if Instant::now() > patience => {
-                        return Ok(Some(Answer::Broken(format!("HANGS: nothing was promised for {PATIENCE:?}"))));
+                        return Ok(Some(WorkerResponse::Broken(format!(
+                            "HANGS: nothing was promised for {REQUEST_TIMEOUT:?}"
+                        ))));
                     }
                     None => {}
                     answer => return Ok(answer),
@@ -254,27 +273,31 @@ impl Running {
         }
     }
 
-    /// The next answer, or none by then. Marks among the answers go into the record.
-    fn hear(&mut self, until: Instant) -> Result<Option<Answer>> {
+    /// Returns the next response, or `None` at the deadline. Marks among the responses are added to
+    /// the record.
+    fn receive(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
-            match self.started.worker.hear(until.saturating_duration_since(Instant::now()))? {
-                Heard::Answer(Answer::Mark(number)) => {
+            match self.started.worker.receive(until.saturating_duration_since(Instant::now()))? {
+                Received::Response(WorkerResponse::Mark(number)) => {
                     self.marked = Instant::now();
                     self.recorder.mark(number)?;
                 }
-                Heard::Answer(Answer::Failed(why)) => bail!("{why}"),
-                Heard::Answer(answer) => return Ok(Some(answer)),
-                Heard::Nothing => return Ok(None),
-                Heard::End(status) => {
-                    return Ok(Some(Answer::Broken(format!("DIES: {status}: {}", (self.started.last_words)()))));
+                Received::Response(WorkerResponse::Failed(why)) => bail!("{why}"),
+                Received::Response(answer) => return Ok(Some(answer)),
+                Received::Nothing => return Ok(None),
+                Received::End(status) => {
+                    return Ok(Some(WorkerResponse::Broken(format!(
+                        "DIES: {status}: {}",
+                        (self.started.last_output)()
+                    ))));
                 }
             }
         }
     }
 }
 
-/// Writes to one device what is not zero on the other.
-pub(super) fn imprint(from: &dyn BlockDevice, to: &dyn BlockDevice) -> Result<()> {
+/// Copies the nonzero blocks of one device to another.
+pub(super) fn copy_nonzero(from: &dyn BlockDevice, to: &dyn BlockDevice) -> Result<()> {
     let mut bytes = vec![0; CHUNK];
     for offset in (0..from.len_bytes()).step_by(CHUNK) {
         from.read_at(offset, &mut bytes)?;

@@ -1,23 +1,26 @@
-//! The campaign on an emulated machine that is killed while it fills a store. So a kernel that really stopped is part of it.
+//! The campaign on an emulated machine that is killed while it fills a store, so that a kernel
+//! really stops.
 use super::{
     Campaign, Tally,
     block::{Record, mount_options},
-    emulator::{DISK, Emulator, MOUNT_POINT, Packed, last_words, nameless},
+    emulator::{DISK, Emulator, GuestImage, MOUNT_POINT, last_console_lines, unnamed_file},
     ground,
-    lives::{self, Home, Started},
+    lives::{self, PowerCutHost, StartedHost},
     size::Size,
     station::Worker,
-    worker::Place,
+    worker::StoreLocation,
 };
 use anyhow::Result;
 use std::{ops::Range, process::Command, sync::Arc};
 use terrace_device::{BlockDevice, File as FileDevice, Memory, serve::Served};
 
-/// Runs a campaign: a state is a machine that was killed. `worker` is as in [`block::run`](super::block::run); it becomes the
-/// machine's only process. `watch` sees the tally grow, and says false to stop.
+/// Runs a campaign. A state is the disk of a killed machine. `worker` is as in
+/// [`block::run`](super::block::run); it becomes the machine's only process. `watch` receives the
+/// tally after each state and returns false to stop.
 ///
 /// # Errors
-/// Something is missing, or a machine does not come up; a broken contract is a result, no error.
+/// A requirement is missing, or a machine does not boot. A broken contract is a result, not an
+/// error.
 pub fn run(
     campaign: &Campaign,
     emulator: &Emulator,
@@ -31,10 +34,10 @@ pub fn run(
 struct Machine<'a> {
     campaign: &'a Campaign,
     emulator: &'a Emulator,
-    packed: Packed,
+    packed: GuestImage,
 }
 
-impl Home for Machine<'_> {
+impl PowerCutHost for Machine<'_> {
     fn size(&self) -> Size {
         Size::Small
     }
@@ -44,23 +47,23 @@ impl Home for Machine<'_> {
         400..7000
     }
 
-    /// With an empty file system.
+    /// Returns a disk with an empty file system.
     fn new_disk(&self) -> Result<Arc<dyn BlockDevice>> {
         let image = Record::in_new_directory(&self.campaign.work)?;
         let bytes = self.size().device_bytes();
         let file = FileDevice::create(image.path(), bytes)?;
         ground::make_file_system(image.path())?;
         let disk = Memory::new(bytes)?;
-        lives::imprint(&file, &disk)?;
+        lives::copy_nonzero(&file, &disk)?;
         Ok(Arc::new(disk))
     }
 
-    fn start(&self, disk: &Served) -> Result<Started> {
-        let console = nameless(&self.campaign.work)?;
+    fn start(&self, disk: &Served) -> Result<StartedHost> {
+        let console = unnamed_file(&self.campaign.work)?;
         let worker = Worker::start(self.emulator.command(&self.packed, disk.node(), &console))?;
         let options = mount_options(self.campaign.control).into();
         let engine = self.campaign.engine.clone();
-        let place = Place { image: DISK.into(), mount_point: MOUNT_POINT.into(), engine, options };
-        Ok(Started { worker, place, last_words: Box::new(move || last_words(&console)) })
+        let place = StoreLocation { image: DISK.into(), mount_point: MOUNT_POINT.into(), engine, options };
+        Ok(StartedHost { worker, place, last_output: Box::new(move || last_console_lines(&console)) })
     }
 }

@@ -1,21 +1,27 @@
-//! What is left after a power cut? Stores are filled, the power is cut on paper at many moments and in many ways, and what
-//! could be left is opened and held against the contract (docs/durability.md): every write that was promised is there, of the
-//! rest a prefix, and the store takes writes again.
+//! Crash tests: campaigns that fill stores, simulate power cuts at many moments and in many ways,
+//! and judge the remaining states against the contract (docs/durability.md). Every promised write
+//! is present, the contents are a prefix of the history, and the store accepts writes again.
 //!
-//! | module | question |
+//! ```text
+//! script ─▶ fill ─▶ store on a recorded device ─▶ choose ─▶ crash state ─▶ worker: open, judge
+//!                   │ marks: promised batches                                  │
+//!                   └──────────────────────────────────────────────────────────┴▶ Tally
+//! ```
+//!
+//! | module | contents |
 //! |---|---|
-//! | `script` | what is written, and is what is left a prefix of it? |
-//! | `choose` | which of all possible states are looked at? |
-//! | `block` | the campaign on a recorded device, under a real ext4 or without one |
-//! | `lives` | the campaigns in which one store goes through cut after cut |
+//! | `script` | the history to write, and the oracle: are the contents a prefix of it? |
+//! | `choose` | selection of the crash states |
+//! | `block` | the campaign on a recorded device, with a real ext4 or without one |
+//! | `lives` | the campaigns in which one store survives power cut after power cut |
 //! | `machine` | ... on an emulated machine that is killed |
 //! | `drive` | ... on a drive under load |
-//! | `seam` | the campaign on a directory in memory |
-//! | `size` | how much is written, into how large a store? |
-//! | `fill`, `readers` | how is a history written, what is promised meanwhile, and what must readers see? |
-//! | `station`, `worker`, `ground` | who serves a state, who judges it, and what does the store stand on? |
-//! | `emulator`, `archive`, `guest` | what runs the machine, what is in it, and how does a worker live there? |
-//! | `kept` | how is a failing state made again? |
+//! | `seam` | the campaign on an in-memory directory |
+//! | `size` | size of a history, and settings of its store |
+//! | `fill`, `readers` | writing a history, reporting promises, and checks by concurrent readers |
+//! | `station`, `worker`, `ground` | server of a state, its judge, and the medium of the store |
+//! | `emulator`, `archive`, `guest` | the emulated machine, its initial file system, and a worker as its init process |
+//! | `kept` | saved failing states |
 mod archive;
 pub mod block;
 mod choose;
@@ -37,51 +43,52 @@ pub mod worker;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
 
-/// What to do.
+/// Parameters of a campaign.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// As `--engine` spells it.
+    /// Engine name as `--engine` spells it.
     pub engine: String,
-    /// Of the first history; the next one has the next number.
+    /// Seed of the first history; each further history increments it.
     pub seed: u64,
-    /// Batches of a history.
+    /// Number of batches of a history.
     pub batches: u64,
-    /// Ends after so many states.
+    /// Number of states after which the campaign ends.
     pub states: Option<u64>,
-    /// Ends after so long.
+    /// Duration after which the campaign ends.
     pub time: Option<Duration>,
-    /// States that are judged side by side.
+    /// Number of states judged in parallel.
     pub workers: usize,
-    /// What is broken on purpose.
+    /// The intentional fault, if any.
     pub control: Option<Control>,
-    /// Where records and mount points are made.
+    /// Directory for records and mount points.
     pub work: PathBuf,
-    /// Where failing states are kept.
+    /// Directory for saved failing states.
     pub keep: Option<PathBuf>,
 }
 
-/// Something broken on purpose, that a campaign must notice: what cannot fail proves nothing.
+/// A negative control: an intentional fault that a campaign must find. A test that cannot fail
+/// proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
-    /// The device forgets what came after an earlier flush.
+    /// The device forgets writes after an earlier flush.
     IgnoredFlushes,
-    /// The file system is mounted with `barrier=0`: it sends no flushes.
+    /// The file system is mounted with `barrier=0` and sends no flushes.
     NoBarrier,
-    /// The engine is told not to sync what is then taken for synced.
+    /// The engine does not sync writes that are then assumed to be synced.
     Unsynced,
-    /// The engine's tracker calls files durable that are not.
+    /// The engine's durability tracker reports files as durable that are not.
     EarlyTickets,
 }
 
 impl Campaign {
-    /// The history with this number.
+    /// Returns history `number`.
     fn script(&self, number: u64, size: size::Size) -> script::Script {
         script::Script { seed: self.seed.wrapping_add(number), batches: self.batches, size }
     }
 }
 
 impl Control {
-    /// All of them, by name.
+    /// All negative controls, by name.
     pub const ALL: [(&'static str, Control); 4] = [
         ("ignored-flushes", Control::IgnoredFlushes),
         ("no-barrier", Control::NoBarrier),
@@ -100,39 +107,41 @@ impl FromStr for Control {
     }
 }
 
-/// What a campaign found.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Histories that were written.
+    /// Number of histories written.
     pub histories: u64,
-    /// Requests that were recorded.
+    /// Number of requests recorded.
     pub events: u64,
-    /// States that were judged.
+    /// Number of states judged.
     pub states: u64,
-    /// States that broke the contract.
+    /// Number of states that broke the contract.
     pub failed: u64,
-    /// The same by the word that names what was wrong.
+    /// `failed` by the word that names the violation.
     pub by_kind: BTreeMap<String, u64>,
-    /// What was wrong with the first.
+    /// The first violation.
     pub first: Option<String>,
-    /// Files of failing states.
+    /// Files of saved failing states.
     pub kept: Vec<PathBuf>,
-    /// What can be left of windows between two flushes with few requests: so many subsets of them there are in the histories.
+    /// Number of subsets of the requests in small windows (few requests between two flushes) in the
+    /// histories.
     pub subsets: u64,
-    /// So many of these were judged.
+    /// Number of these subsets that were judged.
     pub subsets_judged: u64,
-    /// Whether it was ended before it was over.
+    /// Whether the campaign was interrupted.
     pub is_stopped: bool,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
 impl Tally {
-    /// Whether the campaign ended as it should: every state that was to be judged was, and the contract holds; under a control, what
-    /// was broken on purpose was found, by what is lost of the store and not by a file system that fell over.
+    /// Returns whether the campaign succeeded. Without a negative control, all requested states
+    /// were judged and the contract holds. With one, the fault was found, as lost data of the store
+    /// and not as an unusable file system.
     ///
     /// # Errors
-    /// What it found instead.
+    /// The reason for the failure.
     pub fn verdict(&self, control: Option<Control>) -> Result<(), String> {
         let found: u64 = ["LOST", "HOLE", "OPEN"].iter().filter_map(|kind| self.by_kind.get(*kind)).sum();
         match control {
@@ -144,7 +153,7 @@ impl Tally {
         }
     }
 
-    /// Counts a state; the number of failed ones.
+    /// Counts a state. Returns the number of failed states.
     fn count(&mut self, verdict: &Result<u64, String>) -> u64 {
         self.states += 1;
         if let Err(reason) = verdict {
@@ -160,7 +169,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// What says nothing about a store is no good end of a campaign.
+    /// A verdict that says nothing about the store is not a success.
     #[test]
     fn a_campaign_ends_well_only_if_it_judged_and_found_what_it_should() {
         let tally = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! Who reads while a history is written, and knows what must be found.
+//! Readers that run while a history is written and know the expected results.
 use super::script::{Model, Scan, Script};
 use crate::target::Target;
 use std::{
@@ -8,48 +8,49 @@ use std::{
 };
 use terrace_sim::Rng;
 
-/// Between two reads of single keys.
-const REST: Duration = Duration::from_millis(2);
-/// Single keys that are read between two scans.
+/// Pause between two point lookups.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Point lookups between two scans.
 const GETS: usize = 200;
-/// Scans between two compactions of everything.
+/// Scans between two full compactions.
 const SCANS: u64 = 10;
 
-/// How far the writer is, for those who read meanwhile.
+/// Progress of the writer, for concurrent readers.
 #[derive(Debug)]
-pub struct Writer {
-    /// The last batch that was written; the next one may be there, too.
+pub struct WriterProgress {
+    /// The last written batch; the next one may be present, too.
     pub written: AtomicU64,
-    /// Whether it is done.
+    /// Whether the writer has finished.
     pub is_done: AtomicBool,
 }
 
-impl Writer {
-    /// One that has written so many batches.
-    pub fn at(written: u64) -> Writer {
-        Writer { written: AtomicU64::new(written), is_done: AtomicBool::new(false) }
+impl WriterProgress {
+    /// Returns the progress of a writer that has written so many batches.
+    pub fn at(written: u64) -> WriterProgress {
+        WriterProgress { written: AtomicU64::new(written), is_done: AtomicBool::new(false) }
     }
 }
 
-/// One thread that reads.
-pub struct Reader<'a> {
+/// A reader thread.
+pub struct HistoryReader<'a> {
     script: Script,
     store: &'a dyn Target,
-    writer: &'a Writer,
-    /// The store after some batches that are there for sure.
+    writer: &'a WriterProgress,
+    /// The contents of the store after a number of batches that are certainly present.
     model: Model,
     rng: Rng,
     compacts: bool,
 }
 
-impl<'a> Reader<'a> {
-    /// Number `number` of those that read `store` from now on: others than in other sittings are read first. The first one compacts, too.
-    pub fn new(script: Script, store: &'a dyn Target, writer: &'a Writer, number: u64) -> Reader<'a> {
+impl<'a> HistoryReader<'a> {
+    /// Creates reader `number` of `store`. Its key order differs from that of earlier sessions.
+    /// HistoryReader 0 also compacts.
+    pub fn new(script: Script, store: &'a dyn Target, writer: &'a WriterProgress, number: u64) -> HistoryReader<'a> {
         let rng = Rng::of(!script.seed, writer.written.load(SeqCst) * 2 + number);
-        Reader { script, store, writer, model: Model::default(), rng, compacts: number == 0 }
+        HistoryReader { script, store, writer, model: Model::default(), rng, compacts: number == 0 }
     }
 
-    /// Reads until the writer is done. What is not as it must be, beginning with one word in capitals.
+    /// Reads until the writer has finished. The error begins with one word in capitals.
     pub fn run(&mut self) -> Result<(), String> {
         for scans in 1.. {
             self.scan()?;
@@ -58,7 +59,7 @@ impl<'a> Reader<'a> {
                     return Ok(());
                 }
                 self.get()?;
-                thread::sleep(REST);
+                thread::sleep(PAUSE);
             }
             if self.compacts && scans % SCANS == 0 {
                 self.store.compact().map_err(|error| format!("COMPACT: {error:#}"))?;
@@ -67,7 +68,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A value is the one after some number of batches from those that were written before it was read to those that may be there after.
+    /// Checks a point lookup. The value must match some number of batches between those written
+    /// before the lookup and those possibly present after it.
     fn get(&mut self) -> Result<(), String> {
         let key = self.script.size.key(self.rng.below(self.script.size.keys()));
         let before = self.writer.written.load(SeqCst);
@@ -88,7 +90,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A scan sees the store after one number of batches, whatever is written meanwhile.
+    /// Checks a scan. It must match exactly one number of batches, whatever is written
+    /// concurrently.
     fn scan(&mut self) -> Result<(), String> {
         let before = self.writer.written.load(SeqCst);
         let scan = Scan::of(self.store, false)?;
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
     use crate::{crash::size::Size, engines, target::Change};
 
-    /// A store that answers some keys with what they were before, in one of two ways.
+    /// A store that returns old values for some keys, in point lookups or in scans.
     struct Stale<'a> {
         store: &'a dyn Target,
         before: &'a dyn Target,
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_see_the_store_as_it_is_and_notice_one_that_is_not() {
+    fn readers_accept_a_correct_store_and_detect_a_stale_one() {
         let script = Script { seed: 9, batches: 400, size: Size::Small };
         let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let engine = engines::engine("terrace").unwrap();
@@ -156,12 +159,12 @@ mod tests {
             }
         }
         let read = |store: &dyn Target, written| {
-            let writer = Writer::at(written);
-            let mut reader = Reader::new(script, store, &writer, 0);
+            let writer = WriterProgress::at(written);
+            let mut reader = HistoryReader::new(script, store, &writer, 0);
             let gets = (0..500).try_for_each(|_| reader.get());
             (gets, reader.scan())
         };
-        // One batch may have been written that nobody was told of; two may not.
+        // One batch may be written and not yet reported; two may not.
         for written in [350, 349] {
             assert_eq!(read(&*store, written), (Ok(()), Ok(())), "{written} written");
         }

@@ -1,29 +1,29 @@
-//! A seeded history that any engine can be put through, and the oracle that judges what a power cut left of it: the
-//! contents must equal some prefix of the history, at least as long as what was promised.
+//! A seeded history that every engine can run, and the oracle that judges a store after a power
+//! cut: its contents must equal a prefix of the history, at least as long as the promised prefix.
 use super::size::Size;
 use crate::target::{Change, Target};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use terrace_sim::Rng;
 
-/// Holds the number of batches applied; every batch raises it. The first of all keys.
+/// Key of the number of applied batches, which every batch increments. The first of all keys.
 const COUNT_KEY: &[u8] = b"\x00count";
-/// Written after recovery; no batch writes it. The last of all keys.
+/// Key written after recovery, by no batch. The last of all keys.
 const AFTER_KEY: &[u8] = b"\xffafter";
 
-/// Batches that are a function of a seed.
+/// Batches determined by a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Script {
-    /// What it is a function of.
+    /// The seed.
     pub seed: u64,
-    /// How many there are.
+    /// Number of batches.
     pub batches: u64,
-    /// How much each of them writes.
+    /// Size of the batches.
     #[serde(default)]
     pub size: Size,
 }
 
-/// A value, as short as it can be told: its bytes follow from this.
+/// A value in compact form; its bytes are derived from these fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
     /// The batch that wrote it.
@@ -31,7 +31,7 @@ pub struct Value {
     bytes: usize,
 }
 
-/// The store after some batches, but for the number of them.
+/// The contents of the store after some batches, without the batch counter.
 #[derive(Debug, Default)]
 pub struct Model {
     count: u64,
@@ -41,20 +41,21 @@ pub struct Model {
 /// One batch.
 pub struct Batch {
     number: u64,
-    /// Keys with their new values; `None` removes.
+    /// Keys with their new values; `None` deletes.
     changes: Vec<(Vec<u8>, Option<Value>)>,
     /// Whether it is written with `sync`.
     pub sync: bool,
-    /// Whether the store is closed and opened again before it.
+    /// Whether the store is closed and reopened before it.
     pub reopen: bool,
-    /// Whether its durability is awaited, where the engine can; what is not synced may be durable all the same, later.
+    /// Whether the writer waits for its durability, if the engine can. An unsynced batch may still
+    /// become durable later.
     pub wait: bool,
-    /// Whether nothing is written for a while after it, so that what happens by itself happens.
+    /// Whether the writer pauses after it, so that background work can run.
     pub rest: bool,
 }
 
 impl Script {
-    /// Batch `number`, counted from 1. The last one is synced.
+    /// Returns batch `number`, from 1. The last one is synced.
     pub fn batch(&self, number: u64) -> Batch {
         let mut rng = Rng::of(self.seed, number);
         let mut changes = Vec::new();
@@ -74,8 +75,8 @@ impl Script {
         }
     }
 
-    /// Judges the store that was opened after a power cut, when `promised` batches must have survived. The number that did, or
-    /// what is wrong, beginning with one word in capitals.
+    /// Judges the store opened after a power cut, if `promised` batches must have survived. Returns
+    /// the number of surviving batches, or the violation, which begins with one word in capitals.
     pub fn judge(&self, promised: u64, store: &dyn Target) -> Result<u64, String> {
         let forward = Scan::of(store, false)?;
         let applied = forward.count.ok_or("WRONG: the count of batches is none")?;
@@ -98,7 +99,7 @@ impl Script {
 }
 
 impl Batch {
-    /// Writes it; durable at return if `sync`.
+    /// Writes the batch; it is durable on return if `sync`.
     pub fn write(&self, store: &dyn Target, sync: bool) -> crate::target::Result<()> {
         let values: Vec<_> = self.changes.iter().map(|(_, value)| value.map(Value::to_bytes)).collect();
         let count = self.number.to_le_bytes();
@@ -109,21 +110,21 @@ impl Batch {
         store.write(&[Change::Put(COUNT_KEY, &count)].into_iter().chain(changes).collect::<Vec<_>>(), sync)
     }
 
-    /// What it makes of `key`, if it writes that.
+    /// Returns the new value of `key`, if the batch changes it.
     pub fn value_of(&self, key: &[u8]) -> Option<Option<Value>> {
         self.changes.iter().rfind(|(changed, _)| changed == key).map(|(_, value)| *value)
     }
 }
 
 impl Value {
-    /// What is stored.
+    /// Returns the bytes of the value.
     pub fn to_bytes(self) -> Vec<u8> {
         self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes().into_iter().cycle().take(self.bytes).collect()
     }
 }
 
 impl Model {
-    /// Carries on to the state after `count` batches.
+    /// Advances to the contents after `count` batches.
     pub fn advance(&mut self, script: &Script, count: u64) {
         for (key, value) in (self.count + 1..=count).flat_map(|number| script.batch(number).changes) {
             match value {
@@ -134,12 +135,12 @@ impl Model {
         self.count = self.count.max(count);
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
         self.values.get(key).copied()
     }
 
-    /// What of a scan is not just this, if anything is.
+    /// Returns the first difference between a scan and these contents, if there is one.
     pub(super) fn refutes(&self, scan: &Scan) -> Option<String> {
         let mut wanted: Box<dyn Iterator<Item = _>> = Box::new(self.values.iter());
         if scan.is_reverse {
@@ -164,19 +165,19 @@ impl Model {
     }
 }
 
-/// All that a store holds, but for what is written after recovery.
+/// All entries of a store, without those written after recovery.
 pub(super) struct Scan {
     is_reverse: bool,
-    /// What its count says; `None` if it says nothing that is one.
+    /// The batch counter; `None` if its value is invalid.
     pub count: Option<u64>,
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Scan {
-    /// Reads all of it.
+    /// Scans the whole store.
     ///
     /// # Errors
-    /// What the engine says, after one word in capitals.
+    /// The engine's error after one word in capitals.
     pub fn of(store: &dyn Target, is_reverse: bool) -> Result<Scan, String> {
         let mut scan = Scan { is_reverse, count: Some(0), pairs: Vec::new() };
         let done = store.scan(None, is_reverse, &mut |key, value| {
@@ -192,12 +193,12 @@ impl Scan {
     }
 }
 
-/// A store that was recovered takes a synced write.
+/// Checks that a recovered store accepts a synced write.
 pub fn write_after(store: &dyn Target) -> Result<(), String> {
     store.write(&[Change::Put(AFTER_KEY, b"the crash")], true).map_err(|error| format!("WRITE: refused: {error:#}"))
 }
 
-/// ... and has it when it is opened again.
+/// Checks that this write is present after reopening the store.
 pub fn check_after(store: &dyn Target) -> Result<(), String> {
     match store.get(AFTER_KEY, &mut Vec::new()) {
         Ok(true) => Ok(()),
@@ -211,7 +212,7 @@ mod tests {
     use super::*;
     use crate::{engines, target::Settings};
 
-    /// A store with these of the script's batches.
+    /// Returns a store with these batches of the script.
     fn store(dir: &std::path::Path, script: Script, batches: impl Iterator<Item = u64>) -> Box<dyn Target> {
         let store = engines::engine("terrace").unwrap().open(dir, &Settings::default()).unwrap();
         batches.for_each(|number| script.batch(number).write(&*store, false).unwrap());
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_one_and_everything_else_has_a_name() {
+    fn a_prefix_is_accepted_and_every_violation_is_named() {
         let script = Script { seed: 5, batches: 300, size: Size::Small };
         let judge = |batches: &mut dyn Iterator<Item = u64>, promised| {
             let dir = tempfile::tempdir().unwrap();
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(judge(&mut std::iter::empty(), 0), Ok(0));
         assert_eq!(judge(&mut (1..=200), 200), Ok(200));
         assert!(judge(&mut (1..=200), 201).unwrap_err().starts_with("LOST"));
-        // Some batch that is missing leaves no trace: one whose keys were all written again.
+        // A missing batch leaves no trace if all its keys were written again.
         let holes = (100..150).filter(|hole| judge(&mut (1..=160).filter(|n| n != hole), 0).is_err()).count();
         assert!(holes > 15, "only {holes} of 50 holes are seen");
         let other = Script { seed: 6, ..script };
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_is_writable_after_recovery_or_it_is_told() {
+    fn a_store_that_rejects_writes_after_recovery_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let script = Script { seed: 1, batches: 10, size: Size::Small };
         let store = store(dir.path(), script, 1..=10);

@@ -1,7 +1,8 @@
-//! The campaign at the seam: a store on a directory in memory that knows ext4's rules, and POSIX's. Thousands of states a
-//! second, without root; the engine's background work is stepped by the history, so equal seeds are equal states.
+//! The campaign at the storage interface: a store in an in-memory directory that follows ext4's
+//! rules, or POSIX's. It judges thousands of states per second without root. The history steps the
+//! engine's background work, so equal seeds give equal states.
 //!
-//! The history and the power cuts are those of the engine's own test.
+//! Histories and power cuts are those of the engine's own test.
 #[path = "../../../engine/tests/it/common/cuts.rs"]
 mod cuts;
 #[path = "../../../engine/tests/it/common/history.rs"]
@@ -22,15 +23,18 @@ use std::{
 };
 use terrace::Options;
 
-/// States after each step.
+/// Number of states after each step.
 const SEEDS: u64 = 8;
-/// Steps of a history that are cut in a campaign that ends after some time: then comes another kind of history.
+/// Number of steps of a history that are cut in a campaign limited by time; then another kind of
+/// history follows.
 const STEPS: usize = 32;
 
-/// Runs a campaign on a preset of ours. `watch` sees the tally grow, and says false to stop.
+/// Runs a campaign on a preset of Terrace. `watch` receives the tally after each history and
+/// returns false to stop.
 ///
 /// # Errors
-/// Engines that are not ours, and controls that need a device. A broken contract is a result, no error.
+/// Other engines, and negative controls that need a device. A broken contract is a result, not an
+/// error.
 pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
     let options = options(&campaign.engine)?;
     let trackers = match campaign.control {
@@ -39,11 +43,11 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
         Some(Control::EarlyTickets) => &[Tracker::Lying],
         Some(control) => bail!("{control:?} is about a device; at the seam there is none"),
     };
-    // Every kind gets its share of the states, from all over its history.
+    // Every kind of history gets its share of the states, spread over all its steps.
     let kinds = cuts::histories(&options, trackers, 0, SEEDS).len() as u64;
     let steps_max = campaign.states.map_or(STEPS, |states| (states / kinds / SEEDS) as usize);
     let begin = Instant::now();
-    let shared = Shared { next: AtomicUsize::new(0), stop: AtomicBool::new(false), tally: Mutex::default() };
+    let shared = SharedTally { next: AtomicUsize::new(0), stop: AtomicBool::new(false), tally: Mutex::default() };
     let is_late = || campaign.time.is_some_and(|time| begin.elapsed() >= time);
     thread::scope(|scope| {
         let work = || {
@@ -78,21 +82,22 @@ fn options(engine: &str) -> Result<Options> {
     }
 }
 
-/// History `number` of a campaign: one for each tracker and file system's rules, then the next seed.
+/// Returns history `number` of a campaign. Consecutive numbers cover each tracker and each set of
+/// file system rules, then the next seed follows.
 fn history(campaign: &Campaign, options: &Options, trackers: &[Tracker], number: usize) -> Cuts {
     let kinds = cuts::histories(options, trackers, 0, SEEDS);
     let seed = campaign.seed.wrapping_add((number / kinds.len()) as u64);
     Cuts { history: seed, ..kinds[number % kinds.len()].clone() }
 }
 
-struct Shared {
+struct SharedTally {
     /// Number of the next history.
     next: AtomicUsize,
     stop: AtomicBool,
     tally: Mutex<Tally>,
 }
 
-impl Shared {
+impl SharedTally {
     fn judge(&self, history: &Cuts, steps_max: usize, states_max: Option<u64>) {
         let mut is_new = true;
         history.judge_all(steps_max, &mut |broken| {
@@ -129,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_steps_is_spread_over_all_of_them() {
+    fn selected_steps_are_spread_over_the_history() {
         for (last, max) in [(0, 0), (0, 5), (439, 15), (439, 440), (439, usize::MAX), (12, 3)] {
             let steps: Vec<usize> = cuts::spread(last, max).collect();
             assert!(
@@ -142,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn presets_keep_the_contract_and_what_is_broken_on_purpose_is_found() {
-        for preset in ["terrace:leveldb", "terrace:default"] {
+    fn presets_keep_the_contract_and_intentional_faults_are_found() {
+        for preset in ["terrace:leveldb", "terrace:terrace-block"] {
             let tally = run(&campaign(preset, None), &mut |_| true).unwrap();
             assert_eq!((tally.states, tally.failed), (2000, 0), "{preset}: {tally:?}");
             let kinds = cuts::histories(&options(preset).unwrap(), &Tracker::PROMISING, 0, SEEDS).len() as u64;

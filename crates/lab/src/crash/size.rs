@@ -1,57 +1,60 @@
-//! How much a history writes, and into a store with which numbers.
+//! Size of a history, and the settings of its store.
 use crate::target::Settings;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One of two.
+/// One of two sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Size {
-    /// A few MiB under few keys, and small numbers, so that few writes go through every part of an engine. Nobody reads meanwhile.
+    /// A few MiB in few keys, with small settings, so that few writes exercise every part of an
+    /// engine. No concurrent readers.
     #[default]
     Small,
-    /// Tens of MiB in several levels, under load: others read meanwhile, and compact. Timers run as they do for users.
+    /// Tens of MiB in several levels, under load: other threads read and compact concurrently.
+    /// Timers have production values.
     Large,
 }
 
 impl Size {
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn keys(self) -> usize {
         if self == Size::Small { 120 } else { 50_000 }
     }
 
-    /// Key number `at`, in order.
+    /// Returns key number `at`, in key order.
     pub fn key(self, at: usize) -> Vec<u8> {
         if self == Size::Small { format!("key{at:03}") } else { format!("key{at:013}") }.into_bytes()
     }
 
-    /// A batch changes fewer.
+    /// Returns the exclusive maximum of changes per batch.
     pub fn changes_below(self) -> usize {
         if self == Size::Small { 4 } else { 12 }
     }
 
-    /// Nine values in ten are shorter.
+    /// Returns the exclusive maximum size of nine values in ten, in bytes.
     pub fn usual_bytes(self) -> usize {
         if self == Size::Small { 60 } else { 400 }
     }
 
-    /// A store is closed and opened once in so many batches.
+    /// Returns the mean number of batches between two reopenings.
     pub fn reopens_every(self) -> usize {
         if self == Size::Small { 150 } else { 10_000 }
     }
 
-    /// Of the device below.
+    /// Returns the size of the device in bytes.
     pub fn device_bytes(self) -> u64 {
-        // ext4 makes its journal of a quarter of the smaller one.
+        // ext4 uses a quarter of the smaller device for its journal.
         if self == Size::Small { 96 << 20 } else { 512 << 20 }
     }
 
-    /// How long so many batches last, unless the engine says it: with 300 µs at rest after each, on average, some MiB are written in a
-    /// second, and the record of a machine's life fits into memory.
-    pub fn lasts(self, batches: u64) -> Option<Duration> {
+    /// Returns the minimum duration of so many batches, unless the engine decides. A mean pause of
+    /// 300 µs per batch gives some MiB written per second, so that the record of a machine's run
+    /// fits into memory.
+    pub fn min_duration(self, batches: u64) -> Option<Duration> {
         (self == Size::Large).then(|| Duration::from_micros(250 * batches))
     }
 
-    /// The numbers of the store.
+    /// Returns the settings of the store.
     pub fn settings(self) -> Settings {
         let (memtable, table) = if self == Size::Small { (64 << 10, 64 << 10) } else { (1 << 20, 512 << 10) };
         Settings {

@@ -1,5 +1,5 @@
-//! A served device with a worker at it: states are put in and judged, one after the other.
-use super::worker::{Answer, Order, Place};
+//! A served device with a worker. States are inserted and judged, one after another.
+use super::worker::{StoreLocation, WorkerRequest, WorkerResponse};
 use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -18,19 +18,19 @@ use terrace_device::{
     serve::{Desk, FrontEnd, FuseLoop, Served},
 };
 
-/// Longest that an order may take. A store that hangs is as broken as one that is lost.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+/// Maximum duration of a request. A store that hangs is as broken as one with lost data.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A device that can be exchanged while nobody uses it.
-pub struct Slot(RwLock<Arc<dyn BlockDevice>>);
+/// A device that can be replaced while it is not in use.
+pub struct SwappableDevice(RwLock<Arc<dyn BlockDevice>>);
 
-impl Slot {
-    /// Holds `device` at first. All that follow must have its length.
-    pub fn new(device: Arc<dyn BlockDevice>) -> Slot {
-        Slot(RwLock::new(device))
+impl SwappableDevice {
+    /// Starts with `device`. All later devices must have the same length.
+    pub fn new(device: Arc<dyn BlockDevice>) -> SwappableDevice {
+        SwappableDevice(RwLock::new(device))
     }
 
-    /// From now on it is `device`.
+    /// Replaces the device.
     pub fn put(&self, device: Arc<dyn BlockDevice>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = device;
     }
@@ -40,7 +40,7 @@ impl Slot {
     }
 }
 
-impl BlockDevice for Slot {
+impl BlockDevice for SwappableDevice {
     fn len_bytes(&self) -> u64 {
         self.get().len_bytes()
     }
@@ -66,22 +66,22 @@ impl BlockDevice for Slot {
 
 /// See the module.
 pub struct Station {
-    // Before `served`, which can be taken down only when nobody uses it.
+    // Declared before `served`, which can be unmounted only when it is not in use.
     worker: Worker,
     served: Served,
 }
 
-/// What a worker said.
-pub enum Heard {
-    /// An answer.
-    Answer(Answer),
-    /// Nothing yet.
+/// A message from a worker.
+pub enum Received {
+    /// A response.
+    Response(WorkerResponse),
+    /// No message before the deadline.
     Nothing,
-    /// It has ended.
+    /// The worker process has exited.
     End(ExitStatus),
 }
 
-/// A worker that is killed when dropped.
+/// A worker that is killed on drop.
 pub struct Worker {
     process: Child,
     is_lost: bool,
@@ -90,77 +90,79 @@ pub struct Worker {
 }
 
 impl Station {
-    /// Serves `device` below `work`, and starts `command` as the worker at it.
+    /// Serves `device` below `work` and starts `command` as its worker.
     pub fn start(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, work: &Path, command: Command) -> Result<Station> {
         let front_end = FuseLoop { work: work.into(), attached: false };
         let served = front_end.serve(device, desk)?;
         Ok(Station { worker: Worker::start(command)?, served })
     }
 
-    /// Where orders find the device.
-    pub fn place(&self, engine: &str, options: &str) -> Place {
+    /// Returns the location of the device for requests.
+    pub fn place(&self, engine: &str, options: &str) -> StoreLocation {
         let (image, mount_point) = (self.served.node().into(), self.served.mount_point());
-        Place { image, mount_point, engine: engine.into(), options: options.into() }
+        StoreLocation { image, mount_point, engine: engine.into(), options: options.into() }
     }
 
-    /// Where the desk takes orders.
+    /// Returns the control file of the served device.
     pub fn control(&self) -> std::path::PathBuf {
         self.served.control()
     }
 
-    /// Has an order carried out. A worker that dies of it is broken, as is one that is not done in time; after that the
-    /// station is of no more use.
-    pub fn answer(&mut self, order: &Order) -> Result<Answer> {
+    /// Runs a request. A worker that crashes or exceeds the timeout is a broken store; the station
+    /// is then unusable.
+    pub fn run_request(&mut self, order: &WorkerRequest) -> Result<WorkerResponse> {
         self.worker.send(order)?;
-        match self.worker.hear(PATIENCE)? {
-            Heard::Answer(Answer::Failed(why)) => bail!("{why}"),
-            Heard::Answer(answer) => Ok(answer),
-            Heard::Nothing => {
+        match self.worker.receive(REQUEST_TIMEOUT)? {
+            Received::Response(WorkerResponse::Failed(why)) => bail!("{why}"),
+            Received::Response(answer) => Ok(answer),
+            Received::Nothing => {
                 self.worker.is_lost = true;
-                Ok(Answer::Broken(format!("HANGS: not done after {PATIENCE:?}")))
+                Ok(WorkerResponse::Broken(format!("HANGS: not done after {REQUEST_TIMEOUT:?}")))
             }
-            Heard::End(status) => Ok(Answer::Broken(format!("DIES: the process ends with {status}"))),
+            Received::End(status) => Ok(WorkerResponse::Broken(format!("DIES: the process ends with {status}"))),
         }
     }
 
-    /// Whether the worker still takes orders.
+    /// Returns whether the worker still accepts requests.
     pub fn is_usable(&self) -> bool {
         !self.worker.is_lost
     }
 }
 
 impl Worker {
-    /// Starts `command`, which takes orders and gives answers.
+    /// Starts `command`, which accepts requests and sends responses.
     pub fn start(mut command: Command) -> Result<Worker> {
-        // A group of its own: Ctrl-C reaches the campaign, which ends the worker.
+        // A process group of its own: Ctrl-C reaches the campaign, which ends the worker.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().context("start a worker")?;
         let orders = process.stdin.take().expect("it is piped");
         let lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
         let (sender, answers) = channel();
         thread::spawn(move || {
-            // What is no JSON is not meant for us: a test's harness talks too.
+            // A line that is not JSON is not a response: a test harness prints to the same output.
             let answers = lines.map_while(Result::ok).filter(|line| line.starts_with('{'));
             answers.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
         Ok(Worker { process, is_lost: false, orders, answers })
     }
 
-    /// Gives an order. One that has ended is not noticed before [`hear`](Worker::hear).
-    pub fn send(&mut self, order: &Order) -> Result<()> {
+    /// Sends a request. An exited worker is detected only by [`receive`](Worker::receive).
+    pub fn send(&mut self, order: &WorkerRequest) -> Result<()> {
         let line = serde_json::to_string(order)? + "\n";
         self.is_lost |= self.orders.write_all(line.as_bytes()).is_err();
         Ok(())
     }
 
-    /// Waits for the next answer, at most so long.
-    pub fn hear(&mut self, patience: Duration) -> Result<Heard> {
-        match self.answers.recv_timeout(patience) {
-            Ok(line) => Ok(Heard::Answer(serde_json::from_str(&line).with_context(|| format!("an answer: {line}"))?)),
-            Err(RecvTimeoutError::Timeout) => Ok(Heard::Nothing),
+    /// Waits for the next response, at most `timeout`.
+    pub fn receive(&mut self, timeout: Duration) -> Result<Received> {
+        match self.answers.recv_timeout(timeout) {
+            Ok(line) => {
+                Ok(Received::Response(serde_json::from_str(&line).with_context(|| format!("an answer: {line}"))?))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(Received::Nothing),
             Err(RecvTimeoutError::Disconnected) => {
                 self.is_lost = true;
-                Ok(Heard::End(self.process.wait().context("wait for the worker")?))
+                Ok(Received::End(self.process.wait().context("wait for the worker")?))
             }
         }
     }

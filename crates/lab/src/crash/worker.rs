@@ -1,12 +1,15 @@
-//! The process that mounts: fills a store on a recorded device, and judges the states that a power cut may have left.
+//! The worker process: it mounts a recorded device, fills a store on it, and judges the states
+//! that a power cut may have left.
 //!
-//! It is a process of its own because whoever waits for a device must not be its server, and because an engine that falls
-//! over must not take the campaign with it. Its mounts are in a name space of their own and its loop devices clear
-//! themselves, so nothing is left of it when it ends, however it ends. Orders come in as JSON, one a line; so do answers.
+//! It is a separate process for two reasons. A process that waits for a device must not be its
+//! server, and an engine that crashes must not end the campaign. Its mounts are in a mount
+//! namespace of its own and its loop devices are detached automatically, so nothing remains when
+//! it ends, for whatever reason. Requests are received as JSON, one per line; responses are sent
+//! the same way.
 use super::{
     Control,
-    fill::{Ended, Fill},
-    ground::Ground,
+    fill::{Fill, FillError},
+    ground::MountedMedium,
     guest,
     script::{Script, check_after, write_after},
 };
@@ -24,78 +27,80 @@ use std::{
 };
 use terrace_device::serve;
 
-/// Where the device is, and which engine works on it.
+/// Location of a device, and the engine that uses it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct StoreLocation {
     /// The served file, or a block device.
     pub image: PathBuf,
-    /// An empty directory, for a file system.
+    /// An empty directory, as a mount point.
     pub mount_point: PathBuf,
-    /// As `--engine` spells it.
+    /// Engine name as `--engine` spells it.
     pub engine: String,
-    /// Options of the mount.
+    /// Mount options.
     pub options: String,
 }
 
-/// What to do, and with which history.
+/// A request: a task with a history.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Order {
-    /// Where.
-    pub place: Place,
+pub struct WorkerRequest {
+    /// Location of the device.
+    pub place: StoreLocation,
     /// The history.
     pub script: Script,
-    /// What.
+    /// The task.
     pub task: Task,
 }
 
-/// Kinds of orders.
+/// Kinds of requests.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Task {
-    /// Makes what the engine's stores lie on.
+    /// Formats the medium of the engine's stores.
     Format,
     /// Writes the history into a store.
     Fill {
-        /// The first batch; those before it are there.
+        /// The first batch; earlier batches are present.
         from: u64,
-        /// A file that is told the number of each batch that must survive from then on; without one, such numbers are
-        /// [marks](Answer::Mark) among the answers.
+        /// File that receives the number of each batch that must survive from then on. Without it,
+        /// these numbers are sent as [marks](WorkerResponse::Mark) among the responses.
         control: Option<PathBuf>,
-        /// What is broken on purpose.
+        /// The intentional fault, if any.
         broken: Option<Control>,
     },
     /// Mounts, opens, and judges a store.
     Judge {
-        /// So many batches must be there.
+        /// Number of batches that must be present.
         promised: u64,
-        /// It is closed and opened a second time, compacted, and checked, and so is the file system, outside a guest.
+        /// Whether to open the store a second time, compact and verify it, and check the file
+        /// system (the latter not in a guest).
         again: bool,
     },
 }
 
-/// How it went: what was found out, or what is wrong.
+/// Result of a request.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Answer {
-    /// So many batches are there.
+pub enum WorkerResponse {
+    /// Number of batches present.
     Applied(u64),
-    /// So many must survive from now on; more answers follow.
+    /// Number of batches that must survive from now on; more responses follow.
     Mark(u64),
     /// The contract is broken; the text begins with one word in capitals.
     Broken(String),
-    /// The order could not be carried out: that says nothing about the store.
+    /// The request could not be run. This says nothing about the store.
     Failed(String),
 }
 
-/// Carries orders out until there are none. `find` knows the engines by name.
+/// Serves requests until the input ends. `find` looks up engines by name.
 ///
 /// # Errors
-/// Without root. Whatever happens to an order is an answer.
+/// Without root. A failed request is a response.
 pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<()> {
-    if guest::is_one() {
+    if guest::is_guest_init() {
         return guest::run(&mut |orders, out| serve_all(orders, out, find));
     }
     unshare(CloneFlags::CLONE_NEWNS).context("a name space of its own for mounts: needs root")?;
-    // What is mounted here stays here; what others unmount goes here too, or it would be in use until this process ends. (Where
-    // they share nothing with us, what they have on served drives goes with the first order.)
+    // Mounts made here stay in this namespace. Unmounts elsewhere propagate into it; otherwise
+    // those file systems would be in use until this process ends. (If the parent namespace is not
+    // shared, its mounts on served drives are removed with the first request.)
     let slave = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>);
     slave.context("keep mounts to this process")?;
     serve_all(&mut stdin().lock(), out, find)
@@ -108,50 +113,56 @@ fn serve_all(
 ) -> Result<()> {
     for line in orders.lines() {
         let order = serde_json::from_str(&line.context("read an order")?).context("an order")?;
-        let answer = carry_out(&order, out, find).unwrap_or_else(|error| Answer::Failed(format!("{error:#}")));
-        say(out, &answer)?;
+        let answer =
+            run_request(&order, out, find).unwrap_or_else(|error| WorkerResponse::Failed(format!("{error:#}")));
+        send_response(out, &answer)?;
     }
     Ok(())
 }
 
-fn say(out: &mut dyn Write, answer: &Answer) -> Result<()> {
+fn send_response(out: &mut dyn Write, answer: &WorkerResponse) -> Result<()> {
     writeln!(out, "{}", serde_json::to_string(answer)?)?;
     Ok(out.flush()?)
 }
 
-fn carry_out(order: &Order, out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<Answer> {
-    let Order { place, script, task } = order;
+fn run_request(
+    order: &WorkerRequest,
+    out: &mut dyn Write,
+    find: &dyn Fn(&str) -> Result<Box<dyn Engine>>,
+) -> Result<WorkerResponse> {
+    let WorkerRequest { place, script, task } = order;
     let mut engine = find(&place.engine)?;
-    let lasts = script.size.lasts(script.batches).unwrap_or_else(|| engine.hurry());
-    if !guest::is_one() {
+    let min_duration = script.size.min_duration(script.batches).unwrap_or_else(|| engine.shorten_timers());
+    if !guest::is_guest_init() {
         serve::let_go_of_others(&place.image)?;
     }
     if let Task::Format = task {
-        Ground::make(place, &*engine, &script.size.settings())?;
-        return Ok(Answer::Applied(0));
+        MountedMedium::make(place, &*engine, &script.size.settings())?;
+        return Ok(WorkerResponse::Applied(0));
     }
-    let ground = match Ground::enter(place, engine.below())? {
+    let ground = match MountedMedium::enter(place, engine.below())? {
         Ok(ground) => ground,
-        Err(broken) => return Ok(Answer::Broken(broken)),
+        Err(broken) => return Ok(WorkerResponse::Broken(broken)),
     };
     let verdict = match task {
         Task::Format => unreachable!("carried out above"),
         Task::Fill { from, control, broken } => {
             if *broken == Some(Control::EarlyTickets) {
-                engine.deceive()?;
+                engine.claim_early_durability()?;
             }
             let control = control.as_ref().map(|path| File::options().write(true).open(path)).transpose();
             let control = control.context("open the control file")?;
             let (script, dir) = (*script, ground.store());
-            let fill = Fill { engine: &*engine, dir: &dir, script, from: *from, lasts, broken: *broken };
+            let fill = Fill { engine: &*engine, dir: &dir, script, from: *from, min_duration, broken: *broken };
             let filled = fill.run(&mut |number| match &control {
                 Some(file) => (&*file).write_all(format!("mark {number}").as_bytes()).context("set a mark"),
-                None => say(out, &Answer::Mark(number)),
+                None => send_response(out, &WorkerResponse::Mark(number)),
             });
             match filled {
                 Ok(()) => Ok(script.batches),
-                Err(Ended::Broken(broken)) => return Ok(Answer::Broken(broken)), // at once: the power may be cut any moment
-                Err(Ended::Untold(error)) => return Err(error),
+                // at once: the power may be cut at any moment
+                Err(FillError::Broken(broken)) => return Ok(WorkerResponse::Broken(broken)),
+                Err(FillError::ReportFailed(error)) => return Err(error),
             }
         }
         Task::Judge { promised, again } => judge(&*engine, &ground.store(), *script, *promised, *again)
@@ -159,12 +170,14 @@ fn carry_out(order: &Order, out: &mut dyn Write, find: &dyn Fn(&str) -> Result<B
     };
     let left = ground.leave(matches!((&verdict, task), (Ok(_), Task::Judge { again: true, .. })));
     match verdict {
-        Ok(applied) => Ok(left?.map_or_else(Answer::Broken, |()| Answer::Applied(applied))),
-        Err(broken) => Ok(Answer::Broken(broken)), // may be why it is still in use
+        Ok(applied) => Ok(left?.map_or_else(WorkerResponse::Broken, |()| WorkerResponse::Applied(applied))),
+        // the failed store may still use the mount
+        Err(broken) => Ok(WorkerResponse::Broken(broken)),
     }
 }
 
-/// With `again`, what recovery has made is put to use: the store is compacted, and everything in it is checked.
+/// Judges a store. With `again`, it also exercises the recovered data: the store is compacted and
+/// fully verified.
 fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: bool) -> Result<u64, String> {
     let open = || engine.open(dir, &script.size.settings()).map_err(|error| format!("OPEN: {error:#}"));
     let close = |store: Box<dyn Target>| store.close().map_err(|error| format!("CLOSE: {error:#}"));

@@ -1,5 +1,6 @@
-//! A drive that another process serves, a virtual SSD or plain memory: who waits for a device must not be the one who serves it.
-use super::{FileSystem, Habits, parse_size};
+//! A drive served by another process: a virtual SSD or plain memory. A process that waits for a
+//! device must not be its server.
+use super::{DriveOptions, FileSystem, parse_size};
 use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader, Read},
@@ -11,43 +12,43 @@ use std::{
 };
 use terrace_device::ssd::Profile;
 
-/// How long a server may take to take its drive down.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Lines that are kept of what a server complains of.
+/// Maximum time for a server to remove its drive.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Number of lines kept of a server's error output.
 const LINES: usize = 20;
 
-/// What is behind a drive.
+/// Backing of a drive.
 #[derive(Clone, Debug, PartialEq)]
-enum Behind {
+enum Backing {
     /// The model of an SSD.
     Ssd {
         profile: String,
-        /// Whether it is to have been in use.
+        /// Whether the SSD is in steady state, as after long use.
         is_steady: bool,
     },
-    /// So many bytes of this machine's memory.
+    /// A number of bytes of this machine's memory.
     Memory(u64),
 }
 
-/// Which drive, and how used.
+/// A drive and its options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSpec {
-    behind: Behind,
-    /// How used, and how slow.
-    pub habits: Habits,
+    backing: Backing,
+    /// Usage and speed options.
+    pub drive_options: DriveOptions,
 }
 
-/// A served drive. Dropping it ends the server, which takes it down.
+/// A served drive. Dropping it ends the server, which removes the drive.
 #[derive(Debug)]
 pub struct Drive {
     node: PathBuf,
     server: Child,
-    /// The server ends when this does, also if this process is killed.
+    /// The server ends when this pipe closes, also if this process is killed.
     stdin: Option<ChildStdin>,
 }
 
-/// One of ours, or that of a file.
-fn profile_called(name: &str) -> Result<Profile> {
+/// Returns a built-in profile or the profile in a file.
+fn find_profile(name: &str) -> Result<Profile> {
     let known = || Profile::names().collect::<Vec<_>>().join(", ");
     match Profile::named(name) {
         Some(profile) => Ok(profile),
@@ -57,45 +58,49 @@ fn profile_called(name: &str) -> Result<Profile> {
 }
 
 impl DriveSpec {
-    /// A virtual SSD: `PROFILE`, if it has been in use `:steady`, and its [`Habits`].
+    /// Parses a virtual SSD: `PROFILE`, then `:steady` for a drive in steady state, then its
+    /// [`DriveOptions`].
     pub fn ssd(text: &str) -> Result<DriveSpec, String> {
-        let (text, habits) = Habits::parse(text)?;
+        let (text, drive_options) = DriveOptions::parse(text)?;
         let (profile, is_steady) = match text.rsplit_once(':') {
             Some((profile, "steady")) => (profile, true),
             Some((profile, "initial")) => (profile, false),
             _ => (text, false),
         };
-        Ok(DriveSpec { behind: Behind::Ssd { profile: profile.into(), is_steady }, habits })
+        Ok(DriveSpec { backing: Backing::Ssd { profile: profile.into(), is_steady }, drive_options })
     }
 
-    /// A drive in memory: `SIZE`, and its [`Habits`].
+    /// Parses a drive in memory: `SIZE`, then its [`DriveOptions`].
     pub fn memory(text: &str) -> Result<DriveSpec, String> {
-        let (size, habits) = Habits::parse(text)?;
+        let (size, drive_options) = DriveOptions::parse(text)?;
         let bytes = parse_size(size)?;
         if bytes < FileSystem::Ext4.bytes_min() || !bytes.is_multiple_of(4096) {
             return Err(format!("memory:{size}: at least 16MiB in whole blocks of 4096 bytes are needed"));
         }
-        Ok(DriveSpec { behind: Behind::Memory(bytes), habits })
+        Ok(DriveSpec { backing: Backing::Memory(bytes), drive_options })
     }
 
-    /// How such a drive is asked for.
+    /// Returns the form of the `--device` argument for such a drive.
     pub fn form(&self) -> &'static str {
-        if matches!(self.behind, Behind::Memory(_)) { "memory:SIZE" } else { "vssd:PROFILE" }
+        if matches!(self.backing, Backing::Memory(_)) { "memory:SIZE" } else { "vssd:PROFILE" }
     }
 
-    /// Whether there is such a profile, and there can be a drive of it.
+    /// Checks that the profile exists and is valid.
     pub fn check(&self) -> Result<()> {
-        let Behind::Ssd { profile: name, .. } = &self.behind else { return Ok(()) };
-        profile_called(name)?.validate().with_context(|| format!("vssd:{name}"))
+        let Backing::Ssd { profile: name, .. } = &self.backing else { return Ok(()) };
+        find_profile(name)?.validate().with_context(|| format!("vssd:{name}"))
     }
 
-    /// As [`DeviceSpec::identity`](super::DeviceSpec::identity): what a file of a profile says counts, not what it is called.
+    /// Returns the identity as [`DeviceSpec::identity`](super::DeviceSpec::identity) does. The
+    /// contents of a profile's file count, not its name.
     pub fn identity(&self) -> Result<String> {
-        match &self.behind {
-            Behind::Ssd { profile, is_steady } => {
-                Ok(format!("{:?} {is_steady}{}", profile_called(profile)?, self.habits))
+        match &self.backing {
+            Backing::Ssd { profile, is_steady } => {
+                Ok(format!("{:?} {is_steady}{}", find_profile(profile)?, self.drive_options))
             }
-            Behind::Memory(bytes) => Ok(format!("memory:{bytes}{}{}", self.habits, self.habits.kept_by())),
+            Backing::Memory(bytes) => {
+                Ok(format!("memory:{bytes}{}{}", self.drive_options, self.drive_options.kept_by()))
+            }
         }
     }
 
@@ -103,17 +108,17 @@ impl DriveSpec {
     pub fn serve(&self, work: &Path) -> Result<Drive> {
         let mut command = Command::new(std::env::current_exe().context("this program")?);
         command.args(["ssd", "serve", "--json", "--until-eof"]);
-        match &self.behind {
-            Behind::Ssd { profile, is_steady } => {
+        match &self.backing {
+            Backing::Ssd { profile, is_steady } => {
                 command.args(["--profile", profile, "--state", if *is_steady { "steady" } else { "initial" }])
             }
-            Behind::Memory(bytes) => command.args(["--memory", &bytes.to_string()]),
+            Backing::Memory(bytes) => command.args(["--memory", &bytes.to_string()]),
         };
-        let Habits { discards, flush_us, bytes_per_s, .. } = self.habits;
+        let DriveOptions { discards, flush_us, bytes_per_s, .. } = self.drive_options;
         command.args((!discards).then_some("--no-discard"));
         command.args(bytes_per_s.map(|bytes| format!("--bytes-per-s={bytes}")));
         command.args(["--flush-us", &flush_us.to_string(), "--work"]);
-        command.process_group(0); // Ctrl-C is for this process, which still needs the drive then
+        command.process_group(0); // Ctrl-C is for this process, which then still needs the drive
         command.arg(work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = command.spawn().context("start the server of a drive")?;
         let stdin = server.stdin.take();
@@ -134,7 +139,7 @@ impl DriveSpec {
 }
 
 impl Drive {
-    /// The block device.
+    /// Returns the block device node.
     pub fn node(&self) -> &Path {
         &self.node
     }
@@ -143,14 +148,15 @@ impl Drive {
 impl Drop for Drive {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        if let Err(error) = end(&mut self.server, PATIENCE) {
+        if let Err(error) = end(&mut self.server, SERVER_TIMEOUT) {
             let node = self.node.display();
             eprintln!("left behind: the server of {node}: {error:#}; `terrace ssd cleanup` removes what is left");
         }
     }
 }
 
-/// Reads a server's complaints as they come, so that it never waits for a reader; the last lines of them, once it has ended.
+/// Reads a server's error output continuously, so that the server never blocks on the pipe.
+/// Returns the last lines after it has ended.
 fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut last = std::collections::VecDeque::new();
@@ -164,13 +170,13 @@ fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Waits for the end of a process that has been told to; kills it if that takes too long.
-fn end(process: &mut Child, patience: Duration) -> Result<()> {
+/// Waits for a process that was asked to end; kills it after the timeout.
+fn end(process: &mut Child, timeout: Duration) -> Result<()> {
     let begin = Instant::now();
     while process.try_wait().context("wait for it")?.is_none() {
-        if begin.elapsed() > patience {
+        if begin.elapsed() > timeout {
             process.kill().and_then(|()| process.wait()).context("kill it")?;
-            bail!("it did not end within {patience:?} and was killed");
+            bail!("it did not end within {timeout:?} and was killed");
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -187,9 +193,10 @@ mod tests {
         shell
     }
 
-    /// More than a pipe holds: the server would wait for its reader, and the run for the server.
+    /// The output exceeds a pipe's capacity: without a reader the server would block, and the run
+    /// would wait for the server.
     #[test]
-    fn a_server_that_complains_a_lot_is_not_kept_waiting() {
+    fn a_server_with_much_error_output_does_not_block() {
         let mut server = shell("yes complaint | head -n 100000 >&2; echo last >&2").spawn().unwrap();
         let complaints = last_lines(server.stderr.take().unwrap());
         end(&mut server, Duration::from_secs(60)).unwrap();

@@ -1,7 +1,8 @@
-//! The file behind the loop devices of one run, kept from cell to cell.
+//! The backing file of a run's loop devices, kept from cell to cell.
 //!
-//! Made and removed with each cell, it gives its memory and its blocks back and takes them again, gigabytes of each, while the next engine is
-//! measured: the slowest puts then tell of the machine.
+//! A file created and removed per cell would free and reallocate gigabytes of memory and blocks
+//! while the next engine is measured. The slowest puts would then measure the machine instead of
+//! the engine.
 use super::scratch::{dismantle, new_dir};
 use anyhow::{Context, Result};
 use std::{
@@ -10,16 +11,17 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// At most one image that nobody uses; removed when dropped.
+/// At most one unused image; removed on drop.
 #[derive(Debug, Default)]
-pub struct Images(Mutex<Option<PathBuf>>); // its directory, which has the form of a scratch directory
+pub struct Images(Mutex<Option<PathBuf>>); // its directory, in the form of a scratch directory
 
 impl Images {
     fn kept(&self) -> std::sync::MutexGuard<'_, Option<PathBuf>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an image of `bytes` at `image`: the kept one, if it is as large, else a new sparse one.
+    /// Puts an image of `bytes` at `image`: the kept one if its size matches, else a new sparse
+    /// file.
     pub(super) fn take(&self, image: &Path, bytes: u64) -> Result<()> {
         if let Some(dir) = self.kept().take() {
             let kept = dir.join("image");
@@ -35,7 +37,8 @@ impl Images {
         make(image, bytes)
     }
 
-    /// Keeps `image`, which no device uses any more; if there is one already, leaves it where it is.
+    /// Keeps `image`, which no device uses any more. If an image is kept already, leaves this one
+    /// in place.
     pub(super) fn keep(&self, work: &Path, image: &Path) -> Result<()> {
         let mut kept = self.kept();
         if kept.is_none() {
@@ -55,7 +58,7 @@ impl Drop for Images {
     }
 }
 
-/// A new sparse file.
+/// Creates a sparse file.
 pub(super) fn make(image: &Path, bytes: u64) -> Result<()> {
     let sized = File::create_new(image).and_then(|file| file.set_len(bytes));
     sized.with_context(|| format!("make {}", image.display()))
@@ -66,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_image_is_kept_if_it_is_as_large() {
+    fn one_image_is_reused_if_its_size_matches() {
         let work = tempfile::tempdir().expect("a directory");
         let [a, b] = ["a", "b"].map(|name| work.path().join(name));
         let images = Images::default();

@@ -1,24 +1,25 @@
-//! Where does a store live while it is measured?
+//! The device under a store while it is measured.
 //!
-//! | `--device` | store | what the device counts |
+//! | `--device` | store | counted bytes |
 //! |---|---|---|
-//! | `dir:PATH` | in that directory | only if a file system is mounted there, as nobody else writes to it then |
-//! | `loop:SIZE`, `loop:SIZE:nojournal`, `loop:SIZE:xfs` | on a fresh ext4 (one without a journal, XFS) in a file that the run makes, keeps for all its cells and removes; root | everything |
-//! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | everything; of flash what the drive tells |
-//! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | everything, and what it programs into flash |
-//! | `memory:SIZE` | on a fresh ext4 on a drive that is this machine's memory, without a model; root | everything |
+//! | `dir:PATH` | in that directory | the device's, only if a file system is mounted at that path, since no other process writes to it then |
+//! | `loop:SIZE`, `loop:SIZE:nojournal`, `loop:SIZE:xfs` | on a fresh ext4 (ext4 without a journal, XFS) in a file that the run creates, keeps for all its cells and removes; root | all of the device's |
+//! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | all of the device's; flash as far as the drive reports it |
+//! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | all of the device's and of flash |
+//! | `memory:SIZE` | on a fresh ext4 on a drive in this machine's memory, without an SSD model; root | all of the device's |
 //!
-//! The last two are as slow, and their ext4 is, as their [`Habits`] say. An engine whose stores lie on a device without a file system has the last four bare,
+//! The [`DriveOptions`] of the last two set their speed and their ext4's options. An engine that
+//! stores data on a device without a file system gets one of the last four without a file system,
 //! or with a small ext4 in a first partition.
 //!
-//! [`DeviceSpec::check`] refuses what holds data before anything is touched. [`remove_stale`] removes what killed runs
-//! left behind; a run that ends, also by an error, removes its own.
+//! [`DeviceSpec::check`] refuses a device with data before any change. [`remove_stale`] removes
+//! the leftovers of killed runs; a run that ends, also with an error, removes its own.
 mod drive;
-mod habits;
+mod drive_options;
 mod images;
 mod scratch;
 
-pub use habits::{Habits, parse_rate};
+pub use drive_options::{DriveOptions, parse_rate};
 pub use images::Images;
 pub(crate) use scratch::divide;
 pub use scratch::{FileSystem, remove_stale};
@@ -37,28 +38,29 @@ use std::{
     sync::Arc,
 };
 
-/// What `--device` asks for.
+/// A device requested by `--device`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceSpec {
     /// `dir:PATH`.
     Dir(PathBuf),
-    /// `loop:SIZE`, in bytes, `loop:SIZE:nojournal`, or `loop:SIZE:xfs`.
+    /// `loop:SIZE` (in bytes), `loop:SIZE:nojournal`, or `loop:SIZE:xfs`.
     Loop(u64, FileSystem),
     /// `block:/dev/X`.
     Block(PathBuf),
-    /// `vssd:PROFILE`, or `vssd:PROFILE:steady` for one that has been in use; or `memory:SIZE`. Behind each its [`Habits`].
+    /// `vssd:PROFILE`, `vssd:PROFILE:steady` for an SSD in steady state, or `memory:SIZE`; each
+    /// followed by its [`DriveOptions`].
     Drive(DriveSpec),
 }
 
-/// A device that is ready for a store; removed when dropped.
+/// A device that is ready for a store; removed on drop.
 #[derive(Debug)]
 pub struct Device {
-    /// For the store. Does not exist, or is empty.
+    /// Directory for the store. It does not exist, or it is empty.
     pub dir: PathBuf,
-    /// The block device under it, if nobody else writes to it.
+    /// The block device below it, if no other process writes to it.
     pub node: Option<PathBuf>,
     scratch: Option<Scratch>,
-    /// After the file system on it is gone, it may go.
+    /// Dropped after the file system on it is unmounted.
     drive: Option<Drive>,
 }
 
@@ -91,7 +93,7 @@ impl FromStr for DeviceSpec {
     }
 }
 
-/// Bytes from `64MiB`: a whole number, then nothing, `B`, `KiB`, `MiB`, `GiB` or `TiB`. The error names what is wrong.
+/// Parses a size such as `64MiB`: a whole number, then nothing, `B`, `KiB`, `MiB`, `GiB` or `TiB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -107,17 +109,20 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("size {text}: too large"))
 }
 
-/// As [`DeviceSpec::identity`], of a temporary directory in `work`, of whose device nothing is counted.
+/// Returns the identity of a temporary directory in `work`, as [`DeviceSpec::identity`] does.
+/// Nothing is counted for its device.
 pub fn temporary(work: &Path) -> Result<String> {
     let work = path::absolute(work).with_context(|| work.display().to_string())?;
     Ok(format!("a temporary directory in {}", work.display()))
 }
 
 impl DeviceSpec {
-    /// Refuses what is not there, cannot be had, or would lose data without `destroy_data`. Touches nothing.
+    /// Refuses a device that is missing, is not available, or would lose data without
+    /// `destroy_data`. Changes nothing.
     ///
     /// # Errors
-    /// The text names the device and says what to do. A mounted or otherwise used device is refused in any case.
+    /// The text names the device and the remedy. A mounted or otherwise used device is refused in
+    /// any case.
     pub fn check(&self, destroy_data: bool) -> Result<()> {
         match self {
             DeviceSpec::Dir(path) => check_dir(path, destroy_data),
@@ -127,7 +132,8 @@ impl DeviceSpec {
         }
     }
 
-    /// All that it says, to the byte, if files of devices are made in `work`: figures of two that differ in it are not to be mixed.
+    /// Returns a complete description, exact to the byte, if files of devices are created in
+    /// `work`. Figures of two devices with different identities must not be mixed.
     ///
     /// # Errors
     /// A profile cannot be read.
@@ -141,11 +147,12 @@ impl DeviceSpec {
         })
     }
 
-    /// Checks again, then makes the device, for an engine that wants `below`. A loop device's file and mount point lie below `work`; the file
-    /// is one of `images` if that can be, and goes back there.
+    /// Checks again, then creates the device for an engine with medium `below`. A loop device's
+    /// file and mount point are below `work`. The file is taken from `images` if possible and
+    /// returned there.
     ///
     /// # Errors
-    /// As [`check`](Self::check); or a step failed, and what it had made is removed.
+    /// As [`check`](Self::check); or a step failed, and its leftovers were removed.
     pub fn prepare(
         &self,
         work: &Path,
@@ -174,10 +181,10 @@ impl DeviceSpec {
 }
 
 impl Device {
-    /// Removes the store and what was made for it.
+    /// Removes the store and everything created for it.
     ///
     /// # Errors
-    /// Something is still in use; [`remove_stale`] tries again once this process has ended.
+    /// Something is still in use; [`remove_stale`] tries again after this process has ended.
     pub fn remove(mut self) -> Result<()> {
         self.clear()
     }
@@ -225,7 +232,8 @@ fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
     if !metadata.file_type().is_block_device() {
         bail!("block:{name} is no block device");
     }
-    // The kernel opens a device exclusively for one user: a mount, swap, or a device built on it or on its partitions.
+    // The kernel opens a device exclusively for one user: a mount, swap, or a device built on it or
+    // on its partitions.
     let exclusive = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_EXCL.bits()).open(path);
     exclusive.with_context(|| match fs::File::open(path) {
         Ok(_) => format!("block:{name} is mounted or in use"),
@@ -245,7 +253,7 @@ fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
 }
 
 fn check_root(device: &str) -> Result<()> {
-    // The owner of this process, as the kernel shows it.
+    // The owner of `/proc/self` is the user of this process.
     let owner = fs::metadata("/proc/self").context("/proc is not mounted")?.uid();
     if owner != 0 {
         bail!("{device} needs root, to mount a file system; dir:PATH does not");
@@ -253,7 +261,7 @@ fn check_root(device: &str) -> Result<()> {
     Ok(())
 }
 
-/// The block device of the file system that is mounted at `path` itself.
+/// Returns the block device of the file system mounted at `path` itself.
 fn node_mounted_at(path: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(path).ok()?;
     let device = fs::metadata(&path).ok()?.dev();
@@ -281,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_is_goes_by_what_stands_behind_its_name() {
+    fn the_identity_of_a_device_covers_its_contents() {
         let directory = tempfile::tempdir().expect("a directory");
         let at =
             |text: &str, work: &str| text.parse::<DeviceSpec>().expect(text).identity(Path::new(work)).expect(text);
@@ -307,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_parsed_and_unknown_ones_refused_with_the_known() {
+    fn devices_are_parsed_and_unknown_ones_are_refused_with_a_list() {
         assert_eq!("dir:/a:b".parse(), Ok(DeviceSpec::Dir("/a:b".into())));
         assert_eq!("loop:16GiB".parse(), Ok(DeviceSpec::Loop(16 << 30, FileSystem::Ext4)));
         assert_eq!("block:/dev/x".parse(), Ok(DeviceSpec::Block("/dev/x".into())));
@@ -322,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_data_is_refused_by_name_and_its_store_goes_with_the_device() {
+    fn a_directory_with_data_is_refused_and_its_store_is_removed_with_the_device() {
         let dir = tempfile::tempdir().expect("a directory");
         let spec = DeviceSpec::Dir(dir.path().to_owned());
         let device = spec.prepare(dir.path(), Below::FileSystem, false, None).expect("it is empty");
@@ -336,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_in_memory_has_a_size_and_habits() {
+    fn a_drive_in_memory_has_a_size_and_options() {
         let drive = |text: &str| text.parse::<DeviceSpec>();
         assert_eq!(drive("memory:1GiB:discard:flush=5000"), drive("memory:1073741824:discard:flush=5000"));
         assert_ne!(drive("memory:1GiB:flush=5000"), drive("memory:1GiB"));
@@ -348,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_ssd_needs_a_profile_that_can_be() {
+    fn a_virtual_ssd_needs_a_valid_profile() {
         let check = |text: &str| DriveSpec::ssd(text).expect("any text").check();
         check("ssd-s:steady").expect("it is known");
         assert!(check("ssd-x").expect_err("unknown").to_string().contains("ssd-x"));

@@ -1,15 +1,15 @@
-//! A file system that is made for one cell and removed after it.
+//! A file system that is created for one cell and removed after it.
 //!
-//! All of it hangs on one directory, whose name says whose it is:
+//! All its parts belong to one directory, whose name identifies the owning process:
 //! ```text
-//! WORK/terrace-lab-PID-START-N/image   what the loop device is backed by (absent on a real device; alone: one that is kept)
-//!                              mnt/    where ext4 is mounted
+//! WORK/terrace-lab-PID-START-N/image   backing file of the loop device (absent on a real device; alone: a kept image)
+//!                              mnt/    mount point of the file system
 //! ```
-//! What exists of it is asked of the kernel (mounts, backing files), never remembered, so that a run that is killed
-//! between any two steps leaves nothing that [`remove_stale`] does not find.
+//! The existing parts are determined from the kernel (mounts, backing files) and never remembered,
+//! so [`remove_stale`] finds the leftovers of a run killed between any two steps.
 use super::{
     drive::DriveSpec,
-    habits::NO_JOURNAL,
+    drive_options::NO_JOURNAL,
     images::{self, Images},
 };
 use crate::{
@@ -35,35 +35,36 @@ use std::{
 use terrace_device::loops;
 
 const PREFIX: &str = "terrace-lab-";
-/// How long an unmount waits for those who still look at a file.
+/// Maximum time an unmount waits for open files.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
-/// Bytes from the start of a device that tell whether it is empty; every device here has more.
+/// Bytes at the start of a device that show whether it is empty; every supported device is larger.
 const START_BYTES: u64 = 1 << 20;
 
-/// Of a device for both, as much is for the file system.
+/// Size of the file system on a divided device, in bytes.
 const META_BYTES: u64 = 64 << 20;
 
-/// Which file system.
+/// Kind of the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileSystem {
-    /// The usual one.
+    /// The default.
     #[default]
     Ext4,
-    /// The same without a journal: what that costs is the difference. A power cut may leave nothing that can be mounted.
+    /// ext4 without a journal, to measure the cost of the journal. After a power cut it may not be
+    /// mountable.
     #[serde(rename = "ext4-nojournal")]
     Ext4NoJournal,
-    /// Beside it.
+    /// For comparison.
     Xfs,
 }
 
 impl FileSystem {
-    /// As `mkfs` calls it.
+    /// Suffix of the `mkfs` command.
     fn maker(self) -> &'static str {
         if self == FileSystem::Xfs { "xfs" } else { "ext4" }
     }
 
-    /// In words.
+    /// Name for reports.
     pub fn name(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "ext4",
@@ -72,7 +73,7 @@ impl FileSystem {
         }
     }
 
-    /// Behind the name of a device.
+    /// Suffix of a device name.
     pub fn suffix(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "",
@@ -85,7 +86,7 @@ impl FileSystem {
         if self == FileSystem::Ext4 { "data=ordered" } else { "" }
     }
 
-    /// The smallest device for one: an ext4, an XFS as its tool makes one.
+    /// Minimum device size in bytes: for ext4, or for an XFS with the defaults of its tool.
     pub fn bytes_min(self) -> u64 {
         if self == FileSystem::Xfs { 300 << 20 } else { 16 << 20 }
     }
@@ -101,20 +102,21 @@ impl FileSystem {
     }
 }
 
-/// A file system that nobody else uses, or a device without one; removed when dropped.
+/// A file system that no other process uses, or a device without one; removed on drop.
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
     node: PathBuf,
-    /// Whether `node` is a real device, on which no file system shall remain.
+    /// Whether `node` is a real device, on which no file system may remain.
     is_block: bool,
-    /// Where the image goes that this one does not need any more.
+    /// The pool that takes the image back after use.
     images: Option<Arc<Images>>,
 }
 
 impl Scratch {
-    /// On a file of `bytes` below `work`: a new sparse one, or one of `images`, where it goes afterwards. Engines that find a device as it is
-    /// have a new one.
+    /// Creates it on a file of `bytes` below `work`: a new sparse file, or one of `images`, which
+    /// is returned there afterwards. Engines on a device without a file system get a new file,
+    /// since they find its contents.
     pub fn on_loop(
         work: &Path,
         bytes: u64,
@@ -130,34 +132,36 @@ impl Scratch {
             None => images::make(&image, bytes)?,
         }
         scratch.node = attach(&image)?;
-        scratch.lay(below, kind, kind.mount_options())?;
+        scratch.prepare_medium(below, kind, kind.mount_options())?;
         Ok(scratch)
     }
 
-    /// On the block device `node`, whose content is lost. The caller has asked whether it may be.
+    /// Creates it on the block device `node`, whose content is lost. The caller has checked that
+    /// this is permitted.
     pub fn on_block(work: &Path, node: &Path, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         scratch.is_block = true;
-        let _ = run(Command::new("blkdiscard").arg(node)); // a hint: a drive may not know it
-        scratch.lay(below, FileSystem::Ext4, "data=ordered")?;
+        let _ = run(Command::new("blkdiscard").arg(node)); // optional: a drive may not support it
+        scratch.prepare_medium(below, FileSystem::Ext4, "data=ordered")?;
         Ok(scratch)
     }
 
-    /// On the drive `node`. With `discards` it is told what is deleted; without, nobody can tell it.
+    /// Creates it on the drive `node`. With `discards`, deleted blocks are discarded; otherwise
+    /// never.
     pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: Below) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
-        let kind = if spec.habits.no_journal { FileSystem::Ext4NoJournal } else { FileSystem::Ext4 };
-        let discard = if spec.habits.discards { "discard" } else { "nodiscard" };
+        let kind = if spec.drive_options.no_journal { FileSystem::Ext4NoJournal } else { FileSystem::Ext4 };
+        let discard = if spec.drive_options.discards { "discard" } else { "nodiscard" };
         let options = [kind.mount_options(), discard].into_iter().filter(|option| !option.is_empty());
-        scratch.lay(below, kind, &options.collect::<Vec<_>>().join(","))?;
+        scratch.prepare_medium(below, kind, &options.collect::<Vec<_>>().join(","))?;
         Ok(scratch)
     }
 
-    /// Makes what the engine wants: a file system, none, or a small one in a partition before the rest. What the device holds is not discarded:
-    /// a drive that has been in use stays one.
-    fn lay(&self, below: Below, kind: FileSystem, options: &str) -> Result<()> {
+    /// Prepares the device for the engine: a file system, none, or a small one in a partition
+    /// before the rest. Previous contents are not discarded, so a used drive remains a used one.
+    fn prepare_medium(&self, below: Below, kind: FileSystem, options: &str) -> Result<()> {
         let node = self.node.clone();
         if below == Below::FileSystem {
             return self.make_file_system(kind, &node, options);
@@ -174,12 +178,12 @@ impl Scratch {
         symlink(&bare, store.join(BARE)).with_context(|| format!("link to {}", bare.display()))
     }
 
-    /// Where the file system is mounted.
+    /// Returns the mount point.
     pub fn mount_point(&self) -> PathBuf {
         self.dir.join("mnt")
     }
 
-    /// The block device.
+    /// Returns the block device.
     pub fn node(&self) -> PathBuf {
         self.node.clone()
     }
@@ -195,7 +199,8 @@ impl Scratch {
         Ok(Scratch { dir, node: PathBuf::new(), is_block: false, images: None })
     }
 
-    /// Everything is initialised now, so that the kernel writes nothing of its own later.
+    /// Initialises all of the file system now, so that the kernel has nothing to initialise in the
+    /// background later.
     fn make_file_system(&self, kind: FileSystem, node: &Path, options: &str) -> Result<()> {
         run(kind.make().arg(node))?;
         let mounted = mount(
@@ -213,14 +218,15 @@ impl Scratch {
         if !self.dir.exists() {
             return Ok(());
         }
-        let_go(&self.dir)?;
+        unmount_and_detach(&self.dir)?;
         let image = self.dir.join("image");
         if let (Some(images), Some(work)) = (self.images.take(), self.dir.parent().filter(|_| image.exists())) {
             images.keep(work, &image)?;
         }
-        clear_away(&self.dir)?;
+        remove_files(&self.dir)?;
         if self.is_block {
-            let _ = run(Command::new("partx").arg("-d").arg(&self.node)); // there may be none
+            // there may be no partitions
+            let _ = run(Command::new("partx").arg("-d").arg(&self.node));
             run(Command::new("wipefs").args(["-q", "-a"]).arg(&self.node))?;
             clear_start(&self.node).with_context(|| format!("clear {}", self.node.display()))?;
         }
@@ -236,22 +242,22 @@ impl Drop for Scratch {
     }
 }
 
-/// Whether the device `node` begins with nothing. Who keeps data in no format that is known (an encrypted volume, a
-/// database of its own) keeps some of it there.
+/// Returns whether the first bytes of `node` are zero. Data in an unknown format (an encrypted
+/// volume, a database of its own) usually starts there.
 pub fn begins_with_zeros(node: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     File::open(node)?.take(START_BYTES).read_to_end(&mut start)?;
     Ok(start.iter().all(|&byte| byte == 0))
 }
 
-/// Makes the device `node` begin with nothing, so that the next run finds it empty.
+/// Zeroes the first bytes of `node`, so that the next run finds it empty.
 fn clear_start(node: &Path) -> io::Result<()> {
     let mut device = File::options().write(true).open(node)?;
     device.write_all(&vec![0; START_BYTES as usize])?;
     device.sync_all()
 }
 
-/// Removes what killed runs left below `work`; tells what could not be removed.
+/// Removes leftovers of killed runs below `work`. Returns the failures.
 pub fn remove_stale(work: &Path) -> Vec<String> {
     let Ok(work) = fs::canonicalize(work) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(work) else { return Vec::new() };
@@ -263,7 +269,8 @@ pub fn remove_stale(work: &Path) -> Vec<String> {
     stale.filter_map(|entry| dismantle(&entry.path()).err()).map(|error| format!("{error:#}")).collect()
 }
 
-/// Divides a device, in the kernel's mind alone, into a partition of `meta_bytes` and the rest.
+/// Divides a device into a partition of `meta_bytes` and the rest. Only the kernel's partition
+/// table in memory changes.
 pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     let meta_sectors = meta_bytes / 512;
     let sectors = run(Command::new("blockdev").arg("--getsz").arg(node))?;
@@ -280,7 +287,8 @@ pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     Ok([1, 2].map(|number| format!("{name}{infix}{number}").into()))
 }
 
-/// Takes the links and the directory away that [`Scratch::lay`] and an engine have made without a file system.
+/// Removes the links and the directory that [`Scratch::prepare_medium`] and an engine created
+/// without a file system.
 fn unlink(mount_point: &Path) -> Result<()> {
     let store = mount_point.join("store");
     for link in [store.join("store"), store.join(BARE)] {
@@ -296,7 +304,7 @@ fn unlink(mount_point: &Path) -> Result<()> {
     }
 }
 
-/// A new directory below `work`, of this process.
+/// Creates a directory of this process below `work`.
 pub(super) fn new_dir(work: &Path) -> Result<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     fs::create_dir_all(work).with_context(|| format!("make {}", work.display()))?;
@@ -307,8 +315,8 @@ pub(super) fn new_dir(work: &Path) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Unmounts what is mounted on `dir`, and detaches its image.
-fn let_go(dir: &Path) -> Result<()> {
+/// Unmounts the file system of `dir` and detaches its image.
+fn unmount_and_detach(dir: &Path) -> Result<()> {
     let mount_point = dir.join("mnt");
     while is_mounted(&mount_point)? {
         unmount(&mount_point)?;
@@ -320,14 +328,15 @@ fn let_go(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes down what hangs on `dir`, innermost first. Removes only what [`Scratch`] and [`Images`] make: never a tree.
+/// Removes everything that belongs to `dir`, innermost first. Removes only the parts that
+/// [`Scratch`] and [`Images`] create, never a whole tree.
 pub(super) fn dismantle(dir: &Path) -> Result<()> {
-    let_go(dir)?;
-    clear_away(dir)
+    unmount_and_detach(dir)?;
+    remove_files(dir)
 }
 
-/// Removes `dir`, on which nothing hangs any more.
-fn clear_away(dir: &Path) -> Result<()> {
+/// Removes `dir` after it was unmounted and detached.
+fn remove_files(dir: &Path) -> Result<()> {
     let (mount_point, image) = (dir.join("mnt"), dir.join("image"));
     if image.exists() {
         fs::remove_file(&image).with_context(|| format!("remove {}", image.display()))?;
@@ -349,14 +358,16 @@ fn unmount(mount_point: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A mount point with a blank in it stands in this file with `\040`; such a `work` is compared in that form.
+/// Returns whether `mount_point` is a mount point. The kernel's list escapes a space as `\040`, so
+/// the path is compared in that form.
 fn is_mounted(mount_point: &Path) -> Result<bool> {
     let text = fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
     let sought = mount_point.display().to_string().replace('\\', "\\134").replace(' ', "\\040");
     Ok(text.lines().filter_map(|line| line.split(' ').nth(1)).any(|found| found == sought))
 }
 
-/// Backs a free loop device with `image`. `losetup` finds and takes one in two steps, so that others may be faster.
+/// Attaches `image` to a free loop device. `losetup` finds and takes one in two steps, so another
+/// process may take it first.
 fn attach(image: &Path) -> Result<PathBuf> {
     let mut result = Ok(String::new());
     for attempt in 0..20 {
@@ -370,12 +381,12 @@ fn attach(image: &Path) -> Result<PathBuf> {
     bail!("no loop device was given to {}", image.display())
 }
 
-/// The loop devices that `image` backs.
+/// Returns the loop devices backed by `image`.
 fn loops_on(image: &Path) -> Result<Vec<PathBuf>> {
     loops::over_files(|file| file == image).context("/sys/block")
 }
 
-/// Runs a command; its output, or an error with what it said.
+/// Runs a command. Returns its output, or an error with its error output.
 fn run(command: &mut Command) -> Result<String> {
     let program = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("run {program}"))?;

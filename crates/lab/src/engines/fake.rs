@@ -1,6 +1,7 @@
-//! An engine whose costs are known, to hold the lab to them: each call takes so long, each change writes so many bytes to
-//! one file, each so-many-th write syncs it. It keeps its pairs in memory and can be told to fail or to lie.
-use crate::target::{Build, Change, Engine, Own, Result, Settings, SyncCount, Target};
+//! An engine with known costs, for tests of the lab. Each call takes a fixed time, each change
+//! writes a fixed number of bytes to one file, and every n-th write syncs the file. It keeps its
+//! entries in memory and can be configured to fail or to return wrong results.
+use crate::target::{Change, Engine, EngineBuild, EngineCounts, Result, Settings, SyncCount, Target};
 use anyhow::{Context, bail};
 use std::{
     collections::BTreeMap,
@@ -15,30 +16,30 @@ use std::{
 /// The costs of each call.
 #[derive(Clone, Debug, Default)]
 pub struct Fake {
-    /// Of a write.
+    /// Duration of a write.
     pub write_time: Duration,
-    /// Of a point read.
+    /// Duration of a point lookup.
     pub read_time: Duration,
-    /// Written to the file `fake.log` for each change.
+    /// Bytes written to the file `fake.log` per change.
     pub bytes_per_change: usize,
-    /// Writes between two syncs; 0 for never. A write that asks for a sync gets one besides.
+    /// Number of writes between two syncs; 0 for never. A write with `sync` adds a sync.
     pub writes_per_sync: u64,
-    /// Time that each write claims to have stalled.
+    /// Stall time that each write reports.
     pub stall: Duration,
-    /// Whether it tells its own counts.
+    /// Whether it reports counters.
     pub counts: bool,
-    /// Writes after which the next one fails.
+    /// Number of writes after which the next one fails.
     pub fails_after: Option<u64>,
-    /// Writes after which the next one is forgotten.
+    /// Number of writes after which the next one is lost.
     pub forgets_after: Option<u64>,
 }
 
-struct Open {
+struct FakeTarget {
     costs: Fake,
-    state: Mutex<State>,
+    state: Mutex<FakeState>,
 }
 
-struct State {
+struct FakeState {
     file: File,
     pairs: BTreeMap<Vec<u8>, Vec<u8>>,
     writes: u64,
@@ -52,8 +53,8 @@ impl Engine for Fake {
         "fake".into()
     }
 
-    fn build(&self) -> std::result::Result<Build, String> {
-        Ok(Build { version: "1".into(), source: "this repository".into(), hardware_crc: None, assertions: None })
+    fn build(&self) -> std::result::Result<EngineBuild, String> {
+        Ok(EngineBuild { version: "1".into(), source: "this repository".into(), hardware_crc: None, assertions: None })
     }
 
     fn departures(&self, _: &Settings) -> Vec<String> {
@@ -63,18 +64,18 @@ impl Engine for Fake {
     fn open(&self, dir: &Path, _: &Settings) -> Result<Box<dyn Target>> {
         let file = File::create(dir.join("fake.log")).context("create fake.log")?;
         let (pairs, syncs) = (BTreeMap::new(), SyncCount { bytes: Some(0), ..SyncCount::default() });
-        let state = Mutex::new(State { file, pairs, writes: 0, bytes: 0, syncs, unsynced: 0 });
-        Ok(Box::new(Open { costs: self.clone(), state }))
+        let state = Mutex::new(FakeState { file, pairs, writes: 0, bytes: 0, syncs, unsynced: 0 });
+        Ok(Box::new(FakeTarget { costs: self.clone(), state }))
     }
 }
 
-impl Open {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl FakeTarget {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl State {
+impl FakeState {
     fn sync(&mut self) -> Result<()> {
         let start = Instant::now();
         self.file.sync_data().context("sync fake.log")?;
@@ -89,14 +90,14 @@ impl State {
     }
 }
 
-/// Waits without giving the processor away, until `time` has passed since `start`.
+/// Spins until `time` has passed since `start`.
 fn wait(start: Instant, time: Duration) {
     while start.elapsed() < time {
         std::hint::spin_loop();
     }
 }
 
-impl Target for Open {
+impl Target for FakeTarget {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
         let start = Instant::now();
         let mut state = self.state();
@@ -148,16 +149,16 @@ impl Target for Open {
         Ok(())
     }
 
-    fn own(&self) -> Own {
+    fn counters(&self) -> EngineCounts {
         if !self.costs.counts {
-            return Own::default();
+            return EngineCounts::default();
         }
         let state = self.state();
-        Own {
+        EngineCounts {
             bytes_by_purpose: Some([("wal".to_string(), state.bytes)].into()),
             syncs: Some([("log".to_string(), state.syncs)].into()),
             stall: Some(self.costs.stall * state.writes as u32),
-            ..Own::default()
+            ..EngineCounts::default()
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Engines that need no foreign library: Terrace's presets, one that does nothing, one with known costs.
+//! Engines without a foreign library: Terrace's presets, one that does nothing, one with known
+//! costs.
 pub mod fake;
 pub mod null;
 pub mod terrace;
@@ -6,7 +7,7 @@ pub mod terrace;
 use crate::target::Engine;
 use anyhow::{Result, bail};
 
-/// Every engine of this module that a run can name, and what it is.
+/// Returns the name and description of every engine of this module.
 pub fn list() -> Vec<(String, String)> {
     let default = ("terrace".to_string(), "Terrace with its default preset".to_string());
     let presets = ::terrace::PRESETS
@@ -21,7 +22,7 @@ pub fn list() -> Vec<(String, String)> {
     std::iter::once(default).chain(presets).chain(nulls).collect()
 }
 
-/// The engine called `name`; the error lists those of this module.
+/// Returns the engine called `name`. The error lists the engines of this module.
 pub fn engine(name: &str) -> Result<Box<dyn Engine>> {
     let (base, preset) = name.split_once(':').map_or((name, None), |(base, preset)| (base, Some(preset)));
     match (base, preset) {
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_listed_name_is_one_and_unknown_ones_are_refused() {
+    fn every_listed_name_is_accepted_and_unknown_ones_are_refused() {
         for (name, _) in list() {
             let found = engine(&name).unwrap().name();
             assert!(found == name || name == "terrace" && found.starts_with("terrace:"), "{name} is {found}");

@@ -1,14 +1,14 @@
-//! An engine that does nothing and remembers nothing: a fill of it costs what the driver costs. Reads find nothing, so
-//! workloads that expect an answer fail unless answers are not checked. Workloads without an engine find their place through it: a
-//! directory, or a device without a file system.
-use crate::target::{Below, Build, Change, Engine, Result, Settings, Target, bare_beside, vacate};
+//! An engine that does nothing and stores nothing, so a fill of it costs as much as the driver.
+//! Reads find nothing, so workloads that expect results fail unless results are not checked.
+//! Workloads without an engine use it to get a directory, or a device without a file system.
+use crate::target::{Below, Change, Engine, EngineBuild, Result, Settings, Target, bare_device_link, remove_store};
 use anyhow::Context;
 use std::{fs, hint::black_box, os::unix::fs::symlink, path::Path};
 
 /// The engine.
 #[derive(Debug)]
 pub struct Null {
-    /// Whether its place is a device.
+    /// Whether its medium is a device.
     pub on_device: bool,
 }
 
@@ -21,19 +21,19 @@ impl Engine for Null {
         if self.on_device { Below::Device } else { Below::FileSystem }
     }
 
-    /// A link to the device, in the place of a directory.
+    /// Creates a link to the device in place of a directory.
     fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
-        vacate(dir)?;
+        remove_store(dir)?;
         if !self.on_device {
             return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
         }
-        let bare = bare_beside(dir, &self.name())?;
+        let bare = bare_device_link(dir, &self.name())?;
         symlink(bare.canonicalize()?, dir).with_context(|| format!("link {}", dir.display()))
     }
 
-    fn build(&self) -> std::result::Result<Build, String> {
+    fn build(&self) -> std::result::Result<EngineBuild, String> {
         let version = env!("CARGO_PKG_VERSION").into();
-        Ok(Build { version, source: "this repository".into(), hardware_crc: None, assertions: None })
+        Ok(EngineBuild { version, source: "this repository".into(), hardware_crc: None, assertions: None })
     }
 
     fn departures(&self, _: &Settings) -> Vec<String> {
@@ -41,13 +41,13 @@ impl Engine for Null {
     }
 
     fn open(&self, _: &Path, _: &Settings) -> Result<Box<dyn Target>> {
-        Ok(Box::new(Store))
+        Ok(Box::new(NullTarget))
     }
 }
 
-struct Store;
+struct NullTarget;
 
-impl Target for Store {
+impl Target for NullTarget {
     fn write(&self, changes: &[Change<'_>], _: bool) -> Result<()> {
         black_box(changes);
         Ok(())

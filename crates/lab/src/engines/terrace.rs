@@ -1,6 +1,7 @@
-//! Terrace as the lab sees it: a preset's choice of parts with the run's equal terms for all numbers.
+//! Terrace as a target: the design of a preset, with the run's common settings for all sizes.
 use crate::target::{
-    Below, Build, Change, Engine, Own, Reach, Result, Settings, SyncCount, Target, bare_beside, vacate,
+    Below, Change, Engine, EngineBuild, EngineCounts, Result, Settings, SyncCount, Target, Watermarks,
+    bare_device_link, remove_store,
 };
 use anyhow::{Context, ensure};
 use std::{
@@ -25,26 +26,28 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// Prepares the device `bare`. Nothing is discarded: a drive that has been in use, and is told that nothing of it is needed, is as good as new.
+/// Formats the device `bare` without a discard: after a discard of everything, a used drive would
+/// be as good as new.
 fn format(bare: &Path, sizes: Sizes) -> Result<()> {
     let device = Deaf::new(Arc::new(File::open(bare)?));
     raw::format(&device, sizes, RandomState::new().hash_one(bare))?;
     Ok(())
 }
 
-/// Terrace under one preset, with or without options of its own.
+/// Terrace with one preset and optional further options.
 #[derive(Debug)]
 pub struct Terrace {
     name: String,
     base: Options,
-    /// What was asked for beyond the preset and the run's terms, as `(name, value)`.
+    /// Options requested in addition to the preset and the run's settings, as `(name, value)`.
     own: Vec<(String, String)>,
-    is_deceived: bool,
+    claims_early_durability: bool,
 }
 
 impl Terrace {
-    /// Under the preset called so, or the default one; `preset+option=value+…` goes on with options by their names, which the
-    /// run's terms do not change. The error lists the presets, or the options.
+    /// Creates the engine for a preset, or for the default preset. `preset+option=value+…` adds
+    /// options by name, which override the run's settings. The error lists the presets or the
+    /// options.
     pub fn new(preset: Option<&str>) -> Result<Terrace> {
         let mut words = preset.unwrap_or_default().split('+');
         let mut base = match words.next() {
@@ -58,25 +61,27 @@ impl Terrace {
             name = format!("{name}+{word}");
             own.push((option.to_string(), value.to_string()));
         }
-        Ok(Terrace { name, base, own, is_deceived: false })
+        Ok(Terrace { name, base, own, claims_early_durability: false })
     }
 
-    /// The preset's options with its own, without the terms of any run.
+    /// Returns the preset's options with the additional ones, without the settings of a run.
     pub fn base(&self) -> &Options {
         &self.base
     }
 
-    /// Levels hold entries, level 0 too, and several memtables wait: a design in which these numbers go together.
+    /// Returns whether levels, including level 0, are limited by entries, with several immutable
+    /// memtables. In such a design these numbers belong together.
     fn counts_entries(&self) -> bool {
         self.base.max_entries_for_level_base > 0
     }
 
-    /// The preset's parts with the numbers of `settings`, and its own options.
+    /// Returns the preset's options with the sizes of `settings`, then the additional options.
     fn options(&self, settings: &Settings) -> Result<Options> {
         let mut options = self.base.clone();
         options.write_buffer_size = settings.write_buffer_size;
         options.target_file_size = settings.max_file_size;
-        // As many memtables as the preset's, so that segments shrink with everything else.
+        // Segments keep their size relative to the memtable, so that they shrink with everything
+        // else.
         let value_log_segment_size =
             self.base.value_log_segment_size / self.base.write_buffer_size.max(1) * settings.write_buffer_size;
         options.value_log_segment_size =
@@ -88,10 +93,11 @@ impl Terrace {
         options.compression =
             Codec::from_name(&settings.compression).with_context(|| format!("{}: {known}", settings.compression))?;
         options.max_bytes_for_level_base = settings.level_base;
-        // What levels hold by number shrinks with what they hold by size.
+        // Level limits in entries shrink in proportion to level limits in bytes.
         let usual = Settings::default().level_base;
         let entries = u128::from(self.base.max_entries_for_level_base) * u128::from(settings.level_base.min(usual));
-        options.max_entries_for_level_base = entries.div_ceil(u128::from(usual)) as u64; // at most the preset's
+        // at most the preset's
+        options.max_entries_for_level_base = entries.div_ceil(u128::from(usual)) as u64;
         if !self.counts_entries() {
             options.max_write_buffer_number = 2;
             let (compact, slow, stop) = settings.l0_triggers;
@@ -101,7 +107,7 @@ impl Terrace {
                 options.level0_stop_writes_trigger,
             ) = (compact.into(), slow.into(), stop.into());
         }
-        // LevelDB keeps ten descriptors of its limit for other files
+        // LevelDB reserves ten descriptors of its limit for other files
         options.max_open_files = u64::from(settings.max_open_files).saturating_sub(10).max(16);
         self.own.iter().try_for_each(|(option, value)| options.set(option, value))?;
         options.validate()?;
@@ -114,8 +120,8 @@ impl Engine for Terrace {
         self.name.clone()
     }
 
-    fn build(&self) -> std::result::Result<Build, String> {
-        Ok(Build {
+    fn build(&self) -> std::result::Result<EngineBuild, String> {
+        Ok(EngineBuild {
             version: env!("CARGO_PKG_VERSION").into(),
             source: "this repository".into(),
             hardware_crc: Some(hardware_crc()),
@@ -174,21 +180,24 @@ impl Engine for Terrace {
         }
     }
 
-    /// A slot is a little larger than a table; where all is on the device, a thirty-second of that, and a unit is two tables.
+    /// A slot is 1/32 larger than an SSTable. If the whole store is on the device, a slot is 1/32
+    /// of that, and an allocation unit holds two SSTables.
     fn clear(&self, dir: &Path, settings: &Settings) -> Result<()> {
         let below = self.below();
         if below == Below::FileSystem {
-            vacate(dir)?;
+            remove_store(dir)?;
             return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
         }
-        let bare = bare_beside(dir, &self.name)?;
+        let bare = bare_device_link(dir, &self.name)?;
         if below == Below::Both || dir.canonicalize().ok() == bare.canonicalize().ok() {
-            // So that a drive that is told what is deleted is told of the store before; a hint, as it may be damaged.
+            // On a drive with discards, this discards the previous store. Best effort, since that
+            // store may be corrupted.
             let _ = Db::destroy(dir);
         }
-        vacate(dir)?;
+        remove_store(dir)?;
         let table = self.options(settings)?.target_file_size;
-        let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32; // at most a GiB and a thirty-second
+        // at most a GiB and 1/32
+        let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32;
         let whole = Sizes { slot_bytes: (slot_bytes / 32).next_multiple_of(4096), unit_slots: 64 };
         let sizes = if below == Below::Both { Sizes { slot_bytes, unit_slots: 1 } } else { whole };
         format(&bare, sizes).with_context(|| format!("format {}", bare.display()))?;
@@ -202,28 +211,30 @@ impl Engine for Terrace {
         let read = ReadOptions::new().verify_checksums(settings.verify_checksums);
         let options = self.options(settings)?;
         let promises = options.durability != DurabilityMode::None;
-        let values_apart = options.setup().layout.values == Values::Log;
-        let db = if self.is_deceived {
+        let wal_is_value_log = options.setup().layout.values == Values::Log;
+        let db = if self.claims_early_durability {
             let fs = Arc::new(RealFs::new(dir));
             Db::open_on(open_files(fs, OpenMode::Create, Arc::new(LyingTracker), &options.setup())?, options)?
         } else {
             Db::open(dir, options)?
         };
-        Ok(Box::new(Open { db, promises, values_apart, read }))
+        Ok(Box::new(TerraceTarget { db, promises, wal_is_value_log, read }))
     }
 
-    fn hurry(&mut self) -> Duration {
-        // So that little data fills many segments of a value log, and leaves some to collect.
+    fn shorten_timers(&mut self) -> Duration {
+        // Little data then fills many value-log segments and leaves some for GC.
         self.base.value_log_segment_size = 64 << 10;
         self.base.value_log_gc_percent = 5;
-        self.base.durability_interval_ms = 100; // several in a history, each of which finds tables that were merged before it
+        // several per history, each finding SSTables that were compacted before it
+        self.base.durability_interval_ms = 100;
         self.base.idle_durability_ms = 20;
         match self.base.durability {
             DurabilityMode::Sync | DurabilityMode::None => Duration::ZERO,
             DurabilityMode::Group | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::Inherit => {
                 Duration::from_secs(1)
             }
-            DurabilityMode::Journal | DurabilityMode::JournalBpf => Duration::from_secs(8), // ext4 commits once a second at most
+            // ext4 commits once a second at most
+            DurabilityMode::Journal | DurabilityMode::JournalBpf => Duration::from_secs(8),
         }
     }
 
@@ -233,13 +244,14 @@ impl Engine for Terrace {
         Ok(())
     }
 
-    fn deceive(&mut self) -> Result<()> {
-        self.is_deceived = true;
+    fn claim_early_durability(&mut self) -> Result<()> {
+        self.claims_early_durability = true;
         Ok(())
     }
 }
 
-/// Whether the checksums of this build use the processor's instruction here; the library asks the processor as we do.
+/// Returns whether checksums of this build use the processor's instruction on this machine. The
+/// library detects the processor in the same way.
 fn hardware_crc() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("sse4.2");
@@ -249,28 +261,29 @@ fn hardware_crc() -> bool {
     return false;
 }
 
-struct Open {
+struct TerraceTarget {
     db: Db,
-    /// Whether anything is promised at a power cut.
+    /// Whether the store promises any durability across a power cut.
     promises: bool,
-    /// Whether values stay in the log.
-    values_apart: bool,
+    /// Whether the WAL serves as the value log.
+    wal_is_value_log: bool,
     read: ReadOptions,
 }
 
-impl Open {
-    /// What the ledger calls a purpose or a kind of sync. Where values stay in the log, the log is the value log.
+impl TerraceTarget {
+    /// Returns the ledger's word for a purpose or a kind of sync. If the WAL serves as the value
+    /// log, it counts as `value_log`.
     fn word(&self, own: &'static str) -> String {
         let word = match own {
             "collection" => "gc",
-            "wal" | "log" if self.values_apart => "value_log",
+            "wal" | "log" if self.wal_is_value_log => "value_log",
             other => other,
         };
         word.into()
     }
 }
 
-impl Target for Open {
+impl Target for TerraceTarget {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
         let mut batch = WriteBatch::new();
         for change in changes {
@@ -307,15 +320,15 @@ impl Target for Open {
         Ok(self.db.compact_range(None, None)?)
     }
 
-    fn reach(&self) -> Option<Reach> {
-        self.promises.then(|| Reach { written: self.db.last_sequence(), durable: self.db.durable_sequence() })
+    fn watermarks(&self) -> Option<Watermarks> {
+        self.promises.then(|| Watermarks { written: self.db.last_sequence(), durable: self.db.durable_sequence() })
     }
 
     fn wait_durable(&self) -> Result<()> {
         Ok(self.db.wait_durable(self.db.last_sequence())?)
     }
 
-    fn own(&self) -> Own {
+    fn counters(&self) -> EngineCounts {
         let statistics = self.db.statistics();
         let bytes = statistics.bytes_written.iter().map(|(purpose, bytes)| (self.word(purpose), *bytes));
         let by_level =
@@ -324,7 +337,7 @@ impl Target for Open {
             let Syncs { count, blocking, bytes, time } = *syncs;
             (self.word(name), SyncCount { count, blocking, bytes: Some(bytes), seconds: time.as_secs_f64() })
         };
-        Own {
+        EngineCounts {
             bytes_by_purpose: Some(bytes.collect()),
             compaction_by_level: Some(by_level.collect()),
             syncs: Some(statistics.syncs.iter().map(counted).collect()),
@@ -349,16 +362,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_its_own_stand_above_the_terms_and_are_told() {
-        let engine = Terrace::new(Some("default+allow_mmap_reads=true+target_file_size=1MiB")).unwrap();
-        assert_eq!(engine.name(), "terrace:default+allow_mmap_reads=true+target_file_size=1MiB");
+    fn additional_options_override_the_settings_and_are_reported() {
+        let engine = Terrace::new(Some("terrace-block+allow_mmap_reads=true+target_file_size=1MiB")).unwrap();
+        assert_eq!(engine.name(), "terrace:terrace-block+allow_mmap_reads=true+target_file_size=1MiB");
         let settings = Settings { max_file_size: 8 << 20, write_buffer_size: 3 << 20, ..Settings::default() };
         let options = engine.options(&settings).unwrap();
         assert_eq!(
             (options.allow_mmap_reads, options.target_file_size, options.write_buffer_size),
             (true, 1 << 20, 3 << 20)
         );
-        assert!(engine.departures(&settings).iter().any(|told| told.contains("target_file_size is 1MiB")));
+        assert!(engine.departures(&settings).iter().any(|text| text.contains("target_file_size is 1MiB")));
     }
 
     #[test]
@@ -372,12 +385,13 @@ mod tests {
         assert_eq!(entries("leveldb", 1 << 20), 0);
     }
 
-    /// DeLSM's paper owes its fills to memtables that wait and to a wide level 0.
+    /// DeLSM's paper attributes its fill performance to several immutable memtables and a wide
+    /// level 0.
     #[test]
-    fn numbers_that_go_with_entries_stay() {
+    fn numbers_of_entry_limited_levels_are_kept() {
         let numbers = |preset: &str| {
             let engine = Terrace::new(Some(preset)).unwrap();
-            let told = engine.departures(&Settings::default()).concat().contains("up to 8 memtables");
+            let text = engine.departures(&Settings::default()).concat().contains("up to 8 memtables");
             let Options {
                 max_write_buffer_number,
                 level0_file_num_compaction_trigger,
@@ -388,7 +402,7 @@ mod tests {
             (
                 max_write_buffer_number,
                 (level0_file_num_compaction_trigger, level0_slowdown_writes_trigger, level0_stop_writes_trigger),
-                told,
+                text,
             )
         };
         assert_eq!(numbers("delsm"), (8, (32, 64, 96), true));

@@ -1,4 +1,4 @@
-//! Sums, products and comparisons of figures, as `[[expect]]` and `[[compare]]` have them.
+//! Arithmetic and comparisons of figures, the language of `[[expect]]` and `[[compare]]`.
 //!
 //! ```text
 //! comparison  sum (< | <= | > | >=) sum
@@ -8,27 +8,27 @@
 //! figure      METRIC(ENGINE, AXIS=LABEL, …)         the median over rounds
 //!             exponent(METRIC, ENGINE, AXIS, …)     k of METRIC ~ AXIS^k, fitted over all values of AXIS
 //! ```
-//! An axis is a sweep, or `workload`, whose labels are names of rows. One that a figure does not name is free: the statement
-//! is about every value of it.
+//! An axis is a sweep, or `workload`, whose labels are names of rows. An axis that a figure does
+//! not mention is free: the statement then covers every value of it.
 use super::metric::{self, Metric};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::fmt;
 
-/// A number made of figures.
+/// An arithmetic expression over figures.
 #[derive(Clone, Debug)]
 pub enum Expression {
     /// A constant.
     Number(f64),
     /// A measured figure.
     Figure(Figure),
-    /// Two numbers joined.
-    Join(Box<Expression>, Join, Box<Expression>),
+    /// A binary operation.
+    Operator(Box<Expression>, Operator, Box<Expression>),
 }
 
-/// How two numbers are joined.
+/// Binary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they are what they are called")]
-pub enum Join {
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum Operator {
     Plus,
     Minus,
     Times,
@@ -37,35 +37,35 @@ pub enum Join {
     Higher,
 }
 
-/// What is looked up.
+/// A reference to a figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Which figure.
+    /// The metric.
     pub metric: &'static Metric,
-    /// Of which engine.
+    /// The engine.
     pub engine: String,
-    /// At which values of which axes.
+    /// Fixed axes with their labels.
     pub at: Vec<(String, String)>,
-    /// The exponent along this axis instead of the figure itself.
+    /// The axis of a fitted exponent; `None` for the figure itself.
     pub along: Option<String>,
 }
 
 /// An inequality.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// As it was written.
+    /// Its source text.
     pub text: String,
-    /// Left of the sign.
+    /// Left side.
     pub left: Expression,
-    /// The sign.
+    /// Comparison operator.
     pub sign: Sign,
-    /// Right of it.
+    /// Right side.
     pub right: Expression,
 }
 
-/// Signs of comparisons.
+/// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they are what they are called")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Sign {
     Less,
     AtMost,
@@ -74,7 +74,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// Whether it is so.
+    /// Evaluates the comparison.
     pub fn holds(self, left: f64, right: f64) -> bool {
         match self {
             Sign::Less => left < right,
@@ -96,43 +96,43 @@ impl fmt::Display for Sign {
     }
 }
 
-/// Looks figures up.
+/// Source of figures.
 pub trait Lookup {
-    /// The figure, or why there is none.
+    /// Returns the figure, or the reason for its absence.
     fn figure(&self, figure: &Figure) -> Result<f64, String>;
 }
 
 impl Expression {
-    /// The number, or why there is none.
+    /// Evaluates the expression. The error is the reason for a missing value.
     pub fn value(&self, of: &dyn Lookup) -> Result<f64, String> {
         let value = match self {
             Expression::Number(number) => *number,
             Expression::Figure(figure) => of.figure(figure)?,
-            Expression::Join(left, join, right) => {
+            Expression::Operator(left, join, right) => {
                 let (left, right) = (left.value(of)?, right.value(of)?);
                 match join {
-                    Join::Plus => left + right,
-                    Join::Minus => left - right,
-                    Join::Times => left * right,
-                    Join::Over => left / right,
-                    Join::Lower => left.min(right),
-                    Join::Higher => left.max(right),
+                    Operator::Plus => left + right,
+                    Operator::Minus => left - right,
+                    Operator::Times => left * right,
+                    Operator::Over => left / right,
+                    Operator::Lower => left.min(right),
+                    Operator::Higher => left.max(right),
                 }
             }
         };
         value.is_finite().then_some(value).ok_or_else(|| "a division by nothing".into())
     }
 
-    /// Every figure in it.
+    /// Returns every figure in the expression.
     pub fn figures(&self) -> Vec<&Figure> {
         match self {
             Expression::Number(_) => Vec::new(),
             Expression::Figure(figure) => vec![figure],
-            Expression::Join(left, _, right) => [left.figures(), right.figures()].concat(),
+            Expression::Operator(left, _, right) => [left.figures(), right.figures()].concat(),
         }
     }
 
-    /// Reads one; the error says where it is no expression.
+    /// Parses an expression. The error names the position.
     pub fn parse(text: &str) -> Result<Expression, String> {
         let mut parser = Parser { text, at: 0 };
         let sum = parser.sum()?;
@@ -141,7 +141,7 @@ impl Expression {
 }
 
 impl Comparison {
-    /// Reads one; the error says where it is none.
+    /// Parses a comparison. The error names the position.
     pub fn parse(text: &str) -> Result<Comparison, String> {
         let mut parser = Parser { text, at: 0 };
         let left = parser.sum()?;
@@ -153,7 +153,7 @@ impl Comparison {
         Ok(Comparison { text: text.into(), left, sign, right })
     }
 
-    /// Every figure on both sides.
+    /// Returns every figure on both sides.
     pub fn figures(&self) -> Vec<&Figure> {
         [self.left.figures(), self.right.figures()].concat()
     }
@@ -203,31 +203,31 @@ impl<'a> Parser<'a> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.wrong("the end")) }
     }
 
-    /// Factors joined by one of two signs.
-    fn joined(
+    /// Parses factors left_associative by one of two operators.
+    fn left_associative(
         &mut self,
-        joins: [(&str, Join); 2],
+        operators: [(&str, Operator); 2],
         next: fn(&mut Self) -> Result<Expression, String>,
     ) -> Result<Expression, String> {
         let mut left = next(self)?;
-        while let Some((_, join)) = joins.iter().find(|(sign, _)| self.take(sign)) {
-            left = Expression::Join(Box::new(left), *join, Box::new(next(self)?));
+        while let Some((_, join)) = operators.iter().find(|(sign, _)| self.take(sign)) {
+            left = Expression::Operator(Box::new(left), *join, Box::new(next(self)?));
         }
         Ok(left)
     }
 
     fn sum(&mut self) -> Result<Expression, String> {
-        self.joined([("+", Join::Plus), ("-", Join::Minus)], Parser::product)
+        self.left_associative([("+", Operator::Plus), ("-", Operator::Minus)], Parser::product)
     }
 
     fn product(&mut self) -> Result<Expression, String> {
-        self.joined([("*", Join::Times), ("/", Join::Over)], Parser::factor)
+        self.left_associative([("*", Operator::Times), ("/", Operator::Over)], Parser::factor)
     }
 
     fn factor(&mut self) -> Result<Expression, String> {
         if self.take("-") {
             let zero = Box::new(Expression::Number(0.0));
-            return Ok(Expression::Join(zero, Join::Minus, Box::new(self.factor()?)));
+            return Ok(Expression::Operator(zero, Operator::Minus, Box::new(self.factor()?)));
         }
         if self.take("(") {
             let sum = self.sum()?;
@@ -246,8 +246,10 @@ impl<'a> Parser<'a> {
         }
         self.at += name.len();
         self.expect("(", "an opening bracket behind the name of a figure")?;
-        if let Some((_, join)) = [("min", Join::Lower), ("max", Join::Higher)].iter().find(|(word, _)| *word == name) {
-            return self.one_of_two(*join);
+        if let Some((_, join)) =
+            [("min", Operator::Lower), ("max", Operator::Higher)].iter().find(|(word, _)| *word == name)
+        {
+            return self.min_or_max(*join);
         }
         let rest = self.rest();
         let close = rest.find(')').ok_or_else(|| format!("the bracket behind {name} is never closed"))?;
@@ -255,13 +257,13 @@ impl<'a> Parser<'a> {
         figure(name, rest[..close].split(',').map(str::trim).collect()).map(Expression::Figure)
     }
 
-    /// What stands behind the opening bracket of `min` or `max`.
-    fn one_of_two(&mut self, join: Join) -> Result<Expression, String> {
+    /// Parses the arguments of `min` or `max` after the opening parenthesis.
+    fn min_or_max(&mut self, join: Operator) -> Result<Expression, String> {
         let first = self.sum()?;
         self.expect(",", "a comma")?;
         let second = self.sum()?;
         self.expect(")", "a closing bracket")?;
-        Ok(Expression::Join(Box::new(first), join, Box::new(second)))
+        Ok(Expression::Operator(Box::new(first), join, Box::new(second)))
     }
 }
 
@@ -287,9 +289,9 @@ fn figure(name: &str, mut arguments: Vec<&str>) -> Result<Figure, String> {
 mod tests {
     use super::*;
 
-    struct Known;
+    struct FixedFigures;
 
-    impl Lookup for Known {
+    impl Lookup for FixedFigures {
         fn figure(&self, figure: &Figure) -> Result<f64, String> {
             match figure.engine.as_str() {
                 "leveldb" => Ok(10.0),
@@ -300,8 +302,8 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_is_that_of_school() {
-        let value = |text: &str| Expression::parse(text).unwrap().value(&Known);
+    fn operators_have_the_usual_precedence() {
+        let value = |text: &str| Expression::parse(text).unwrap().value(&FixedFigures);
         assert_eq!(value("1 + 2 * 3 - 4 / 2"), Ok(5.0));
         assert_eq!(value("2 - 1 - 1"), Ok(0.0));
         assert_eq!(value("-(1 + 2) * 2"), Ok(-6.0));
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_hold_or_do_not() {
+    fn comparisons_evaluate_both_sides() {
         for (text, holds) in [
             ("wa1(terrace:bolt) < 0.4 * wa1(leveldb)", false),
             ("wa1(terrace:bolt) <= 0.4 * wa1(leveldb)", true),
@@ -323,7 +325,7 @@ mod tests {
             ("2 >= 2", true),
         ] {
             let comparison = Comparison::parse(text).unwrap();
-            let [left, right] = [&comparison.left, &comparison.right].map(|side| side.value(&Known).unwrap());
+            let [left, right] = [&comparison.left, &comparison.right].map(|side| side.value(&FixedFigures).unwrap());
             assert_eq!(comparison.sign.holds(left, right), holds, "{text}");
         }
         assert_eq!(Comparison::parse("wa(leveldb) < wa(terrace:bolt) + 1").unwrap().figures().len(), 2);
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_with_the_place() {
+    fn syntax_errors_name_their_position() {
         for (text, word) in [
             ("", "a number or a figure is expected, and the end"),
             ("1 +", "the end"),

@@ -1,14 +1,14 @@
-//! The experiments that come with the program, and the presets that are still to come.
+//! The built-in experiments, and the presets that are still planned.
 use super::Experiment;
 
-/// The name and the text of a file.
+/// Returns the name and the text of a file.
 macro_rules! known {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))
     };
 }
 
-/// Name and text of each.
+/// Name and text of each experiment.
 pub const LIST: &[(&str, &str)] = &[
     known!("noblsm-fig-2a"),
     known!("noblsm-fig-2b"),
@@ -75,20 +75,20 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-value-log-updates"),
 ];
 
-/// Designs of the papers, and ours, that the engine is to have: what each is called, and what it is. Where one is not there
-/// yet, its row is pending; it is never a row of zeros.
-const TO_COME: &[(&str, &str)] = &[
+/// Planned designs of the papers, and of Terrace: name and description. The row of a planned
+/// preset is pending, never a row of zeros.
+const PLANNED: &[(&str, &str)] = &[
     ("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"),
     ("terrace:l2sm", "L2SM: hot pairs apart"),
     ("terrace:hyperleveldb", "HyperLevelDB: many writers, compactions of few bytes"),
 ];
 
-/// What engine `name` will be, if it is one of those to come.
+/// Returns the description of engine `name` if it is a planned one.
 pub fn to_come(name: &str) -> Option<&'static str> {
-    TO_COME.iter().find(|(known, _)| *known == name).map(|(_, what)| *what)
+    PLANNED.iter().find(|(known, _)| *known == name).map(|(_, what)| *what)
 }
 
-/// Decodes the one called `name`, if it is known.
+/// Decodes the experiment called `name`, if it is a built-in one.
 pub fn find(name: &str, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Option<Result<Experiment, String>> {
     let (name, text) = LIST.iter().find(|(known, _)| *known == name)?;
     Some(Experiment::decode(name, &format!("experiments/{name}.toml"), text, engine_is_known))

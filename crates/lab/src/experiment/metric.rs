@@ -1,4 +1,4 @@
-//! Figures of a row by the names that experiments use.
+//! Metrics of a row, by the names that experiments use.
 use crate::{
     cell::{Latency, Row, SyncRow},
     measure::Kind,
@@ -6,38 +6,39 @@ use crate::{
 };
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// One figure: where it is in a row, and how people read it.
+/// One metric: its value in a row, and its presentation.
 #[derive(Debug)]
 pub struct Metric {
-    /// As experiments spell it.
+    /// Name in experiments.
     pub name: &'static str,
-    /// What stands beside an axis.
+    /// Title of an axis.
     pub title: &'static str,
-    /// Its unit; empty for ratios and counts.
+    /// Unit; empty for ratios and counts.
     pub unit: &'static str,
-    /// The figure of one row, where it is known.
+    /// Returns the value in a row, if it is known.
     pub of: fn(&Row) -> Option<f64>,
 }
 
 impl Metric {
-    /// Whether it is a time or a rate, which others on the machine change: their units end in seconds.
+    /// Returns whether the metric is a time or a rate, which other load on the machine changes.
+    /// Their units end in seconds.
     pub fn is_of_time(&self) -> bool {
         self.unit.ends_with('s')
     }
 }
 
-/// A metric by its name; unknown ones are refused with those there are.
+/// A metric by its name. An unknown name is refused with a list of the known ones.
 #[derive(Clone, Copy, Debug)]
-pub struct Named(pub &'static Metric);
+pub struct MetricName(pub &'static Metric);
 
-impl<'de> Deserialize<'de> for Named {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Named, D::Error> {
+impl<'de> Deserialize<'de> for MetricName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MetricName, D::Error> {
         let name = String::deserialize(deserializer)?;
-        find(&name).map(Named).map_err(D::Error::custom)
+        find(&name).map(MetricName).map_err(D::Error::custom)
     }
 }
 
-/// The metric called `name`; the error lists those there are.
+/// Returns the metric called `name`. The error lists all metrics.
 pub fn find(name: &str) -> Result<&'static Metric, String> {
     LIST.iter().find(|metric| metric.name == name).ok_or_else(|| {
         let names: Vec<_> = LIST.iter().map(|metric| metric.name).collect();
@@ -49,7 +50,7 @@ const fn metric(name: &'static str, title: &'static str, unit: &'static str, of:
     Metric { name, title, unit, of }
 }
 
-/// All of them.
+/// All metrics.
 pub const LIST: &[Metric] = &[
     metric("micros", "time of an operation", "µs", |row| row.micros_per_op),
     metric("micros_settled", "settled time of an operation", "µs", report::micros_settled),
@@ -118,20 +119,20 @@ pub const LIST: &[Metric] = &[
     metric("anon_mib", "peak memory of its own", "MiB", |row| mebibytes(row.peak_anon_bytes)),
 ];
 
-/// As the kernel shows the name of the engine's thread that releases edits.
+/// Name of the engine's thread that makes edits durable and commits them, as the kernel shows it.
 const DURABILITY_THREAD: &str = "terrace-durable";
 
-/// Of tables that were written for `purpose`.
+/// Returns the syncs of SSTables written for `purpose`.
 fn table_syncs<'a>(row: &'a Row, purpose: &str) -> Option<&'a SyncRow> {
     row.syncs.tables_by_purpose.as_ref()?.get(purpose)
 }
 
-/// Of the most frequent kind of operation.
+/// Returns the latency of the most frequent kind of operation.
 fn latency(row: &Row) -> Option<&Latency> {
     row.latency_us.values().max_by_key(|latency| latency.count)
 }
 
-/// Of puts, or of the reads and writes that YCSB's F makes of them.
+/// Returns the latency of puts, or of the read-modify-writes of YCSB F.
 fn write_latency(row: &Row) -> Option<&Latency> {
     row.latency_us.get(Kind::Put.name()).or_else(|| row.latency_us.get(Kind::Rmw.name()))
 }

@@ -1,23 +1,23 @@
-//! What the papers measured, as data: `experiments/papers.toml`, with the source of every table named in it.
+//! Measurements of the papers as data: `experiments/papers.toml`, with the source of every table.
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// The text of that file.
+/// Text of that file.
 const TEXT: &str = include_str!("../../../../experiments/papers.toml");
 
 /// A number in it.
 #[derive(Clone, Debug)]
-pub struct Reference {
-    /// Where: `cascaded.fillrandom_54GB.LevelDB_SSD_S[0]`.
+pub struct PaperFigure {
+    /// Its path, such as `cascaded.fillrandom_54GB.LevelDB_SSD_S[0]`.
     pub path: String,
     /// The number.
     pub value: f64,
 }
 
-impl<'de> Deserialize<'de> for Reference {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Reference, D::Error> {
+impl<'de> Deserialize<'de> for PaperFigure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PaperFigure, D::Error> {
         let path = String::deserialize(deserializer)?;
         let value = look_up(&path).map_err(D::Error::custom)?;
-        Ok(Reference { path, value })
+        Ok(PaperFigure { path, value })
     }
 }
 

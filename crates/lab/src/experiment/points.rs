@@ -1,11 +1,11 @@
-//! Every combination of the values of the sweeps, as cells and a device at some scale.
+//! Every combination of the values of the sweeps, as cells and a device at a given scale.
 use super::{
     Experiment, WorkloadName, label,
     tables::{Device, Kind, Load, State, Terms},
 };
 use crate::{
     cell::CellSpec,
-    device::{self, DeviceSpec, FileSystem, Habits, parse_size},
+    device::{self, DeviceSpec, DriveOptions, FileSystem, parse_size},
     workload,
 };
 use serde::Deserialize;
@@ -18,58 +18,59 @@ use toml::de::DeTable;
 pub struct Point {
     /// Axes and labels, in the order of the sweeps.
     pub at: Vec<(String, String)>,
-    /// What all its cells have in common.
+    /// The common part of all its cells.
     pub spec: CellSpec,
-    /// Where its stores live.
-    pub place: Place,
-    /// The name of its plan, once it is carried out.
+    /// Device of its stores.
+    pub place: PointDevice,
+    /// Name of its plan in a run.
     pub plan: String,
-    /// What could not shrink as far as the scale asks.
+    /// Sizes that could not shrink as far as the scale requires.
     pub stopped: Vec<String>,
 }
 
 /// A device at its size.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
-    /// What the user gave instead, as `--device` has it.
+pub enum PointDevice {
+    /// The user's own device, as `--device` spells it.
     Given(String),
     /// A directory.
     Temporary,
-    /// A loop device of so many bytes, for such a file system.
+    /// A loop device of so many bytes, for a file system of this kind.
     Loop(u64, FileSystem),
     /// A drive in memory.
     Memory {
-        /// Its size.
+        /// Size in bytes.
         bytes: u64,
-        /// How it is used, and how slow.
-        habits: Habits,
-        /// Who sees to its rate, where that is known ([`Habits::kept_by`]).
+        /// Usage and speed.
+        drive_options: DriveOptions,
+        /// What enforces its rate, if known ([`DriveOptions::rate_limiter`]).
         kept_by: String,
     },
     /// A virtual SSD.
     Vssd {
-        /// At its size.
+        /// Profile at its size.
         profile: Box<Profile>,
-        /// Whether it has been in use.
+        /// Whether it is in steady state.
         is_steady: bool,
-        /// How it is used, and how slow.
-        habits: Habits,
+        /// Usage and speed.
+        drive_options: DriveOptions,
     },
 }
 
-/// Where in the file, if that is known, and what is wrong.
-type Wrong = (Option<usize>, String);
+/// Position in the file, if known, and the error.
+type LocatedError = (Option<usize>, String);
 
-/// The field that is wrong, as `TABLE.FIELD`, and why.
-type Refused = (&'static str, String);
+/// The invalid field as `TABLE.FIELD`, and the reason.
+type FieldError = (&'static str, String);
 
-/// The number that a label means on an axis: a size in bytes, or a plain number; `None` if it is none, or not above 0.
+/// Returns the number of a label on an axis: a size in bytes, or a plain number. `None` if it is
+/// not a number above 0.
 pub fn number(label: &str) -> Option<f64> {
     let number = label.parse().ok().or_else(|| parse_size(label).ok().map(|bytes| bytes as f64));
     number.filter(|number: &f64| number.is_finite() && *number > 0.0)
 }
 
-pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, Wrong> {
+pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, LocatedError> {
     let mut raw: Vec<(Vec<(String, String)>, toml::Table)> =
         vec![(Vec::new(), experiment.text.parse().expect("it was decoded"))];
     for sweep in &experiment.sweep {
@@ -80,14 +81,14 @@ pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, 
                 let set = sweep.set.get_ref();
                 let at = [&at[..], &[(sweep.axis().to_owned(), label(value))]].concat();
                 let table = with(table, set, value).map_err(wrong)?;
-                // What is wrong with one value is told at this sweep.
+                // An error of one value is reported at this sweep.
                 Tables::of(&table).map_err(wrong)?;
                 next.push((at, table));
             }
         }
         raw = next;
     }
-    let wrong = |(field, why): Refused| {
+    let wrong = |(field, why): FieldError| {
         let swept = experiment.sweep.iter().find(|sweep| sweep.set.get_ref() == field);
         let at = swept.map(|sweep| sweep.set.span().start).or_else(|| located(&experiment.text, field));
         (at, format!("{field}: {why}"))
@@ -95,7 +96,8 @@ pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, 
     raw.into_iter().map(|(at, table)| point(experiment, scale, at, &table).map_err(wrong)).collect()
 }
 
-/// Where `TABLE.FIELD` or a field outside of tables stands in a text, or the table, if it has no such field.
+/// Returns the position of `TABLE.FIELD`, or of a field outside of tables, in a text; the position
+/// of the table if it has no such field.
 pub(super) fn located(text: &str, path: &str) -> Option<usize> {
     fn entry<'a, 'text>(table: &'a DeTable<'text>, name: &str) -> Option<(usize, Option<&'a DeTable<'text>>)> {
         let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
@@ -107,7 +109,7 @@ pub(super) fn located(text: &str, path: &str) -> Option<usize> {
     Some(table.and_then(|table| entry(table, field)).map_or(at, |(at, _)| at))
 }
 
-/// `table` with another value of one field.
+/// Returns `table` with another value of one field.
 fn with(table: &toml::Table, set: &str, value: &toml::Value) -> Result<toml::Table, String> {
     let (section, field) = set.split_once('.').ok_or_else(|| format!("{set} is not of the form TABLE.FIELD"))?;
     if !["load", "terms", "device"].contains(&section) {
@@ -141,7 +143,7 @@ fn point(
     scale: f64,
     at: Vec<(String, String)>,
     table: &toml::Table,
-) -> Result<Point, Refused> {
+) -> Result<Point, FieldError> {
     let Tables { mut load, mut terms, mut device } = Tables::of(table).expect("it was decoded, each sweep's value too");
     let stopped = experiment.scale.apply(scale, &mut load, &mut terms, &mut device);
     let spec = CellSpec {
@@ -165,7 +167,7 @@ fn point(
     Ok(Point { at, spec, place: place(&device)?, plan: String::new(), stopped })
 }
 
-fn place(device: &Device) -> Result<Place, Refused> {
+fn place(device: &Device) -> Result<PointDevice, FieldError> {
     let size = || device.size.map(|size| size.0).ok_or_else(|| ("device.size", "it is missing".to_owned()));
     match (device.kind, device.file_system) {
         (_, FileSystem::Ext4) | (Kind::Loop, _) | (Kind::Memory | Kind::Vssd, FileSystem::Ext4NoJournal) => {}
@@ -174,16 +176,18 @@ fn place(device: &Device) -> Result<Place, Refused> {
         }
         (_, FileSystem::Xfs) => return Err(("device.file_system", "xfs is for kind loop".into())),
     }
-    let habits = Habits {
+    let drive_options = DriveOptions {
         discards: device.discard,
         no_journal: device.file_system == FileSystem::Ext4NoJournal,
         flush_us: device.flush_us,
         bytes_per_s: device.bytes_per_s.map(|bytes| bytes.0),
     };
     match device.kind {
-        Kind::Temporary => Ok(Place::Temporary),
-        Kind::Loop => Ok(Place::Loop(size()?, device.file_system)),
-        Kind::Memory => Ok(Place::Memory { bytes: size()?.next_multiple_of(4096), habits, kept_by: String::new() }),
+        Kind::Temporary => Ok(PointDevice::Temporary),
+        Kind::Loop => Ok(PointDevice::Loop(size()?, device.file_system)),
+        Kind::Memory => {
+            Ok(PointDevice::Memory { bytes: size()?.next_multiple_of(4096), drive_options, kept_by: String::new() })
+        }
         Kind::Vssd => {
             let missing = || ("device.profile", "it is missing".to_owned());
             let name = device.profile.as_deref().ok_or_else(missing)?;
@@ -192,13 +196,13 @@ fn place(device: &Device) -> Result<Place, Refused> {
             let profile = resized(Profile::named(name).ok_or_else(unknown)?, size()?);
             profile.validate().map_err(|error| ("device.size", error.to_string()))?;
             let is_steady = device.state == State::Steady;
-            Ok(Place::Vssd { profile: Box::new(profile), is_steady, habits })
+            Ok(PointDevice::Vssd { profile: Box::new(profile), is_steady, drive_options })
         }
     }
 }
 
-/// The profile at another size: erase blocks shrink or grow with it, in whole programs, so that there are about as many
-/// superblocks as before.
+/// Returns the profile at another size. Erase blocks change in proportion, in whole program units,
+/// so that the number of superblocks stays about the same.
 fn resized(profile: Profile, bytes: u64) -> Profile {
     let share = bytes as f64 / profile.capacity_bytes as f64;
     let programs = f64::from(profile.pages_per_block / profile.pages_per_program) * share;
@@ -208,42 +212,47 @@ fn resized(profile: Profile, bytes: u64) -> Profile {
     Profile { capacity_bytes: bytes / page * page, pages_per_block, ..profile }
 }
 
-impl Place {
-    /// All that says where stores live, to the byte, if files of devices are made in `work`: figures of two places that differ in it are
-    /// not to be mixed.
+impl PointDevice {
+    /// Returns a complete description of the device, exact to the byte, if files of devices are
+    /// created in `work`. Figures of two devices with different identities must not be mixed.
     ///
     /// # Errors
-    /// A profile that was given cannot be read.
+    /// A given profile cannot be read.
     pub fn identity(&self, work: &Path) -> anyhow::Result<String> {
         match self {
-            Place::Temporary => device::temporary(work),
-            Place::Given(device) => device.parse::<DeviceSpec>().map_err(anyhow::Error::msg)?.identity(work),
-            Place::Loop(bytes, kind) => DeviceSpec::Loop(*bytes, *kind).identity(work),
-            Place::Memory { bytes, habits, .. } => Ok(format!("memory:{bytes}{habits}{}", habits.kept_by())),
-            Place::Vssd { profile, is_steady, habits } => Ok(format!("{profile:?} {is_steady}{habits}")),
+            PointDevice::Temporary => device::temporary(work),
+            PointDevice::Given(device) => device.parse::<DeviceSpec>().map_err(anyhow::Error::msg)?.identity(work),
+            PointDevice::Loop(bytes, kind) => DeviceSpec::Loop(*bytes, *kind).identity(work),
+            PointDevice::Memory { bytes, drive_options, .. } => {
+                Ok(format!("memory:{bytes}{drive_options}{}", drive_options.kept_by()))
+            }
+            PointDevice::Vssd { profile, is_steady, drive_options } => {
+                Ok(format!("{profile:?} {is_steady}{drive_options}"))
+            }
         }
     }
 
-    /// Who sees to the rate of a drive in memory here; nobody to that of another place.
-    pub fn rate_kept_by(&self) -> &'static str {
-        if let Place::Memory { habits, .. } = self { habits.kept_by() } else { "" }
+    /// Returns what enforces the rate of a drive in memory on this machine; empty for other
+    /// devices.
+    pub fn rate_limiter(&self) -> &'static str {
+        if let PointDevice::Memory { drive_options, .. } = self { drive_options.kept_by() } else { "" }
     }
 
-    /// In words, for tables; what it does not say is in the file of the experiment.
+    /// Returns a short description for tables; the experiment's file has the rest.
     pub fn describe(&self) -> String {
         match self {
-            Place::Temporary => "a temporary directory".into(),
-            Place::Given(device) => device.clone(),
-            Place::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
-            Place::Memory { bytes, habits, kept_by } => {
-                format!("memory of {} MiB{}{kept_by}", bytes >> 20, habits.describe())
+            PointDevice::Temporary => "a temporary directory".into(),
+            PointDevice::Given(device) => device.clone(),
+            PointDevice::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
+            PointDevice::Memory { bytes, drive_options, kept_by } => {
+                format!("memory of {} MiB{}{kept_by}", bytes >> 20, drive_options.describe())
             }
-            Place::Vssd { profile, is_steady, habits } => format!(
+            PointDevice::Vssd { profile, is_steady, drive_options } => format!(
                 "vssd:{} of {} MiB, {}{}",
                 profile.name,
                 profile.capacity_bytes >> 20,
                 if *is_steady { "steady" } else { "initial" },
-                habits.describe()
+                drive_options.describe()
             ),
         }
     }
@@ -271,10 +280,10 @@ mod tests {
     }
 
     #[test]
-    fn places_that_look_alike_in_words_are_told_apart() {
-        let rate = |bytes| Habits { bytes_per_s: Some(bytes), ..Habits::default() };
-        let drive = |bytes| Place::Memory { bytes: 1 << 30, habits: rate(bytes), kept_by: String::new() };
-        let identity = |place: &Place| place.identity(Path::new("/tmp")).expect("it needs no file");
+    fn devices_with_equal_descriptions_have_distinct_identities() {
+        let rate = |bytes| DriveOptions { bytes_per_s: Some(bytes), ..DriveOptions::default() };
+        let drive = |bytes| PointDevice::Memory { bytes: 1 << 30, drive_options: rate(bytes), kept_by: String::new() };
+        let identity = |place: &PointDevice| place.identity(Path::new("/tmp")).expect("it needs no file");
         let (slow, fast) = (drive(1 << 20), drive(1900 << 10));
         assert_eq!(slow.describe(), fast.describe());
         assert_ne!(identity(&slow), identity(&fast));

@@ -1,49 +1,50 @@
-//! From the paper's size to one that this machine can carry out: what shrinks, and where it cannot shrink any further.
+//! Reduction of an experiment from the paper's size to one that this machine can run: which sizes
+//! shrink, and their minimums.
 use super::{
     size::Size,
     tables::{Device, Load, Terms},
 };
 use serde::Deserialize;
 
-/// `[scale]`: by how much the experiment shrinks if nobody says otherwise, and what of it.
+/// `[scale]`: the default factor, and the sizes it applies to.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scale {
     /// 1 is the paper's own size.
     pub default: f64,
-    /// What shrinks; all else stays as the paper has it.
+    /// Sizes that shrink; all others keep the paper's values.
     pub with: Vec<Shrinks>,
 }
 
-/// What can shrink.
+/// Sizes that can shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shrinks {
     /// `num` or `bytes`, `reads` and `writes`.
     Load,
-    /// The size of the device.
+    /// Size of the device.
     Device,
     /// Memtables.
     WriteBufferSize,
-    /// Files.
+    /// SSTables.
     MaxFileSize,
     /// Level 1, and so all levels below it.
     LevelBase,
-    /// The block cache.
+    /// Block cache.
     CacheSize,
 }
 
-/// What engines accept at least for memtables, files and level 1, in bytes.
+/// Minimum in bytes that engines accept for memtables, SSTables and level 1.
 const SHAPE_MIN: u64 = 64 << 10;
-/// The least that is worth calling a load.
+/// Minimum number of keys of a meaningful load.
 const KEYS_MIN: u64 = 100;
-/// Some superblocks of flash.
+/// Minimum device size: some superblocks of flash.
 const DEVICE_MIN: u64 = 64 << 20;
-/// Drives are made of whole ones of these.
+/// Device sizes are multiples of this.
 const DEVICE_UNIT: u64 = 1 << 20;
 
 impl Scale {
-    /// Shrinks all three in place; tells what stopped at its least size.
+    /// Shrinks all three in place. Returns a note for each size that stopped at its minimum.
     pub fn apply(&self, by: f64, load: &mut Load, terms: &mut Terms, device: &mut Device) -> Vec<String> {
         let mut stopped = Vec::new();
         let mut shrink = |what: &str, size: &mut u64, least: u64| {
@@ -86,7 +87,7 @@ impl Scale {
 mod tests {
     use super::*;
 
-    /// Raw devices take whole blocks, and file systems no odd sectors.
+    /// Raw devices accept only whole blocks, and file systems no odd sectors.
     #[test]
     fn a_scaled_drive_is_of_whole_mebibytes() {
         let scale: Scale = toml::from_str("default = 0.05\nwith = ['device']").expect("a scale");

@@ -1,4 +1,4 @@
-//! Sizes as an experiment writes them: `"64MiB"`, or a whole number of bytes.
+//! Sizes in an experiment: `"64MiB"`, or a whole number of bytes.
 use crate::device::parse_size;
 use serde::{
     Deserialize, Deserializer,
@@ -6,7 +6,7 @@ use serde::{
 };
 use std::fmt;
 
-/// Bytes.
+/// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 

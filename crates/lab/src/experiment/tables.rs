@@ -1,37 +1,40 @@
-//! The three tables of an experiment that a sweep may vary: `[load]`, `[terms]` and `[device]`. All are at the paper's own size.
+//! The three tables of an experiment that a sweep may vary: `[load]`, `[terms]` and `[device]`,
+//! all at the paper's own size.
 use super::size::Size;
 use crate::{cell::CellSpec, device::FileSystem, target::Settings, workload::ycsb::Update};
 use serde::Deserialize;
 
-/// What is written and read.
+/// Written and read data.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
-    /// Keys of a fill.
+    /// Number of keys of a fill.
     pub num: Option<u64>,
-    /// Instead of `num`: bytes of all keys and values.
+    /// Total bytes of all keys and values, instead of `num`.
     pub bytes: Option<Size>,
-    /// Operations of a thread in workloads that read, and of YCSB and its kin in all; `num` if it is left out.
+    /// Operations per thread of workloads that read, and total operations of YCSB and similar
+    /// workloads; `num` if omitted.
     pub reads: Option<u64>,
-    /// Random puts of a thread in db_bench's fills and `overwrite`; `num` if it is left out.
+    /// Random puts per thread of db_bench's fills and `overwrite`; `num` if omitted.
     pub writes: Option<u64>,
-    /// Bytes of a key.
+    /// Key size in bytes.
     pub key_size: usize,
-    /// Bytes of a value.
+    /// Value size in bytes.
     pub value_size: Size,
-    /// Threads that work at once.
+    /// Number of concurrent threads.
     pub threads: usize,
-    /// Changes in one write.
+    /// Changes per write.
     pub batch: usize,
-    /// Seed of every choice.
+    /// Seed of every random choice.
     pub seed: u64,
-    /// What values compress to.
+    /// Compressed size of values divided by their uncompressed size.
     pub compression_ratio: f64,
-    /// What a YCSB update does: `blind` or `merge`.
+    /// Semantics of a YCSB update: `blind` or `merge`.
     pub ycsb_update: Update,
-    /// The engine may use so many processors; the kernel and the drive's server have the others to themselves.
+    /// Number of processors for the engine; the kernel and the drive's server have the others to
+    /// themselves.
     pub processors: Option<usize>,
-    /// Memory that an engine's process may hold while a workload only reads, with what the kernel caches for it.
+    /// Memory limit of an engine's process while a workload only reads, page cache included.
     pub memory: Option<Size>,
 }
 
@@ -57,7 +60,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Keys of a fill; the error says which field is wrong.
+    /// Returns the number of keys of a fill. The error says which field is wrong.
     pub fn keys(&self) -> Result<u64, String> {
         match (self.num, self.bytes) {
             (Some(num), None) => Ok(num),
@@ -68,7 +71,8 @@ impl Load {
     }
 }
 
-/// Equal terms for all engines; what is left out is [`Settings`]' default: LevelDB's numbers, a Bloom filter of 10 bits, no compression.
+/// Common settings of all engines. Omitted fields have the defaults of [`Settings`]: LevelDB's
+/// values, a Bloom filter with 10 bits per key, no compression.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "the fields of `Settings`")]
@@ -104,7 +108,7 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// As engines take them.
+    /// Returns the settings in the form that engines take.
     pub fn settings(&self) -> Settings {
         Settings {
             write_buffer_size: self.write_buffer_size.0,
@@ -121,29 +125,30 @@ impl Terms {
     }
 }
 
-/// Where stores live.
+/// Device of the stores.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// What it is.
+    /// Kind of the device.
     pub kind: Kind,
-    /// What the host sees of it. Needed but for `temporary`.
+    /// Size seen by the host. Required except for `temporary`.
     pub size: Option<Size>,
-    /// For engines that want one: `ext4`, `ext4-nojournal` or, on a loop device, `xfs`.
+    /// For engines with a file system: `ext4`, `ext4-nojournal` or, on a loop device, `xfs`.
     #[serde(default)]
     pub file_system: FileSystem,
-    /// Of a virtual SSD: one that comes with the program.
+    /// Virtual SSD: a built-in profile.
     pub profile: Option<String>,
-    /// Of a virtual SSD: whether it has been in use.
+    /// Virtual SSD: its state.
     #[serde(default)]
     pub state: State,
-    /// Of a virtual SSD or a drive in memory: whether ext4 tells it what was deleted, as it is deleted.
+    /// Virtual SSD or drive in memory: whether ext4 discards deleted blocks at once.
     #[serde(default)]
     pub discard: bool,
-    /// Of these: µs that each flush of its cache takes longer than it would.
+    /// Virtual SSD or drive in memory: additional duration of each cache flush in µs.
     #[serde(default)]
     pub flush_us: u64,
-    /// Of these: bytes that it reads and writes in a second at most; of memory each as many, where the kernel sees to that.
+    /// Virtual SSD or drive in memory: maximum bytes per second read and written. For memory, the
+    /// kernel limits each direction separately.
     pub bytes_per_s: Option<Size>,
 }
 
@@ -157,7 +162,7 @@ pub enum Kind {
     Loop,
     /// A fresh ext4 on a virtual SSD.
     Vssd,
-    /// A fresh ext4 on a drive that is this machine's memory.
+    /// A fresh ext4 on a drive in this machine's memory.
     Memory,
 }
 
@@ -168,6 +173,6 @@ pub enum State {
     /// As new.
     #[default]
     Initial,
-    /// Filled and overwritten until its cost levels off.
+    /// Filled and overwritten until its write amplification levels off.
     Steady,
 }

@@ -1,4 +1,4 @@
-//! What the block device under a store counts, and the file system and journal on it.
+//! Counters of the block device under a store, and of its file system and journal.
 use super::flash::Flash;
 use std::{
     fs,
@@ -6,48 +6,49 @@ use std::{
 };
 use terrace_device::ssd::Cause;
 
-/// The kernel's unit in these files, whatever the device's sectors are.
+/// The kernel's unit in these files, independent of the device's sector size.
 const SECTOR_BYTES: u64 = 512;
 
-/// A device whose counters can be read.
+/// A device with readable counters.
 pub struct BlockDevice {
-    /// `loop0`, `sda1`: as the kernel calls it.
+    /// The kernel's name, such as `loop0` or `sda1`.
     name: String,
     stat: PathBuf,
-    /// Of a virtual SSD, what it tells of itself.
+    /// For a virtual SSD, the file with its own counters.
     drive: Option<PathBuf>,
 }
 
-/// Counters since boot, or since the mount where it says so.
+/// Counters since boot, or since the mount where noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockCounters {
-    /// Bytes of reads that ended.
+    /// Bytes of completed reads.
     pub read_bytes: u64,
-    /// Bytes of writes that ended.
+    /// Bytes of completed writes.
     pub write_bytes: u64,
-    /// Cache flushes that ended; kernels before 5.5 do not count them, and partitions have none.
+    /// Completed cache flushes. Kernels before 5.5 and partitions do not have this counter.
     pub flushes: Option<u64>,
     /// ext4: transactions committed since the mount; `None` without a journal.
     pub journal_commits: Option<u64>,
     /// ext4: bytes written to the device since the mount, rounded down to KiB.
     pub session_write_bytes: Option<u64>,
-    /// What a virtual SSD counts itself.
+    /// A virtual SSD's own counters.
     pub drive: Option<DriveCounters>,
 }
 
 /// A virtual SSD's own counters since it was new.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DriveCounters {
-    /// Bytes that it was told to write.
+    /// Bytes of write commands it received.
     pub write_bytes: u64,
     /// Bytes programmed into flash.
     pub nand_bytes: u64,
-    /// The same by cause, in the order of [`Cause::ALL`].
+    /// `nand_bytes` by cause, in the order of [`Cause::ALL`].
     pub nand_by_cause: [u64; Cause::ALL.len()],
 }
 
 impl BlockDevice {
-    /// The device behind a node such as `/dev/loop0` or a link to one. The error is for people.
+    /// Opens the device of a node such as `/dev/loop0`, or of a link to one. The error is a text
+    /// for users.
     pub fn open(node: &Path) -> Result<BlockDevice, String> {
         let why = |problem: String| format!("bytes of {} are not counted: {problem}", node.display());
         let path = fs::canonicalize(node).map_err(|error| why(error.to_string()))?;
@@ -57,12 +58,13 @@ impl BlockDevice {
         device.read().map(|_| device)
     }
 
-    /// The real drive behind it, if there is one; the error, of one that does not tell what it does, is for people.
+    /// Returns the real drive below the device, if there is one. The error, for a drive that does
+    /// not report its flash writes, is a text for users.
     pub fn flash(&self) -> Result<Option<Flash>, String> {
         Flash::below(&self.name)
     }
 
-    /// The counters, now.
+    /// Reads the counters.
     pub fn read(&self) -> Result<BlockCounters, String> {
         let text = fs::read_to_string(&self.stat).map_err(|error| format!("{}: {error}", self.stat.display()))?;
         let counters = parse_stat(&text).ok_or_else(|| format!("{}: not understood", self.stat.display()))?;
@@ -77,7 +79,8 @@ impl BlockDevice {
     }
 }
 
-/// A virtual SSD that `terrace ssd serve` shows is a file below a loop device, beside which it tells of itself.
+/// Returns the counter file of a virtual SSD. `terrace ssd serve` exposes the SSD as the backing
+/// file of a loop device, with the counters in the same directory.
 fn drive_below(name: &str) -> Option<PathBuf> {
     let file = fs::read_to_string(format!("/sys/class/block/{name}/loop/backing_file")).ok()?;
     let stats = Path::new(file.trim_end()).with_file_name("stats");
@@ -102,7 +105,8 @@ fn drive_counts(stats: &Path) -> Result<DriveCounters, String> {
     Ok(drive)
 }
 
-/// Fields of `stat`, see the kernel's Documentation/block/stat.rst: 3 and 7 are sectors, 16 counts flushes.
+/// Parses `stat`, see the kernel's Documentation/block/stat.rst: fields 3 and 7 are sectors, 16
+/// counts flushes.
 fn parse_stat(text: &str) -> Option<BlockCounters> {
     let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
     Some(BlockCounters {
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_there_is_named() {
+    fn a_missing_device_is_named() {
         let problem = BlockDevice::open(Path::new("/dev/no-such-device")).err().expect("it does not exist");
         assert!(problem.contains("/dev/no-such-device"), "{problem}");
     }

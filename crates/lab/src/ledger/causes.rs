@@ -1,12 +1,19 @@
-//! What caused each byte that a device under ext4 was told to write.
+//! The cause of each byte written to a device with an ext4 file system.
 //!
-//! ext4 tells when it gives a block to an inode; the block layer tells which blocks were written. Together: per kind of
-//! file, the journal, metadata. Every block's owner is known for a reason; one without a known owner counts as `unknown`.
-//! What the kernel's own counter of the device says is not used here, so that the two are witnesses of each other.
+//! ```text
+//! ext4 tracepoint: block ─▶ inode ─┐
+//!                                  ├─▶ bytes per kind of file, journal, metadata
+//! block layer tracepoint: writes ──┘
+//! ```
+//!
+//! ext4's trace shows the allocation of blocks to inodes; the block layer's trace shows which
+//! blocks were written. Every owner of a block is known from one of them or from the initial
+//! layout; writes to a block without a known owner count as `unknown`. The kernel's own counter of
+//! the device is not used here, so that the two counts are independent checks of each other.
 use super::{
-    layout::{Inodes, Layout},
+    layout::{FsLayout, Inodes},
     names::{Names, kind_within},
-    pairs::Pairs,
+    pairs::EntryFiles,
     trace::{Counter, Line, Trace},
     tracefs::Instance,
 };
@@ -17,12 +24,13 @@ use std::{
     path::Path,
 };
 
-/// Room for some ten thousand events of each processor between two looks.
+/// Buffer for some ten thousand events per processor between two reads.
 const BUFFER_KIB: u32 = 2048;
-/// The unit of the block layer's trace.
+/// Unit of the block layer's trace in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// What can cause a write, in the order of reports: kinds of files (each block's first write), later writes of a file's
-/// block, the file system's own, files outside the store, and files that were gone before their names were looked up.
+/// Causes of a write, in the order of reports: kinds of files (each block's first write), later
+/// writes of a file's block, the file system's own data, files outside the store, and files
+/// deleted before their names were looked up.
 pub const CAUSES: [&str; 12] = [
     "tables",
     "log",
@@ -37,23 +45,23 @@ pub const CAUSES: [&str; 12] = [
     "elsewhere",
     "unknown",
 ];
-/// Flag beside an owner: the block was written since it was given out.
+/// Flag next to an owner: the block was written since its allocation.
 const WRITTEN: u8 = 0x80;
 
-/// Bytes by a name; what has none is left out.
+/// Bytes by name; names without bytes are omitted.
 type Sums = BTreeMap<&'static str, u64>;
 
-/// What was written, and why.
+/// Bytes written, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
-    /// Bytes by cause, of [`CAUSES`].
+    /// Bytes by cause, one of [`CAUSES`].
     pub bytes: BTreeMap<String, u64>,
-    /// Those that are `rewritten`, by the kind of their file.
+    /// The `rewritten` part, by the kind of file.
     pub rewritten: BTreeMap<String, u64>,
 }
 
 impl Causes {
-    /// What was written since `then`.
+    /// Returns the growth since `then`.
     pub fn since(&self, then: &Causes) -> Causes {
         let grown = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
             let grown = now.iter().map(|(name, sum)| (name.clone(), sum - then.get(name).copied().unwrap_or_default()));
@@ -63,24 +71,27 @@ impl Causes {
     }
 }
 
-/// Counts until it is dropped.
+/// Counts writes until it is dropped.
 pub struct Writes(Trace<WriteCounter>);
 
 struct WriteCounter {
-    /// Of each block, the cause of its first write as an index into [`CAUSES`], and perhaps [`WRITTEN`].
+    /// For each block, the cause of its first write as an index into [`CAUSES`], optionally with
+    /// [`WRITTEN`].
     owners: Vec<u8>,
     block_bytes: u64,
-    /// Of the store, and of the whole file system.
+    /// Names in the store, and in the whole file system.
     names: [Names; 2],
-    pairs: Pairs,
-    /// What each file was when it was made: its blocks are given out when they are written back, and it may be deleted by then.
+    pairs: EntryFiles,
+    /// The kind of each file at its creation. Blocks are allocated at writeback, and the file may
+    /// be deleted by then.
     made: HashMap<u64, &'static str>,
     causes: Sums,
     rewritten: Sums,
 }
 
 impl Writes {
-    /// Begins to count what is written to `node`, on which the file system of `dir` is. The error says why it cannot.
+    /// Starts counting writes to `node`, which holds the file system of `dir`. The error says why
+    /// that is impossible.
     pub fn start(dir: &Path, node: &Path) -> Result<Writes, String> {
         let name = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
         let dir = fs::canonicalize(dir).map_err(|error| name(dir, error))?;
@@ -98,27 +109,27 @@ impl Writes {
         {
             instance.watch(system, event, device)?;
         }
-        // Watched first, then listed: what is given out meanwhile is in the trace.
+        // The trace starts before the listing, so allocations during the listing are in the trace.
         let root = root_of(&dir, device);
-        let layout = Layout::read(node, files_there(root, &dir, device))?;
+        let layout = FsLayout::read(node, existing_files(root, &dir, device))?;
         Ok(Writes(Trace::start(instance, WriteCounter::new(&layout, [Names::new(&dir), Names::around(root, &dir)]))?))
     }
 
-    /// All writes that ended before now.
+    /// Returns all writes completed before now.
     pub fn read(&self) -> Result<Causes, String> {
         let named = |sums: &Sums| sums.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
         self.0.read(|counter| Causes { bytes: named(&counter.causes), rewritten: named(&counter.rewritten) })
     }
 }
 
-/// The top of the file system in which `dir` is.
+/// Returns the root of the file system that contains `dir`.
 fn root_of(dir: &Path, device: u64) -> &Path {
     let is_here = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|facts| facts.dev() == device);
     dir.ancestors().take_while(is_here).last().unwrap_or(dir)
 }
 
-/// Every file of the file system at `root`, by what it is for to the store in `dir`.
-fn files_there(root: &Path, dir: &Path, device: u64) -> Inodes {
+/// Lists every file of the file system at `root` with its kind for the store in `dir`.
+fn existing_files(root: &Path, dir: &Path, device: u64) -> Inodes {
     let mut todo = vec![root.to_owned()];
     let mut files = Vec::new();
     while let Some(path) = todo.pop() {
@@ -135,39 +146,41 @@ fn files_there(root: &Path, dir: &Path, device: u64) -> Inodes {
 }
 
 impl WriteCounter {
-    fn new(layout: &Layout, names: [Names; 2]) -> WriteCounter {
+    fn new(layout: &FsLayout, names: [Names; 2]) -> WriteCounter {
         let blocks = layout.blocks as usize;
         let mut counter = WriteCounter {
             owners: vec![owner("unknown"); blocks],
             block_bytes: layout.block_bytes,
             names,
-            pairs: Pairs::default(),
+            pairs: EntryFiles::default(),
             made: HashMap::new(),
             causes: Sums::new(),
             rewritten: Sums::new(),
         };
         for (range, kind) in &layout.areas {
             let count = range.end().saturating_sub(*range.start()) + 1;
-            // Files that are there were written before; a block of theirs that is written now is written again.
-            counter.give(*range.start(), count, owner(kind) | WRITTEN);
+            // Existing files were written before, so a write to one of their blocks now is a
+            // rewrite.
+            counter.assign(*range.start(), count, owner(kind) | WRITTEN);
         }
         counter
     }
 
-    fn give(&mut self, block: u64, count: u64, owner: u8) {
+    fn assign(&mut self, block: u64, count: u64, owner: u8) {
         let end = block.saturating_add(count).min(self.owners.len() as u64) as usize;
         if let Some(given) = self.owners.get_mut(block as usize..end) {
             given.fill(owner);
         }
     }
 
-    /// A file or folder is made: `dev 7,0 ino 12 dir 2 mode 0100644`, the mode in octal, names it, its folder and its kind.
+    /// Handles the creation of a file or directory: `dev 7,0 ino 12 dir 2 mode 0100644` has the
+    /// file, its parent, and the mode in octal.
     fn made(&mut self, line: &Line<'_>) -> Option<()> {
         const FOLDER: u32 = 0o040_000;
         let (inode, within) = (line.field("ino")?, line.field("dir")?);
         let mode = u32::from_str_radix(line.fields.split_once("mode ")?.1.trim(), 8).ok()?;
         self.pairs.made(inode, within, mode & 0o170_000 == FOLDER, |folder| self.names[0].is_level(folder));
-        // The number may have been another file's before.
+        // The inode number may have belonged to another file.
         self.made.remove(&inode);
         if self.pairs.kind(inode).is_none() {
             let kind = self.named(inode)?;
@@ -176,7 +189,7 @@ impl WriteCounter {
         Some(())
     }
 
-    /// The kind of a file that has a name.
+    /// Returns the kind of a file that has a name.
     fn named(&mut self, inode: u64) -> Option<&'static str> {
         let [store, all] = &mut self.names;
         store.kind(inode).or_else(|| all.kind(inode))
@@ -186,23 +199,24 @@ impl WriteCounter {
         let (inode, block, count) = (line.field("ino")?, line.field("block")?, line.field("len")?);
         let made = self.pairs.kind(inode).or_else(|| self.made.get(&inode).copied());
         let kind = made.or_else(|| self.named(inode));
-        // Without this flag a file's block is a node of its extent tree.
+        // Without this flag, the block is a node of the file's extent tree.
         let is_data = line.fields.contains("HINT_DATA");
         let owner = match kind {
             Some("directory") => owner("directory"),
             _ if !is_data => owner("metadata"),
             kind => owner(kind.unwrap_or("unknown")),
         };
-        self.give(block, count, owner);
+        self.assign(block, count, owner);
         Some(())
     }
 
-    /// A request is done: `7,0 WSM () 524288 + 8 be,0,3 [0]` are its flags, first sector and sectors.
+    /// Handles a completed request: `7,0 WSM () 524288 + 8 be,0,3 [0]` has flags, first sector and
+    /// number of sectors.
     fn written(&mut self, line: &Line<'_>) -> Option<()> {
         let mut words = line.fields.split_whitespace().skip(1);
         let flags = words.next()?;
         let sectors = line.field("+")?;
-        // Discards and flushes write nothing: D and F; a W may have an F before it.
+        // Discards (D) and flushes (F) write nothing; a W may have an F before it.
         if !flags.contains('W') || sectors == 0 {
             return Some(());
         }
@@ -222,7 +236,7 @@ impl WriteCounter {
         Some(())
     }
 
-    /// Of a write to `block`, which is noted, and whose block it is.
+    /// Returns cause and owner of a write to `block`, and marks the block as written.
     fn cause(&mut self, block: u64) -> (&'static str, &'static str) {
         let Some(owner) = self.owners.get_mut(block as usize) else { return ("unknown", "unknown") };
         let again = *owner & WRITTEN != 0;
@@ -234,13 +248,14 @@ impl WriteCounter {
 }
 
 impl Counter for WriteCounter {
-    fn happened(&mut self) {
-        self.names.iter_mut().for_each(Names::happened);
+    fn batch_read(&mut self) {
+        self.names.iter_mut().for_each(Names::batch_read);
     }
 
     fn take(&mut self, line: &str) {
         let Some(line) = Line::parse(line) else { return };
-        // A line of a known event without its fields would be another kernel's; the sum then shows that bytes lack.
+        // A known event without its fields comes from a different kernel; the totals then show
+        // missing bytes.
         let _understood = match line.event {
             "ext4_allocate_inode" => self.made(&line),
             "ext4_allocate_blocks" => self.allocated(&line),
@@ -250,7 +265,7 @@ impl Counter for WriteCounter {
     }
 }
 
-/// Index of a kind; files of no known kind are `other`.
+/// Returns the index of a kind; files of unknown kind are `other`.
 fn owner(kind: &str) -> u8 {
     let index = |kind| CAUSES.iter().position(|known| *known == kind);
     index(kind).or(index("other")).expect("there are others") as u8
@@ -262,7 +277,7 @@ mod tests {
 
     fn counter(dir: &Path) -> WriteCounter {
         let areas = vec![(0..=3, "metadata"), (4..=5, "journal"), (9..=9, "tables")];
-        WriteCounter::new(&Layout { block_bytes: 4096, blocks: 100, areas }, [Names::new(dir), Names::new(dir)])
+        WriteCounter::new(&FsLayout { block_bytes: 4096, blocks: 100, areas }, [Names::new(dir), Names::new(dir)])
     }
 
     fn take(counter: &mut WriteCounter, event: &str) {
@@ -283,13 +298,13 @@ mod tests {
         take(&mut counter, &given(inode, "", 60));
         take(&mut counter, &given(u64::MAX >> 1, "HINT_DATA", 70));
         for request in [
-            "7,0 W () 400 + 24 be,0,4 [0]",  // blocks 50..53, the table
+            "7,0 W () 400 + 24 be,0,4 [0]",  // blocks 50..53, the SSTable
             "7,0 FWS () 408 + 8 be,0,4 [0]", // block 51 again
             "7,0 WSM () 480 + 8 be,0,4 [0]", // block 60, its extent tree
             "7,0 WS () 30 + 4 be,0,4 [0]",   // the last 2 sectors of block 3, the first 2 of block 4
-            "7,0 W () 560 + 8 be,0,4 [0]",   // block 70, of a file that is gone
-            "7,0 W () 792 + 16 be,0,4 [0]",  // block 99, never given out, and one behind the end
-            "7,0 W () 72 + 8 be,0,4 [0]",    // block 9, of a table that was there
+            "7,0 W () 560 + 8 be,0,4 [0]",   // block 70, of a deleted file
+            "7,0 W () 792 + 16 be,0,4 [0]",  // block 99, never allocated, and one past the end
+            "7,0 W () 72 + 8 be,0,4 [0]",    // block 9, of an existing SSTable
             "7,0 D () 400 + 24 be,0,4 [0]",
             "7,0 RM () 400 + 24 be,0,4 [0]",
             "7,0 FF () 18446744073709551615 + 0 none,0,0 [0]",
@@ -308,9 +323,10 @@ mod tests {
         assert_eq!(counter.rewritten, [("tables", 2 * 4096)].into());
     }
 
-    /// Nobody finds these by a name: they were made in a folder that is gone, in one that is there.
+    /// These files cannot be found by name: they were created in a directory that is deleted,
+    /// inside an existing one.
     #[test]
-    fn a_pair_is_told_by_where_it_was_made() {
+    fn an_entry_file_is_recognised_by_its_parent_directory() {
         let dir = tempfile::tempdir().expect("a directory");
         let level = dir.path().join("L0");
         fs::create_dir(&level).expect("made");
@@ -326,9 +342,10 @@ mod tests {
         assert_eq!(counter.causes, [("directory", 4096), ("tables", 4096)].into());
     }
 
-    /// It is deleted between its last write and the kernel's writing back; its number is then another file's, nobody saw which.
+    /// The file is deleted between its last write and the writeback; its inode number then belongs
+    /// to another, unseen file.
     #[test]
-    fn a_file_that_is_gone_is_what_it_was_when_it_was_made() {
+    fn a_deleted_file_keeps_the_kind_of_its_creation() {
         let dir = tempfile::tempdir().expect("a directory");
         let table = dir.path().join("000005.ldb");
         fs::write(&table, "x").expect("written");
@@ -336,7 +353,7 @@ mod tests {
         let mut counter = counter(dir.path());
         let made = format!("ext4_allocate_inode: dev 7,0 ino {inode} dir 2 mode 0100644");
         let write = |counter: &mut WriteCounter, block: u64| {
-            counter.happened();
+            counter.batch_read();
             let given = format!("dev 7,0 ino {inode} flags HINT_DATA len 1 block {block} lblk 0 goal 1");
             take(counter, &format!("ext4_allocate_blocks: {given}"));
             take(counter, &format!("block_rq_complete: 7,0 W () {} + 8 be,0,4 [0]", block * 8));

@@ -1,25 +1,26 @@
-//! What a real drive tells of its flash, asked before and after through the tools that know it
-//! ([`terrace_device::smart`]). It counts in units, for all who write to it, and so is believed only where it saw what the
-//! store's device did, of enough units.
+//! Flash counters of a real drive, read before and after a stage with the tools that know the
+//! drive ([`terrace_device::smart`]). A drive counts in coarse units and for all writers. Its
+//! counters are therefore used only if they agree with the store's device, over enough units.
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 use terrace_device::smart::{self, Reading};
 
-/// The drive may have seen a hundredth more or less than the device, beside two of its units.
+/// The drive's host writes may differ from the device's by 1/100, plus two of its units.
 const MAY_DIFFER: u64 = 100;
-/// So many units, of what it was given and of what it programmed, make what is left out of one a hundredth.
+/// Minimum number of units of host and flash writes, so that the rounding error is at most 1/100.
 const UNITS_MIN: u64 = 100;
 
-/// A drive that can be asked.
+/// A drive with readable counters.
 pub struct Flash {
     node: PathBuf,
 }
 
 impl Flash {
-    /// The drive that block device `name` is, or is a partition of; `None` of a loop device, below which is no drive of its own.
-    /// The error, of one that does not tell, is for people.
+    /// Returns the drive that block device `name` is, or is a partition of; `None` for a loop
+    /// device, which has no drive of its own. The error, for a drive without flash counters, is a
+    /// text for users.
     pub fn below(name: &str) -> Result<Option<Flash>, String> {
         let Some(drive) = drive_of(Path::new("/sys/class/block"), name)? else { return Ok(None) };
         let flash = Flash { node: Path::new("/dev").join(drive) };
@@ -27,10 +28,10 @@ impl Flash {
         Ok(Some(flash))
     }
 
-    /// What it tells now.
+    /// Reads the counters.
     pub fn read(&self) -> Result<Reading, String> {
-        let told = smart::ask(&self.node).map_err(|error| self.unknown(&error))?;
-        Reading::of(&told).map_err(|why| self.unknown(&why))
+        let report = smart::ask(&self.node).map_err(|error| self.unknown(&error))?;
+        Reading::of(&report).map_err(|why| self.unknown(&why))
     }
 
     fn unknown(&self, why: &dyn std::fmt::Display) -> String {
@@ -38,7 +39,8 @@ impl Flash {
     }
 }
 
-/// The name of the whole drive, if there is one behind it: `nvme0n1` for `nvme0n1p2`. One that is made of others is refused.
+/// Returns the name of the whole drive, if there is one: `nvme0n1` for `nvme0n1p2`. A device made
+/// of other devices is refused.
 fn drive_of(block: &Path, name: &str) -> Result<Option<String>, String> {
     let Ok(device) = fs::canonicalize(block.join(name)) else { return Ok(None) };
     let parent = device.parent().filter(|_| device.join("partition").exists());
@@ -50,8 +52,8 @@ fn drive_of(block: &Path, name: &str) -> Result<Option<String>, String> {
     Ok(named.filter(|_| whole.join("device").exists()).map(str::to_owned))
 }
 
-/// Bytes programmed between two readings of one drive, while the kernel gave `device` bytes to the store's device; or why
-/// that cannot be told.
+/// Returns the bytes programmed between two readings of one drive, during which the kernel wrote
+/// `device` bytes to the store's device. The error says why the drive's counters cannot be used.
 pub fn programmed(now: &Reading, then: &Reading, device: u64) -> Result<u64, String> {
     let (Ok(nand), Ok(before)) = (&now.nand, &then.nand) else {
         return Err("the drive did not tell both times".into());
@@ -90,21 +92,22 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn reading(host: Option<u64>, nand: u64) -> Reading {
-        let told = |bytes| Told { bytes, unit_bytes: MIB, from: "a test".into(), is_average: false };
-        Reading { model: "model".into(), serial: None, host: host.map(told), nand: Ok(told(nand)) }
+        let report = |bytes| Told { bytes, unit_bytes: MIB, from: "a test".into(), is_average: false };
+        Reading { model: "model".into(), serial: None, host: host.map(report), nand: Ok(report(nand)) }
     }
 
     #[test]
-    fn a_drive_is_believed_where_it_saw_what_the_device_did() {
+    fn a_drive_is_trusted_if_it_agrees_with_the_device() {
         let then = reading(Some(1000 * MIB), 3000 * MIB);
         let at = |host, nand, device| programmed(&reading(Some(host * MIB), nand * MIB), &then, device * MIB);
         assert_eq!(at(1200, 3300, 200), Ok(300 * MIB));
         let mut average = reading(Some(1200 * MIB), 3300 * MIB);
-        average.nand = average.nand.map(|told| Told { is_average: true, ..told });
+        average.nand = average.nand.map(|report| Told { is_average: true, ..report });
         let average = programmed(&average, &then, 200 * MIB);
         assert_eq!(at(1200, 3300, 204), Ok(300 * MIB), "2 units and a hundredth");
         for (refused, why) in [
-            (at(1200, 3300, 205), "by its own count"), // as with a partition, beside which others write
+            // as with a partition, while others write to the same drive
+            (at(1200, 3300, 205), "by its own count"),
             (at(1200, 3300, 196), "by its own count"),
             (at(1200, 3099, 200), "units of 1048576 B, and 103809024 B are too few"),
             (at(1099, 3300, 99), "is given in units of 1048576 B"),
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_of_its_drive_a_loop_device_of_none_and_a_stack_is_refused() {
+    fn a_partition_maps_to_its_drive_and_a_stacked_device_is_refused() {
         let sys = tempfile::tempdir().expect("a directory");
         let block = sys.path().join("class");
         fs::create_dir(&block).expect("made");

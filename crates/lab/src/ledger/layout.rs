@@ -1,7 +1,7 @@
-//! Where on a device an ext4 file system keeps what: read once, by `dumpe2fs` and `debugfs` of e2fsprogs.
+//! Block layout of an ext4 file system, read once with `dumpe2fs` and `debugfs` of e2fsprogs.
 //!
-//! Areas that never move (superblocks, descriptors, bitmaps, inode tables, the journal) and the blocks of files that are
-//! there already. Blocks given out later are seen by the trace.
+//! It has the fixed areas (superblocks, descriptors, bitmaps, inode tables, the journal) and the
+//! blocks of existing files. Later allocations are in the trace.
 use std::{
     io::Write,
     ops::RangeInclusive,
@@ -9,28 +9,29 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Inodes, and what for: `journal`, `metadata`, or a kind of file.
+/// Inodes with their kind: `journal`, `metadata`, or a kind of file.
 pub type Inodes = Vec<(u64, &'static str)>;
 
 /// A file system's fixed areas and known blocks.
 #[derive(Debug, Default, PartialEq)]
-pub struct Layout {
-    /// Bytes of a block.
+pub struct FsLayout {
+    /// Block size in bytes.
     pub block_bytes: u64,
-    /// Blocks there are.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Ranges of blocks by what they are for; where two overlap the later one holds.
+    /// Ranges of blocks with their kind; a later range overrides an earlier one.
     pub areas: Vec<(RangeInclusive<u64>, &'static str)>,
 }
 
-impl Layout {
-    /// Of the mounted ext4 on `node`, with the blocks of `files`, inodes of files that are there.
-    pub fn read(node: &Path, files: Inodes) -> Result<Layout, String> {
+impl FsLayout {
+    /// Reads the layout of the mounted ext4 on `node`, with the blocks of `files`, the inodes of
+    /// existing files.
+    pub fn read(node: &Path, files: Inodes) -> Result<FsLayout, String> {
         let text = run(Command::new("dumpe2fs").arg(node), "")?;
         let (mut layout, mut inodes) = parse_dump(&text).ok_or("dumpe2fs is not understood")?;
         inodes.extend(files);
-        let asked: String = inodes.iter().map(|(inode, _)| format!("blocks <{inode}>\n")).collect();
-        let text = run(Command::new("debugfs").args(["-f", "-"]).arg(node), &asked)?;
+        let commands: String = inodes.iter().map(|(inode, _)| format!("blocks <{inode}>\n")).collect();
+        let text = run(Command::new("debugfs").args(["-f", "-"]).arg(node), &commands)?;
         layout.areas.extend(parse_blocks(&text, &inodes));
         Ok(layout)
     }
@@ -47,7 +48,8 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
         .spawn()
         .map_err(why)?;
     let mut pipe = child.stdin.take().expect("it is piped");
-    // Another thread, because a child that answers before it has read all would wait for us as we wait for it.
+    // On a separate thread: a child that writes output before it has read all input would block
+    // while we block on its input.
     let input = input.to_owned();
     let feeder = std::thread::spawn(move || pipe.write_all(input.as_bytes()));
     let output = child.wait_with_output().map_err(why)?;
@@ -58,13 +60,13 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Sizes and fixed areas, and the inodes in which ext4 keeps its own things.
-fn parse_dump(text: &str) -> Option<(Layout, Inodes)> {
+/// Parses sizes, fixed areas, and the inodes of ext4's own files.
+fn parse_dump(text: &str) -> Option<(FsLayout, Inodes)> {
     let number = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.trim().parse::<u64>().ok()
     };
-    let mut layout = Layout { block_bytes: number("Block size")?, blocks: number("Block count")?, areas: Vec::new() };
+    let mut layout = FsLayout { block_bytes: number("Block size")?, blocks: number("Block count")?, areas: Vec::new() };
     for line in text.lines().skip_while(|line| !line.starts_with("Group 0:")) {
         // `  Block bitmap at 65 (+65), csum 0xe2813a1b`, `  Inode table at 73-584 (+73)`
         for place in line.split(" at ").skip(1) {
@@ -78,12 +80,13 @@ fn parse_dump(text: &str) -> Option<(Layout, Inodes)> {
     (!layout.areas.is_empty()).then_some((layout, inodes))
 }
 
-/// Answers of debugfs, each behind a line that repeats its question: `debugfs: blocks <8>`.
+/// Parses the output of debugfs, in which each result follows a line that repeats the command:
+/// `debugfs: blocks <8>`.
 fn parse_blocks(text: &str, inodes: &Inodes) -> Vec<(RangeInclusive<u64>, &'static str)> {
     let (mut areas, mut kind) = (Vec::new(), None);
     for line in text.lines() {
-        if let Some((_, asked)) = line.split_once("blocks <") {
-            let inode = asked.trim_end_matches('>').parse::<u64>().ok();
+        if let Some((_, commands)) = line.split_once("blocks <") {
+            let inode = commands.trim_end_matches('>').parse::<u64>().ok();
             kind = inodes.iter().find(|(known, _)| Some(*known) == inode).map(|(_, kind)| *kind);
         } else if let Some(kind) = kind {
             let blocks = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
@@ -104,13 +107,13 @@ mod tests {
             Block bitmap at 65 (+65), csum 0xe2\n  Inode table at 73-584 (+73)\n  Free blocks: 2128-32767\n";
         let (layout, inodes) = parse_dump(text).expect("understood");
         let metadata = [0..=0, 1..=2, 65..=65, 73..=584].map(|range| (range, "metadata"));
-        assert_eq!(layout, Layout { block_bytes: 4096, blocks: 131_072, areas: metadata.to_vec() });
+        assert_eq!(layout, FsLayout { block_bytes: 4096, blocks: 131_072, areas: metadata.to_vec() });
         assert_eq!(inodes, [(8, "journal")]);
         assert_eq!(parse_dump("nothing"), None);
     }
 
     #[test]
-    fn blocks_go_to_the_inode_that_was_asked_for() {
+    fn blocks_are_assigned_to_the_inode_of_the_command() {
         let inodes = vec![(8, "journal"), (12, "tables")];
         let text = "debugfs: blocks <8>\n100 101\ndebugfs: blocks <12>\n7 \ndebugfs: blocks <99>\n5\n";
         let areas = [(100..=100, "journal"), (101..=101, "journal"), (7..=7, "tables")];

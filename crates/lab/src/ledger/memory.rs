@@ -1,4 +1,4 @@
-//! Peak memory of this process in a window.
+//! Peak memory of this process in a time window.
 use super::own::Registration;
 use std::{
     fs,
@@ -7,44 +7,45 @@ use std::{
     time::Duration,
 };
 
-/// Between two looks at the anonymous memory. A look takes some ten microseconds.
+/// Interval between samples of the anonymous memory. A sample takes some ten microseconds.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Watches memory from `start` to `finish`.
+/// Samples memory from `start` to `finish`.
 pub struct Peaks {
-    /// Whether the kernel forgot the peak of earlier windows.
+    /// Whether the kernel reset the peak of earlier windows.
     is_reset: bool,
     stop: Sender<()>,
-    sampler: JoinHandle<Sample>,
+    sampler: JoinHandle<MemorySample>,
 }
 
-/// The most memory that was held at once, in bytes.
+/// Peak memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PeakMemory {
-    /// Resident, mapped files included: the kernel's own peak, or the largest sample where that cannot be reset.
+    /// Resident memory, mapped files included: the kernel's own peak, or the largest sample if the
+    /// peak cannot be reset.
     pub rss_bytes: Option<u64>,
-    /// Anonymous, sampled every 20 ms.
+    /// Anonymous memory, sampled every 20 ms.
     pub anon_bytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Sample {
+struct MemorySample {
     rss: Option<u64>,
     anon: Option<u64>,
 }
 
 impl Peaks {
-    /// Resets the kernel's peak and starts to sample.
+    /// Resets the kernel's peak and starts sampling.
     pub fn start() -> Peaks {
-        // 5 stands for "reset the peak resident set", see proc_pid_clear_refs(5).
+        // 5 means "reset the peak resident set", see proc_pid_clear_refs(5).
         let is_reset = fs::write("/proc/self/clear_refs", "5").is_ok();
         let (stop, stopped) = mpsc::channel::<()>();
         let sampler = thread::spawn(move || {
             let registration = Registration::of_this_thread();
-            let mut most = Sample::default();
+            let mut most = MemorySample::default();
             loop {
                 let now = status(&fs::read_to_string("/proc/self/status").unwrap_or_default());
-                most = Sample { rss: most.rss.max(now.rss), anon: most.anon.max(now.anon) };
+                most = MemorySample { rss: most.rss.max(now.rss), anon: most.anon.max(now.anon) };
                 registration.iter().for_each(Registration::account);
                 if stopped.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
                     return most;
@@ -54,7 +55,7 @@ impl Peaks {
         Peaks { is_reset, stop, sampler }
     }
 
-    /// Stops, and tells.
+    /// Stops sampling and returns the peaks.
     pub fn finish(self) -> PeakMemory {
         drop(self.stop);
         let sampled = self.sampler.join().unwrap_or_default();
@@ -64,11 +65,11 @@ impl Peaks {
     }
 }
 
-fn status(text: &str) -> Sample {
-    Sample { rss: field(text, "VmRSS"), anon: field(text, "RssAnon") }
+fn status(text: &str) -> MemorySample {
+    MemorySample { rss: field(text, "VmRSS"), anon: field(text, "RssAnon") }
 }
 
-/// A field of `/proc/self/status` in bytes; the kernel writes it in `kB` of 1024.
+/// Returns a field of `/proc/self/status` in bytes; the kernel prints it in `kB` of 1024.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_was_held_for_a_while_is_in_the_peak() {
+    fn temporarily_held_memory_is_in_the_peak() {
         let peaks = Peaks::start();
         let held = vec![1u8; 64 << 20];
         thread::sleep(PERIOD * 5);

@@ -1,20 +1,26 @@
-//! What was written, synced and used, at each layer below the user? Counted by the kernel, from outside the engine.
+//! The ledger: bytes, syncs and resources at each layer below the user, counted by the kernel,
+//! outside the engine.
+//!
+//! ```text
+//! user ─▶ engine ─▶ process ─▶ file system ─▶ block device ─▶ flash
+//! ```
 //!
 //! | module | layer | source |
 //! |---|---|---|
 //! | `process` | process | `/proc/self/io`, `getrusage`, `/proc/self/task` |
 //! | `memory` | process | `/proc/self/status`, the peak reset before each window |
 //! | `space` | store | the sizes of its files |
-//! | `block` | device, flash | `/sys/class/block/X/stat`, ext4's session counter, the journal's transactions; a virtual SSD's counts |
-//! | `flash` | flash | what a real drive tells of itself |
+//! | `block` | device, flash | `/sys/class/block/X/stat`, ext4's session counter, the journal's transactions; a virtual SSD's counters |
+//! | `flash` | flash | a real drive's own counters |
 //! | `causes` | device | ext4's and the block layer's tracepoints, `layout`: dumpe2fs and debugfs |
-//! | `syncs` | file system | ext4's tracepoints in a tracefs instance of our own |
-//! | `settle` | all | when is background work over? |
+//! | `syncs` | file system | ext4's tracepoints in a private tracefs instance |
+//! | `settle` | all | end of background work |
 //!
-//! A [`Ledger`] counts this process, so each cell is a process of its own. Two [`Reading`]s make a [`LedgerDelta`].
-//! What cannot be counted is `None` and a note says why. The ledger's own threads are left out of every figure;
-//! its memory is not: a byte for each block of the device that is written, the path of each file, and some mebibytes of the
-//! kernel's text.
+//! A [`Ledger`] counts this process, so each cell is a process of its own. The difference of two
+//! [`Reading`]s is a [`LedgerDelta`]. A figure that cannot be counted is `None`, and a note gives
+//! the reason. The ledger's own threads are excluded from every figure. Its memory is not: one
+//! byte per written block of the device, the path of each file, and some MiB of the kernel's trace
+//! text.
 mod block;
 mod causes;
 mod flash;
@@ -40,7 +46,7 @@ use block::{BlockCounters, BlockDevice, DriveCounters};
 pub use causes::CAUSES;
 use causes::{Causes, Writes};
 use flash::Flash;
-use process::{Cpu, Io, Named};
+use process::{Cpu, Io, NamedThread};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -48,18 +54,21 @@ use std::{
 use syncs::{SyncReading, Syncs};
 use terrace_device::{smart, ssd::Cause};
 
-/// Independent counters agree to one part in so many, or the figures are worth nothing.
-const WITNESSES_MAY_DIFFER: u64 = 1000;
-/// Of the device's bytes, at most one part in so many may be those of files outside the store.
+/// Maximum relative difference, as 1/n, between independent counters. Beyond it the figures are
+/// unreliable.
+const COUNTERS_MAY_DIFFER: u64 = 1000;
+/// Maximum share, as 1/n, of the device's bytes from files outside the store.
 const OTHERS_MAY_WRITE: u64 = 100;
-/// Of the device's bytes, at most one part in so many may have no cause that is known, or the others say little.
+/// Maximum share, as 1/n, of the device's bytes without a known cause. Beyond it the other causes
+/// mean little.
 const MAY_BE_UNKNOWN: u64 = 100;
-/// Bytes that are nothing, whatever they are a part of: a few blocks in flight, or an update of a superblock.
+/// Number of bytes that is always negligible: a few blocks in flight, or an update of a
+/// superblock.
 const NEGLIGIBLE_BYTES: u64 = 64 << 10;
-/// Attempts to read both without a write between them.
+/// Maximum number of attempts to read both counters without a write between them.
 const MARKS_MAX: usize = 10;
 
-/// Counters of this process, of the device under its store, and of the syncs it asks for.
+/// Counters of this process, of the device under its store, and of its syncs.
 pub struct Ledger {
     dir: PathBuf,
     device: Option<BlockDevice>,
@@ -74,72 +83,79 @@ pub struct Ledger {
 pub struct Reading {
     io: Option<Io>,
     cpu: Cpu,
-    threads: Option<BTreeMap<i32, Named>>,
+    threads: Option<BTreeMap<i32, NamedThread>>,
     block: Option<BlockCounters>,
     causes: Option<Causes>,
     syncs: Option<SyncReading>,
     notes: Vec<String>,
 }
 
-/// What a real drive told, or why it did not.
-type Told = Result<smart::Reading, String>;
+/// Counters of a real drive, or the reason for their absence.
+type DriveReading = Result<smart::Reading, String>;
 
-/// What happened between two readings.
+/// Differences between two readings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LedgerDelta {
-    /// Bytes this process dirtied and the kernel expects to write, minus what was cancelled (deleted, truncated) first. Unknown where
-    /// that is more than the device was told to write: the kernel charges a whole piece of its page cache, of up to 2 MiB, to who
-    /// writes a part of one.
+    /// Bytes that this process dirtied and the kernel expects to write, minus cancelled writes
+    /// (deleted or truncated first). Unknown if that is more than was written to the device: the
+    /// kernel charges a whole folio of the page cache, of up to 2 MiB, to a writer of a part of it.
     pub process_write_bytes: Option<u64>,
-    /// Of what this process dirtied, bytes that were cancelled: they were never written to any device. By the same counter, so unknown
-    /// where the former is.
+    /// Bytes that this process dirtied and that were cancelled before they were written to a
+    /// device. It is the same counter, so unknown in the same case.
     pub never_written_bytes: Option<u64>,
-    /// Bytes fetched from storage for this process; answers of the page cache are free.
+    /// Bytes read from storage for this process; page cache hits are not included.
     pub process_read_bytes: Option<u64>,
-    /// Bytes that reached the block device, by whoever.
+    /// Bytes written to the block device, by all processes.
     pub device_write_bytes: Option<u64>,
-    /// The same by cause, from a trace: kinds of files (a block's first write), `rewritten` (its later writes),
-    /// `directory`, `metadata`, `journal`, `elsewhere` (files outside the store) and `unknown` (the file was gone
-    /// before its name was looked up). Counted apart from `device_write_bytes`; where the sums differ, or
-    /// too much is `unknown`, there are no causes, and a note.
+    /// `device_write_bytes` by cause, from a trace: kinds of files (a block's first write),
+    /// `rewritten` (its later writes), `directory`, `metadata`, `journal`, `elsewhere` (files
+    /// outside the store) and `unknown` (the file was deleted before its name was looked up). It is
+    /// counted separately from `device_write_bytes`. If the sums differ, or too much is `unknown`,
+    /// there are no causes, and a note.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// Those that are `rewritten`, by the kind of their file; known where causes are.
+    /// The `rewritten` part, by the kind of file; known if the causes are.
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
-    /// Bytes read from the block device, by whoever.
+    /// Bytes read from the block device, by all processes.
     pub device_read_bytes: Option<u64>,
-    /// Cache flushes that the device was told to do.
+    /// Cache flush commands sent to the device.
     pub device_flushes: Option<u64>,
-    /// Transactions that the file system's journal committed.
+    /// Transactions committed by the file system's journal.
     pub journal_commits: Option<u64>,
-    /// Bytes that a virtual SSD was told to write, by its own count.
+    /// Bytes of write commands received by a virtual SSD, by its own count.
     pub drive_write_bytes: Option<u64>,
-    /// Bytes that the drive programmed into flash: exactly of a virtual SSD, of a real one in its units, where it tells.
+    /// Bytes programmed into flash: exact for a virtual SSD; in coarse units for a real drive, if
+    /// it reports them.
     pub nand_bytes: Option<u64>,
-    /// Of a virtual SSD, the same by cause ([`Cause::name`]).
+    /// Virtual SSD: `nand_bytes` by cause ([`Cause::name`]).
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
-    /// Bytes written to the device since it was mounted, as ext4 counts them; rounded down to KiB at both ends.
+    /// Bytes written to the device since the mount, as ext4 counts them; rounded down to KiB at
+    /// both ends.
     pub fs_session_write: Option<u64>,
-    /// Finished syncs of this process by kind (`tables manifest log value_log root directory filesystem other`, and
-    /// `unknown` for a file that was gone before its name was looked up). `blocking` is all of them: each makes the
-    /// thread that calls it wait; who waits for that thread cannot be seen from outside.
+    /// Finished syncs of this process by kind (`tables manifest log value_log root directory
+    /// filesystem other`, and `unknown` for a file deleted before its name was looked up).
+    /// `blocking` is all of them: each blocks the calling thread, and whether other threads wait
+    /// for it is not visible from outside.
     pub syncs_outside: Option<BTreeMap<String, SyncCount>>,
-    /// Why these figures are not to be reported: independent counters disagree, or others wrote to the device.
+    /// Why these figures must not be reported: independent counters disagree, or others wrote to
+    /// the device.
     pub trouble: Option<String>,
-    /// Seconds of processor time in the process.
+    /// Seconds of processor time in user mode.
     pub cpu_user: f64,
-    /// Seconds of processor time in the kernel for it.
+    /// Seconds of processor time in kernel mode.
     pub cpu_system: f64,
-    /// Seconds of processor time by thread, of those that live, by name.
+    /// Seconds of processor time of the running threads, by thread name.
     pub cpu_by_thread: Option<BTreeMap<String, f64>>,
-    /// Why a figure is missing, or what to know about one.
+    /// Reasons for missing figures, and remarks.
     pub notes: Vec<String>,
 }
 
 impl Ledger {
-    /// Begins to count this process, whose store lies in `dir` (which must exist) on block device `device_node`.
+    /// Starts counting this process, whose store is in `dir` (which must exist) on block device
+    /// `device_node`.
     ///
-    /// Without `device_node`, what devices count stays `None`: give it only if nobody else writes to that device. Threads
-    /// that exist now or are started later are covered, so call this before the engine opens.
+    /// Without `device_node`, figures of devices stay `None`: pass it only if no other process
+    /// writes to that device. Existing and future threads are covered, so call this before the
+    /// engine opens.
     pub fn open(dir: &Path, device_node: Option<&Path>) -> Ledger {
         let mut notes = Vec::new();
         let device = device_node.and_then(|node| BlockDevice::open(node).map_err(|why| notes.push(why)).ok());
@@ -152,7 +168,8 @@ impl Ledger {
         Ledger { dir: dir.to_owned(), device, writes, flash, syncs: syncs.ok(), notes }
     }
 
-    /// All counters, now. Waits until the trace is read, a few times over if the device is being written.
+    /// Reads all counters. Waits until the trace is read, with several attempts if the device is
+    /// being written.
     pub fn mark(&self) -> Reading {
         let mut notes = self.notes.clone();
         let (block, causes) = self.mark_device(&mut notes);
@@ -167,14 +184,14 @@ impl Ledger {
         }
     }
 
-    /// What a real drive tells of its flash; `None` without one. Other programs ask it, whose reads this process is charged with:
-    /// to be called before the first mark and behind the last.
-    pub fn ask_drive(&self) -> Option<Told> {
+    /// Reads the flash counters of a real drive; `None` without one. It runs other programs, whose
+    /// reads are charged to this process, so call it before the first mark and after the last.
+    pub fn query_drive(&self) -> Option<DriveReading> {
         self.flash.as_ref().map(Flash::read)
     }
 
-    /// The device's counter and the trace, taken while nothing was written between them if that can be had: both are
-    /// to say the same.
+    /// Reads the device's counter and the trace, if possible without a write between them: both
+    /// must agree.
     fn mark_device(&self, notes: &mut Vec<String>) -> (Option<BlockCounters>, Option<Causes>) {
         let block = || self.device.as_ref().map(BlockDevice::read).transpose();
         let causes = || self.writes.as_ref().map(Writes::read).transpose();
@@ -198,7 +215,7 @@ fn causes_unknown(why: String) -> String {
 }
 
 impl Reading {
-    /// What happened since `earlier`, a reading of the same ledger.
+    /// Returns the differences since `earlier`, a reading of the same ledger.
     pub fn since(&self, earlier: &Reading) -> LedgerDelta {
         let mut delta = LedgerDelta {
             cpu_user: (self.cpu.user - earlier.cpu.user).max(0.0),
@@ -242,10 +259,11 @@ impl LedgerDelta {
         self.never_written_bytes = Some(cancelled);
     }
 
-    /// What the process dirtied and nobody cancelled has reached the device by now: a sync is part of settling.
+    /// Dirtied and not cancelled bytes have reached the device by now, since settling includes a
+    /// sync.
     fn doubt_io(&mut self) {
         let (Some(process), Some(device)) = (self.process_write_bytes, self.device_write_bytes) else { return };
-        if process > device + device / WITNESSES_MAY_DIFFER + NEGLIGIBLE_BYTES {
+        if process > device + device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
             (self.process_write_bytes, self.never_written_bytes) = (None, None);
             self.notes.push(format!(
                 "the kernel charged {process} B to this process, where the device was told to write {device} B: whole pieces of the \
@@ -258,15 +276,15 @@ impl LedgerDelta {
         let Causes { bytes: causes, rewritten } = now.since(then);
         let Some(device) = self.device_write_bytes else { return };
         let sum = causes.values().sum::<u64>();
-        self.hear("the kernel's trace", sum);
+        self.compare_with("the kernel's trace", sum);
         let others = causes.get("elsewhere").copied().unwrap_or(0);
         if others > device / OTHERS_MAY_WRITE + NEGLIGIBLE_BYTES {
             let share = 100.0 * others as f64 / device as f64;
             self.trouble = Some(format!("others wrote {others} B to the device meanwhile, {share:.1} % of all"));
         }
         let unknown = causes.get("unknown").copied().unwrap_or(0);
-        // Exactly, or causes would not add up to the device's bytes.
-        if sum.abs_diff(device) > device / WITNESSES_MAY_DIFFER {
+        // The match must be exact, or the causes would not add up to the device's bytes.
+        if sum.abs_diff(device) > device / COUNTERS_MAY_DIFFER {
             self.notes.push(format!("the trace saw {sum} B written to the device, which counts {device} B itself"));
         } else if unknown > device / MAY_BE_UNKNOWN + NEGLIGIBLE_BYTES {
             self.notes.push(causes_unknown(format!("{unknown} of {device} B have none")));
@@ -276,12 +294,12 @@ impl LedgerDelta {
         }
     }
 
-    /// What another counter of the device's bytes says.
-    fn hear(&mut self, witness: &str, saw: u64) {
+    /// Compares with another counter of the device's bytes.
+    fn compare_with(&mut self, counter: &str, saw: u64) {
         let Some(device) = self.device_write_bytes else { return };
-        if saw.abs_diff(device) > device / WITNESSES_MAY_DIFFER + NEGLIGIBLE_BYTES {
+        if saw.abs_diff(device) > device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
             self.trouble =
-                Some(format!("{witness} saw {saw} B written to the device, the kernel's counter {device} B"));
+                Some(format!("{counter} saw {saw} B written to the device, the kernel's counter {device} B"));
         }
     }
 
@@ -295,16 +313,18 @@ impl LedgerDelta {
         if let (Some(now), Some(then)) = (&now.drive, &then.drive) {
             self.add_drive(now, then);
         }
-        // ext4 counts since the mount, and leaves out what is written past it; it does not see more than the device.
+        // ext4 counts since the mount and omits writes that bypass it; it cannot count more than
+        // the device.
         if let (Some(session), Some(device)) = (self.fs_session_write, self.device_write_bytes)
-            && session > device + device / WITNESSES_MAY_DIFFER + NEGLIGIBLE_BYTES
+            && session > device + device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES
         {
             self.trouble = Some(format!("ext4 wrote {session} B by its own count, the device {device} B"));
         }
     }
 
-    /// What a real drive programmed, by what it told before the first reading and behind the second.
-    pub fn add_flash(&mut self, then: Told, now: Told) {
+    /// Adds the bytes programmed by a real drive, from its counters before the first reading and
+    /// after the second.
+    pub fn add_flash(&mut self, then: DriveReading, now: DriveReading) {
         let Some(device) = self.device_write_bytes else { return };
         let programmed = now.and_then(|now| flash::programmed(&now, &then?, device));
         self.nand_bytes = programmed.map_err(|why| self.notes.push(format!("WA2 is not known: {why}"))).ok();
@@ -318,8 +338,9 @@ impl LedgerDelta {
         let sum = causes.values().sum::<u64>();
         self.drive_write_bytes = Some(written);
         self.nand_bytes = Some(nand);
-        self.hear("the drive itself", written);
-        // The drive sums up the same counts, so this is of what it tells, not of what it does.
+        self.compare_with("the drive itself", written);
+        // The drive computes its total from the same counts, so this checks its report, not its
+        // behaviour.
         if sum != nand && self.trouble.is_none() {
             self.trouble =
                 Some(format!("the drive programmed {nand} B by one count, {sum} B by the sum of its causes"));
@@ -359,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_that_the_device_contradicts_is_no_figure() {
+    fn a_process_count_above_the_device_count_is_unknown() {
         const MIB: u64 = 1 << 20;
         let delta = |device| reading(1000 * MIB, 100 * MIB, device).since(&reading(0, 0, 0));
         let known = |delta: &LedgerDelta| (delta.process_write_bytes, delta.never_written_bytes);
@@ -374,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn witnesses_that_disagree_are_told() {
+    fn disagreeing_counters_are_reported() {
         let mut later = reading(900, 100, 50);
         later.causes = Some(causes([("log", 49)]));
         let delta = later.since(&reading(100, 50, 20));
@@ -383,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_that_leave_much_unknown_are_none() {
+    fn causes_with_many_unknown_bytes_are_dropped() {
         let later = |unknown: u64| Reading {
             causes: Some(causes([("tables", (1 << 30) - unknown), ("unknown", unknown)])),
             ..reading(0, 0, 1 << 30)
@@ -396,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_witnesses_contradict_are_not_to_be_reported() {
+    fn contradicted_figures_are_marked_as_unreliable() {
         struct Counts {
             device: u64,
             drive: u64,
@@ -435,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn flash_is_told_by_cause_and_nothing_of_it_is_a_remainder() {
+    fn flash_bytes_are_fully_split_by_cause() {
         let drive = |nand_bytes, nand_by_cause| DriveCounters { write_bytes: 0, nand_bytes, nand_by_cause };
         let at = |drive| Reading {
             block: Some(BlockCounters { drive: Some(drive), ..BlockCounters::default() }),
@@ -450,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn flash_of_a_real_drive_is_told_or_why_not() {
+    fn flash_of_a_real_drive_is_reported_or_the_reason() {
         let told = |bytes| smart::Told { bytes, unit_bytes: 1, from: "a test".into(), is_average: false };
         let reading = |host, nand| smart::Reading {
             model: "model".into(),
@@ -472,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelling_earlier_bytes_is_told_and_never_negative() {
+    fn cancelling_earlier_bytes_is_noted_and_never_negative() {
         let delta = reading(110, 100, 0).since(&reading(100, 50, 0));
         assert_eq!(delta.process_write_bytes, Some(0));
         assert!(delta.notes[0].contains("40 B more"), "{:?}", delta.notes);

@@ -1,4 +1,4 @@
-//! Which kind of file an inode of the store is.
+//! Maps inodes of the store to kinds of files.
 use std::{
     collections::HashMap,
     fs,
@@ -7,15 +7,16 @@ use std::{
 };
 use terrace_format::names::FileName;
 
-/// Directories below the store's own that are looked into.
+/// Maximum depth of directories below the store's own that are listed.
 const DEPTH_MAX: u32 = 4;
-/// A file that is renamed meanwhile may be missed, or be listed under the name that it had. The last one looks into directory tables, too.
+/// Maximum number of listings. A file renamed during a listing may be missed, or be listed under
+/// its old name. The last listing also covers the directory tables.
 const LISTINGS_MAX: u8 = 2;
 
-/// What a file of a store is for, by its path below the store's directory, or one above it: Terrace's, LevelDB's and RocksDB's names. The words
-/// are those of reports.
+/// Returns the kind of a file by its path below the store's directory, or below a parent of it.
+/// Knows the file names of Terrace, LevelDB and RocksDB. The words are those of reports.
 pub fn kind_of(below: &Path) -> &'static str {
-    // A directory table: its pairs have the names of their keys, whatever those are.
+    // In a directory table, file names are the keys of the entries.
     if below.parent().is_some_and(is_table_folder) {
         return "tables";
     }
@@ -34,19 +35,20 @@ pub fn kind_of(below: &Path) -> &'static str {
     }
 }
 
-/// Whether a folder of this path holds the folders of directory tables: `L2`.
+/// Returns whether this directory contains directory tables: `L2`.
 fn is_level(path: &Path) -> bool {
     let level = path.file_name().and_then(|name| name.to_str()?.strip_prefix('L'));
     level.is_some_and(|level| level.parse::<u8>().is_ok())
 }
 
-/// Whether a folder of this path is a directory table: `L2/000012`.
+/// Returns whether this directory is a directory table: `L2/000012`.
 fn is_table_folder(path: &Path) -> bool {
     let is_number = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.parse::<u64>().is_ok());
     is_number && path.parent().is_some_and(is_level)
 }
 
-/// What the file at `path` is for to the store in `store`: its [kind](kind_of), `directory`, or `elsewhere`.
+/// Returns the role of the file at `path` for the store in `store`: its [kind](kind_of),
+/// `directory`, or `elsewhere`.
 pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static str {
     match path.strip_prefix(store) {
         _ if is_directory => "directory",
@@ -55,57 +57,58 @@ pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static st
     }
 }
 
-/// Kinds by inode, found by listing directories when an inode is not where it was.
+/// Kinds by inode, found by listing directories when a remembered path no longer matches its
+/// inode.
 ///
-/// File systems reuse the number of a deleted file at once, so a remembered path is looked at again before it is used. Events
-/// are read in batches, after they happened: a listing that began after a batch was read answers for all of it, even where a
-/// file has since left its path.
+/// File systems reuse the inode number of a deleted file at once, so a remembered path is verified
+/// before use. Events are read in batches, after they batch_read. A listing that began after a
+/// batch was read is valid for the whole batch, even if a file has left its path since.
 pub struct Names {
     top: PathBuf,
     store: PathBuf,
-    /// Of the file system: numbers of another one's files mean nothing here.
+    /// Device number of the file system; inodes of other file systems are ignored.
     device: Option<u64>,
-    seen: HashMap<u64, Seen>,
-    /// Listings since the last batch was read.
+    seen: HashMap<u64, KnownPath>,
+    /// Number of listings since the last batch was read.
     listings: u8,
 }
 
-struct Seen {
+struct KnownPath {
     path: PathBuf,
     is_directory: bool,
 }
 
 impl Names {
-    /// Of the store in `dir`.
+    /// Covers the store in `dir`.
     pub fn new(dir: &Path) -> Names {
         Names::around(dir, dir)
     }
 
-    /// Of all files below `top`, those of the store among them.
+    /// Covers all files below `top`, including those of the store.
     pub fn around(top: &Path, store: &Path) -> Names {
         Names { top: top.into(), store: store.into(), device: None, seen: HashMap::new(), listings: 0 }
     }
 
-    /// A batch was read: whatever is asked for from now on has happened by now.
-    pub fn happened(&mut self) {
+    /// Notes that a batch was read: the events of all further lookups have batch_read.
+    pub fn batch_read(&mut self) {
         self.listings = 0;
     }
 
-    /// The kind of `inode`, `directory` for directories, `elsewhere` for files outside the store; `None` if there was no such file
-    /// any more when it was looked for.
+    /// Returns the kind of `inode`: `directory` for directories, `elsewhere` for files outside the
+    /// store; `None` if the file no longer existed at the lookup.
     pub fn kind(&mut self, inode: u64) -> Option<&'static str> {
         self.look_up(inode)?;
         let seen = self.seen.get(&inode)?;
         Some(kind_within(&self.store, &seen.path, seen.is_directory))
     }
 
-    /// Whether `inode` is a folder of the store that holds the folders of directory tables.
+    /// Returns whether `inode` is a directory of the store that contains directory tables.
     pub fn is_level(&mut self, inode: u64) -> bool {
         let found = self.look_up(inode).and_then(|()| self.seen.get(&inode));
         found.is_some_and(|seen| seen.is_directory && is_level(&seen.path) && seen.path.starts_with(&self.store))
     }
 
-    /// Sees to it that `inode` is among what was seen; `None` if there is no such file any more.
+    /// Finds `inode` and remembers its path; `None` if the file no longer exists.
     fn look_up(&mut self, inode: u64) -> Option<()> {
         if self.listings == 0 && self.is_remembered(inode) {
             return Some(());
@@ -140,11 +143,11 @@ impl Names {
         })
     }
 
-    /// A directory, if it is of this file system.
+    /// Remembers a directory. Returns whether it is in this file system.
     fn remember(&mut self, path: &Path) -> bool {
         let here = fs::symlink_metadata(path).ok().filter(|metadata| Some(metadata.dev()) == self.device);
         here.is_some_and(|metadata| {
-            self.seen.entry(metadata.ino()).or_insert(Seen { path: path.into(), is_directory: true });
+            self.seen.entry(metadata.ino()).or_insert(KnownPath { path: path.into(), is_directory: true });
             true
         })
     }
@@ -154,7 +157,7 @@ impl Names {
         for entry in entries.flatten() {
             let path = entry.path();
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.seen.entry(entry.ino()).or_insert(Seen { path, is_directory: false });
+                self.seen.entry(entry.ino()).or_insert(KnownPath { path, is_directory: false });
             } else if self.remember(&path)
                 && depth < DEPTH_MAX
                 && (self.listings == LISTINGS_MAX || !is_table_folder(&path))
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_kind() {
+    fn names_determine_the_kind() {
         let cases = [
             ("000005.ldb", "tables"),
             ("000005.sst", "tables"),
@@ -181,7 +184,7 @@ mod tests {
             ("000009.vals", "value_log"),
             ("000009.bundle", "tables"),
             ("L0/000009/META", "tables"),
-            ("L1/000009/MANIFEST-000001", "tables"), // a pair whose key is so called
+            ("L1/000009/MANIFEST-000001", "tables"), // an entry file whose key has this name
             ("store/L1/000009/a.1.c0412bfb", "tables"),
             ("L1/a", "other"),
             ("lost/MANIFEST-000001", "manifest"),
@@ -207,11 +210,11 @@ mod tests {
         let mut names = Names::new(dir.path());
         assert_eq!((names.kind(file), names.kind(directory)), (Some("tables"), Some("directory")));
         fs::rename(&table, &log).expect("renamed");
-        assert_eq!(names.kind(file), Some("tables"), "as it was when it happened, which is before the listing");
-        names.happened();
+        assert_eq!(names.kind(file), Some("tables"), "the kind at the time of the event, before the listing");
+        names.batch_read();
         assert_eq!(names.kind(file), Some("log"));
         fs::remove_file(&log).expect("removed");
-        names.happened();
+        names.batch_read();
         assert_eq!(names.kind(file), None);
     }
 }

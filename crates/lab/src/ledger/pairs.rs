@@ -1,20 +1,22 @@
-//! Files in the folders of directory tables, told by the kernel's word on each inode that it gives out.
+//! Files in directory tables, recognised from the kernel's trace of inode creation.
 //!
-//! Such a store has a file for each pair. To find theirs by listing folders again and again would cost more than the store
-//! itself, and a name for each more memory; that they are pairs follows from where they were made.
+//! Such a store has one file per entry. Listing its directories repeatedly would cost more than
+//! the store itself, and a name per file more memory. A file created in a directory table is an
+//! entry, so its parent is enough.
 use std::collections::HashSet;
 
-/// Which inodes are in the folder of a table.
+/// Set of inodes in directory tables.
 #[derive(Default)]
-pub struct Pairs {
-    /// Folders of tables that were made since.
+pub struct EntryFiles {
+    /// Directory tables created since the start.
     folders: HashSet<u64>,
-    /// A bit for each inode; numbers of a file system are dense.
+    /// One bit per inode; inode numbers of a file system are dense.
     bits: Vec<u64>,
 }
 
-impl Pairs {
-    /// The kernel gave `inode` to a new file or folder in the folder `within`. A number comes again once its file is deleted.
+impl EntryFiles {
+    /// Handles the creation of a file or directory `inode` in the directory `within`. An inode
+    /// number is reused after its file is deleted.
     pub fn made(&mut self, inode: u64, within: u64, is_folder: bool, is_level: impl FnOnce(u64) -> bool) {
         self.folders.remove(&inode);
         let in_table = self.folders.contains(&within);
@@ -24,7 +26,7 @@ impl Pairs {
         }
     }
 
-    /// The kind of a pair, or of the folder of a table; `None` of any other file.
+    /// Returns the kind of an entry file, or of a directory table; `None` for any other file.
     pub fn kind(&self, inode: u64) -> Option<&'static str> {
         let is_pair = self.bits.get((inode / 64) as usize).is_some_and(|bits| bits >> (inode % 64) & 1 != 0);
         let is_folder = || self.folders.contains(&inode).then_some("directory");
@@ -48,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_in_the_folder_of_a_table_is_a_pair_until_its_number_comes_again() {
-        let mut pairs = Pairs::default();
+    fn a_file_in_a_directory_table_is_an_entry_until_its_inode_is_reused() {
+        let mut pairs = EntryFiles::default();
         let mut made = |inode, within, is_folder| pairs.made(inode, within, is_folder, |folder| folder == 20);
-        made(30, 20, true); // a table
+        made(30, 20, true); // an SSTable
         made(1000, 30, false);
-        made(31, 20, false); // a file beside tables
-        made(40, 10, true); // no level
+        made(31, 20, false); // a file next to SSTables
+        made(40, 10, true); // not a level
         made(41, 40, false);
         let kinds = [30, 31, 40, 41, 999, 1000, 1001, 1 << 40].map(|inode| pairs.kind(inode));
         assert_eq!(kinds, [Some("directory"), None, None, None, None, Some("tables"), None, None]);

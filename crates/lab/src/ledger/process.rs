@@ -1,4 +1,4 @@
-//! What the kernel charges to this process: bytes, processor time, and the time of each thread.
+//! Kernel counters of this process: bytes, processor time, and the time of each thread.
 use super::own;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::{collections::BTreeMap, fs};
@@ -7,9 +7,9 @@ pub use terrace_device::process::{identity, is_alive};
 /// `/proc/self/io`, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Io {
-    /// Handed to `write` calls of any kind, pipes and terminals too.
+    /// Passed to `write` calls of any kind, including pipes and terminals.
     pub wchar: u64,
-    /// Fetched from storage.
+    /// Read from storage.
     pub read_bytes: u64,
     /// Dirtied, to be written to storage.
     pub write_bytes: u64,
@@ -20,13 +20,13 @@ pub struct Io {
 /// Processor time in seconds, without the ledger's own threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {
-    /// In the process.
+    /// User mode.
     pub user: f64,
-    /// In the kernel for it.
+    /// Kernel mode.
     pub system: f64,
 }
 
-/// The byte counters of this process; `None` if the kernel does not keep them.
+/// Returns the byte counters of this process; `None` if the kernel does not have them.
 pub fn io() -> Option<Io> {
     parse_io(&fs::read_to_string("/proc/self/io").ok()?)
 }
@@ -44,16 +44,17 @@ fn parse_io(text: &str) -> Option<Io> {
     })
 }
 
-/// Processor time of this process so far.
+/// Returns the processor time of this process.
 pub fn cpu() -> Cpu {
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage of the caller has no way to fail");
     let ((user, system), (own_user, own_system)) = (own::seconds(&usage), own::cpu());
     Cpu { user: user - own_user, system: system - own_system }
 }
 
-/// Nanoseconds on a processor by thread, without the ledger's own; `None` if the kernel does not tell.
+/// Returns ns on a processor by thread, without the ledger's own; `None` if the kernel does not
+/// report it.
 ///
-/// From `schedstat`, which is exact where `stat` counts in hundredths of a second.
+/// The source is `schedstat`, which is exact, whereas `stat` counts in 1/100 s.
 pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
     let mut threads = BTreeMap::new();
     for tid in thread_ids()? {
@@ -66,17 +67,17 @@ pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
     (!threads.is_empty()).then_some(threads)
 }
 
-/// A thread's name and its nanoseconds on a processor.
-pub type Named = (String, u64);
+/// A thread's name and its ns on a processor.
+pub type NamedThread = (String, u64);
 
-/// As [`threads_ns`], with the name of each thread.
-pub fn threads_named() -> Option<BTreeMap<i32, Named>> {
+/// Like [`threads_ns`], with the name of each thread.
+pub fn threads_named() -> Option<BTreeMap<i32, NamedThread>> {
     let name = |tid: i32| fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
     Some(threads_ns()?.into_iter().map(|(tid, ns)| (tid, (name(tid).trim_end().to_owned(), ns))).collect())
 }
 
-/// Seconds by the name of threads, from one moment to the next; those of a thread that has ended are not known.
-pub fn by_name(before: &BTreeMap<i32, Named>, after: &BTreeMap<i32, Named>) -> BTreeMap<String, f64> {
+/// Returns seconds by thread name between two moments. Threads that have ended are not included.
+pub fn by_name(before: &BTreeMap<i32, NamedThread>, after: &BTreeMap<i32, NamedThread>) -> BTreeMap<String, f64> {
     let mut seconds = BTreeMap::new();
     for (tid, (name, ns)) in after {
         let then = before.get(tid).map_or(0, |(_, ns)| *ns);
@@ -85,7 +86,7 @@ pub fn by_name(before: &BTreeMap<i32, Named>, after: &BTreeMap<i32, Named>) -> B
     seconds
 }
 
-/// The threads of this process.
+/// Returns the threads of this process.
 pub fn thread_ids() -> Option<Vec<i32>> {
     let entries = fs::read_dir("/proc/self/task").ok()?;
     entries.map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
@@ -104,16 +105,16 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_used_is_told_by_name() {
+    fn thread_time_is_reported_by_name() {
         let at = |ns: [u64; 2]| [(7, ("flush".to_owned(), ns[0])), (8, ("flush".to_owned(), ns[1]))].into();
-        let mut after: BTreeMap<i32, Named> = at([4_000_000_000, 500_000_000]);
+        let mut after: BTreeMap<i32, NamedThread> = at([4_000_000_000, 500_000_000]);
         after.insert(9, ("new".into(), 1_000_000_000));
         let seconds = by_name(&at([1_000_000_000, 0]), &after);
         assert_eq!(seconds, [("flush".to_owned(), 3.5), ("new".to_owned(), 1.0)].into());
     }
 
     #[test]
-    fn identities_tell_the_living_from_the_dead() {
+    fn identities_distinguish_running_and_ended_processes() {
         let me = identity(std::process::id()).expect("this process exists");
         assert!(is_alive(&me));
         assert!(!is_alive(&format!("{me}0")), "another start time is another process");

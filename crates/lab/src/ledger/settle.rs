@@ -1,8 +1,9 @@
-//! When is background work over? The same rule for every engine.
+//! Detects the end of background work, with the same rule for every engine.
 //!
-//! Settled: for one second no thread of the engine used more than 1 % of a processor and the process wrote nothing. The thread
-//! that looks is none of the engine's: looking takes more than that where the kernel is slow to answer.
-//! Then the file system is synced once, inside the measured window, so that the device has all that was written.
+//! An engine has settled if, for one second, no thread of it used more than 1 % of a processor and
+//! the process wrote nothing. The watching thread is not the engine's: watching takes more than
+//! that where the kernel is slow. Then the file system is synced once, inside the measured window,
+//! so that all writes are on the device.
 use super::{Ledger, own::Registration, process};
 use crate::target::BARE;
 use nix::unistd::syncfs;
@@ -18,87 +19,96 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long nothing may happen; taken off the time that settling took.
+/// Length of the quiet period; it is not part of the settle time.
 const QUIET: Duration = Duration::from_secs(1);
-/// After this it is given up, and the row says so.
-const CAP: Duration = Duration::from_secs(600);
+/// Maximum wait; the row then reports that the engine did not settle.
+const MAX_WAIT: Duration = Duration::from_secs(600);
 const PERIOD: Duration = Duration::from_millis(50);
-/// Every so many samples it is told how long it has been.
-const TELL_EACH: u32 = 5;
-/// Name of the thread that looks.
+/// Number of samples between two progress reports.
+const REPORT_EVERY: u32 = 5;
+/// Name of the watching thread.
 const WATCHER: &str = "ledger-settle";
 /// 1 % of [`QUIET`], in ns.
 const BUSY_NS: u64 = 10_000_000;
 
-/// How settling went.
+/// Result of settling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settled {
-    /// From the call until the quiet second began, and then the sync: what a write workload left to do.
+    /// Seconds from the call until the quiet second began, plus the sync: the deferred work of a
+    /// write workload.
     pub seconds: f64,
-    /// Of these, in the one `syncfs`, which is the lab's: it is no sync of the engine.
+    /// Seconds of the single `syncfs`, which is the lab's, not the engine's.
     pub sync_seconds: f64,
-    /// False if the engine was still at work after 600 s.
+    /// False if the engine was still working after 600 s.
     pub settled: bool,
 }
 
-/// What is looked at, at one moment.
-struct Sample {
+/// One sample.
+struct ActivitySample {
     at: Duration,
     threads_ns: BTreeMap<i32, u64>,
-    /// Bytes handed to `write` and bytes dirtied (by `mmap`, say), in all.
+    /// Total of bytes passed to `write` and bytes dirtied (by `mmap`, for example).
     written: u64,
 }
 
-/// Waits until background work is over, then syncs the file system of the store.
+/// Waits until background work has ended, then syncs the store's file system.
 ///
-/// `progress` hears every 250 ms how long it has waited; what it writes (a progress line) is not taken for the engine's.
+/// `progress` receives the waiting time every 250 ms. Its own writes (a progress line) are not
+/// charged to the engine.
 ///
 /// # Errors
-/// The kernel's counters cannot be read, so nobody can tell; or the sync failed.
+/// The kernel's counters cannot be read, or the sync failed.
 pub fn settle(ledger: &mut Ledger, progress: &mut dyn FnMut(Duration)) -> io::Result<Settled> {
-    let (waited, settled) = wait_until_quiet(progress, CAP)?;
+    let (waited, settled) = wait_until_quiet(progress, MAX_WAIT)?;
     let sync_seconds = sync_as_ledger(ledger)?.as_secs_f64();
     Ok(Settled { seconds: waited.as_secs_f64() + sync_seconds, sync_seconds, settled })
 }
 
-/// Looks from a thread of the ledger's, so that what looking takes is not the engine's; tells from the calling one.
+/// Watches from a thread of the ledger, so that the cost of watching is not the engine's. Reports
+/// progress from the calling thread.
 fn wait_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Result<(Duration, bool)> {
-    // Held while something is told, so that no sample is taken between the telling and its being known.
-    let told_bytes = &Mutex::new(0);
-    let (tell, told) = mpsc::channel();
+    // Held during a progress report, so that no sample falls between the report and its accounting.
+    let reported_bytes = &Mutex::new(0);
+    let (report, reports) = mpsc::channel();
     thread::scope(|scope| {
         let work = move || {
             let registration = Registration::of_this_thread();
-            let watched = watch_until_quiet(told_bytes, &tell, cap);
+            let watched = watch_until_quiet(reported_bytes, &report, cap);
             registration.iter().for_each(Registration::account);
             watched
         };
         let watcher = thread::Builder::new().name(WATCHER.into()).spawn_scoped(scope, work)?;
-        for waited in told {
-            let mut told_bytes = told_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        for waited in reports {
+            let mut reported_bytes = reported_bytes.lock().unwrap_or_else(PoisonError::into_inner);
             let before = written_bytes()?;
             progress(waited);
-            *told_bytes += written_bytes()?.saturating_sub(before);
+            *reported_bytes += written_bytes()?.saturating_sub(before);
         }
         watcher.join().map_err(|_| io::Error::other("the thread that looks panicked"))?
     })
 }
 
-/// How long it took until the quiet second began, and whether there was one before `cap`; or until nobody listens to `tell`.
-fn watch_until_quiet(told_bytes: &Mutex<u64>, tell: &Sender<Duration>, cap: Duration) -> io::Result<(Duration, bool)> {
+/// Returns the time until the quiet second began, and whether it began before `cap`. Ends early if
+/// the receiver of `report` is dropped.
+fn watch_until_quiet(
+    reported_bytes: &Mutex<u64>,
+    report: &Sender<Duration>,
+    cap: Duration,
+) -> io::Result<(Duration, bool)> {
     let start = Instant::now();
     let mut samples = VecDeque::new();
     for number in 1.. {
-        let (threads_ns, written) = sample(told_bytes)?;
-        samples.push_back(Sample { at: start.elapsed(), threads_ns, written });
-        // The oldest sample is kept at least QUIET old: with the next one as the oldest the window would be too short.
+        let (threads_ns, written) = sample(reported_bytes)?;
+        samples.push_back(ActivitySample { at: start.elapsed(), threads_ns, written });
+        // The oldest sample is kept until it is QUIET old: with the next one as the oldest, the
+        // window would be too short.
         while samples.get(1).is_some_and(|next| start.elapsed().saturating_sub(next.at) >= QUIET) {
             samples.pop_front();
         }
         if is_quiet(&samples) {
             return Ok((samples[0].at, true));
         }
-        if start.elapsed() >= cap || number % TELL_EACH == 0 && tell.send(start.elapsed()).is_err() {
+        if start.elapsed() >= cap || number % REPORT_EVERY == 0 && report.send(start.elapsed()).is_err() {
             break;
         }
         thread::sleep(PERIOD);
@@ -106,12 +116,12 @@ fn watch_until_quiet(told_bytes: &Mutex<u64>, tell: &Sender<Duration>, cap: Dura
     Ok((start.elapsed(), false))
 }
 
-/// Time of each thread, and bytes written by others than who tells.
-fn sample(told_bytes: &Mutex<u64>) -> io::Result<(BTreeMap<i32, u64>, u64)> {
-    let told_bytes = told_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+/// Returns the time of each thread, and the bytes written, without progress reports.
+fn sample(reported_bytes: &Mutex<u64>) -> io::Result<(BTreeMap<i32, u64>, u64)> {
+    let reported_bytes = reported_bytes.lock().unwrap_or_else(PoisonError::into_inner);
     let threads =
         process::threads_ns().ok_or_else(|| io::Error::other("/proc/self/task/*/schedstat cannot be read"))?;
-    Ok((threads, written_bytes()?.saturating_sub(*told_bytes)))
+    Ok((threads, written_bytes()?.saturating_sub(*reported_bytes)))
 }
 
 fn written_bytes() -> io::Result<u64> {
@@ -119,14 +129,14 @@ fn written_bytes() -> io::Result<u64> {
     Ok(io.wchar + io.write_bytes)
 }
 
-/// Whether `samples`, oldest first, cover [`QUIET`] and nothing happened in them.
-fn is_quiet(samples: &VecDeque<Sample>) -> bool {
+/// Returns whether `samples`, oldest first, cover [`QUIET`] without activity.
+fn is_quiet(samples: &VecDeque<ActivitySample>) -> bool {
     let (Some(first), Some(last)) = (samples.front(), samples.back()) else { return false };
     if last.at - first.at < QUIET || last.written != first.written {
         return false;
     }
-    // A thread is followed from where it is first seen to where it is last seen; one that is born inside the window
-    // has its whole life in it.
+    // A thread counts from its first to its last sample. A thread that started inside the window
+    // counts from zero.
     let mut seen: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     for sample in samples {
         for (&tid, &ns) in &sample.threads_ns {
@@ -137,11 +147,11 @@ fn is_quiet(samples: &VecDeque<Sample>) -> bool {
     seen.values().all(|(from, to)| to.saturating_sub(*from) <= BUSY_NS)
 }
 
-/// Syncs the store's file system from a thread of the ledger's, so that it is not counted as the engine's sync. How long that
-/// took.
+/// Syncs the store's file system from a thread of the ledger, so that it is not counted as the
+/// engine's sync. Returns the duration.
 fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
     let dir = File::open(&ledger.dir)?;
-    // What a store without a file system has handed to the kernel is a device's, not a file system's.
+    // A store without a file system writes to a device, so the device is synced.
     let bare = match File::open(ledger.dir.join(BARE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         opened => Some(opened?),
@@ -153,7 +163,7 @@ fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
         (synced.map(|()| start.elapsed()), registration)
     };
     let done = thread::spawn(work).join().map_err(|_| io::Error::other("the syncing thread panicked"))?;
-    // The event is read while its thread is still known as ours. The reading itself is nobody's business here.
+    // The event is read while its thread is still registered. The reading itself is not used.
     ledger.mark();
     drop(done.1);
     done.0
@@ -166,8 +176,8 @@ mod tests {
     /// Milliseconds, time of each thread, bytes written.
     type Row<'a> = (u64, &'a [(i32, u64)], u64);
 
-    fn samples(all: &[Row<'_>]) -> VecDeque<Sample> {
-        let of = |&(ms, threads, written): &Row<'_>| Sample {
+    fn samples(all: &[Row<'_>]) -> VecDeque<ActivitySample> {
+        let of = |&(ms, threads, written): &Row<'_>| ActivitySample {
             at: Duration::from_millis(ms),
             threads_ns: threads.iter().copied().collect(),
             written,
@@ -188,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_waited_for_and_the_quiet_second_is_taken_off() {
+    fn settling_waits_for_work_and_excludes_the_quiet_second() {
         let file = tempfile::tempfile().expect("a file");
         let worker = thread::spawn(move || {
             use std::io::Write;
@@ -198,24 +208,24 @@ mod tests {
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        // Other tests write in this process at the same time, so only the lower bound is sure.
+        // Other tests write in this process at the same time, so only the lower bound is certain.
         let (waited, settled) = wait_until_quiet(&mut |_| {}, Duration::from_secs(30)).expect("counters");
         worker.join().expect("it writes");
         assert!(!settled || waited >= Duration::from_millis(650), "{waited:?}");
     }
 
     #[test]
-    fn it_gives_up_at_the_cap_and_does_not_look_at_itself() {
+    fn settling_stops_at_the_cap_and_ignores_its_own_thread() {
         assert!(WATCHER.len() < 16, "the kernel keeps no longer names");
-        let mut told = 0;
+        let mut reports = 0;
         let mut look = |_| {
-            told += 1;
+            reports += 1;
             let counted = |_| process::threads_named().expect("counters").values().any(|(name, _)| name == WATCHER);
-            // Another test's thread counts until it has said whose it is.
+            // Another test's thread counts until it has registered itself.
             assert!(!(0..20).all(counted), "what looking takes keeps it waiting");
         };
         let (waited, settled) = wait_until_quiet(&mut look, Duration::from_millis(600)).expect("counters");
         assert!(!settled && waited >= Duration::from_millis(600));
-        assert!(told > 0);
+        assert!(reports > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes of a store's files, now and at their most.
+//! Size of a store's files, now and at its peak.
 use super::own::Registration;
 use std::{
     collections::HashSet,
@@ -11,20 +11,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between two looks at the directory, or so many times as long as one takes: thousands of files take a while.
+/// Interval between two samples of the directory, or `REST` times the duration of a sample if that
+/// is longer: listing thousands of files takes time.
 const PERIOD: Duration = Duration::from_millis(100);
 const REST: u32 = 20;
-/// The unit of [`MetadataExt::blocks`], whatever the file system's is.
+/// Unit of [`MetadataExt::blocks`], independent of the file system's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Watches a directory from `start` to `finish`.
+/// Samples a directory from `start` to `finish`.
 pub struct PeakSpace {
     stop: Sender<()>,
     sampler: JoinHandle<Option<u64>>,
 }
 
 impl PeakSpace {
-    /// Starts to look at what lies below `dir`.
+    /// Starts to sample the files below `dir`.
     pub fn start(dir: &Path) -> PeakSpace {
         let (stop, stopped) = mpsc::channel::<()>();
         let dir = dir.to_owned();
@@ -44,20 +45,20 @@ impl PeakSpace {
         PeakSpace { stop, sampler }
     }
 
-    /// Stops, and tells the most bytes that were seen; `None` if the directory could never be read.
+    /// Stops sampling and returns the largest size; `None` if the directory could never be read.
     pub fn finish(self) -> Option<u64> {
         drop(self.stop);
         self.sampler.join().ok().flatten()
     }
 }
 
-/// Bytes that the files below `dir` occupy: holes take nothing, and a file of several names counts once. One that vanishes
-/// meanwhile counts as nothing.
+/// Returns the bytes allocated to the files below `dir`. Holes take nothing, a file with several
+/// links counts once, and a file that disappears during the listing counts as nothing.
 pub fn space(dir: &Path) -> io::Result<u64> {
     add_space(dir, &mut HashSet::new())
 }
 
-/// Bytes of the device at `path`; `None` for a directory.
+/// Returns the size of the device at `path`; `None` for a directory.
 pub fn device_bytes(path: &Path) -> io::Result<Option<u64>> {
     if fs::metadata(path)?.is_dir() {
         return Ok(None);
@@ -65,7 +66,7 @@ pub fn device_bytes(path: &Path) -> io::Result<Option<u64>> {
     File::open(path)?.seek(SeekFrom::End(0)).map(Some)
 }
 
-/// `seen`: inodes of several names that are counted already.
+/// `seen`: inodes with several links that are counted already.
 fn add_space(dir: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
@@ -87,7 +88,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn what_was_there_for_a_while_is_in_the_peak() {
+    fn temporary_files_are_in_the_peak() {
         let dir = tempfile::tempdir().expect("a directory");
         let (kept, passing) = (dir.path().join("kept"), dir.path().join("passing"));
         fs::write(&kept, [1; 4096]).expect("written");

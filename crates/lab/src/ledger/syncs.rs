@@ -1,14 +1,17 @@
-//! Syncs of this process, counted from outside the engine by ext4's own tracepoints.
+//! Syncs of this process, counted outside the engine with ext4's tracepoints.
 //!
-//! Not by the tracepoints of the system calls: switching one of those on makes *every* system call of *every* process
-//! take the slow way in and out, which costs a small `write` some 40 ns. ext4's are passed by syncs only: other calls cost
-//! what they cost without, and a sync a few µs more (`being_counted_costs_little` in `tests/it/ledger.rs`). So:
-//! - `fsync`, `fdatasync` and `msync` of files and directories are seen with their inode, `syncfs` and `sync` as
-//!   `filesystem`, without a duration; `sync_file_range` is not seen: it starts writes, and makes nothing durable.
-//! - A store elsewhere than on ext4 is not counted. A probe at the start makes sure that events arrive at all.
+//! System call tracepoints are not used. Enabling one makes *every* system call of *every* process
+//! take the slow path, which costs a small `write` some 40 ns. Only syncs pass ext4's tracepoints:
+//! other calls cost the same as without tracing, and a sync a few µs more
+//! (`being_counted_costs_little` in `tests/it/ledger.rs`). Consequences:
 //!
-//! A name is looked up after its sync, within a few milliseconds where the store's files are few; a file that is gone by then is
-//! `unknown`.
+//! - `fsync`, `fdatasync` and `msync` of files and directories appear with their inode, `syncfs`
+//!   and `sync` as `filesystem` without a duration. `sync_file_range` does not appear: it starts
+//!   writes and makes nothing durable.
+//! - A store outside ext4 is not counted. A probe at the start verifies that events arrive.
+//!
+//! A name is looked up after its sync, within a few milliseconds if the store has few files; a
+//! file that is deleted by then is `unknown`.
 use super::{
     names::Names,
     own, process,
@@ -23,11 +26,11 @@ use std::{
     path::Path,
 };
 
-/// Room for some ten thousand events of each processor between two looks.
+/// Buffer for some ten thousand events per processor between two reads.
 const BUFFER_KIB: u32 = 1024;
 const EVENTS: [&str; 3] = ["ext4_sync_file_enter", "ext4_sync_file_exit", "ext4_sync_fs"];
 
-/// Counts until it is dropped.
+/// Counts syncs until it is dropped.
 pub struct Syncs(Trace<SyncCounter>);
 
 /// Finished syncs by kind since the start.
@@ -38,18 +41,19 @@ pub struct SyncReading {
 
 struct SyncCounter {
     names: Names,
-    /// Syncs that are under way: when they began and their kind, by thread.
+    /// Syncs in progress, by thread: start time and kind.
     open: HashMap<i32, (f64, &'static str)>,
     reading: SyncReading,
 }
 
 impl Syncs {
-    /// Begins to count the syncs of this process on the file system of `dir`. The error says why it cannot.
+    /// Starts counting this process's syncs on the file system of `dir`. The error says why that is
+    /// impossible.
     pub fn start(dir: &Path) -> Result<Syncs, String> {
         let dir = fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let device = fs::metadata(&dir).map_err(|error| format!("{}: {error}", dir.display()))?.dev();
         let instance = Instance::create(BUFFER_KIB)?;
-        // Threads that these threads start are added by the kernel.
+        // The kernel adds the threads that these threads start.
         instance.set("options/event-fork", "1")?;
         let threads = process::thread_ids().ok_or("/proc is not mounted")?;
         instance.set("set_event_pid", &threads.iter().map(|tid| format!("{tid} ")).collect::<String>())?;
@@ -62,7 +66,8 @@ impl Syncs {
         Ok(syncs)
     }
 
-    /// One sync of the directory must be seen: process ids differ in containers, and events may be elsewhere.
+    /// Checks that one sync of the directory is seen: process ids differ in containers, and events
+    /// may go elsewhere.
     fn probe(&self, dir: &Path) -> Result<(), String> {
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| format!("{}: {error}", dir.display()))?;
         let seen = self.0.read(|counter| std::mem::take(&mut counter.reading))?;
@@ -75,7 +80,8 @@ impl Syncs {
         ))
     }
 
-    /// All syncs that ended before now; an error if events were lost, as every figure is wrong then.
+    /// Returns all syncs that ended before now. Lost events are an error, because every figure is
+    /// wrong then.
     pub fn read(&self) -> Result<SyncReading, String> {
         let seen = self.0.read(|counter| counter.reading.clone());
         seen.map_err(|why| format!("syncs are not counted from outside: {why}"))
@@ -83,7 +89,7 @@ impl Syncs {
 }
 
 impl SyncReading {
-    /// What was added since `earlier`; kinds that had none are left out.
+    /// Returns the growth since `earlier`; kinds without syncs are omitted.
     pub fn since(&self, earlier: &SyncReading, notes: &mut Vec<String>) -> BTreeMap<String, SyncCount> {
         let mut delta = BTreeMap::new();
         for (kind, now) in &self.counts {
@@ -102,8 +108,8 @@ impl SyncReading {
 }
 
 impl Counter for SyncCounter {
-    fn happened(&mut self) {
-        self.names.happened();
+    fn batch_read(&mut self) {
+        self.names.batch_read();
     }
 
     fn take(&mut self, line: &str) {
@@ -118,7 +124,7 @@ impl Counter for SyncCounter {
                     self.count(kind, line.seconds - began);
                 }
             }
-            // The second of the two that each `syncfs` makes: the one that waits.
+            // The second of the two events of each `syncfs`: the one that waits.
             "ext4_sync_fs" if line.field("wait") == Some(1) => self.count("filesystem", 0.0),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Reads a tracefs instance to its end, again and again, on a thread of its own.
+//! Reads a tracefs instance continuously, on a thread of its own.
 use super::{own::Registration, tracefs::Instance};
 use std::{
     fs::File,
@@ -11,48 +11,48 @@ use std::{
     time::Duration,
 };
 
-/// Between two looks at the buffer.
+/// Interval between two reads of the buffer.
 const PERIOD: Duration = Duration::from_millis(5);
-/// Text that is read before it is looked at.
+/// Maximum number of bytes read before they are parsed.
 const TEXT_MAX: usize = 8 << 20;
 
-/// Counts events from the kernel's text of them.
+/// Counts events from the kernel's trace text.
 pub trait Counter: Send + 'static {
-    /// Whatever the lines that come next tell of has happened.
-    fn happened(&mut self);
+    /// Notes that the events of all following lines have batch_read.
+    fn batch_read(&mut self);
 
-    /// Takes one line, without its end. Lines that say nothing of interest are passed over.
+    /// Takes one line without its line end. Irrelevant lines are ignored.
     fn take(&mut self, line: &str);
 }
 
-/// A counter that is fed until it is dropped.
+/// A counter that receives events until it is dropped.
 pub struct Trace<C: Counter> {
-    state: Arc<Mutex<State<C>>>,
-    /// `None` only while it is being dropped.
+    state: Arc<Mutex<TraceState<C>>>,
+    /// `None` only during the drop.
     reader: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// What the thread and [`Trace::read`] share; each drains the buffer under the lock.
-struct State<C> {
-    /// Closed before the instance goes: an instance with readers cannot be removed.
+/// TraceState shared by the thread and [`Trace::read`]; each drains the buffer under the lock.
+struct TraceState<C> {
+    /// Closed before the instance is removed: an instance with readers cannot be removed.
     pipe: File,
     instance: Instance,
-    /// What was read of the pipe and not looked at: what stands behind the last whole line.
+    /// Read but not parsed: the text after the last complete line.
     text: Vec<u8>,
     counter: C,
 }
 
 impl<C: Counter> Trace<C> {
-    /// Begins to feed `counter` with the events that are switched on in `instance`.
+    /// Starts to feed `counter` with the events enabled in `instance`.
     pub fn start(instance: Instance, counter: C) -> Result<Trace<C>, String> {
-        let state = State { pipe: instance.pipe()?, instance, text: Vec::new(), counter };
+        let state = TraceState { pipe: instance.pipe()?, instance, text: Vec::new(), counter };
         let state = Arc::new(Mutex::new(state));
         let reader = Some(spawn_reader(Arc::clone(&state)));
         Ok(Trace { state, reader })
     }
 
-    /// Asks the counter, once it has seen every event before now. An error if events were lost, as every figure is wrong
-    /// then.
+    /// Queries the counter after it has seen every event before now. Lost events are an error,
+    /// because every figure is wrong then.
     pub fn read<T>(&self, ask: impl FnOnce(&mut C) -> T) -> Result<T, String> {
         let mut state = lock(&self.state);
         state.drain().map_err(|error| error.to_string())?;
@@ -68,44 +68,46 @@ impl<C: Counter> Drop for Trace<C> {
     fn drop(&mut self) {
         if let Some((stop, reader)) = self.reader.take() {
             drop(stop);
-            // It has nothing to tell; if it panicked, the counts that it left were still true.
+            // The thread returns nothing; if it panicked, its counts are still valid.
             reader.join().ok();
         }
     }
 }
 
-fn lock<C>(state: &Mutex<State<C>>) -> MutexGuard<'_, State<C>> {
+fn lock<C>(state: &Mutex<TraceState<C>>) -> MutexGuard<'_, TraceState<C>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread that keeps the buffer from filling, and lets names be looked up while files still have them.
-fn spawn_reader<C: Counter>(state: Arc<Mutex<State<C>>>) -> (Sender<()>, JoinHandle<()>) {
+/// Spawns the thread that keeps the buffer from filling. It also makes name lookups possible while
+/// files still exist.
+fn spawn_reader<C: Counter>(state: Arc<Mutex<TraceState<C>>>) -> (Sender<()>, JoinHandle<()>) {
     let (stop, stopped) = mpsc::channel::<()>();
     let reader = thread::spawn(move || {
         let registration = Registration::of_this_thread();
         while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             let mut state = lock(&state);
-            // An error shows again in the next `read`, which reports it.
+            // The next `read` sees the error again and reports it.
             state.drain().ok();
-            registration.iter().for_each(Registration::account); // before anybody who waits for the lock looks
+            // before a waiter for the lock reads the account
+            registration.iter().for_each(Registration::account);
         }
     });
     (stop, reader)
 }
 
-impl<C: Counter> State<C> {
-    /// Counts all that has happened before now.
+impl<C: Counter> TraceState<C> {
+    /// Counts all events before now.
     fn drain(&mut self) -> io::Result<()> {
         loop {
             let more = self.read_all();
-            self.take_text(); // what was read before an error, too
+            self.take_text(); // also text read before an error
             if !more? {
                 return Ok(());
             }
         }
     }
 
-    /// Reads what there is, but no more than so much. Whether there may be more.
+    /// Reads the available text up to a limit. Returns whether there may be more.
     fn read_all(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 << 10];
         while self.text.len() < TEXT_MAX {
@@ -124,32 +126,34 @@ impl<C: Counter> State<C> {
         let Some(end) = self.text.iter().rposition(|&byte| byte == b'\n') else { return };
         let rest = self.text.split_off(end + 1);
         let lines = std::mem::replace(&mut self.text, rest);
-        self.counter.happened();
+        self.counter.batch_read();
         String::from_utf8_lossy(&lines).lines().for_each(|line| self.counter.take(line));
     }
 }
 
-/// An event's line, cut up: `  name of thread-123  [002] .....  5959.076831: ext4_sync_file_enter: dev 7,0 ino 12`.
+/// The fields of an event's line: `  name of thread-123  [002] .....  5959.076831:
+/// ext4_sync_file_enter: dev 7,0 ino 12`.
 #[derive(Debug, PartialEq)]
 pub struct Line<'a> {
     /// The thread that passed the tracepoint.
     pub tid: i32,
-    /// The kernel's trace clock.
+    /// Time of the kernel's trace clock.
     pub seconds: f64,
-    /// The tracepoint's name.
+    /// Name of the tracepoint.
     pub event: &'a str,
-    /// What the tracepoint says.
+    /// Text of the tracepoint.
     pub fields: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// `None` for what is no event.
+    /// Parses a line; `None` if it is not an event.
     pub fn parse(line: &'a str) -> Option<Line<'a>> {
-        // The name of a thread is first and may hold anything, even what looks like a processor in brackets.
+        // The thread's name is first and may contain anything, even a text like a processor in
+        // brackets.
         line.match_indices(" [").find_map(|(at, _)| Line::around(&line[..at], &line[at + 2..]))
     }
 
-    /// Reads what lies on both sides of the processor's opening bracket.
+    /// Parses the text on both sides of the processor's opening bracket.
     fn around(head: &'a str, tail: &'a str) -> Option<Line<'a>> {
         let tid = head.trim_end().rsplit_once('-')?.1.parse().ok()?;
         let (cpu, tail) = tail.split_once("] ")?;
@@ -160,7 +164,7 @@ impl<'a> Line<'a> {
         Some(Line { tid, seconds, event, fields })
     }
 
-    /// The number behind the word `name`.
+    /// Returns the number after the word `name`.
     pub fn field(&self, name: &str) -> Option<u64> {
         self.fields.split_whitespace().skip_while(|word| *word != name).nth(1)?.parse().ok()
     }

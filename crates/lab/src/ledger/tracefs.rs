@@ -1,7 +1,7 @@
-//! A tracefs instance of our own: its buffer and its events, apart from everybody else's tracing.
+//! A private tracefs instance: its buffer and its events, separate from all other tracing.
 //!
-//! An instance outlives the process that made it, so its name says whose it is (see [`process::identity`]), and those
-//! of dead processes are removed before a new one is made.
+//! An instance outlives the process that created it, so its name identifies the process (see
+//! [`process::identity`]). Instances of dead processes are removed before a new one is created.
 use super::process;
 use nix::fcntl::OFlag;
 use std::{
@@ -12,17 +12,18 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// Where tracefs is found, newest place first.
+/// Mount points of tracefs, newest first.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "terrace-lab-";
 
-/// One instance, removed when dropped.
+/// An instance, removed on drop.
 pub struct Instance {
     path: PathBuf,
 }
 
 impl Instance {
-    /// A fresh one with `buffer_kib` of buffer for each processor. The error says what the machine lacks.
+    /// Creates an instance with `buffer_kib` of buffer per processor. The error names the missing
+    /// feature.
     pub fn create(buffer_kib: u32) -> Result<Instance, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let instances = instances()?;
@@ -41,20 +42,21 @@ impl Instance {
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Switches a tracepoint on for one device, whose number is given as user space has it.
+    /// Enables a tracepoint for one device, given by its number in user space.
     pub fn watch(&self, system: &str, event: &str, device: u64) -> Result<(), String> {
         self.set(&format!("events/{system}/{event}/filter"), &format!("dev == {}", kernel_device(device)))?;
         self.set(&format!("events/{system}/{event}/enable"), "1")
     }
 
-    /// The consuming end of its buffer: lines of text, oldest first; `WouldBlock` when it is empty.
+    /// Returns the consuming end of its buffer: lines of text, oldest first; `WouldBlock` when it
+    /// is empty.
     pub fn pipe(&self) -> Result<File, String> {
         let path = self.path.join("trace_pipe");
         let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path);
         opened.map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Events lost so far because nobody read them in time.
+    /// Returns the number of events lost because they were not read in time.
     pub fn lost(&self) -> io::Result<u64> {
         let mut lost = 0;
         for cpu in fs::read_dir(self.path.join("per_cpu"))? {
@@ -66,12 +68,13 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // What cannot be removed now goes when the next run starts.
+        // An instance that cannot be removed now is removed when the next run starts.
         remove(&self.path).ok();
     }
 }
 
-/// A device number as the kernel keeps it and filters see it: 20 bits of minor; user space has them spread.
+/// Returns a device number in the kernel's format, which filters see: 20 bits of minor, which user
+/// space splits.
 fn kernel_device(device: u64) -> u64 {
     (nix::sys::stat::major(device) << 20) | nix::sys::stat::minor(device)
 }
@@ -81,7 +84,7 @@ fn remove(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Sums the counters of a `per_cpu/cpuN/stats` file that mean lost events.
+/// Sums the counters of a `per_cpu/cpuN/stats` file that count lost events.
 fn lost_in(stats: &str) -> u64 {
     let lines = stats.lines().filter_map(|line| line.split_once(':'));
     let lost = lines.filter(|(name, _)| ["overrun", "commit overrun", "dropped events"].contains(name));
@@ -93,7 +96,7 @@ fn instances() -> Result<PathBuf, String> {
     found.ok_or_else(|| "no tracefs that this user may use (as root: mount -t tracefs none /sys/kernel/tracing)".into())
 }
 
-/// Removes the instances that killed runs of the lab left behind; tells how many.
+/// Removes the instances of killed runs. Returns their number.
 pub fn remove_stale() -> usize {
     let Ok(entries) = instances().and_then(|path| fs::read_dir(path).map_err(|error| error.to_string())) else {
         return 0;

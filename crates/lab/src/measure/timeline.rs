@@ -1,30 +1,30 @@
-//! What happened when: operations and latencies in each of equal spans of a run.
+//! Timeline of a run: operations and latencies in spans of equal length.
 use super::{Kind, LATENCY_NANOS_MAX};
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
-/// Spans at most; when there would be more, each two become one. Even.
+/// Maximum number of spans; beyond it, pairs of spans are joined. Even.
 const SPANS_MAX: usize = 128;
-/// The length of a span in a run that is short.
+/// Length of a span in a short run.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Significant digits of a latency: a percentile is too large by a sixteenth at most.
+/// Significant digits of a latency: a percentile is at most 1/16 too large.
 const DIGITS: u8 = 1;
 
-/// From the beginning of a run on.
+/// A timeline from the start of a run.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     began: Instant,
     /// Length of each span.
     length: Duration,
-    /// When the last one ends.
+    /// End of the last span.
     ends: Instant,
     spans: Vec<Span>,
 }
 
-/// What ended in one of them.
+/// Operations that finished in a span.
 #[derive(Clone, Debug, Default)]
 pub struct Span {
-    /// Operations that count.
+    /// Counted operations.
     pub ops: u64,
     latencies: Vec<(Kind, Histogram<u32>)>,
 }
@@ -47,36 +47,36 @@ impl Span {
         }
     }
 
-    /// Latencies of `kind` in ns; `None` if nothing of the kind ended here.
+    /// Returns the latencies of `kind` in ns; `None` if no operation of the kind finished here.
     pub fn latencies(&self, kind: Kind) -> Option<&Histogram<u32>> {
         self.latencies.iter().find(|(known, _)| *known == kind).map(|(_, latencies)| latencies)
     }
 }
 
 impl Timeline {
-    /// Of a run that begins now, at `began`.
+    /// Creates the timeline of a run that starts at `began`.
     pub fn since(began: Instant) -> Timeline {
         Timeline { began, length: SHORTEST, ends: began + SHORTEST, spans: vec![Span::default()] }
     }
 
-    /// Something of `kind` took `time` and has ended `now`.
+    /// Records an operation of `kind` that took `time` and finished at `now`.
     #[inline]
     pub fn record(&mut self, kind: Kind, now: Instant, time: Duration) {
         while now >= self.ends {
-            self.go_on();
+            self.next_span();
         }
         let span = self.spans.last_mut().expect("there is always one");
         span.of(kind).saturating_record(time.as_nanos() as u64);
     }
 
-    /// So many operations are done; the last call that was recorded is the last of them.
+    /// Counts finished operations; the last recorded call is the last of them.
     #[inline]
     pub fn did(&mut self, ops: u64) {
         self.spans.last_mut().expect("there is always one").ops += ops;
     }
 
-    /// The next span begins.
-    fn go_on(&mut self) {
+    /// Starts the next span.
+    fn next_span(&mut self) {
         if self.spans.len() == SPANS_MAX {
             self.coarsen();
         }
@@ -84,7 +84,7 @@ impl Timeline {
         self.ends = self.began + self.length * self.spans.len() as u32;
     }
 
-    /// Each two spans become one.
+    /// Joins pairs of spans.
     fn coarsen(&mut self) {
         self.length *= 2;
         let pairs = self.spans.chunks_mut(2);
@@ -98,7 +98,7 @@ impl Timeline {
         self.ends = self.began + self.length * self.spans.len() as u32;
     }
 
-    /// Adds what another thread did in the same run.
+    /// Adds another thread's timeline of the same run.
     pub fn add(&mut self, mut other: Timeline) {
         while self.length < other.length {
             self.coarsen();
@@ -112,13 +112,14 @@ impl Timeline {
         self.ends = self.began + self.length * longer as u32;
     }
 
-    /// Forgets operations; what took time stays.
+    /// Clears the operation counts; latencies stay.
     pub fn without_ops(mut self) -> Timeline {
         self.spans.iter_mut().for_each(|span| span.ops = 0);
         self
     }
 
-    /// Ends with the run, which took so long: spans without an operation are there, too, and what ended behind it is not.
+    /// Ends the timeline with the run of length `run`. Adds empty spans up to the end and drops
+    /// spans after it.
     pub fn until(mut self, run: Duration) -> Timeline {
         let count = |length: Duration| (run.as_nanos() / length.as_nanos()) as usize + 1;
         while count(self.length) > SPANS_MAX {
@@ -128,12 +129,13 @@ impl Timeline {
         self
     }
 
-    /// Length of a span; after [`until`](Timeline::until) the last one ends with the run.
+    /// Returns the length of a span; after [`until`](Timeline::until) the last one ends with the
+    /// run.
     pub fn length(&self) -> Duration {
         self.length
     }
 
-    /// All of them, in order.
+    /// Returns all spans, in order.
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
@@ -145,7 +147,7 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// A get each ms of `ms`, of as many µs.
+    /// One get in each ms of `ms`, with a latency of as many µs.
     fn gets(began: Instant, ms: impl Iterator<Item = u32>) -> Timeline {
         let mut timeline = Timeline::since(began);
         for at in ms {
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_a_span_is_counted_there() {
+    fn operations_count_in_the_span_of_their_end() {
         let timeline = gets(Instant::now(), [1, 9, 10, 11, 12, 39].into_iter());
         assert_eq!((ops(&timeline, 39), timeline.length()), (vec![2, 3, 0, 1], SHORTEST));
         assert_eq!(ops(&timeline, 55), [2, 3, 0, 1, 0, 0], "the run went on");
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!(timeline.length(), SHORTEST * 4);
         assert_eq!(ops(&timeline, 2999), [40; 75]);
         assert_eq!(timeline.spans()[9].latencies(Kind::Get).unwrap().len(), 40);
-        // After a standstill of a minute, too.
+        // Also after a pause of a minute.
         let standing = gets(began, (0..10).chain([60_000]));
         assert_eq!(standing.length(), SHORTEST * 64);
         let counted = ops(&standing, 60_000);
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_outlasts_what_it_did_has_no_more_spans_than_others() {
+    fn a_run_with_an_idle_end_has_no_more_spans_than_others() {
         let timeline = gets(Instant::now(), 0..100).until(Duration::from_secs(3600));
         assert!(timeline.spans().len() <= SPANS_MAX && timeline.spans().len() > SPANS_MAX / 2);
         assert_eq!(timeline.spans()[0].ops, 100);
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_kept_other_spans_are_one_run() {
+    fn timelines_with_different_spans_are_joined() {
         let began = Instant::now();
         let (long, short) = (|| gets(began, 0..3000), || gets(began, 0..100));
         for (mut one, other) in [(long(), short()), (short(), long())] {

@@ -1,7 +1,9 @@
-//! One cell in a process of its own: the specification goes in as JSON, events come out, one a line.
+//! Runs one cell in a process of its own. The specification is sent as JSON; events are received,
+//! one per line.
 //!
-//! The child's standard input stays open as long as the parent lives; a child that reads its end knows that nobody
-//! listens any more ([`serve`]). It is the leader of a process group, so that Ctrl-C reaches the parent alone.
+//! The child's standard input stays open as long as the parent runs. A child that reads the end of
+//! its input knows that its parent has ended ([`serve`]). The child leads a process group, so that
+//! Ctrl-C reaches only the parent.
 use crate::cell::{CellSpec, Event};
 use anyhow::{Context, Result, anyhow};
 use std::{
@@ -13,32 +15,32 @@ use std::{
     time::Duration,
 };
 
-/// Bytes of the child's standard error that are kept, from its end.
+/// Number of bytes kept from the end of the child's standard error.
 const STDERR_KEPT: usize = 4 << 10;
 
 /// A running cell. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    /// Held open; see above.
+    /// Kept open; see the module.
     _stdin: ChildStdin,
     events: Receiver<Result<Event>>,
     stderr: Option<JoinHandle<String>>,
 }
 
-/// What [`Running::next`] has seen.
+/// Result of [`Running::next`].
 #[derive(Debug)]
-pub enum News {
-    /// The child said this.
+pub enum ChildMessage {
+    /// The child sent an event.
     Event(Event),
-    /// Nothing yet.
+    /// No event before the timeout.
     Silence,
-    /// The child has ended; why, if it did not end well.
+    /// The child has ended, with the reason if it failed.
     End(Option<String>),
 }
 
 impl Running {
-    /// Starts `command` and hands it `spec`.
+    /// Starts `command` and sends it `spec`.
     pub fn start(mut command: Command, spec: &CellSpec) -> Result<Running> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().context("start the process of a cell")?;
@@ -49,7 +51,7 @@ impl Running {
         let stderr = thread::spawn(move || read_tail(stderr));
         let mut line = serde_json::to_vec(spec).context("the cell as JSON")?;
         line.push(b'\n');
-        // A child that is gone already says why on its standard error, which `next` will tell.
+        // A child that has ended already gives its reason on standard error, which `next` returns.
         stdin.write_all(&line).or_else(|error| match error.kind() {
             std::io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(error),
@@ -57,20 +59,20 @@ impl Running {
         Ok(Running { child, _stdin: stdin, events, stderr: Some(stderr) })
     }
 
-    /// The process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for news, `patience` at most. After [`News::End`] there is no more.
-    pub fn next(&mut self, patience: Duration) -> Result<News> {
-        match self.events.recv_timeout(patience) {
-            Ok(event) => Ok(News::Event(event?)),
-            Err(RecvTimeoutError::Timeout) => Ok(News::Silence),
+    /// Waits for an event, at most `timeout`. Nothing follows [`ChildMessage::End`].
+    pub fn next(&mut self, timeout: Duration) -> Result<ChildMessage> {
+        match self.events.recv_timeout(timeout) {
+            Ok(event) => Ok(ChildMessage::Event(event?)),
+            Err(RecvTimeoutError::Timeout) => Ok(ChildMessage::Silence),
             Err(RecvTimeoutError::Disconnected) => {
                 let status = self.child.wait().context("wait for the process of a cell")?;
                 let stderr = self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
-                Ok(News::End(why(status, &stderr)))
+                Ok(ChildMessage::End(why(status, &stderr)))
             }
         }
     }
@@ -78,14 +80,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
+        // Both fail only if the child has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The child's side: reads the specification, runs `work` with it, writes events to `out`. Ends the process if the parent
-/// goes away.
+/// Runs in the child: reads the specification, runs `work` with it, writes events to `out`. Ends
+/// the process if the parent ends.
 pub fn serve(out: &mut dyn Write, work: impl FnOnce(&CellSpec, &mut dyn FnMut(Event)) -> Result<()>) -> Result<()> {
     let mut stdin = BufReader::new(std::io::stdin());
     let mut line = String::new();
@@ -115,7 +117,7 @@ fn read_events(stdout: impl BufRead, sender: &Sender<Result<Event>>) {
             serde_json::from_str(&line).map_err(|error| anyhow!("the cell's process said {line:?}: {error}"))
         });
         if sender.send(event).is_err() {
-            return; // nobody waits for it any more
+            return; // the receiver is dropped
         }
     }
 }
@@ -129,7 +131,7 @@ fn read_tail(mut stderr: impl Read) -> String {
     String::from_utf8_lossy(&tail).trim().into()
 }
 
-/// Why a process did not end well.
+/// Returns the reason of a failed process.
 fn why(status: ExitStatus, stderr: &str) -> Option<String> {
     let how = match (status.success(), status.signal(), status.code()) {
         (true, ..) => return None,
@@ -153,9 +155,9 @@ mod tests {
         let mut events = Vec::new();
         loop {
             match running.next(Duration::from_secs(60)).unwrap() {
-                News::Event(event) => events.push(event),
-                News::Silence => panic!("a minute without news"),
-                News::End(why) => return (events, why),
+                ChildMessage::Event(event) => events.push(event),
+                ChildMessage::Silence => panic!("a minute without news"),
+                ChildMessage::End(why) => return (events, why),
             }
         }
     }
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_an_error_and_dropping_kills() {
+    fn an_invalid_event_is_an_error_and_dropping_kills() {
         let mut running = shell("echo hello; exec sleep 100");
         let error = running.next(Duration::from_secs(60)).unwrap_err().to_string();
         assert!(error.contains("hello"), "{error}");
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_a_long_complaint_is_kept() {
+    fn only_the_end_of_a_long_error_output_is_kept() {
         let text = read_tail("x".repeat(9000).as_bytes().chain(&b"the end\n"[..]));
         assert!(text.len() < STDERR_KEPT && text.ends_with("xthe end"));
     }

@@ -1,38 +1,40 @@
-//! What everyone else did meanwhile: processor time that neither this run nor the kernel for it used.
+//! Processor time of other processes during a cell: time used neither by this run nor by the
+//! kernel on its behalf.
 //!
-//! The kernel's own threads are not others: they write back, commit and serve loop devices for the cell. Interrupts are
-//! left out for the same reason. Time that a hypervisor took away is counted: it is missing just the same.
+//! Kernel threads do not count as others, because they do writeback, journal commits and loop
+//! device I/O for the cell. Interrupts are excluded for the same reason. Time stolen by a
+//! hypervisor counts, because the run lacks it.
 use std::{collections::BTreeMap, fs, process, time::Instant};
 
-/// Ticks a second in which Linux tells processor times to programs, on every architecture.
+/// Ticks per second in which Linux reports processor times to programs, on every architecture.
 const TICKS: f64 = 100.0;
 /// The flag of a kernel thread in field 9 of /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Processor times at one moment, in ticks.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct ProcessorSample {
     at: Instant,
     busy: u64,
     own: u64,
     kernel: BTreeMap<u32, u64>,
 }
 
-impl Sample {
-    /// Takes one. This run is this process, and those that it or its own have begun, such as the server of a virtual SSD. `None`
-    /// where the kernel does not tell.
-    pub fn take() -> Option<Sample> {
+impl ProcessorSample {
+    /// Takes a sample. This run is this process and its descendants, such as the server of a
+    /// virtual SSD. `None` if the kernel does not report the times.
+    pub fn take() -> Option<ProcessorSample> {
         let busy = busy(&fs::read_to_string("/proc/stat").ok()?)?;
         let names = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let tasks: BTreeMap<u32, Task> = names.filter_map(|pid| Some((pid, Task::read(pid)?))).collect();
         let own = tasks.keys().filter(|pid| descends(&tasks, **pid, process::id())).map(|pid| tasks[pid].whole()).sum();
         let kernel = tasks.iter().filter(|(_, task)| task.kernel).map(|(pid, task)| (*pid, task.ticks)).collect();
-        Some(Sample { at: Instant::now(), busy, own, kernel })
+        Some(ProcessorSample { at: Instant::now(), busy, own, kernel })
     }
 
-    /// Processors that others kept busy on average since `earlier`. Less than a second counts as one, since times come
-    /// in ticks.
-    pub fn others_since(&self, earlier: &Sample) -> f64 {
+    /// Returns the mean number of processors that others used since `earlier`. Less than a second
+    /// counts as one, because times are in ticks.
+    pub fn others_since(&self, earlier: &ProcessorSample) -> f64 {
         let kernel: u64 =
             self.kernel.iter().map(|(pid, ticks)| ticks.saturating_sub(*earlier.kernel.get(pid).unwrap_or(&0))).sum();
         let ours = self.own.saturating_sub(earlier.own) + kernel;
@@ -41,9 +43,9 @@ impl Sample {
     }
 }
 
-/// Whether `pid` is `ancestor`, or was begun by it or its own.
+/// Returns whether `pid` is `ancestor` or a descendant of it.
 fn descends(tasks: &BTreeMap<u32, Task>, mut pid: u32, ancestor: u32) -> bool {
-    // Processes come and go while they are read, so that parents might lead in a circle.
+    // Processes start and end during the listing, so parents could form a cycle.
     for _ in 0..tasks.len() {
         match tasks.get(&pid) {
             _ if pid == ancestor => return true,
@@ -54,14 +56,14 @@ fn descends(tasks: &BTreeMap<u32, Task>, mut pid: u32, ancestor: u32) -> bool {
     false
 }
 
-/// Ticks of user, nice, system and stolen time in the first line of /proc/stat, proc(5).
+/// Returns ticks of user, nice, system and stolen time from the first line of /proc/stat, proc(5).
 fn busy(stat: &str) -> Option<u64> {
     let ticks: Vec<u64> =
         stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map_while(|field| field.parse().ok()).collect();
     [0, 1, 2, 7].iter().map(|&field| ticks.get(field)).sum()
 }
 
-/// What /proc/PID/stat says.
+/// Fields of /proc/PID/stat.
 struct Task {
     parent: u32,
     kernel: bool,
@@ -74,7 +76,8 @@ impl Task {
         Task::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The name in brackets may hold anything, so fields are counted from the last bracket; the first there is field 3.
+    /// Parses the fields. The name in parentheses may contain anything, so fields are counted from
+    /// the last parenthesis; the next field is number 3.
     fn parse(stat: &str) -> Option<Task> {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
@@ -86,7 +89,7 @@ impl Task {
         })
     }
 
-    /// With those of its children that it has waited for.
+    /// Returns the ticks including those of waited-for children.
     fn whole(&self) -> u64 {
         self.ticks + self.ticks_of_waited
     }
@@ -108,29 +111,30 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_has_begun_is_its_own() {
+    fn descendants_of_a_run_are_not_others() {
         let task = |parent| Task { parent, kernel: false, ticks: 1, ticks_of_waited: 0 };
         let tasks =
             BTreeMap::from([(1, task(0)), (5, task(1)), (9, task(5)), (7, task(9)), (3, task(4)), (4, task(3))]);
         let own = |ancestor| tasks.keys().copied().filter(|pid| descends(&tasks, *pid, ancestor)).collect::<Vec<_>>();
         assert_eq!((own(5), own(3), own(8)), (vec![5, 7, 9], vec![3, 4], vec![]));
-        // A child that works is not another: neither before nor after it has been waited for.
-        let before = Sample::take().unwrap();
+        // A working child is not another process, before and after it was waited for.
+        let before = ProcessorSample::take().unwrap();
         let mut child = process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(300));
-        let with_child = Sample::take().unwrap();
+        let with_child = ProcessorSample::take().unwrap();
         assert!(with_child.own >= before.own + 10, "{before:?} {with_child:?}");
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(Sample::take().unwrap().own >= with_child.own);
+        assert!(ProcessorSample::take().unwrap().own >= with_child.own);
     }
 
     #[test]
     fn only_others_are_counted() {
         let at = Instant::now();
-        let before = Sample { at, busy: 1000, own: 100, kernel: BTreeMap::from([(2, 50), (3, 10)]) };
-        let after = |seconds, busy, own, kernel| Sample { at: at + Duration::from_secs(seconds), busy, own, kernel };
-        let kernel = BTreeMap::from([(2, 70), (9, 30)]); // 20 more, 30 new, one gone
+        let before = ProcessorSample { at, busy: 1000, own: 100, kernel: BTreeMap::from([(2, 50), (3, 10)]) };
+        let after =
+            |seconds, busy, own, kernel| ProcessorSample { at: at + Duration::from_secs(seconds), busy, own, kernel };
+        let kernel = BTreeMap::from([(2, 70), (9, 30)]); // 20 more, 30 new, one ended
         // 400 ticks busy: 150 ours, 50 the kernel's, 200 of others in 4 s.
         assert_eq!(after(4, 1400, 250, kernel.clone()).others_since(&before), 0.5);
         assert_eq!(after(0, 1100, 150, kernel).others_since(&before), 0.0);

@@ -1,5 +1,5 @@
-//! What is on disk already: one JSON object a line, written as soon as a workload ends, so that a run that is
-//! stopped goes on where it was.
+//! Results on disk: one JSON object per line, written as soon as a workload ends, so that a
+//! stopped run can resume.
 use super::{Cell, Plan};
 use crate::cell::Row;
 use anyhow::{Context, Result, ensure};
@@ -10,23 +10,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A row and its place in the plan.
+/// A row and its position in the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`Plan::id`] of the plan it belongs to.
+    /// [`Plan::id`] of its plan.
     pub plan: String,
-    /// Which row of its cell, from 0.
+    /// Index of the row in its cell, from 0.
     pub step: usize,
-    /// 1, or 2 if the round was disturbed the first time.
+    /// 1, or 2 for the repetition of a disturbed round.
     pub attempt: u32,
-    /// Processors that others kept busy meanwhile; `None` where nobody can tell.
+    /// Mean number of processors used by others; `None` if unknown.
     pub others: Option<f64>,
-    /// What the child reported.
+    /// The child's row.
     #[serde(flatten)]
     pub row: Row,
 }
 
-/// The records of one plan, and the file they are added to, if there is one.
+/// The records of one plan, and the file to append to, if there is one.
 #[derive(Debug, Default)]
 pub struct Results {
     file: Option<(File, PathBuf)>,
@@ -34,8 +34,9 @@ pub struct Results {
 }
 
 impl Results {
-    /// Reads the records of `plan` in the file at `path`, which need not exist yet, to add to them. Lines of other plans stay where they
-    /// are. A last line that was cut short is removed; a line in the middle that is no record is an error, since the file may be something else.
+    /// Reads the records of `plan` from the file at `path`, which may not exist yet, and opens it
+    /// for appending. Lines of other plans are preserved. An incomplete last line is removed; any
+    /// other invalid line is an error, since the file may be something else.
     pub fn open(path: Option<&Path>, plan: &Plan) -> Result<Results> {
         let Some(path) = path else { return Ok(Results::default()) };
         let read = || -> Result<Results> {
@@ -51,20 +52,20 @@ impl Results {
         read().with_context(|| path.display().to_string())
     }
 
-    /// The same without touching the file, which somebody may be adding to.
+    /// Reads the records without changing the file, to which another process may be appending.
     pub fn read(path: &Path, plan: &Plan) -> Result<Results> {
         let read = || -> Result<Results> {
-            let text = text_of(path)?;
+            let text = read_if_exists(path)?;
             Ok(Results { records: records(whole_lines(&text)?, plan)?, file: None })
         };
         read().with_context(|| path.display().to_string())
     }
 
-    /// Removes the records of the engines of `plan` from the file at `path`, if there is one: what is measured from now on is not to be mixed
-    /// with them.
+    /// Removes the records of `plan`'s engines from the file at `path`, if it exists, so that new
+    /// measurements are not mixed with them.
     pub fn forget(path: &Path, plan: &Plan) -> Result<()> {
         let forget = || -> Result<()> {
-            let text = text_of(path)?;
+            let text = read_if_exists(path)?;
             let mut kept = String::new();
             for (at, line) in whole_lines(&text)?.lines().enumerate() {
                 let record = record(at, line)?;
@@ -93,7 +94,7 @@ impl Results {
         Ok(())
     }
 
-    /// Whether every row of `cell` is there and none is an error.
+    /// Returns whether every row of `cell` is present without an error.
     pub fn has(&self, plan: &Plan, cell: Cell<'_>) -> bool {
         let rows: Vec<_> = self.of(cell).collect();
         (0..plan.steps().len()).all(|step| {
@@ -101,14 +102,15 @@ impl Results {
         })
     }
 
-    /// Whether other processes disturbed a row of the round when it ran the first time.
+    /// Returns whether other processes disturbed a row of the round's first attempt.
     pub fn disturbed(&self, round: u32) -> bool {
         let first = self.records.iter().filter(|record| record.row.round == round && record.attempt == 1);
         first.into_iter().any(|record| record.row.disturbed == Some(true))
     }
 
-    /// For every engine, row and round of `plan` the record that counts: of the second attempt at a round, if that is over for all engines, so
-    /// that rounds stay paired; else of the first.
+    /// Returns the valid record for every engine, row and round of `plan`. It is that of the second
+    /// attempt at a round if all engines have finished it, so that rounds stay paired; else that of
+    /// the first.
     pub fn last(&self, plan: &Plan) -> Vec<&Record> {
         let attempt = |round| if self.is_repeated(plan, round) { 2 } else { 1 };
         let key = |record: &Record| (record.row.name.clone(), record.step, record.row.round);
@@ -122,17 +124,18 @@ impl Results {
         last
     }
 
-    /// Whether the second attempt at a round is over: with an engine that failed, too, and without one that is not tried again and has nothing
-    /// of the first.
+    /// Returns whether the second attempt at a round is finished. An engine that failed in it
+    /// counts as finished. An engine that is not tried again and has no result of the first attempt
+    /// is not needed.
     fn is_repeated(&self, plan: &Plan, round: u32) -> bool {
         let is_over = |engine: &String| {
             let cell = Cell { engine, round, attempt: 2 };
-            let is_hopeless =
+            let is_abandoned =
                 |record: &Record| record.row.name == *engine && record.step == 0 && record.row.error.is_some();
             let has = |step| self.of(cell).any(|record| record.step == step);
             self.of(cell).any(|record| record.row.error.is_some())
                 || (0..plan.steps().len()).all(has)
-                || self.records.iter().any(is_hopeless) && !self.has(plan, Cell { attempt: 1, ..cell })
+                || self.records.iter().any(is_abandoned) && !self.has(plan, Cell { attempt: 1, ..cell })
         };
         self.records.iter().any(|record| record.row.round == round && record.attempt == 2)
             && plan.engines().iter().all(is_over)
@@ -145,7 +148,7 @@ impl Results {
     }
 }
 
-/// `text` without a last line that was cut short.
+/// Returns `text` without an incomplete last line.
 fn whole_lines(text: &str) -> Result<&str> {
     let whole = text.rfind('\n').map_or(0, |at| at + 1);
     let cut = &text[whole..];
@@ -153,8 +156,8 @@ fn whole_lines(text: &str) -> Result<&str> {
     Ok(&text[..whole])
 }
 
-/// All of the file at `path`; nothing if it is not there.
-fn text_of(path: &Path) -> io::Result<String> {
+/// Returns the contents of the file at `path`; empty if it does not exist.
+fn read_if_exists(path: &Path) -> io::Result<String> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         read => read,
@@ -176,7 +179,8 @@ fn records(text: &str, plan: &Plan) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// A cell that begins again makes what is there of it worthless: its rows are of one store.
+/// Adds a record in memory. The first row of a cell discards earlier rows of the cell, since the
+/// rows of a cell belong to one store.
 fn put(records: &mut Vec<Record>, record: Record) {
     let cell = |record: &Record| (record.row.name.clone(), record.row.round, record.attempt);
     if record.step == 0 {
@@ -203,7 +207,7 @@ mod tests {
     const CELL: Cell<'_> = Cell { engine: "a", round: 1, attempt: 1 };
 
     #[test]
-    fn finished_cells_are_found_again_and_those_of_another_plan_are_not() {
+    fn finished_cells_of_the_same_plan_are_found_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("results.jsonl");
         let (mine, other) = (plan(10), plan(11));
@@ -230,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_is_dropped_and_foreign_files_are_refused() {
+    fn an_incomplete_line_is_dropped_and_foreign_files_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("results.jsonl");
         let plan = plan(10);
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_of_one_attempt() {
+    fn all_records_of_a_round_come_from_one_attempt() {
         let plan = Plan::new(plan(10).cell, vec!["a".into(), "b".into()], 2, "", 0).unwrap();
         let mut results = Results::open(None, &plan).unwrap();
         let of = |name: &str, step, attempt, error: Option<&str>| {
@@ -302,12 +306,12 @@ mod tests {
         results.add(of("b", 1, 2, Some("too long"))).unwrap();
         assert_eq!(attempts(&results), [2], "it failed, and that is the end of it");
 
-        // An engine that cannot do the first step of another round is not tried again.
+        // An engine that failed in the first step of another round is not tried again.
         results.add(of("b", 0, 2, None)).unwrap();
         assert_eq!(attempts(&results), [1]);
-        let mut hopeless = of("b", 0, 1, Some("no such library"));
-        hopeless.row.round = 2;
-        results.add(hopeless).unwrap();
+        let mut abandoned = of("b", 0, 1, Some("no such library"));
+        abandoned.row.round = 2;
+        results.add(abandoned).unwrap();
         assert_eq!(attempts(&results), [1], "it has the first attempt at this round");
         results.records.retain(|record| record.row.name != "b" || record.row.round == 2);
         assert_eq!(attempts(&results), [2]);

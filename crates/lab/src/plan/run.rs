@@ -1,8 +1,9 @@
-//! How a plan is carried out: cell by cell, each in a process of its own; every row on disk as soon as it is there.
+//! Runs a plan cell by cell, each in a process of its own. Every row is on disk as soon as it is
+//! complete.
 use super::{
     Cell, Plan,
-    child::{News, Running},
-    others::Sample,
+    child::{ChildMessage, Running},
+    others::ProcessorSample,
     results::{Record, Results},
 };
 use crate::{
@@ -18,58 +19,58 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the wish to stop and the time limit are looked at.
+/// Interval between checks of the stop flag and the time limit.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Where one cell may work.
+/// The directory and device of one cell.
 pub struct Ground {
     /// An empty directory.
     pub dir: PathBuf,
-    /// The block device under it, if it is known.
+    /// The block device below it, if known.
     pub device: Option<PathBuf>,
-    /// Dropped when the cell is over: whatever removes the place.
+    /// Dropped after the cell; removes the directory and the device.
     pub guard: Box<dyn Any>,
 }
 
-/// Who is told how far the run is.
+/// Observer of a run's progress.
 pub trait Watch {
-    /// `cell` begins; `share` of all cells are done.
+    /// `cell` starts; `share` of all cells are finished.
     fn begin(&mut self, cell: Cell<'_>, share: f64);
-    /// News from the cell; `share` of the whole run is done.
+    /// Progress of the cell; `share` of the whole run is finished.
     fn progress(&mut self, cell: Cell<'_>, progress: &Progress, share: f64);
-    /// A row is there.
+    /// A row is complete.
     fn row(&mut self, row: &Row);
 }
 
-/// What a run needs beside its plan.
+/// Resources of a run in addition to its plan.
 pub struct Means<'a> {
-    /// The command of a cell's process.
+    /// Command of a cell's process.
     pub command: &'a dyn Fn() -> Command,
-    /// Makes a fresh place for a cell.
+    /// Creates a fresh directory and device for a cell.
     pub ground: &'a mut dyn FnMut(Below) -> Result<Ground>,
-    /// Longest that a cell may take.
+    /// Maximum duration of a cell.
     pub timeout: Duration,
-    /// Processors that others may keep busy before a row counts as disturbed.
+    /// Number of processors used by others above which a row counts as disturbed.
     pub others_max: f64,
-    /// Set when the user wants the run to end.
+    /// Set when the user asks the run to stop.
     pub stop: &'a AtomicBool,
-    /// Who is told.
+    /// Receives progress.
     pub watch: &'a mut dyn Watch,
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All cells were run.
     Complete {
-        /// The engine of every cell that failed, in the order of the run.
+        /// The engine of every failed cell, in the order of the run.
         failed: Vec<String>,
     },
     /// The user stopped it.
     Stopped,
 }
 
-/// How a cell ended.
+/// Result of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CellEnd {
     Done,
@@ -77,12 +78,13 @@ enum CellEnd {
     Stopped,
 }
 
-/// Runs the cells of `plan` that `results` lack, then each disturbed round once more, all of its engines, so that rounds
-/// stay paired. A cell that fails leaves an error row and the run goes on; an engine that fails at its first workload is
-/// not tried again. Errors are those of the run itself: no place for a store, no process, no room for results.
-pub fn run(plan: &Plan, results: &mut Results, means: &mut Means<'_>) -> Result<Ended> {
+/// Runs the cells of `plan` that `results` lack. Then repeats each disturbed round once with all
+/// of its engines, so that rounds stay paired. A failed cell leaves an error row and the run
+/// continues; an engine that fails at its first workload is not tried again. Errors are those of
+/// the run itself: no device for a store, no process, no space for results.
+pub fn run(plan: &Plan, results: &mut Results, context: &mut Means<'_>) -> Result<Ended> {
     let mut waiting: Vec<Cell<'_>> = (1..=plan.rounds()).flat_map(|round| plan.round(round, 1)).collect();
-    let mut hopeless: Vec<&str> = Vec::new();
+    let mut abandoned: Vec<&str> = Vec::new();
     let mut failed = Vec::new();
     for attempt in [1, 2] {
         if attempt == 2 {
@@ -92,17 +94,17 @@ pub fn run(plan: &Plan, results: &mut Results, means: &mut Means<'_>) -> Result<
         waiting.retain(|&cell| !results.has(plan, cell));
         let count = waiting.len();
         for (at, &cell) in waiting.iter().enumerate() {
-            if hopeless.contains(&cell.engine) {
+            if abandoned.contains(&cell.engine) {
                 continue;
             }
             let share = |of_cell: f64| (at as f64 + of_cell) / count as f64;
-            match run_cell(plan, cell, results, means, &share)? {
+            match run_cell(plan, cell, results, context, &share)? {
                 CellEnd::Done => {}
                 CellEnd::Stopped => return Ok(Ended::Stopped),
                 CellEnd::Failed { step } => {
                     failed.push(cell.engine.to_owned());
                     if step == 0 {
-                        hopeless.push(cell.engine);
+                        abandoned.push(cell.engine);
                     }
                 }
             }
@@ -111,7 +113,7 @@ pub fn run(plan: &Plan, results: &mut Results, means: &mut Means<'_>) -> Result<
     Ok(Ended::Complete { failed })
 }
 
-/// What the engine called so lies on. That of one that cannot be had does not matter.
+/// Returns the medium of an engine's stores. For an unknown engine the result does not matter.
 fn below(engine: &str) -> Below {
     crate::engines::engine(engine).map_or(Below::FileSystem, |engine| engine.below())
 }
@@ -120,20 +122,21 @@ fn run_cell(
     plan: &Plan,
     cell: Cell<'_>,
     results: &mut Results,
-    means: &mut Means<'_>,
+    context: &mut Means<'_>,
     share: &dyn Fn(f64) -> f64,
 ) -> Result<CellEnd> {
-    if means.stop.load(Ordering::Relaxed) {
+    if context.stop.load(Ordering::Relaxed) {
         return Ok(CellEnd::Stopped);
     }
-    means.watch.begin(cell, share(0.0));
-    let ground = (means.ground)(below(cell.engine)).context("a place for the store")?;
+    context.watch.begin(cell, share(0.0));
+    let ground = (context.ground)(below(cell.engine)).context("a place for the store")?;
     let spec = plan.spec(cell, ground.dir.clone(), ground.device.clone());
-    let running = Running::start((means.command)(), &spec)?;
+    let running = Running::start((context.command)(), &spec)?;
     let mut step = 0;
-    // The process is gone when this returns, and so it is before its place goes.
-    let end = follow(running, plan, cell, means, share, &mut |row, others| {
-        // A store that cannot be closed has a row of its own behind the last one, which it makes worthless.
+    // The process has ended when this returns, so it ends before its directory is removed.
+    let end = follow(running, plan, cell, context, share, &mut |row, others| {
+        // A store that cannot be closed has a row of its own after the last one, whose result it
+        // invalidates.
         let at = step.min(plan.steps().len() - 1);
         let record = Record { plan: plan.id().into(), step: at, attempt: cell.attempt, others, row };
         step += usize::from(record.row.error.is_none());
@@ -146,72 +149,72 @@ fn run_cell(
         Followed::Stopped => return Ok(CellEnd::Stopped),
         Followed::Broken(why) => why,
     };
-    // A process that fails after its last row, while it closes the store, makes that row worthless.
+    // A process that fails after its last row, while it closes the store, invalidates that row.
     let step = step.min(plan.steps().len() - 1);
     let row = error_row(&spec, &plan.steps()[step], error);
     let record = Record { plan: plan.id().into(), step, attempt: cell.attempt, others: None, row };
-    means.watch.row(&record.row);
+    context.watch.row(&record.row);
     results.add(record)?;
     Ok(CellEnd::Failed { step })
 }
 
-/// How a cell's process ended, as far as the process tells.
+/// End of a cell's process.
 enum Followed {
     Done,
-    /// It said so in a row.
+    /// It reported a failure in a row.
     Failed,
     Stopped,
-    /// It could not say so.
+    /// It failed without a report.
     Broken(String),
 }
 
-/// Listens to a cell's process until it ends or has to.
+/// Receives events from a cell's process until it ends or must end.
 fn follow(
     mut running: Running,
     plan: &Plan,
     cell: Cell<'_>,
-    means: &mut Means<'_>,
+    context: &mut Means<'_>,
     share: &dyn Fn(f64) -> f64,
     add: &mut dyn FnMut(Row, Option<f64>) -> Result<()>,
 ) -> Result<Followed> {
-    let deadline = Instant::now() + means.timeout;
-    let mut before = Sample::take();
+    let deadline = Instant::now() + context.timeout;
+    let mut before = ProcessorSample::take();
     let mut rows = 0;
     loop {
-        if means.stop.load(Ordering::Relaxed) {
+        if context.stop.load(Ordering::Relaxed) {
             return Ok(Followed::Stopped);
         }
         if Instant::now() >= deadline {
-            return Ok(Followed::Broken(format!("the cell took longer than {} s", means.timeout.as_secs())));
+            return Ok(Followed::Broken(format!("the cell took longer than {} s", context.timeout.as_secs())));
         }
         match running.next(TICK) {
-            Ok(News::Silence) => {}
-            Ok(News::Event(Event::Progress { progress })) => {
+            Ok(ChildMessage::Silence) => {}
+            Ok(ChildMessage::Event(Event::Progress { progress })) => {
                 let of_step = progress.done as f64 / progress.total.max(1) as f64;
                 let of_cell = (f64::from(rows) + of_step.min(1.0)) / plan.steps().len() as f64;
-                means.watch.progress(cell, &progress, share(of_cell.min(1.0)));
+                context.watch.progress(cell, &progress, share(of_cell.min(1.0)));
             }
-            Ok(News::Event(Event::Row(mut row))) => {
-                let after = Sample::take();
+            Ok(ChildMessage::Event(Event::Row(mut row))) => {
+                let after = ProcessorSample::take();
                 let others = before.as_ref().zip(after.as_ref()).map(|(before, after)| after.others_since(before));
-                row.disturbed = others.map(|others| others > means.others_max);
+                row.disturbed = others.map(|others| others > context.others_max);
                 before = after;
                 let failed = row.error.is_some();
-                means.watch.row(&row);
+                context.watch.row(&row);
                 add(*row, others)?;
                 if failed {
                     return Ok(Followed::Failed);
                 }
                 rows += 1;
             }
-            Ok(News::End(None)) => return Ok(Followed::Done),
-            Ok(News::End(Some(why))) => return Ok(Followed::Broken(why)),
+            Ok(ChildMessage::End(None)) => return Ok(Followed::Done),
+            Ok(ChildMessage::End(Some(why))) => return Ok(Followed::Broken(why)),
             Err(error) => return Ok(Followed::Broken(format!("{error:#}"))),
         }
     }
 }
 
-/// The row of a workload that could not report its own end.
+/// Returns the row of a workload that could not report its own end.
 fn error_row(spec: &CellSpec, workload: &str, error: String) -> Row {
     Row { workload: workload.into(), error: Some(error), ..Row::blank(spec) }
 }
@@ -220,7 +223,8 @@ fn error_row(spec: &CellSpec, workload: &str, error: String) -> Row {
 mod tests {
     use super::*;
 
-    /// A child that answers every step of two workloads by a row of the engine, or does what its engine is called.
+    /// A child that returns one row of the engine for each step of two workloads, or fails in the
+    /// way its engine is called.
     const CHILD: &str = r#"
         read spec; engine=${spec#*\"engine\":\"}; engine=${engine%%\"*}; round=${spec#*\"round\":}; round=${round%%,*}
         case $engine in hang) exec sleep 100;; crash) kill -9 $$;; esac
@@ -252,7 +256,7 @@ mod tests {
         std::fs::write(&row, text + "\n").unwrap();
         let script = CHILD.replace("ROW", row.to_str().unwrap());
         let mut log = Log(Vec::new());
-        let mut means = Means {
+        let mut context = Means {
             command: &|| {
                 let mut command = Command::new("sh");
                 command.args(["-c", &script]);
@@ -264,7 +268,7 @@ mod tests {
             stop: &AtomicBool::new(stop),
             watch: &mut log,
         };
-        let ended = run(plan, results, &mut means).unwrap();
+        let ended = run(plan, results, &mut context).unwrap();
         (ended, log.0)
     }
 
@@ -295,7 +299,8 @@ mod tests {
         let plan = plan(&["crash", "half", "hang", "late", "well"], 2);
         let mut results = Results::open(None, &plan).unwrap();
         let (ended, log) = run_fake(&plan, &mut results, f64::INFINITY, false);
-        // `crash` and `hang` fail at their first workload and are not tried again; the others fail in both rounds.
+        // `crash` and `hang` fail at their first workload and are not tried again; the others fail
+        // in both rounds.
         let failed = ["crash", "half", "hang", "late", "half", "late"].map(String::from).to_vec();
         assert_eq!(ended, Ended::Complete { failed });
         assert_eq!(log.len(), 2 * 5 - 2);

@@ -1,17 +1,19 @@
-//! Where the bytes went: medians of each layer's sum, and of the device's by cause, which add up to it within each round.
+//! Bytes by layer and cause: medians of each layer's total, and of the device's bytes by cause.
+//! Within a round the causes add up to the device's total.
 use super::{Report, figure, stats::median};
 use crate::{
     cell::{Bytes, Row},
     ledger::CAUSES,
 };
 
-/// Columns of the table; behind them come the causes.
+/// Columns of the table; the causes follow.
 const LAYERS: [&str; 6] = ["user", "engine", "process", "never written", "device", "flash"];
 
-/// Median bytes of one engine in one workload, in the order of the columns; `None` where a round has not the figure.
+/// Median bytes of one engine in one workload, in the order of the columns; `None` if a round
+/// lacks the figure.
 pub type ByteLine = [Option<f64>; LAYERS.len() + CAUSES.len()];
 
-/// The line of some rounds.
+/// Returns the line of some rounds.
 pub fn line(rows: &[&Row]) -> ByteLine {
     std::array::from_fn(|column| {
         median(&mut rows.iter().map(|row| value(&row.bytes, column)).collect::<Option<Vec<_>>>()?)
@@ -34,12 +36,13 @@ fn value(bytes: &Bytes, column: usize) -> Option<f64> {
     sum.map(|sum| sum as f64)
 }
 
-/// The name of each column.
+/// Returns the names of the columns.
 pub fn names() -> impl Iterator<Item = &'static str> {
     LAYERS.into_iter().chain(CAUSES)
 }
 
-/// Header and lines behind two names each, in MiB: those that wrote, and columns that somebody has. Empty if nobody wrote.
+/// Returns a header and lines with two names each, in MiB: lines with writes, and columns with
+/// data. Empty if nothing was written.
 pub fn table(lines: impl Iterator<Item = ([String; 2], ByteLine)>) -> Vec<Vec<String>> {
     let wrote = |(_, line): &([String; 2], ByteLine)| line[0].is_some_and(|user| user > 0.0);
     let lines: Vec<_> = lines.filter(wrote).collect();
@@ -56,7 +59,7 @@ pub fn table(lines: impl Iterator<Item = ([String; 2], ByteLine)>) -> Vec<Vec<St
     [header].into_iter().chain(lines.into_iter().map(told)).collect()
 }
 
-/// Of a comparison.
+/// Returns the table of a comparison.
 pub fn of_report(report: &Report) -> Vec<Vec<String>> {
     table(
         report.groups.iter().flat_map(|group| {
@@ -71,7 +74,7 @@ mod tests {
     use crate::report::tests::{report, sample};
 
     #[test]
-    fn only_what_somebody_has_is_shown() {
+    fn only_columns_with_data_are_shown() {
         let (plan, mut records) = sample(1);
         assert!(of_report(&report(&plan, &records)).is_empty());
         let causes = [("tables".into(), 1 << 20), ("journal".into(), 1 << 19)].into();

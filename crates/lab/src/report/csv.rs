@@ -1,4 +1,5 @@
-//! Every round of every cell, one line each, and one line for each span of each of them: for plots and for statistics of one's own.
+//! CSV output for plots and further statistics: one line per round of every cell, and one line per
+//! span of each.
 use crate::{
     cell::{Latency, LatencyOverTime, OverTime, Row},
     ledger::CAUSES,
@@ -6,10 +7,10 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// The cell of a record; empty where the figure cannot be had.
+/// Returns the field of a record; empty if the figure is unknown.
 type Value = fn(&Record) -> String;
 
-/// Columns and how each is had from a record, up to the bytes of the device. Behind these stand its bytes by cause.
+/// Columns before the device's bytes by cause, with their functions.
 const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("engine", |Record { row, .. }| row.name.clone()),
     ("version", |Record { row, .. }| row.version.clone()),
@@ -23,46 +24,46 @@ const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("batch", |Record { row, .. }| row.batch.to_string()),
     ("seed", |Record { row, .. }| row.seed.to_string()),
     ("ops", |Record { row, .. }| row.ops.to_string()),
-    ("seconds", |Record { row, .. }| told(row.seconds)),
-    ("settle_seconds", |Record { row, .. }| told(row.settle_seconds)),
-    ("micros_per_op", |Record { row, .. }| told(row.micros_per_op)),
-    ("user_mib_per_s", |Record { row, .. }| told(row.user_mib_per_s)),
-    ("stall_seconds", |Record { row, .. }| told(row.stall_seconds)),
+    ("seconds", |Record { row, .. }| optional(row.seconds)),
+    ("settle_seconds", |Record { row, .. }| optional(row.settle_seconds)),
+    ("micros_per_op", |Record { row, .. }| optional(row.micros_per_op)),
+    ("user_mib_per_s", |Record { row, .. }| optional(row.user_mib_per_s)),
+    ("stall_seconds", |Record { row, .. }| optional(row.stall_seconds)),
     ("user_bytes", |Record { row, .. }| row.bytes.user.to_string()),
-    ("engine_bytes", |Record { row, .. }| told(row.bytes.engine)),
-    ("process_bytes", |Record { row, .. }| told(row.bytes.process)),
-    ("device_bytes", |Record { row, .. }| told(row.bytes.device)),
+    ("engine_bytes", |Record { row, .. }| optional(row.bytes.engine)),
+    ("process_bytes", |Record { row, .. }| optional(row.bytes.process)),
+    ("device_bytes", |Record { row, .. }| optional(row.bytes.device)),
 ];
 
-/// What stands behind the bytes by cause.
-const BEHIND_CAUSES: &[(&str, Value)] = &[
-    ("never_written_bytes", |Record { row, .. }| told(row.bytes.never_written)),
-    ("nand_bytes", |Record { row, .. }| told(row.bytes.nand)),
-    ("wa_engine", |Record { row, .. }| told(row.wa.engine)),
-    ("wa_fs", |Record { row, .. }| told(row.wa.fs)),
-    ("wa1", |Record { row, .. }| told(row.wa.wa1)),
-    ("wa2", |Record { row, .. }| told(row.wa.wa2)),
-    ("wa", |Record { row, .. }| told(row.wa.total)),
-    ("ra", |Record { row, .. }| told(row.ra)),
-    ("sa", |Record { row, .. }| told(row.sa)),
-    ("syncs", |Record { row, .. }| told(row.syncs.count)),
-    ("syncs_blocking", |Record { row, .. }| told(row.syncs.blocking)),
-    ("device_flushes", |Record { row, .. }| told(row.device_flushes)),
-    ("journal_commits", |Record { row, .. }| told(row.journal_commits)),
-    ("space_bytes", |Record { row, .. }| told(row.space_bytes)),
-    ("peak_rss_bytes", |Record { row, .. }| told(row.peak_rss_bytes)),
-    ("peak_anon_bytes", |Record { row, .. }| told(row.peak_anon_bytes)),
-    ("cpu_user_seconds", |Record { row, .. }| told(row.cpu_seconds.map(|cpu| cpu.user))),
-    ("cpu_system_seconds", |Record { row, .. }| told(row.cpu_seconds.map(|cpu| cpu.system))),
-    ("settled", |Record { row, .. }| told(row.settled)),
-    ("disturbed", |Record { row, .. }| told(row.disturbed)),
-    ("error", |Record { row, .. }| told(row.error.as_ref())),
+/// Columns after the bytes by cause.
+const AFTER_CAUSES: &[(&str, Value)] = &[
+    ("never_written_bytes", |Record { row, .. }| optional(row.bytes.never_written)),
+    ("nand_bytes", |Record { row, .. }| optional(row.bytes.nand)),
+    ("wa_engine", |Record { row, .. }| optional(row.wa.engine)),
+    ("wa_fs", |Record { row, .. }| optional(row.wa.fs)),
+    ("wa1", |Record { row, .. }| optional(row.wa.wa1)),
+    ("wa2", |Record { row, .. }| optional(row.wa.wa2)),
+    ("wa", |Record { row, .. }| optional(row.wa.total)),
+    ("ra", |Record { row, .. }| optional(row.ra)),
+    ("sa", |Record { row, .. }| optional(row.sa)),
+    ("syncs", |Record { row, .. }| optional(row.syncs.count)),
+    ("syncs_blocking", |Record { row, .. }| optional(row.syncs.blocking)),
+    ("device_flushes", |Record { row, .. }| optional(row.device_flushes)),
+    ("journal_commits", |Record { row, .. }| optional(row.journal_commits)),
+    ("space_bytes", |Record { row, .. }| optional(row.space_bytes)),
+    ("peak_rss_bytes", |Record { row, .. }| optional(row.peak_rss_bytes)),
+    ("peak_anon_bytes", |Record { row, .. }| optional(row.peak_anon_bytes)),
+    ("cpu_user_seconds", |Record { row, .. }| optional(row.cpu_seconds.map(|cpu| cpu.user))),
+    ("cpu_system_seconds", |Record { row, .. }| optional(row.cpu_seconds.map(|cpu| cpu.system))),
+    ("settled", |Record { row, .. }| optional(row.settled)),
+    ("disturbed", |Record { row, .. }| optional(row.disturbed)),
+    ("error", |Record { row, .. }| optional(row.error.as_ref())),
 ];
 
-/// A name and how it is had from the times of a kind of operation.
+/// A name, and its function of the latencies of a kind of operation.
 type Time = (&'static str, fn(&Latency) -> f64);
 
-/// Of each kind of operation, in µs; columns `KIND_NAME_us`.
+/// Columns `KIND_NAME_us` for each kind of operation, in µs.
 const TIMES: [Time; 5] = [
     ("p50", |times| times.p50),
     ("p99", |times| times.p99),
@@ -71,42 +72,42 @@ const TIMES: [Time; 5] = [
     ("max", |times| times.max),
 ];
 
-/// All records as RFC 4180 has it, with a header.
+/// Returns all records in the format of RFC 4180, with a header.
 pub fn render(records: &[&Record]) -> String {
     render_swept(&records.iter().map(|record| (&[][..], *record)).collect::<Vec<_>>())
 }
 
-/// The same of an experiment: before each record stand the labels of its point, a column for each axis, `at_AXIS`. All points have the
-/// same axes.
-pub fn render_swept(records: &[Placed<'_>]) -> String {
+/// Like [`render`], for an experiment: each record is preceded by the labels of its point, with
+/// one column `at_AXIS` per axis. All points have the same axes.
+pub fn render_swept(records: &[RecordAtPoint<'_>]) -> String {
     let name = |(name, _): &(&str, Value)| (*name).to_owned();
     let causes = CAUSES.iter().map(|cause| format!("device_{cause}_bytes"));
     let kinds: BTreeSet<&String> = records.iter().flat_map(|(_, record)| record.row.latency_us.keys()).collect();
     let times = kinds.iter().flat_map(|kind| TIMES.map(|(name, _)| format!("{kind}_{name}_us")));
-    let names = BEFORE_CAUSES.iter().map(name).chain(causes).chain(BEHIND_CAUSES.iter().map(name)).chain(times);
+    let names = BEFORE_CAUSES.iter().map(name).chain(causes).chain(AFTER_CAUSES.iter().map(name)).chain(times);
     let mut text = line(axes(records).chain(names));
     for (at, record) in records {
         let row = &record.row;
         let labels = at.iter().map(|(_, label)| label.clone());
         let cell = |(_, value): &(&str, Value)| value(record);
         let causes = CAUSES.iter().map(|cause| caused(row, cause));
-        let times = kinds.iter().flat_map(|&kind| TIMES.map(|(_, of)| told(row.latency_us.get(kind).map(of))));
-        let cells = BEFORE_CAUSES.iter().map(cell).chain(causes).chain(BEHIND_CAUSES.iter().map(cell)).chain(times);
+        let times = kinds.iter().flat_map(|&kind| TIMES.map(|(_, of)| optional(row.latency_us.get(kind).map(of))));
+        let cells = BEFORE_CAUSES.iter().map(cell).chain(causes).chain(AFTER_CAUSES.iter().map(cell)).chain(times);
         text += &line(labels.chain(cells));
     }
     text
 }
 
-/// A record of an experiment, behind the axes and labels of its point.
-type Placed<'a> = (&'a [(String, String)], &'a Record);
+/// A record of an experiment, with axes and labels of its point.
+type RecordAtPoint<'a> = (&'a [(String, String)], &'a Record);
 
-/// The columns of the labels.
-fn axes(records: &[Placed<'_>]) -> impl Iterator<Item = String> {
+/// Returns the columns of the labels.
+fn axes(records: &[RecordAtPoint<'_>]) -> impl Iterator<Item = String> {
     records.first().map_or(&[][..], |(at, _)| at).iter().map(|(axis, _)| format!("at_{axis}"))
 }
 
-/// As [`render_swept`], over time: a line for each span of each record.
-pub fn render_over_time(records: &[Placed<'_>]) -> String {
+/// Like [`render_swept`], over time: one line per span of each record.
+pub fn render_over_time(records: &[RecordAtPoint<'_>]) -> String {
     let had = || {
         records.iter().filter_map(|(at, record)| {
             let Record { row, .. } = record;
@@ -132,17 +133,17 @@ pub fn render_over_time(records: &[Placed<'_>]) -> String {
 fn times_of(it: &OverTime, kind: &str, span: usize) -> [String; 3] {
     let none = LatencyOverTime::default();
     let times = it.latency_us.get(kind).unwrap_or(&none);
-    [&times.p50, &times.p99, &times.max].map(|list| told(list.get(span).copied().flatten()))
+    [&times.p50, &times.p99, &times.max].map(|list| optional(list.get(span).copied().flatten()))
 }
 
-fn told(figure: Option<impl ToString>) -> String {
+fn optional(figure: Option<impl ToString>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
 }
 
-/// Bytes of the device by a cause; none is zero where causes are known.
+/// Returns the bytes of the device by a cause; a missing cause is zero if causes are known.
 fn caused(row: &Row, cause: &str) -> String {
     let causes = row.bytes.device_by_cause.as_ref();
-    told(causes.map(|causes| causes.get(cause).copied().unwrap_or_default()))
+    optional(causes.map(|causes| causes.get(cause).copied().unwrap_or_default()))
 }
 
 fn line(cells: impl Iterator<Item = String>) -> String {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_an_experiment_say_where_they_were_measured() {
+    fn records_of_an_experiment_have_the_labels_of_their_point() {
         let (_, records) = crate::report::tests::sample(1);
         let at = [("value_size", "16B"), ("discard", "true")].map(|(axis, label)| (axis.to_owned(), label.to_owned()));
         let text = render_swept(&records.iter().map(|record| (&at[..], record)).collect::<Vec<_>>());

@@ -1,13 +1,13 @@
-//! A report as Markdown, by itself or between two marks of a page.
+//! A report as Markdown, alone or between two markers of a page.
 use super::{Line, Report, bytes, count, estimate, figure, mebibytes};
 use anyhow::{Result, ensure};
 
-/// Where the part of a page begins that [`splice`] replaces.
+/// Start of the part of a page that [`splice`] replaces.
 pub const BEGIN: &str = "<!-- bench:begin -->";
-/// Where it ends.
+/// End of that part.
 pub const END: &str = "<!-- bench:end -->";
 
-/// The whole report; `command` made it.
+/// Returns the whole report; `command` is the command that made it.
 pub fn render(report: &Report, command: &str) -> String {
     let ratio = format!("× {}", report.base);
     let settled = format!("settled {ratio}");
@@ -38,7 +38,7 @@ pub fn render(report: &Report, command: &str) -> String {
     text
 }
 
-/// `page` with `text` between its marks, which must be there once each.
+/// Returns `page` with `text` between its markers, each of which must occur once.
 pub fn splice(page: &str, text: &str) -> Result<String> {
     for mark in [BEGIN, END] {
         ensure!(page.matches(mark).count() == 1, "the page must have the line {mark} once");
@@ -76,17 +76,17 @@ fn cells(workload: &str, line: &Line, wa2: bool) -> Vec<String> {
     cells
 }
 
-/// A line of a table.
+/// Returns a line of a table.
 pub(crate) fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.iter().map(|cell| plain(cell)).collect::<Vec<_>>().join(" | "))
 }
 
-/// The line under a header: names to the left, figures to the right.
+/// Returns the line under a header: names left-aligned, figures right-aligned.
 pub(crate) fn rule(columns: usize) -> String {
     format!("|---|---|{}\n", "---:|".repeat(columns - 2))
 }
 
-/// Text that no reader takes for markup; error messages may hold anything.
+/// Escapes Markdown; error messages may contain anything.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
@@ -105,7 +105,7 @@ mod tests {
     use crate::report::tests::{report, sample};
 
     #[test]
-    fn a_report_is_a_table_and_its_terms() {
+    fn a_report_is_a_table_and_its_conditions() {
         let (plan, mut records) = sample(9);
         records[0].row.error = Some("a|b\n<c>".into());
         let text = render(&report(&plan, &records), "terrace bench");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
+    fn only_text_between_the_markers_is_replaced() {
         let page = format!("top\n{BEGIN}\nold\n{END}\nbottom\n");
         let once = splice(&page, "new\n").unwrap();
         assert_eq!(once, format!("top\n{BEGIN}\nnew\n{END}\nbottom\n"));

@@ -1,11 +1,11 @@
-//! What the rounds say together: medians, intervals and ratios for every workload and engine.
+//! Summary of the rounds: medians, intervals and ratios for every workload and engine.
 //!
-//! | module | question |
+//! | module | contents |
 //! |---|---|
-//! | `stats` | which number stands for many rounds, and how far is it to be trusted? |
-//! | `bytes` | which layer wrote how much, and why? |
-//! | `terms` | under which terms was it measured, by which builds, where? |
-//! | `table` `markdown` `csv` | how is it shown? |
+//! | `stats` | medians of rounds, and their intervals |
+//! | `bytes` | bytes by layer and cause |
+//! | `terms` | settings, builds, machine |
+//! | `table` `markdown` `csv` | output formats |
 pub mod bytes;
 pub mod csv;
 pub mod markdown;
@@ -19,40 +19,40 @@ use crate::{
 };
 use stats::{Estimate, ROUNDS_OF_A_CLAIM, median};
 
-/// A comparison, ready to be shown.
+/// A comparison, ready for output.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The engine that all others are compared with.
     pub base: String,
     /// In the order of the plan.
     pub groups: Vec<Group>,
-    /// Equal terms, departures, builds, machine, remarks: a title and its lines.
+    /// Common settings, deviations, builds, machine, notes: a title and its lines.
     pub terms: Vec<(&'static str, Vec<String>)>,
 }
 
 /// One workload.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its name; `#2` behind it if it runs a second time.
+    /// Name of the workload; ` #2` follows if it runs a second time.
     pub workload: String,
-    /// One for each engine, in the order of the plan.
+    /// One line per engine, in the order of the plan.
     pub lines: Vec<Line>,
 }
 
-/// One engine in one workload. Medians over rounds; `None` where no round has the figure.
+/// One engine in one workload. Medians over rounds; `None` if no round has the figure.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// As `--engine` spells it.
+    /// Engine name as `--engine` spells it.
     pub engine: String,
-    /// Why a round has no figures.
+    /// Error of a round without figures.
     pub error: Option<String>,
-    /// µs that one thread waits for one operation.
+    /// µs per operation of one thread.
     pub micros: Option<Estimate>,
-    /// The same with the time until background work is done.
+    /// µs per operation including the time until background work is finished.
     pub micros_settled: Option<Estimate>,
-    /// `micros` / that of the base in the same round; `None` for the base itself.
+    /// `micros` / `micros` of the base in the same round; `None` for the base itself.
     pub ratio: Option<Estimate>,
-    /// The same for `micros_settled`.
+    /// The same ratio of `micros_settled`.
     pub ratio_settled: Option<Estimate>,
     /// Bytes on the device / user bytes.
     pub wa1: Option<f64>,
@@ -66,11 +66,11 @@ pub struct Line {
     pub syncs: Option<f64>,
     /// 99th percentile of the most frequent kind of operation, in µs.
     pub p99: Option<f64>,
-    /// The same of 99.9 %.
+    /// 99.9th percentile of it, in µs.
     pub p999: Option<f64>,
-    /// Peak memory, mapped files included.
+    /// Peak resident memory in bytes, mapped files included.
     pub rss_bytes: Option<f64>,
-    /// Peak memory of its own.
+    /// Peak anonymous memory in bytes.
     pub anon_bytes: Option<f64>,
     /// Processor seconds, settling included.
     pub cpu_seconds: Option<f64>,
@@ -79,7 +79,7 @@ pub struct Line {
 }
 
 impl Report {
-    /// Summarises the records that count.
+    /// Summarises the valid records.
     pub fn new(plan: &Plan, device: &str, records: &[&Record]) -> Report {
         let base = plan.engines()[0].clone();
         let group = |step: usize| {
@@ -98,12 +98,12 @@ impl Report {
         }
     }
 
-    /// Whether some line has a WA2: a column of nothing tells nothing.
+    /// Returns whether any line has a WA2; the column is omitted otherwise.
     fn has_wa2(&self) -> bool {
         self.groups.iter().flat_map(|group| &group.lines).any(|line| line.wa2.is_some())
     }
 
-    /// What the number of rounds allows to say.
+    /// Returns a statement on the confidence that the number of rounds permits.
     pub fn verdict(&self) -> String {
         let lines = || self.groups.iter().flat_map(|group| &group.lines);
         let rounds = |estimate: &Option<Estimate>| estimate.map(|estimate| estimate.rounds);
@@ -154,13 +154,14 @@ fn micros(row: &Row) -> Option<f64> {
     row.micros_per_op
 }
 
-/// µs that one thread waits for one operation, with its share of the time until background work is done.
+/// Returns µs per operation of one thread, including its share of the time until background work
+/// is finished.
 pub(crate) fn micros_settled(row: &Row) -> Option<f64> {
     let seconds = row.seconds.filter(|&seconds| seconds > 0.0)?;
     Some(row.micros_per_op? * (seconds + row.settle_seconds?) / seconds)
 }
 
-/// Ratios of the rounds that both have.
+/// Returns the ratios of the rounds that both have.
 fn paired(rows: &[&Row], base: &[&Row], figure: fn(&Row) -> Option<f64>) -> Vec<f64> {
     let partner = |row: &Row| base.iter().find(|other| other.round == row.round && other.error.is_none());
     rows.iter().filter_map(|row| Some(figure(row)? / figure(partner(row)?)?)).collect()
@@ -178,7 +179,7 @@ pub(crate) fn title(steps: &[String], step: usize) -> String {
     }
 }
 
-/// A figure for people: three digits, no exponent, `-` if there is none.
+/// Formats a figure: three digits, no exponent, `-` if it is missing.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     let whole_digits = if value.abs() < 1.0 { 0 } else { value.abs().log10() as usize + 1 };
@@ -192,7 +193,7 @@ pub(crate) fn figure(value: Option<f64>) -> String {
     }
 }
 
-/// An estimate for people: `12.3 [11.8–13.1]`.
+/// Formats an estimate: `12.3 [11.8–13.1]`.
 pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else { return "-".into() };
     let middle = figure(Some(estimate.median));
@@ -202,12 +203,12 @@ pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
     }
 }
 
-/// A count for people: whole.
+/// Formats a count as a whole number.
 fn count(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.0}"))
 }
 
-/// Bytes in MiB.
+/// Formats bytes in MiB.
 fn mebibytes(bytes: Option<f64>) -> String {
     figure(bytes.map(|bytes| bytes / f64::from(1 << 20)))
 }
@@ -217,8 +218,9 @@ mod tests {
     use super::*;
     use crate::cell::CellSpec;
 
-    /// A report of two engines, `rounds` rounds and `fillseq,readseq,readseq`; `b` takes twice as long as `a` in each round
-    /// although rounds differ by more than that, and its settling takes as long again.
+    /// Returns a report of two engines, `rounds` rounds and `fillseq,readseq,readseq`. `b` takes
+    /// twice as long as `a` in each round, although rounds differ by more than that; its settling
+    /// takes as long again.
     pub(super) fn sample(rounds: u32) -> (Plan, Vec<Record>) {
         let workloads = ["fillseq", "readseq", "readseq"].map(String::from).to_vec();
         let engines = vec!["a".into(), "b:fast".into()];

@@ -1,11 +1,11 @@
-//! Medians over rounds and how far to trust them.
+//! Medians over rounds, and their confidence intervals.
 use crate::workload::rng::Rng;
 
-/// Rounds below which a comparison is an indication and no claim.
+/// Number of rounds below which a comparison is only indicative.
 pub const ROUNDS_OF_A_CLAIM: usize = 9;
-/// Samples drawn for an interval.
+/// Number of bootstrap samples per interval.
 const RESAMPLES: usize = 10_000;
-/// Their seed: the same rounds give the same interval.
+/// Seed of the bootstrap: the same rounds give the same interval.
 const SEED: u64 = 301;
 
 /// A median with its bootstrap 95 % interval.
@@ -13,14 +13,16 @@ const SEED: u64 = 301;
 pub struct Estimate {
     /// The median.
     pub median: f64,
-    /// Where 95 % of the medians of resampled rounds lie; `None` for a single round, which says nothing about spread.
+    /// Range of 95 % of the medians of resampled rounds; `None` for a single round, which has no
+    /// spread.
     pub interval: Option<(f64, f64)>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
 impl Estimate {
-    /// Of the values of all rounds; `None` without any. Values that are no numbers are left out.
+    /// Estimates from the values of all rounds; `None` without values. Values that are not finite
+    /// are omitted.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let rounds = values.len();
@@ -30,7 +32,7 @@ impl Estimate {
     }
 }
 
-/// The middle value, or the mean of the two middle ones. Sorts `values`.
+/// Returns the middle value, or the mean of the two middle ones. Sorts `values`.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -38,7 +40,8 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(lower + (upper - lower) / 2.0)
 }
 
-/// The percentile bootstrap of the median: draws as many values as there are, with replacement, many times over.
+/// Returns the percentile bootstrap of the median: repeatedly draws as many values as there are,
+/// with replacement.
 fn bootstrap(values: &[f64]) -> (f64, f64) {
     let mut rng = Rng::new(SEED, values.len() as u64);
     let mut drawn = vec![0.0; values.len()];
@@ -72,8 +75,9 @@ mod tests {
         assert_eq!(Estimate::of([5.0; 9]).unwrap().interval, Some((5.0, 5.0)));
         let nine = Estimate::of((1..=9).map(f64::from)).unwrap();
         assert_eq!(nine, Estimate::of((1..=9).rev().map(f64::from)).unwrap());
-        // A resample's median is at most k if five or more of nine draws are: binomial(9, k/9) gives 0.1 % for 1 and
-        // 3.0 % for 2, so the 2.5 % quantile is 2 and, by symmetry, the other one 8.
+        // A resample's median is at most k if five or more of nine draws are: binomial(9, k/9)
+        // gives 0.1 % for 1 and 3.0 % for 2, so the 2.5 % quantile is 2 and, by symmetry, the other
+        // one 8.
         assert_eq!((nine.median, nine.interval), (5.0, Some((2.0, 8.0))));
     }
 

@@ -1,12 +1,12 @@
-//! A report on the terminal, with a bar for each time.
+//! A report for the terminal, with a bar for each time.
 use super::{Group, Line, Report, bytes, count, estimate, figure, mebibytes};
 
-/// Characters of the longest bar.
+/// Length of the longest bar in characters.
 const BAR: usize = 12;
-/// An eighth of a character more with each.
+/// Each is one eighth of a character longer.
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// The whole report as text.
+/// Returns the whole report as text.
 pub fn render(report: &Report) -> String {
     let ratio = format!("× {}", report.base);
     let names = ["", "", "µs/op [95 %]", &ratio, "settled µs/op", &ratio, "WA1"];
@@ -40,7 +40,7 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// Of each column, its widest cell.
+/// Returns the width of each column's widest cell.
 pub(crate) fn widths<'a>(lines: impl Iterator<Item = &'a [String]>) -> Vec<usize> {
     let mut widths = Vec::new();
     for line in lines {
@@ -50,7 +50,7 @@ pub(crate) fn widths<'a>(lines: impl Iterator<Item = &'a [String]>) -> Vec<usize
     widths
 }
 
-/// The cells of a workload's lines, with WA2 or without.
+/// Returns the cells of a workload's lines, with or without WA2.
 fn lines(group: &Group, wa2: bool) -> impl Iterator<Item = Vec<String>> {
     let median = |line: &Line| line.micros.map_or(0.0, |micros| micros.median);
     let longest = group.lines.iter().map(median).fold(0.0, f64::max);
@@ -76,7 +76,7 @@ fn lines(group: &Group, wa2: bool) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// A line with the name and its bar to the left, figures to the right.
+/// Returns a line with the name and its bar left-aligned and figures right-aligned.
 pub(crate) fn aligned(cells: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
@@ -89,7 +89,7 @@ pub(crate) fn aligned(cells: &[String], widths: &[usize]) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// A bar for `value`, where `longest` fills it.
+/// Returns a bar for `value`; `longest` has the full length.
 fn bar(value: f64, longest: f64) -> String {
     if value <= 0.0 {
         return String::new();

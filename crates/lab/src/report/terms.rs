@@ -1,16 +1,17 @@
-//! What must be known to judge a table: terms, departures, builds, machine, remarks, errors.
+//! Conditions of a table: settings, deviations, builds, machine, notes, errors.
 use crate::{
     machine::Machine,
     plan::{Plan, results::Record},
     report::{figure, stats::median},
-    target::{Build, Settings},
+    target::{EngineBuild, Settings},
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// From when to when workloads began, where that is known: figures of two days are not to be compared.
+/// Returns first and last start of the workloads, if known: figures of different days are not
+/// comparable.
 fn dates(records: &[&Record]) -> Option<String> {
     let began = || records.iter().filter_map(|record| record.row.began.as_deref());
-    let (first, last) = (began().min()?, began().max()?); // as text they are in order
+    let (first, last) = (began().min()?, began().max()?); // their text order is their time order
     Some(if first == last {
         format!("its workload began at {first}")
     } else {
@@ -18,7 +19,7 @@ fn dates(records: &[&Record]) -> Option<String> {
     })
 }
 
-/// The lines under a table, by title; titles without lines are left out.
+/// Returns the lines under a table, by title; titles without lines are omitted.
 pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, Vec<String>)> {
     let spec = plan.spec(plan.round(1, 1).next().expect("a plan has an engine"), PathBuf::new(), None);
     let good = || records.iter().filter(|record| record.row.error.is_none());
@@ -49,8 +50,9 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
         work += ", answers not checked";
     }
     let terms = [work].into_iter().chain(settings(&spec.settings)).collect();
-    let builds = said(good().filter_map(|record| Some((&record.row.name, build(record.row.build.as_ref()?)))));
-    let departures = said(
+    let builds =
+        by_engine_once(good().filter_map(|record| Some((&record.row.name, build(record.row.build.as_ref()?)))));
+    let departures = by_engine_once(
         good().flat_map(|record| record.row.departures.iter().map(|departure| (&record.row.name, departure.clone()))),
     );
     let machine = good().next().map(|record| {
@@ -78,8 +80,9 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
              {check} to check a read, {pair} a pair of a scan"
         )
     });
-    let errors =
-        said(records.iter().filter_map(|record| Some((&record.row.name, of_row(record, record.row.error.as_ref()?)))));
+    let errors = by_engine_once(
+        records.iter().filter_map(|record| Some((&record.row.name, of_row(record, record.row.error.as_ref()?)))),
+    );
     let place = [format!("device {device}")].into_iter().chain(machine).chain(dates(records)).collect();
     let sections = [
         ("Equal terms", terms),
@@ -87,13 +90,13 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
         ("Builds", builds),
         ("Machine", place),
         ("Driver", driver.into_iter().collect()),
-        ("Remarks", remarks(records)),
+        ("Remarks", notes(records)),
         ("Errors", errors),
     ];
     sections.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
 }
 
-/// The settings in words.
+/// Returns a description of the settings.
 pub fn settings(settings: &Settings) -> Vec<String> {
     let (start, slow, stop) = settings.l0_triggers;
     let filter = match settings.bloom_bits {
@@ -119,7 +122,7 @@ pub fn settings(settings: &Settings) -> Vec<String> {
     ]
 }
 
-fn build(build: &Build) -> String {
+fn build(build: &EngineBuild) -> String {
     let told = |fact: Option<bool>, yes: &str, no: &str, unknown: &str| match fact {
         Some(true) => yes.to_owned(),
         Some(false) => no.to_owned(),
@@ -134,18 +137,18 @@ fn build(build: &Build) -> String {
     )
 }
 
-/// Remarks of rows, rows that did not settle, and what else the machine did.
-fn remarks(records: &[&Record]) -> Vec<String> {
+/// Returns notes of rows, rows that did not settle, and other load of the machine.
+fn notes(records: &[&Record]) -> Vec<String> {
     let noted = records.iter().flat_map(|record| {
         let row = &record.row;
         let unsettled = (row.settled == Some(false)).then(|| "background work was not done in time".to_owned());
         row.notes.iter().cloned().chain(unsettled).map(|note| (&row.name, of_row(record, &note)))
     });
-    let mut remarks = said(noted);
+    let mut notes = by_engine_once(noted);
     let disturbed: Vec<_> = records.iter().filter(|record| record.row.disturbed == Some(true)).collect();
     if !disturbed.is_empty() {
         let most = disturbed.iter().filter_map(|record| record.others).fold(0.0, f64::max);
-        remarks.push(format!(
+        notes.push(format!(
             "disturbed: in {} of {} measurements others kept up to {most:.2} processors busy",
             disturbed.len(),
             records.len()
@@ -154,17 +157,17 @@ fn remarks(records: &[&Record]) -> Vec<String> {
     let loads = records.iter().flat_map(|record| [record.row.load_before, record.row.load_after]).flatten();
     let (low, high) = loads.fold((f64::INFINITY, 0.0_f64), |(low, high), load| (low.min(load), high.max(load)));
     if low <= high {
-        remarks.push(format!("load average between {low:.1} and {high:.1}"));
+        notes.push(format!("load average between {low:.1} and {high:.1}"));
     }
-    remarks
+    notes
 }
 
 fn of_row(record: &Record, text: &str) -> String {
     format!("{} in round {}: {text}", record.row.workload, record.row.round)
 }
 
-/// `engine: text`, each once.
-fn said<'a>(texts: impl Iterator<Item = (&'a String, String)>) -> Vec<String> {
+/// Returns `engine: text`, without duplicates.
+fn by_engine_once<'a>(texts: impl Iterator<Item = (&'a String, String)>) -> Vec<String> {
     let mut by_engine: BTreeMap<&String, Vec<String>> = BTreeMap::new();
     for (engine, text) in texts {
         let known = by_engine.entry(engine).or_default();
@@ -179,7 +182,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Bytes in the largest unit that divides them well.
+/// Formats bytes in the largest suitable unit.
 pub(crate) fn size(bytes: u64) -> String {
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
         let scaled = bytes as f64 / f64::from(1 << shift);
@@ -201,12 +204,13 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!([size(1000), size(1536), size(u64::from(u32::MAX))], ["1000 B", "1.5 KiB", "4 GiB"]);
-        let known = Build { version: "1".into(), source: "jar".into(), hardware_crc: Some(false), assertions: None };
+        let known =
+            EngineBuild { version: "1".into(), source: "jar".into(), hardware_crc: Some(false), assertions: None };
         assert_eq!(build(&known), "1 (jar), software CRC, assertions unknown");
     }
 
     #[test]
-    fn each_remark_stands_once() {
+    fn each_note_is_listed_once() {
         let (plan, mut records) = crate::report::tests::sample(2);
         for record in &mut records {
             record.row.departures = vec!["no triggers".into()];

@@ -1,4 +1,4 @@
-//! What came out of a run, by engine, row and point.
+//! Figures of a run by engine, row and point.
 use super::folder::{Facts, Folder};
 use crate::{
     cell::Row,
@@ -17,53 +17,54 @@ use crate::{
 };
 use anyhow::{Result, anyhow, ensure};
 
-/// An experiment and all that is known about it.
+/// An experiment with its results.
 #[derive(Debug)]
 pub struct Findings {
-    /// What was asked.
+    /// The experiment.
     pub experiment: Experiment,
-    /// How.
+    /// Parameters of the run.
     pub facts: Facts,
-    /// At which points.
+    /// The points.
     pub points: Vec<Point>,
-    /// One for each point, row and engine that ran, in this order.
+    /// One entry per point, row and engine that ran, in this order.
     pub entries: Vec<Entry>,
-    /// Every record that counts, by the number of its point.
+    /// Every valid record, with the index of its point.
     records: Vec<(usize, Record)>,
 }
 
 /// One engine in one row at one point.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// As `--engine` spells it.
+    /// Engine name as `--engine` spells it.
     pub engine: String,
-    /// The row's name.
+    /// Name of the row.
     pub workload: String,
     /// Axes and labels of the point.
     pub at: Vec<(String, String)>,
     /// Rows of all rounds without an error.
     pub rows: Vec<Row>,
-    /// Why a round has no figures.
+    /// Error of a round without figures.
     pub error: Option<String>,
 }
 
 impl Entry {
-    /// Medians of the bytes of each layer, and of the device's by cause.
+    /// Returns the median bytes of each layer, and of the device by cause.
     pub fn bytes(&self) -> ByteLine {
         bytes::line(&self.rows.iter().collect::<Vec<_>>())
     }
 
-    /// The figure in one round, or the median over all.
+    /// Returns the metric in one round, or its median over all.
     fn figure(&self, metric: &Metric, round: Option<u32>) -> Option<f64> {
         median(&mut self.figures(metric, round)?)
     }
 
-    /// The figure over all rounds.
+    /// Returns the metric over all rounds.
     pub fn estimate(&self, metric: &Metric) -> Option<Estimate> {
         Estimate::of(self.figures(metric, None)?)
     }
 
-    /// In one round, or in all. None if one of them has none: those that have one are no sample of those that were to be.
+    /// Returns the metric in one round, or in all. `None` if one of them lacks it: the remaining
+    /// rounds would be a biased sample.
     fn figures(&self, metric: &Metric, round: Option<u32>) -> Option<Vec<f64>> {
         let rows = self.rows.iter().filter(|row| round.is_none_or(|round| row.round == round));
         rows.map(|row| (metric.of)(row).filter(|value| value.is_finite())).collect()
@@ -78,7 +79,7 @@ impl Entry {
 }
 
 impl Findings {
-    /// What is on disk, complete or not.
+    /// Reads the results on disk, complete or not.
     pub fn read(folder: &Folder, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<Findings> {
         let (experiment, facts) = folder.read(engine_is_known)?;
         let points = facts.points(&experiment).map_err(|why| anyhow!(why))?;
@@ -92,7 +93,7 @@ impl Findings {
         for (number, point) in points.iter().enumerate() {
             let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };
             let results = Results::read(&folder.rows(), &plan)?;
-            // A run of fewer rounds than an earlier one is judged by its own.
+            // A run with fewer rounds than an earlier one is judged by its own rounds.
             let last: Vec<_> =
                 results.last(&plan).into_iter().filter(|record| record.row.round <= facts.rounds).collect();
             for step in 0..plan.steps().len() {
@@ -112,12 +113,12 @@ impl Findings {
         Ok(Findings { experiment, facts, points, entries, records })
     }
 
-    /// Every record that counts, with axes and labels of its point.
+    /// Returns every valid record, with axes and labels of its point.
     pub fn records_at(&self) -> impl Iterator<Item = (&[(String, String)], &Record)> {
         self.records.iter().map(|(point, record)| (&self.points[*point].at[..], record))
     }
 
-    /// The one entry of an engine at this point and row.
+    /// Returns the single entry of an engine at this point and row.
     pub fn entry(&self, engine: &str, at: &[(String, String)]) -> Result<&Entry, String> {
         if let Some(why) = self.facts.pending.get(engine) {
             return Err(format!("{engine} is pending: {why}"));
@@ -127,7 +128,7 @@ impl Findings {
         match (&entry.error, found.next()) {
             (_, Some(_)) => Err(format!("{engine} was measured more than once there")),
             (Some(error), None) if entry.rows.is_empty() => Err(format!("{engine} failed: {error}")),
-            // The rounds that are left are no sample of those that were to be.
+            // The remaining rounds would be a biased sample.
             (Some(error), None) => Err(format!("{engine} failed in some rounds: {error}")),
             (None, None) if entry.rows.is_empty() => Err(format!("{engine} was not measured yet")),
             (None, None) if entry.rows.len() < self.facts.rounds as usize => {
@@ -137,9 +138,10 @@ impl Findings {
         }
     }
 
-    /// A figure in one round, or its median over all, with what is free in it taken from `context`.
+    /// Returns a figure in one round, or its median over all. Free axes take their values from
+    /// `context`.
     pub fn figure(&self, figure: &Figure, context: &[(String, String)], round: Option<u32>) -> Result<f64, String> {
-        let at = bound(figure, context);
+        let at = bind_axes(figure, context);
         let one = |at: &[(String, String)]| {
             let entry = self.entry(&figure.engine, at)?;
             let unknown = || match entry.rows.iter().filter_map(figure.metric.of).count() {
@@ -159,31 +161,33 @@ impl Findings {
         exponent(&pairs).ok_or_else(|| format!("no exponent fits {pairs:?}"))
     }
 
-    /// Whether the figure is of time, and others kept the machine busy while it was measured.
+    /// Returns whether the figure is a time that was measured while others used the machine.
     pub fn is_disturbed(&self, figure: &Figure, context: &[(String, String)]) -> bool {
-        let at = bound(figure, context);
+        let at = bind_axes(figure, context);
         let mine = self.entries.iter().filter(|entry| entry.engine == figure.engine && entry.is_at(&at));
         figure.metric.is_of_time() && mine.flat_map(|entry| &entry.rows).any(|row| row.disturbed == Some(true))
     }
 }
 
-/// What a figure names, and what is free in it from `context`, but for the axis that it is fitted along.
-fn bound(figure: &Figure, context: &[(String, String)]) -> Vec<(String, String)> {
+/// Returns the figure's own labels and those of `context` for its free axes, except the axis of a
+/// fit.
+fn bind_axes(figure: &Figure, context: &[(String, String)]) -> Vec<(String, String)> {
     let named = |axis: &String| figure.at.iter().any(|(known, _)| known == axis);
     let free = context.iter().filter(|(axis, _)| !named(axis) && figure.along.as_ref() != Some(axis));
     figure.at.iter().chain(free).cloned().collect()
 }
 
-/// Looks figures up in findings, with what is free in them taken from a context, in one round or over all.
-pub struct At<'a>(pub &'a Findings, pub &'a [(String, String)], pub Option<u32>);
+/// Looks figures up in findings, with free axes from a context, in one round or over all.
+pub struct FiguresAt<'a>(pub &'a Findings, pub &'a [(String, String)], pub Option<u32>);
 
-impl Lookup for At<'_> {
+impl Lookup for FiguresAt<'_> {
     fn figure(&self, figure: &Figure) -> Result<f64, String> {
         self.0.figure(figure, self.1, self.2)
     }
 }
 
-/// k of y = c x^k, by least squares of logarithms; `None` for fewer than two different x, or figures not above 0.
+/// Returns k of y = c x^k, by least squares of logarithms; `None` for fewer than two different x,
+/// or figures not above 0.
 pub fn exponent(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.iter().any(|(x, y)| *x <= 0.0 || *y <= 0.0) {
         return None;
@@ -202,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exponents_of_powers_come_out() {
+    fn exponents_of_powers_are_recovered() {
         for k in [-1.0, 0.0, 0.5, 1.3] {
             let pairs: Vec<(f64, f64)> = (0..5).map(|i| f64::from(1 << i)).map(|x| (x, 7.0 * x.powf(k))).collect();
             assert!((exponent(&pairs).unwrap() - k).abs() < 1e-12, "{k}");

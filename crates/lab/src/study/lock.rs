@@ -1,4 +1,4 @@
-//! One study at a time on a machine: two would measure each other.
+//! A lock for one study at a time per machine: two would disturb each other.
 use anyhow::{Context, Result, bail};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::{
@@ -11,16 +11,17 @@ use std::{
 
 /// Held until it is dropped, or its process ends.
 ///
-/// It is a socket's name in the kernel, no file: the same for every user and whatever `TMPDIR` says, and gone with its
-/// process. A container with a network of its own has names of its own.
+/// It is an abstract socket name in the kernel, not a file. It is the same for every user and
+/// every `TMPDIR`, and disappears with its process. A container with its own network namespace has
+/// names of its own.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code, reason = "its name goes when it is closed")] UnixListener);
+pub struct Lock(#[allow(dead_code, reason = "closing it releases the name")] UnixListener);
 
 impl Lock {
-    /// Takes the lock called `name`, which all studies on this machine have in common.
+    /// Takes the lock called `name`, common to all studies on this machine.
     ///
     /// # Errors
-    /// Another study runs: its process is named.
+    /// Another study is running; the text names its process.
     pub fn take(name: &str) -> Result<Lock> {
         let what = || format!("the lock {name}");
         let address = SocketAddr::from_abstract_name(name).with_context(what)?;

@@ -1,13 +1,13 @@
-//! Findings for people.
+//! Output of findings.
 //!
-//! | module | question |
+//! | module | contents |
 //! |---|---|
-//! | `text` `markdown` `html` `json` | on the terminal, for a paper, for a browser, for a program |
-//! | `cascade` | one engine's bytes from the user down to the flash, as a picture |
-//! | `plot` | a figure along a sweep, or engine beneath engine |
+//! | `text` `markdown` `html` `json` | for the terminal, a paper, a browser, a program |
+//! | `cascade` | picture of one engine's bytes from the user down to flash |
+//! | `plot` | a figure along a sweep, or by engine |
 //! | `over_time` | throughput and latencies from the first operation to the last |
-//! | `chart` `strips` | how lines and bars, and curves over time, are drawn |
-//! | `fitted` | the exponents behind such a figure |
+//! | `chart` `strips` | drawing of lines and bars, and of curves over time |
+//! | `fitted` | fitted exponents of such figures |
 mod cascade;
 mod chart;
 mod fitted;
@@ -38,7 +38,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// The figures of the table, where somebody has them.
+/// Metrics of the table, shown if any entry has them.
 const COLUMNS: [&str; 13] = [
     "micros",
     "micros_settled",
@@ -58,7 +58,7 @@ const COLUMNS: [&str; 13] = [
 /// A header and lines; the first two columns are names.
 type Table = Vec<Vec<String>>;
 
-/// Every entry with every figure that somebody has.
+/// Returns every entry with every metric that any entry has.
 fn figures(findings: &Findings) -> Table {
     let metrics: Vec<&Metric> = COLUMNS.iter().filter_map(|name| metric::find(name).ok()).collect();
     let has = |metric: &&Metric| findings.entries.iter().any(|entry| entry.estimate(metric).is_some());
@@ -77,7 +77,7 @@ fn figures(findings: &Findings) -> Table {
             (Some(_), true) => "failed".into(),
             _ => estimate(entry.estimate(metric)),
         });
-        table.push([told_of(findings, entry), entry.engine.clone()].into_iter().chain(cells).collect());
+        table.push([describe_point(findings, entry), entry.engine.clone()].into_iter().chain(cells).collect());
     }
     let width = table[0].len();
     for engine in findings.facts.pending.keys() {
@@ -86,19 +86,21 @@ fn figures(findings: &Findings) -> Table {
     table
 }
 
-/// Bytes by layer and cause of every entry that wrote; empty if none did.
+/// Returns bytes by layer and cause of every entry with writes; empty if there are none.
 fn bytes(findings: &Findings) -> Table {
-    bytes::table(findings.entries.iter().map(|entry| ([told_of(findings, entry), entry.engine.clone()], entry.bytes())))
+    bytes::table(
+        findings.entries.iter().map(|entry| ([describe_point(findings, entry), entry.engine.clone()], entry.bytes())),
+    )
 }
 
-/// Where an entry was measured, in words; its workload where that says nothing.
-fn told_of(findings: &Findings, entry: &Entry) -> String {
+/// Returns the point of an entry in words, or its workload if the point is the only one.
+fn describe_point(findings: &Findings, entry: &Entry) -> String {
     let mut at = entry.at.clone();
     at.push((WORKLOAD.into(), entry.workload.clone()));
-    Some(verdict::told(findings, &at)).filter(|told| !told.is_empty()).unwrap_or_else(|| entry.workload.clone())
+    Some(verdict::describe(findings, &at)).filter(|text| !text.is_empty()).unwrap_or_else(|| entry.workload.clone())
 }
 
-/// The paper's figures beside ours; empty without any.
+/// Returns the comparison with the paper's figures; empty without any.
 fn compared(findings: &Findings) -> Table {
     let compared = verdict::compared(findings);
     if compared.is_empty() {
@@ -112,30 +114,31 @@ fn compared(findings: &Findings) -> Table {
             Err(_) => "pending".into(),
         };
         let ratio = figure(here.filter(|_| it.paper != 0.0).map(|here| here / it.paper));
-        vec![it.what.clone(), verdict::told(findings, &it.at), figure(Some(it.paper)), shown, ratio]
+        vec![it.what.clone(), verdict::describe(findings, &it.at), figure(Some(it.paper)), shown, ratio]
     };
     [header].into_iter().chain(compared.into_iter().map(line)).collect()
 }
 
-/// Of those of these figures that are there, why they differ from the paper's, where that is known.
+/// Returns the known reasons for differences from the paper, for the available figures.
 fn reasons(findings: &Findings) -> Vec<(&str, &str)> {
     let compared = verdict::compared(findings);
     let is_there = |what: &str| compared.iter().any(|it| it.what == what && it.here.is_ok());
-    let told = findings.experiment.compare.iter().filter_map(|compare| Some((&*compare.what, compare.why.as_deref()?)));
-    told.filter(|(what, _)| is_there(what)).collect()
+    let text = findings.experiment.compare.iter().filter_map(|compare| Some((&*compare.what, compare.why.as_deref()?)));
+    text.filter(|(what, _)| is_there(what)).collect()
 }
 
-/// An expectation and what came of it.
+/// An expectation and its verdict.
 struct Judged {
     outcome: Outcome,
     that: String,
     because: String,
-    /// Both sides of some cases, or what is missing; worst first, and of those that hold the ones that hold in the fewest rounds.
+    /// Both sides of some cases, or the missing figures; failing cases first, and those that hold
+    /// in the fewest rounds before others.
     cases: Vec<String>,
     otherwise: Option<String>,
 }
 
-/// Cases of an expectation that are shown.
+/// Maximum number of cases shown per expectation.
 const CASES_MAX: usize = 4;
 
 fn judged(findings: &Findings) -> Vec<Judged> {
@@ -144,8 +147,8 @@ fn judged(findings: &Findings) -> Vec<Judged> {
         cases.sort_by_key(|case| case.rounds_held);
         cases.sort_by_key(|case| case.holds); // unknown, then false, then true
         cases.sort_by_key(|case| case.holds != Some(false));
-        let told = |case: &verdict::Case| {
-            let at = verdict::told(findings, &case.at);
+        let text = |case: &verdict::Case| {
+            let at = verdict::describe(findings, &case.at);
             let sides = match &case.sides {
                 Ok((left, right)) => {
                     let sign = if case.holds == Some(true) { "and" } else { "but" };
@@ -153,15 +156,15 @@ fn judged(findings: &Findings) -> Vec<Judged> {
                     let rounds = several.map_or_else(String::new, |held| {
                         format!("; holds in {held} of {} rounds", findings.facts.rounds)
                     });
-                    let beside = if case.disturbed { " (others were busy)" } else { "" };
-                    format!("{} {sign} {}{rounds}{beside}", figure(Some(*left)), figure(Some(*right)))
+                    let note = if case.disturbed { " (others were busy)" } else { "" };
+                    format!("{} {sign} {}{rounds}{note}", figure(Some(*left)), figure(Some(*right)))
                 }
                 Err(why) => why.clone(),
             };
             if at.is_empty() { sides } else { format!("{at}: {sides}") }
         };
         let more = cases.len().saturating_sub(CASES_MAX);
-        let mut shown: Vec<String> = cases.iter().take(CASES_MAX).map(told).collect();
+        let mut shown: Vec<String> = cases.iter().take(CASES_MAX).map(text).collect();
         shown.dedup();
         shown.extend((more > 0).then(|| format!("{more} more")));
         let otherwise = verdict.otherwise.filter(|_| verdict.outcome == Outcome::Broken);
@@ -171,7 +174,7 @@ fn judged(findings: &Findings) -> Vec<Judged> {
 }
 
 impl Outcome {
-    /// In a word.
+    /// Returns the outcome in words.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Held => "holds",
@@ -181,7 +184,8 @@ impl Outcome {
     }
 }
 
-/// What must be known to judge the figures: places, equal terms, departures, builds, machine, remarks, errors.
+/// Returns the conditions of the figures: devices, common settings, deviations, builds, machine,
+/// notes, errors.
 fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     let records: Vec<&Record> = findings.records_at().map(|(_, record)| record).collect();
     let place: BTreeSet<String> = findings.points.iter().map(|point| point.place.describe()).collect();
@@ -199,14 +203,14 @@ fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     own.into_iter().filter(|(_, lines)| !lines.is_empty()).chain(terms).collect()
 }
 
-/// Of an entry's rounds the one whose figure is nearest to their median: it stands for all.
-fn middle(entry: &Entry, of: impl Fn(&Row) -> Option<f64>) -> Option<&Row> {
-    let middle = median(&mut entry.rows.iter().filter_map(&of).collect::<Vec<_>>())?;
-    let off = |row: &Row| of(row).map_or(f64::INFINITY, |figure| (figure - middle).abs());
+/// Returns the round of an entry whose figure is nearest to the median; it represents all rounds.
+fn median_round(entry: &Entry, of: impl Fn(&Row) -> Option<f64>) -> Option<&Row> {
+    let median_round = median(&mut entry.rows.iter().filter_map(&of).collect::<Vec<_>>())?;
+    let off = |row: &Row| of(row).map_or(f64::INFINITY, |figure| (figure - median_round).abs());
     entry.rows.iter().min_by(|a, b| off(a).total_cmp(&off(b)))
 }
 
-/// The scale in words, and what the number of rounds allows to say.
+/// Returns the scale in words, with the confidence that the number of rounds permits.
 fn scale(findings: &Findings) -> String {
     let rounds = findings.facts.rounds;
     let mut rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });

@@ -1,73 +1,74 @@
-//! What should have come out, and what the paper had: each statement at every value of what is free in it.
-use super::findings::{At, Findings};
+//! Verdicts on expectations, and comparisons with the paper: each statement at every value of its
+//! free axes.
+use super::findings::{FiguresAt, Findings};
 use crate::experiment::{WORKLOAD, expression::Figure};
 
-/// Axes and labels at which a statement was looked at.
+/// Axes and labels at which a statement was evaluated.
 pub type Context = Vec<(String, String)>;
 
-/// How an expectation came out.
+/// Outcome of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// In every case.
+    /// Holds in every case.
     Held,
-    /// In at least one case it did not.
+    /// Fails in at least one case.
     Broken,
-    /// In no case it did not, but not all figures are there.
+    /// Fails in no case, but figures are missing.
     Pending,
 }
 
 /// An expectation at one context.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// What was free in it.
+    /// Labels of its free axes.
     pub at: Context,
-    /// Both sides, of medians over all rounds, or why they are not known.
+    /// Both sides, from medians over all rounds, or the reason for a missing figure.
     pub sides: Result<(f64, f64), String>,
-    /// Whether it is so.
+    /// Whether the inequality holds.
     pub holds: Option<bool>,
-    /// In how many rounds it is so by the figures of that round alone; `None` if a round lacks one.
+    /// Number of rounds whose own figures satisfy it; `None` if a round lacks one.
     pub rounds_held: Option<u32>,
-    /// Whether times in it were measured while others kept the machine busy.
+    /// Whether times in it were measured while others used the machine.
     pub disturbed: bool,
 }
 
 /// A judged expectation.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The inequality as it was written.
+    /// Source text of the inequality.
     pub that: String,
-    /// Who says so.
+    /// Source or reason of the expectation.
     pub because: String,
-    /// What is known about why it does not hold, where it does not.
+    /// Known reason if it does not hold.
     pub otherwise: Option<String>,
-    /// In all.
+    /// Overall outcome.
     pub outcome: Outcome,
     /// Each case.
     pub cases: Vec<Case>,
 }
 
-/// One of the paper's figures beside ours.
+/// Comparison of a paper's figure with a measured one.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// In words.
+    /// Description.
     pub what: String,
-    /// What was free in ours.
+    /// Labels of the free axes of the measured figure.
     pub at: Context,
-    /// The paper's.
+    /// The paper's figure.
     pub paper: f64,
-    /// Where it stands in `papers.toml`.
+    /// Its path in `papers.toml`.
     pub path: String,
-    /// Ours, or why it is not known.
+    /// The measured figure, or the reason for its absence.
     pub here: Result<f64, String>,
 }
 
-/// Every expectation of the experiment, judged.
+/// Judges every expectation of the experiment.
 pub fn verdicts(findings: &Findings) -> Vec<Verdict> {
     let judge = |expect: &crate::experiment::Expect| {
         let comparison = expect.that.get_ref();
         let case = |at: Context| {
             let sides = |round: Option<u32>| {
-                let of = At(findings, &at, round);
+                let of = FiguresAt(findings, &at, round);
                 comparison.left.value(&of).and_then(|left| Ok((left, comparison.right.value(&of)?)))
             };
             let is_so = |(left, right): &(f64, f64)| comparison.sign.holds(*left, *right);
@@ -90,12 +91,12 @@ pub fn verdicts(findings: &Findings) -> Vec<Verdict> {
     findings.experiment.expect.iter().map(judge).collect()
 }
 
-/// The paper beside here.
+/// Returns all comparisons with the paper.
 pub fn compared(findings: &Findings) -> Vec<Compared> {
     let rows = findings.experiment.compare.iter().flat_map(|compare| {
         let contexts = contexts(findings, &compare.here.get_ref().figures());
         contexts.into_iter().map(move |at| Compared {
-            here: compare.here.get_ref().value(&At(findings, &at, None)),
+            here: compare.here.get_ref().value(&FiguresAt(findings, &at, None)),
             what: compare.what.clone(),
             paper: compare.paper.value,
             path: compare.paper.path.clone(),
@@ -105,7 +106,8 @@ pub fn compared(findings: &Findings) -> Vec<Compared> {
     rows.collect()
 }
 
-/// Every combination of the values of the axes that at least one of the figures leaves free.
+/// Returns every combination of the values of the axes that at least one of the figures leaves
+/// free.
 fn contexts(findings: &Findings, figures: &[&Figure]) -> Vec<Context> {
     combinations(findings, |axis| {
         let binds = |figure: &&Figure| {
@@ -115,7 +117,7 @@ fn contexts(findings: &Findings, figures: &[&Figure]) -> Vec<Context> {
     })
 }
 
-/// Every combination of the values of the free axes, the row's among them.
+/// Returns every combination of the values of the free axes, including the workload.
 pub fn combinations(findings: &Findings, is_free: impl Fn(&str) -> bool) -> Vec<Context> {
     let experiment = &findings.experiment;
     let axes = experiment.sweep.iter().map(|sweep| sweep.axis()).chain([WORKLOAD]);
@@ -131,8 +133,8 @@ pub fn combinations(findings: &Findings, is_free: impl Fn(&str) -> bool) -> Vec<
     contexts
 }
 
-/// A context in words, without the axes that have one value only; empty if none is left.
-pub fn told(findings: &Findings, at: &Context) -> String {
+/// Describes a context in words, without axes that have a single value; empty if none is left.
+pub fn describe(findings: &Findings, at: &Context) -> String {
     let several = |axis: &str| findings.experiment.labels(axis).is_some_and(|labels| labels.len() > 1);
     let parts = at.iter().filter(|(axis, _)| several(axis)).map(|(axis, label)| match axis.as_str() {
         WORKLOAD => label.clone(),
@@ -151,12 +153,13 @@ mod tests {
         study::folder::{Facts, Folder},
     };
 
-    /// Two engines, one of them pending, at sizes 100 B and 1 KiB; WA1 is 3 and 6 where the drive is new, 1 more where not.
+    /// Two engines, one of them pending, at sizes 100 B and 1 KiB; WA1 is 3 and 6 on a new drive,
+    /// and 1 more on a used one.
     fn findings(out: &std::path::Path, more: &str) -> Findings {
         measured(out, more, &Some)
     }
 
-    /// What is left of a row, if anything.
+    /// Returns the changed row, or `None` to drop it.
     type Each<'a> = &'a dyn Fn(Row) -> Option<Row>;
 
     fn measured(out: &std::path::Path, more: &str, each: Each<'_>) -> Findings {
@@ -170,7 +173,7 @@ mod tests {
             assert_eq!(plan.engines(), ["terrace:leveldb"]);
             let mut results = Results::open(Some(&folder.rows()), &plan).unwrap();
             for round in 1..=3 {
-                // The median is the second: a mean would be pulled away by the third.
+                // The median is the second: the third would shift a mean.
                 let wa1 = [0.0, 3.0, 4.0, 6.0, 7.0][index + 1] * [1.0, 1.0, 100.0][round as usize - 1];
                 let wa = Amplification { wa1: Some(wa1), ..Amplification::default() };
                 let row =
@@ -187,9 +190,10 @@ mod tests {
         format!("[[expect]]\nthat = \"{that}\"\nbecause = \"a test\"\n")
     }
 
-    /// An engine that fails in one round is not judged by the others, nor a study that was broken off by what it has.
+    /// An engine that fails in one round is not judged by its other rounds, nor an interrupted
+    /// study by its finished part.
     #[test]
-    fn a_figure_of_some_of_the_rounds_is_none() {
+    fn a_figure_of_some_rounds_only_is_unknown() {
         let broken_off = |row: Row| (row.round < 3).then_some(row);
         let failed = |row: Row| Some(Row { error: (row.round == 3).then(|| "it fell over".into()), ..row });
         let unknown = |row: Row| {
@@ -207,14 +211,14 @@ mod tests {
             let verdict = &verdicts(&findings)[0];
             assert_eq!(verdict.outcome, Outcome::Pending, "{why}");
             assert!(
-                verdict.cases.iter().all(|case| case.sides.as_ref().is_err_and(|told| told.contains(why))),
+                verdict.cases.iter().all(|case| case.sides.as_ref().is_err_and(|describe| describe.contains(why))),
                 "{verdict:?}"
             );
         }
     }
 
     #[test]
-    fn times_beside_others_are_told_and_counts_are_as_good() {
+    fn disturbed_times_are_marked_and_counts_are_not() {
         let out = tempfile::tempdir().unwrap();
         let row = |row: Row| {
             let disturbed = Some(row.round == 2 && row.wa.wa1 < Some(5.0));
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_judged_at_every_value_of_what_is_free() {
+    fn statements_are_judged_at_every_value_of_their_free_axes() {
         let out = tempfile::tempdir().unwrap();
         let more = [
             expect("wa1(terrace:leveldb, workload=fillrandom) >= 3"),
@@ -247,8 +251,8 @@ mod tests {
         assert_eq!(verdicts[0].cases.len(), 4, "two sizes, two states");
         let broken: Vec<_> = verdicts[1].cases.iter().filter(|case| case.holds == Some(false)).collect();
         assert_eq!((broken.len(), &broken[0].sides), (1, &Ok((6.0, 4.0))));
-        assert_eq!(told(&findings, &broken[0].at), "value_size 1KiB");
-        // By the figures of each round: the third ones are a hundred times as large.
+        assert_eq!(describe(&findings, &broken[0].at), "value_size 1KiB");
+        // By the figures of each round: those of the third are a hundred times as large.
         let in_rounds = |at: usize| verdicts[at].cases.iter().map(|case| case.rounds_held).collect::<Vec<_>>();
         assert_eq!(in_rounds(1), [Some(2), Some(0)], "3 < 4 but not 300; 6 and 600 not");
         assert_eq!((in_rounds(0), in_rounds(3)[0]), (vec![Some(3); 4], None));
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_fewer_rounds_is_judged_by_those() {
+    fn a_run_of_fewer_rounds_is_judged_by_its_own_rounds() {
         let out = tempfile::tempdir().unwrap();
         let three = findings(out.path(), &expect("wa1(terrace:leveldb, workload=fillrandom) < 1000"));
         let facts = Facts { rounds: 1, ..three.facts.clone() };
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_stands_beside_ours_wherever_ours_was_measured() {
+    fn the_paper_is_compared_wherever_a_figure_was_measured() {
         let out = tempfile::tempdir().unwrap();
         let here = "wa1(terrace:leveldb, workload=fillrandom, value_size=1KiB)";
         let more = format!(

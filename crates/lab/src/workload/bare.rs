@@ -1,11 +1,13 @@
-//! Writes without an engine: what the device and the file system do by themselves. The engine is `null`; user bytes are the
-//! bytes written. `num` writes of `value_size` bytes each.
+//! Writes without an engine: the performance of the device and the file system alone. The engine
+//! is `null`; user bytes are the bytes written, in `num` writes of `value_size` bytes each.
 //!
-//! `bare:sequential` and `bare:random` write one file by direct I/O, or on engine `null:device` the device itself, in order, or again at
-//! random places of what was written before. `bare:frames` appends pairs as a value log would, a frame and a write each, and keeps none of them in memory: what a
-//! store that writes values once can reach. `files:async`, `files:direct` and `files:sync` write a file for each (NobLSM, Figure 2a).
+//! `bare:sequential` and `bare:random` write one file with direct I/O (on engine `null:device` the
+//! device itself), in order, or again at random positions of the data written before.
+//! `bare:frames` appends entries as a value log would, with one frame and one write each, and
+//! keeps none of them in memory: an upper bound for a store that writes values once.
+//! `files:async`, `files:direct` and `files:sync` write one file per entry (NobLSM, Figure 2a).
 use super::{Job, Stage, store::Store};
-use crate::measure::{self, Kind, Outcome, Plan};
+use crate::measure::{self, Kind, Outcome, ThreadPlan};
 use anyhow::{Context, Result, ensure};
 use nix::fcntl::OFlag;
 use std::{
@@ -16,7 +18,7 @@ use std::{
 };
 use terrace_format::{Codec, SeqNo, value_log::Framer};
 
-/// Names and what they do.
+/// Names and descriptions.
 pub const LIST: [(&str, &str); 6] = [
     ("bare:sequential", "no engine: writes num pieces of value-size bytes in order to one file, by direct I/O"),
     ("bare:random", "no engine: the same pieces again at random places of the file"),
@@ -29,48 +31,48 @@ pub const LIST: [(&str, &str); 6] = [
     ("files:sync", "the same, each synced"),
 ];
 
-/// Direct I/O takes whole blocks, and memory that begins at one.
+/// Direct I/O takes whole blocks, and memory that is aligned to a block.
 const BLOCK: usize = 4096;
 
-/// One of them.
+/// One of these workloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Bare {
     name: &'static str,
-    act: Act,
+    kind: BareKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Act {
+enum BareKind {
     Sequential,
     Random,
     Frames,
     Files { direct: bool, sync: bool },
 }
 
-/// The stage of `name`, if it is one of these.
+/// Returns the stage of `name`, if it is one of these.
 pub fn stage(name: &str) -> Option<Bare> {
     let (name, _) = LIST.into_iter().find(|(known, _)| *known == name)?;
-    let act = match name {
-        "bare:sequential" => Act::Sequential,
-        "bare:random" => Act::Random,
-        "bare:frames" => Act::Frames,
-        name => Act::Files { direct: name == "files:direct", sync: name == "files:sync" },
+    let kind = match name {
+        "bare:sequential" => BareKind::Sequential,
+        "bare:random" => BareKind::Random,
+        "bare:frames" => BareKind::Frames,
+        name => BareKind::Files { direct: name == "files:direct", sync: name == "files:sync" },
     };
-    Some(Bare { name, act })
+    Some(Bare { name, kind })
 }
 
-/// Memory for direct I/O: a piece that begins at a block.
-struct Piece {
+/// A buffer for direct I/O, aligned to a block.
+struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
 }
 
-impl Piece {
-    fn new(len: usize) -> Piece {
+impl AlignedBuffer {
+    fn new(len: usize) -> AlignedBuffer {
         let bytes: Vec<u8> = (0..len + BLOCK).map(|at| (at as u64).wrapping_mul(0x9E37_79B9) as u8).collect();
         let start = bytes.as_ptr().align_offset(BLOCK);
-        Piece { bytes, start, len }
+        AlignedBuffer { bytes, start, len }
     }
 
     fn get(&self) -> &[u8] {
@@ -79,7 +81,8 @@ impl Piece {
 }
 
 impl Bare {
-    /// A file of its own for a write with a number; for all others one, or the device.
+    /// Returns the path of a write: a file per numbered write; for the others one file, or the
+    /// device.
     fn path(store: &Store<'_>, number: Option<u64>) -> PathBuf {
         match number {
             Some(number) => store.dir().join(format!("{number:06}.ldb")),
@@ -103,16 +106,20 @@ impl Stage for Bare {
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
         let size = job.spec.value_size;
-        let fits = size > 0 && (self.act == Act::Frames || size.is_multiple_of(BLOCK));
+        let fits = size > 0 && (self.kind == BareKind::Frames || size.is_multiple_of(BLOCK));
         ensure!(fits, "{}: value size {size} is not in blocks of {BLOCK}", self.name);
         ensure!(job.spec.threads == 1, "{} has one thread", self.name);
         let (path, bytes) = (Bare::path(store, None), job.spec.num * size as u64);
         if !store.is_in_file_system() {
-            ensure!(matches!(self.act, Act::Sequential | Act::Random), "{}: a device has no files", self.name);
+            ensure!(
+                matches!(self.kind, BareKind::Sequential | BareKind::Random),
+                "{}: a device has no files",
+                self.name
+            );
             let there = File::open(&path).and_then(|mut device| device.seek(SeekFrom::End(0)));
             let there = there.with_context(|| path.display().to_string())?;
             ensure!(there >= bytes, "{}: {} has {there} bytes, not {bytes}", self.name, path.display());
-        } else if self.act == Act::Random {
+        } else if self.kind == BareKind::Random {
             let whole = fs::metadata(path).is_ok_and(|it| it.len() == bytes);
             ensure!(whole, "bare:random needs bare:sequential before it");
         }
@@ -124,33 +131,33 @@ impl Stage for Bare {
     }
 
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
-        let (store, piece, num) = (&*store, Piece::new(job.spec.value_size), job.spec.num);
-        measure::run(Plan { foreground: 1, ..job.plan() }, progress, &|worker| {
+        let (store, piece, num) = (&*store, AlignedBuffer::new(job.spec.value_size), job.spec.num);
+        measure::run(ThreadPlan { foreground: 1, ..job.plan() }, progress, &|worker| {
             let mut rng = job.rng(0);
-            let one = match self.act {
-                Act::Files { .. } => None,
-                Act::Frames => Some(Bare::open(store, None, false)?),
+            let one = match self.kind {
+                BareKind::Files { .. } => None,
+                BareKind::Frames => Some(Bare::open(store, None, false)?),
                 _ => Some(Bare::open(store, None, true)?),
             };
             let (mut framer, mut frame) = (Framer::new(1, Codec::None, 1, 0), Vec::new());
             for number in 0..num {
-                let place = if self.act == Act::Random { rng.below(num) } else { number };
-                worker.timed(Kind::Put, || match (&one, self.act) {
-                    (Some(file), Act::Frames) => {
+                let place = if self.kind == BareKind::Random { rng.below(num) } else { number };
+                worker.timed(Kind::Put, || match (&one, self.kind) {
+                    (Some(file), BareKind::Frames) => {
                         let key = format!("{:016}", rng.below(num));
                         frame.clear();
                         framer.frame_put(key.as_bytes(), SeqNo(number + 1), piece.get(), &mut frame);
                         (&mut &*file).write_all(&frame)
                     }
                     (Some(file), _) => file.write_all_at(piece.get(), place * piece.len as u64),
-                    (None, Act::Files { direct, sync }) => {
+                    (None, BareKind::Files { direct, sync }) => {
                         let file = Bare::open(store, Some(number), direct).map_err(std::io::Error::other)?;
                         file.write_all_at(piece.get(), 0)?;
                         if sync { file.sync_all() } else { Ok(()) }
                     }
                     (None, _) => unreachable!("it has its file"),
                 })?;
-                let key_bytes = if self.act == Act::Frames { 16 } else { 0 };
+                let key_bytes = if self.kind == BareKind::Frames { 16 } else { 0 };
                 worker.tally.written_bytes += piece.len as u64 + key_bytes;
                 if !worker.did(1) {
                     break;
@@ -166,13 +173,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_begin_at_a_block() {
+    fn buffers_are_aligned_to_a_block() {
         for len in [4096, 65536] {
-            let piece = Piece::new(len);
+            let piece = AlignedBuffer::new(len);
             assert_eq!((piece.get().as_ptr() as usize % BLOCK, piece.get().len()), (0, len));
         }
-        assert_eq!(stage("files:direct").unwrap().act, Act::Files { direct: true, sync: false });
-        assert_eq!(stage("bare:frames").unwrap().act, Act::Frames);
+        assert_eq!(stage("files:direct").unwrap().kind, BareKind::Files { direct: true, sync: false });
+        assert_eq!(stage("bare:frames").unwrap().kind, BareKind::Frames);
         assert!(stage("files").is_none());
     }
 }

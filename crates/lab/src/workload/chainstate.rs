@@ -1,48 +1,50 @@
-//! A replay in the shape of a Bitcoin node's set of unspent coins: keys are hashes, reads are random, and what a minute has
-//! changed is written in one burst. It is the load of which users' drives wear out today.
+//! A replay similar to a Bitcoin node's set of unspent coins: keys are hashes, reads are random,
+//! and the changes of a minute are written in one burst. Such loads wear out users' drives today.
 //!
-//! `num` coins are loaded. Then each simulated minute reads coins, each at random among those there are, spends them (they are
-//! deleted, which is a key) and makes as many new ones (a key and a value); both together are a burst of 2 MiB, in two unsynced writes.
-//! No time passes between two minutes. `reads` is how many coins are spent in all, `num` if it is not given. Keys have 32 bytes;
+//! `num` coins are loaded. Then each simulated minute reads coins drawn at random from the
+//! existing ones, spends them (a delete, which is a key) and creates as many new ones (a key and a
+//! value). Together they are a burst of 2 MiB, in two unsynced writes. There is no pause between
+//! two minutes. `reads` is the total number of spent coins, `num` by default. Keys have 32 bytes;
 //! the original's also name the output, in a few more.
 use super::{
     Job, Stage,
     keys::Keys,
-    ops::{Batch, Hands},
+    ops::{Batch, Driver},
     rng::Rng,
     store::{Content, Store},
     values::{Form, Values},
 };
-use crate::measure::{self, Outcome, Plan};
+use crate::measure::{self, Outcome, ThreadPlan};
 use anyhow::{Result, ensure};
 use std::collections::HashSet;
 
-/// Names and what they do.
+/// Names and descriptions.
 pub const LIST: [(&str, &str); 2] = [
     ("chainstate-load", "puts num coins under 32-byte hashes into an empty store, 2 MiB in a write"),
     ("chainstate", "reads and deletes random coins and puts as many new ones, in bursts of 2 MiB"),
 ];
 
-/// Keys and values of one minute.
+/// Bytes of keys and values of one minute.
 const BURST_BYTES: u64 = 2 << 20;
 
-/// One of them.
+/// One of these workloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Chainstate {
     name: &'static str,
 }
 
-/// The stage of `name`, if it is one of these.
+/// Returns the stage of `name`, if it is one of these.
 pub fn stage(name: &str) -> Option<Chainstate> {
     LIST.into_iter().find(|(known, _)| *known == name).map(|(name, _)| Chainstate { name })
 }
 
-/// Coins whose keys and values are a burst.
+/// Returns the number of coins whose keys and values fill a burst.
 fn loaded_at_once(value_bytes: usize) -> u64 {
     (BURST_BYTES / (Keys::HASH_BYTES + value_bytes) as u64).max(1)
 }
 
-/// Coins that are spent in a minute, and made: the keys of those and the pairs of these are a burst.
+/// Returns the number of coins spent, and created, per minute: their keys and the new entries fill
+/// a burst.
 fn spent_in_a_minute(value_bytes: usize) -> u64 {
     (BURST_BYTES / (2 * Keys::HASH_BYTES + value_bytes) as u64).max(1)
 }
@@ -52,12 +54,12 @@ impl Chainstate {
         self.name == LIST[0].0
     }
 
-    /// Puts `numbers` in bursts.
-    fn load(job: &Job<'_>, hands: &mut Hands<'_>, worker: &mut measure::Worker<'_>) -> Result<()> {
-        let (mut room, mut start, at_once) = (Batch::default(), 0, loaded_at_once(job.spec.value_size));
+    /// Puts all coins in bursts.
+    fn load(job: &Job<'_>, driver: &mut Driver<'_>, worker: &mut measure::Worker<'_>) -> Result<()> {
+        let (mut buffer, mut start, at_once) = (Batch::default(), 0, loaded_at_once(job.spec.value_size));
         while start < job.spec.num {
             let end = (start + at_once).min(job.spec.num);
-            hands.batch(worker, true, start..end, &mut room)?;
+            driver.batch(worker, true, start..end, &mut buffer)?;
             if !worker.did(end - start) {
                 break;
             }
@@ -66,9 +68,14 @@ impl Chainstate {
         Ok(())
     }
 
-    /// A minute after the other, until all coins are spent that shall be.
-    fn live(job: &Job<'_>, content: &Content, hands: &mut Hands<'_>, worker: &mut measure::Worker<'_>) -> Result<()> {
-        let (mut rng, mut room) = (job.rng(0), Batch::default());
+    /// Simulates minutes until the requested number of coins is spent.
+    fn simulate(
+        job: &Job<'_>,
+        content: &Content,
+        driver: &mut Driver<'_>,
+        worker: &mut measure::Worker<'_>,
+    ) -> Result<()> {
+        let (mut rng, mut buffer) = (job.rng(0), Batch::default());
         let (mut spent, mut are_spent) = (Vec::new(), HashSet::new());
         let mut left = job.reads();
         while left > 0 {
@@ -77,18 +84,21 @@ impl Chainstate {
             are_spent.clear();
             for _ in 0..count {
                 let number = unspent(content, &mut rng, &are_spent)?;
-                hands.get(worker, number)?;
+                driver.get(worker, number)?;
                 if !worker.did(1) {
                     return Ok(());
                 }
                 spent.push(number);
                 are_spent.insert(number);
             }
-            hands.batch(worker, false, spent.iter().copied(), &mut room)?;
+            driver.batch(worker, false, spent.iter().copied(), &mut buffer)?;
             worker.did(count);
             let made: Vec<u64> = (0..count).map(|_| content.inserts.begin()).collect();
-            ensure!(made.last().is_none_or(|last| *last < content.model.len()), "more coins than there is room for");
-            hands.batch(worker, true, made.iter().copied(), &mut room)?;
+            ensure!(
+                made.last().is_none_or(|last| *last < content.model.len()),
+                "more new coins than keys reserved for them"
+            );
+            driver.batch(worker, true, made.iter().copied(), &mut buffer)?;
             made.into_iter().for_each(|number| content.inserts.end(number));
             left -= count;
             if !worker.did(count) {
@@ -99,11 +109,12 @@ impl Chainstate {
     }
 }
 
-/// A coin that is there and is not about to be spent. Of all that were ever made a share is there that makes few draws enough.
+/// Draws a coin that exists and is not about to be spent. Enough of all coins ever created exist
+/// that few draws are needed.
 fn unspent(content: &Content, rng: &mut Rng, spent: &HashSet<u64>) -> Result<u64> {
     for _ in 0..1_000_000 {
         let number = rng.below(content.inserts.below());
-        // A burst is small beside all coins, so a coin of its own is drawn seldom.
+        // A burst is small compared with all coins, so a coin of the same burst is rarely drawn.
         if content.model.present(number) == Some(true) && !spent.contains(&number) {
             return Ok(number);
         }
@@ -135,11 +146,11 @@ impl Stage for Chainstate {
 
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
         let (target, content) = (store.target(), &store.content);
-        measure::run(Plan { foreground: 1, ..job.plan() }, progress, &|worker| {
-            let mut hands = Hands::new(target, content, false);
+        measure::run(ThreadPlan { foreground: 1, ..job.plan() }, progress, &|worker| {
+            let mut driver = Driver::new(target, content, false);
             match self.loads() {
-                true => Chainstate::load(job, &mut hands, worker),
-                false => Chainstate::live(job, content, &mut hands, worker),
+                true => Chainstate::load(job, &mut driver, worker),
+                false => Chainstate::simulate(job, content, &mut driver, worker),
             }
         })
     }
@@ -149,7 +160,7 @@ impl Stage for Chainstate {
 mod tests {
     use super::*;
 
-    /// A delete has a key, a put a pair.
+    /// A delete has a key, a put a key and a value.
     #[test]
     fn a_burst_has_two_mib() {
         for value_bytes in [1, 40, 400, 100_000] {
@@ -165,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn coins_are_drawn_evenly_among_those_there_are() {
+    fn coins_are_drawn_uniformly_from_the_existing_ones() {
         let content = Content::new(Keys::Hash, Values::new(10, 0.5, 1, Form::Whole), 100, 0);
         for number in 0..100 {
             content.model.end(content.model.begin(number, true));

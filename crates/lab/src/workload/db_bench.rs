@@ -1,33 +1,34 @@
-//! LevelDB's db_bench under its own names, with its scales: what `num` and `reads` mean is said in each help text;
-//! `writes` stands for `num` where that counts random puts.
+//! LevelDB's db_bench with its own names and scales. Each help text says how `num` and `reads` are
+//! used; `writes` replaces `num` where that counts random puts.
 //!
-//! Numbers and batches are as in LevelDB's code where its comments differ: `fillsync` and `fill100K` do `num` / 1000
-//! operations on keys of the whole range. `fillmixed` is ours. Fills begin with an empty store; the others go on with what is there.
+//! Numbers and batches follow LevelDB's code where its comments differ: `fillsync` and `fill100K`
+//! do `num` / 1000 operations on keys of the whole range. `fillmixed` is an addition. Fills start
+//! with an empty store; the others use the existing contents.
 use super::{
     Job, Stage,
-    ops::{Batch, Hands},
+    ops::{Batch, Driver},
     store::{Content, Store},
     values::Sizes,
 };
-use crate::measure::{self, Kind, Outcome, Plan, Worker};
+use crate::measure::{self, Kind, Outcome, ThreadPlan, Worker};
 use anyhow::{Result, ensure};
 use std::hint::black_box;
 use terrace_format::crc::crc32c;
 
 /// One of db_bench's workloads.
 #[derive(Debug)]
-pub struct Bench {
-    /// As `--workload` spells it.
+pub struct DbBench {
+    /// Name as `--workload` spells it.
     pub name: &'static str,
-    /// What it does.
+    /// Description.
     pub help: &'static str,
-    act: Act,
+    kind: BenchKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Act {
-    Fill(Write),
-    Write(Write),
+enum BenchKind {
+    Fill(WriteKind),
+    Write(WriteKind),
     Delete { random: bool },
     Scan { reverse: bool },
     Read(Keys),
@@ -38,21 +39,21 @@ enum Act {
     Checksum,
 }
 
-/// How writes go.
+/// Parameters of writes.
 #[derive(Clone, Copy, Debug)]
-struct Write {
+struct WriteKind {
     random: bool,
     sync: bool,
-    /// `num` is divided by it.
+    /// Divisor of `num`.
     divisor: u64,
-    /// Instead of the cell's.
+    /// Overrides the cell's batch size.
     batch: Option<usize>,
     value_size: Option<usize>,
-    /// Values are of two sizes, [`MIXED`].
+    /// Values have two sizes, [`MIXED`].
     mixed: bool,
 }
 
-/// Which keys are read.
+/// Keys to read.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
     All,
@@ -60,138 +61,141 @@ enum Keys {
     Hot,
 }
 
-/// Changes in one write of `fillbatch`.
+/// Changes per write of `fillbatch`.
 pub const FILLBATCH: usize = 1000;
 
-/// Bytes of the values of `fillmixed`, as many bytes in those of one size as in those of the other.
+/// Value sizes of `fillmixed`, with equal total bytes in each.
 pub const MIXED: Sizes = Sizes::HalfOfBytes([100, 4096]);
 
-const SEQ: Write = Write { random: false, sync: false, divisor: 1, batch: None, value_size: None, mixed: false };
-const RANDOM: Write = Write { random: true, ..SEQ };
+const SEQ: WriteKind =
+    WriteKind { random: false, sync: false, divisor: 1, batch: None, value_size: None, mixed: false };
+const RANDOM: WriteKind = WriteKind { random: true, ..SEQ };
 
-/// All of them.
-pub const LIST: &[Bench] = &[
-    bench("fillseq", "puts num keys in order into an empty store", Act::Fill(SEQ)),
-    bench("fillrandom", "puts num random keys into an empty store", Act::Fill(RANDOM)),
+/// All workloads.
+pub const LIST: &[DbBench] = &[
+    bench("fillseq", "puts num keys in order into an empty store", BenchKind::Fill(SEQ)),
+    bench("fillrandom", "puts num random keys into an empty store", BenchKind::Fill(RANDOM)),
     bench(
         "fillsync",
         "puts num / 1000 random keys into an empty store, each synced",
-        Act::Fill(Write { sync: true, divisor: 1000, ..RANDOM }),
+        BenchKind::Fill(WriteKind { sync: true, divisor: 1000, ..RANDOM }),
     ),
-    bench("overwrite", "puts num random keys", Act::Write(RANDOM)),
+    bench("overwrite", "puts num random keys", BenchKind::Write(RANDOM)),
     bench(
         "fillbatch",
         "puts num keys in order into an empty store, 1000 in a write",
-        Act::Fill(Write { batch: Some(FILLBATCH), ..SEQ }),
+        BenchKind::Fill(WriteKind { batch: Some(FILLBATCH), ..SEQ }),
     ),
     bench(
         "fill100K",
         "puts num / 1000 random keys with values of 100,000 bytes into an empty store",
-        Act::Fill(Write { divisor: 1000, value_size: Some(100_000), ..RANDOM }),
+        BenchKind::Fill(WriteKind { divisor: 1000, value_size: Some(100_000), ..RANDOM }),
     ),
     bench(
         "fillmixed",
         "puts num random keys into an empty store: half of the bytes in values of 100 B, half in those of 4 KiB",
-        Act::Fill(Write { mixed: true, ..RANDOM }),
+        BenchKind::Fill(WriteKind { mixed: true, ..RANDOM }),
     ),
-    bench("readseq", "reads pairs in order, from the first", Act::Scan { reverse: false }),
-    bench("readreverse", "reads pairs in reverse order, from the last", Act::Scan { reverse: true }),
-    bench("readrandom", "reads random keys", Act::Read(Keys::All)),
-    bench("readmissing", "reads random keys that were never written", Act::Read(Keys::Missing)),
-    bench("readhot", "reads random keys among the first hundredth", Act::Read(Keys::Hot)),
-    bench("seekrandom", "seeks random keys, each with a new iterator, and reads the pair there", Act::Seek),
-    bench("deleteseq", "deletes num keys in order", Act::Delete { random: false }),
-    bench("deleterandom", "deletes num random keys", Act::Delete { random: true }),
-    bench("readwhilewriting", "reads random keys while one more thread puts random keys", Act::ReadWhileWriting),
-    bench("compact", "merges everything down", Act::Compact),
-    bench("open", "closes and opens the store num / 10000 times", Act::Open),
-    bench("crc32c", "no engine: checksums of 4 KiB, for what the processor gives so many threads", Act::Checksum),
+    bench("readseq", "reads pairs in order, from the first", BenchKind::Scan { reverse: false }),
+    bench("readreverse", "reads pairs in reverse order, from the last", BenchKind::Scan { reverse: true }),
+    bench("readrandom", "reads random keys", BenchKind::Read(Keys::All)),
+    bench("readmissing", "reads random keys that were never written", BenchKind::Read(Keys::Missing)),
+    bench("readhot", "reads random keys among the first hundredth", BenchKind::Read(Keys::Hot)),
+    bench("seekrandom", "seeks random keys, each with a new iterator, and reads the pair there", BenchKind::Seek),
+    bench("deleteseq", "deletes num keys in order", BenchKind::Delete { random: false }),
+    bench("deleterandom", "deletes num random keys", BenchKind::Delete { random: true }),
+    bench("readwhilewriting", "reads random keys while one more thread puts random keys", BenchKind::ReadWhileWriting),
+    bench("compact", "merges everything down", BenchKind::Compact),
+    bench("open", "closes and opens the store num / 10000 times", BenchKind::Open),
+    bench("crc32c", "no engine: checksums of 4 KiB, for what the processor gives so many threads", BenchKind::Checksum),
 ];
 
-const fn bench(name: &'static str, help: &'static str, act: Act) -> Bench {
-    Bench { name, help, act }
+const fn bench(name: &'static str, help: &'static str, kind: BenchKind) -> DbBench {
+    DbBench { name, help, kind }
 }
 
-impl Write {
+impl WriteKind {
     fn count(self, job: &Job<'_>) -> u64 {
         let all = job.spec.writes.filter(|_| self.random).unwrap_or(job.spec.num);
         (all / self.divisor).max(1)
     }
 }
 
-impl Stage for &Bench {
+impl Stage for &DbBench {
     fn name(&self) -> String {
         self.name.into()
     }
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
-        if let Act::Fill(write) = self.act {
+        if let BenchKind::Fill(write) = self.kind {
             store.fresh(match write.mixed {
                 true => Content::sized(job.spec, MIXED)?,
                 false => Content::decimal(job.spec, write.value_size.unwrap_or(job.spec.value_size))?,
             })?;
         }
-        let writes = matches!(self.act, Act::Write(_) | Act::Delete { .. } | Act::ReadWhileWriting);
+        let writes = matches!(self.kind, BenchKind::Write(_) | BenchKind::Delete { .. } | BenchKind::ReadWhileWriting);
         let whole = store.content.values.form() == super::values::Form::Whole;
         ensure!(whole || !writes, "{} cannot write into a YCSB store whose updates merge fields", self.name);
-        if matches!(self.act, Act::Scan { .. } | Act::Seek) {
+        if matches!(self.kind, BenchKind::Scan { .. } | BenchKind::Seek) {
             store.content.sort()?;
         }
-        store.set_threads(job.spec.threads + usize::from(matches!(self.act, Act::ReadWhileWriting)));
+        store.set_threads(job.spec.threads + usize::from(matches!(self.kind, BenchKind::ReadWhileWriting)));
         Ok(())
     }
 
     fn total(&self, _: &Store<'_>, job: &Job<'_>) -> u64 {
-        let each = match self.act {
-            Act::Fill(write) | Act::Write(write) => write.count(job),
-            Act::Delete { .. } => job.spec.num,
-            Act::Compact => return 1,
-            Act::Open => return opens(job),
+        let each = match self.kind {
+            BenchKind::Fill(write) | BenchKind::Write(write) => write.count(job),
+            BenchKind::Delete { .. } => job.spec.num,
+            BenchKind::Compact => return 1,
+            BenchKind::Open => return opens(job),
             _ => job.reads(),
         };
         each * job.spec.threads as u64
     }
 
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
-        if let Act::Open = self.act {
+        if let BenchKind::Open = self.kind {
             return reopen(store, job, progress);
         }
         let (target, content) = (store.target(), &store.content);
-        let extra = usize::from(matches!(self.act, Act::ReadWhileWriting));
-        let alone = matches!(self.act, Act::Compact);
-        let plan = Plan { background: extra, foreground: if alone { 1 } else { job.spec.threads }, ..job.plan() };
-        let sync = matches!(self.act, Act::Fill(Write { sync: true, .. }));
+        let extra = usize::from(matches!(self.kind, BenchKind::ReadWhileWriting));
+        let alone = matches!(self.kind, BenchKind::Compact);
+        let plan = ThreadPlan { background: extra, foreground: if alone { 1 } else { job.spec.threads }, ..job.plan() };
+        let sync = matches!(self.kind, BenchKind::Fill(WriteKind { sync: true, .. }));
         measure::run(plan, progress, &|worker| {
-            let mut hands = Hands::new(target, content, sync);
-            match self.act {
-                Act::Fill(write) | Act::Write(write) => {
+            let mut driver = Driver::new(target, content, sync);
+            match self.kind {
+                BenchKind::Fill(write) | BenchKind::Write(write) => {
                     let batch = write.batch.unwrap_or(job.spec.batch);
-                    change(&mut hands, worker, job, content.num, (true, write.random, write.count(job), batch))
+                    change(&mut driver, worker, job, content.num, (true, write.random, write.count(job), batch))
                 }
-                Act::Delete { random } => {
-                    change(&mut hands, worker, job, content.num, (false, random, job.spec.num, job.spec.batch))
+                BenchKind::Delete { random } => {
+                    change(&mut driver, worker, job, content.num, (false, random, job.spec.num, job.spec.batch))
                 }
-                Act::Read(keys) => read(&mut hands, worker, job, content.num, keys),
-                Act::Scan { reverse } => hands.scan(worker, None, reverse, job.reads(), Some(Kind::Next)).map(drop),
-                Act::Seek => seek(&mut hands, worker, job, content.num),
-                Act::ReadWhileWriting if worker.index < job.spec.threads => {
-                    read(&mut hands, worker, job, content.num, Keys::All)
+                BenchKind::Read(keys) => read(&mut driver, worker, job, content.num, keys),
+                BenchKind::Scan { reverse } => {
+                    driver.scan(worker, None, reverse, job.reads(), Some(Kind::Next)).map(drop)
                 }
-                Act::ReadWhileWriting => {
+                BenchKind::Seek => seek(&mut driver, worker, job, content.num),
+                BenchKind::ReadWhileWriting if worker.index < job.spec.threads => {
+                    read(&mut driver, worker, job, content.num, Keys::All)
+                }
+                BenchKind::ReadWhileWriting => {
                     let mut rng = job.rng(worker.index);
                     while worker.foreground_works() {
-                        hands.put(worker, rng.below(content.num))?;
+                        driver.put(worker, rng.below(content.num))?;
                         worker.did(1);
                     }
                     Ok(())
                 }
-                Act::Compact => {
+                BenchKind::Compact => {
                     let compacted = worker.timed(Kind::Compact, || target.compact());
                     worker.did(1);
                     compacted
                 }
-                Act::Open => Ok(()),
-                Act::Checksum => {
+                BenchKind::Open => Ok(()),
+                BenchKind::Checksum => {
                     checksum(worker, job.reads());
                     Ok(())
                 }
@@ -200,20 +204,20 @@ impl Stage for &Bench {
     }
 
     fn only_reads(&self) -> bool {
-        matches!(self.act, Act::Read(_) | Act::Scan { .. } | Act::Seek)
+        matches!(self.kind, BenchKind::Read(_) | BenchKind::Scan { .. } | BenchKind::Seek)
     }
 
     fn reopens(&self) -> bool {
-        matches!(self.act, Act::Open)
+        matches!(self.kind, BenchKind::Open)
     }
 }
 
-/// So many random keys are prepared together; see [`Hands::approach`].
-const APPROACHED: usize = 32;
+/// Number of random keys prefetched together; see [`Driver::prefetch`].
+const PREFETCHED: usize = 32;
 
-/// Puts or deletes `count` keys, in order or random ones of `num`, `batch` in a write.
+/// Puts or deletes `count` keys, in order or random ones of `num`, `batch` per write.
 fn change(
-    hands: &mut Hands<'_>,
+    driver: &mut Driver<'_>,
     worker: &mut Worker<'_>,
     job: &Job<'_>,
     num: u64,
@@ -222,18 +226,18 @@ fn change(
     let mut rng = job.rng(worker.index);
     let mut next = |i: u64| if random { rng.below(num) } else { i };
     if batch == 1 {
-        let mut room = [0; APPROACHED];
-        for start in (0..count).step_by(APPROACHED) {
-            let coming = &mut room[..APPROACHED.min((count - start) as usize)];
+        let mut room = [0; PREFETCHED];
+        for start in (0..count).step_by(PREFETCHED) {
+            let coming = &mut room[..PREFETCHED.min((count - start) as usize)];
             coming.iter_mut().zip(start..).for_each(|(number, i)| *number = next(i));
             if random {
-                hands.approach(coming);
+                driver.prefetch(coming);
             }
             for &mut number in coming {
                 if put {
-                    hands.put(worker, number)?
+                    driver.put(worker, number)?
                 } else {
-                    hands.delete(worker, number)?
+                    driver.delete(worker, number)?
                 }
                 if !worker.did(1) {
                     return Ok(());
@@ -245,7 +249,7 @@ fn change(
     let (mut room, mut start) = (Batch::default(), 0);
     while start < count {
         let end = (start + batch as u64).min(count);
-        hands.batch(worker, put, (start..end).map(&mut next), &mut room)?;
+        driver.batch(worker, put, (start..end).map(&mut next), &mut room)?;
         if !worker.did(end - start) {
             break;
         }
@@ -254,14 +258,14 @@ fn change(
     Ok(())
 }
 
-fn read(hands: &mut Hands<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u64, keys: Keys) -> Result<()> {
+fn read(driver: &mut Driver<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u64, keys: Keys) -> Result<()> {
     let mut rng = job.rng(worker.index);
     let range = if let Keys::Hot = keys { num.div_ceil(100) } else { num };
     for _ in 0..job.reads() {
         let number = rng.below(range);
         match keys {
-            Keys::Missing => hands.get_missing(worker, number)?,
-            Keys::All | Keys::Hot => hands.get(worker, number)?,
+            Keys::Missing => driver.get_missing(worker, number)?,
+            Keys::All | Keys::Hot => driver.get(worker, number)?,
         }
         if !worker.did(1) {
             break;
@@ -270,11 +274,11 @@ fn read(hands: &mut Hands<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u64,
     Ok(())
 }
 
-fn seek(hands: &mut Hands<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u64) -> Result<()> {
+fn seek(driver: &mut Driver<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u64) -> Result<()> {
     let mut rng = job.rng(worker.index);
     for _ in 0..job.reads() {
         let start = worker.now();
-        hands.scan(worker, Some(rng.below(num)), false, 1, None)?;
+        driver.scan(worker, Some(rng.below(num)), false, 1, None)?;
         worker.record_since(Kind::Scan, start);
         if !worker.did(1) {
             break;
@@ -283,7 +287,7 @@ fn seek(hands: &mut Hands<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u64)
     Ok(())
 }
 
-/// Bytes that stay in the nearest cache: all that threads share is what the processor shares.
+/// Checksums bytes that stay in the nearest cache: threads share only the processor's resources.
 fn checksum(worker: &mut Worker<'_>, count: u64) {
     let piece = [b'x'; 4096];
     for _ in 0..count {
@@ -299,10 +303,11 @@ fn opens(job: &Job<'_>) -> u64 {
     (job.spec.num / 10_000).max(1)
 }
 
-/// One thread, because a store is open once. The store stays open at the end.
+/// Closes and opens the store, on one thread since a store can be open once. The store is open at
+/// the end.
 fn reopen(store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
     let store = std::sync::Mutex::new(store);
-    measure::run(Plan { foreground: 1, ..job.plan() }, progress, &|worker| {
+    measure::run(ThreadPlan { foreground: 1, ..job.plan() }, progress, &|worker| {
         let mut store = store.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for _ in 0..opens(job) {
             store.close()?;

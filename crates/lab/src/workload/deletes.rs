@@ -1,19 +1,19 @@
-//! The DeLSM paper's workloads, in three stages with a row each: write `num` keys, delete a share of them, then write
-//! `num` keys again or read all.
+//! The DeLSM paper's workloads, in three stages with a row each: write `num` keys, delete a share
+//! of them, then write `num` keys again or read all.
 //!
-//! The paper says neither in which order keys come nor whether the second writes meet the same ones; here each stage takes
-//! `num` distinct keys in a random order of its own, the last one all of them again. The stages settle between, so that
-//! each answers for the work it leaves behind.
+//! The paper does not specify the order of keys, nor whether the second writes use the same keys.
+//! Here each stage uses `num` distinct keys in a random order of its own, the last one all of them
+//! again. The engine settles between stages, so that each stage includes its deferred work.
 use super::{
     Job, Stage,
-    ops::Hands,
+    ops::Driver,
     rng::{Permutation, label},
     store::{Content, Store},
 };
 use crate::measure::{self, Outcome};
 use anyhow::{Context, Result, ensure};
 
-/// Names and what they do.
+/// Names and descriptions.
 pub const LIST: [(&str, &str); 4] = [
     ("write-delete-write", "puts num keys, deletes half of them, puts num keys; three rows"),
     ("write-delete-write:", "the same with that percentage deleted, as in write-delete-write:30"),
@@ -21,60 +21,60 @@ pub const LIST: [(&str, &str); 4] = [
     ("write-delete-read:", "the same with that percentage deleted"),
 ];
 
-struct Part {
+struct DeleteStage {
     workload: String,
-    act: Act,
-    /// Of the keys that are deleted, in percent.
+    kind: StageKind,
+    /// Percentage of deleted keys.
     share: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Act {
+enum StageKind {
     Write,
     Delete,
     Rewrite,
     Read,
 }
 
-impl Act {
+impl StageKind {
     fn name(self) -> &'static str {
         match self {
-            Act::Write => "write",
-            Act::Delete => "delete",
-            Act::Rewrite => "rewrite",
-            Act::Read => "read",
+            StageKind::Write => "write",
+            StageKind::Delete => "delete",
+            StageKind::Rewrite => "rewrite",
+            StageKind::Read => "read",
         }
     }
 }
 
-/// The stages of `name`, if it is one of these; a wrong share is refused.
+/// Returns the stages of `name`, if it is one of these; an invalid percentage is an error.
 pub fn stages(name: &str) -> Result<Option<Vec<Box<dyn Stage>>>> {
     let (base, share) = name.split_once(':').map_or((name, "50"), |(base, share)| (base, share));
     let last = match base {
-        "write-delete-write" => Act::Rewrite,
-        "write-delete-read" => Act::Read,
+        "write-delete-write" => StageKind::Rewrite,
+        "write-delete-read" => StageKind::Read,
         _ => return Ok(None),
     };
     let share: u64 = share.parse().with_context(|| format!("workload {name}: the share is a percentage"))?;
     ensure!(share <= 100, "workload {name}: the share is a percentage");
-    let part = |act| Box::new(Part { workload: name.into(), act, share }) as Box<dyn Stage>;
-    Ok(Some([Act::Write, Act::Delete, last].map(part).into()))
+    let part = |kind| Box::new(DeleteStage { workload: name.into(), kind, share }) as Box<dyn Stage>;
+    Ok(Some([StageKind::Write, StageKind::Delete, last].map(part).into()))
 }
 
-impl Part {
+impl DeleteStage {
     fn count(&self, job: &Job<'_>) -> u64 {
         let num = job.spec.num;
-        if self.act == Act::Delete { (u128::from(num) * u128::from(self.share) / 100) as u64 } else { num }
+        if self.kind == StageKind::Delete { (u128::from(num) * u128::from(self.share) / 100) as u64 } else { num }
     }
 }
 
-impl Stage for Part {
+impl Stage for DeleteStage {
     fn name(&self) -> String {
-        format!("{}/{}", self.workload, self.act.name())
+        format!("{}/{}", self.workload, self.kind.name())
     }
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
-        if self.act == Act::Write {
+        if self.kind == StageKind::Write {
             store.fresh(Content::decimal(job.spec, job.spec.value_size)?)?;
         }
         store.set_threads(job.spec.threads);
@@ -86,20 +86,20 @@ impl Stage for Part {
     }
 
     fn only_reads(&self) -> bool {
-        self.act == Act::Read
+        self.kind == StageKind::Read
     }
 
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
         let (target, content, count) = (store.target(), &store.content, self.count(job));
-        let order = Permutation::new(job.spec.num, job.seed ^ label(self.act.name()));
+        let order = Permutation::new(job.spec.num, job.seed ^ label(self.kind.name()));
         measure::run(job.plan(), progress, &|worker| {
-            let mut hands = Hands::new(target, content, false);
+            let mut driver = Driver::new(target, content, false);
             for index in share_of(count, worker.index as u64, job.spec.threads as u64) {
                 let number = order.at(index);
-                match self.act {
-                    Act::Write | Act::Rewrite => hands.put(worker, number)?,
-                    Act::Delete => hands.delete(worker, number)?,
-                    Act::Read => hands.get(worker, number)?,
+                match self.kind {
+                    StageKind::Write | StageKind::Rewrite => driver.put(worker, number)?,
+                    StageKind::Delete => driver.delete(worker, number)?,
+                    StageKind::Read => driver.get(worker, number)?,
                 }
                 if !worker.did(1) {
                     break;
@@ -110,7 +110,7 @@ impl Stage for Part {
     }
 }
 
-/// The part of `0 .. count` that falls to one of the threads.
+/// Returns the part of `0 .. count` for one of the threads.
 pub fn share_of(count: u64, thread: u64, threads: u64) -> std::ops::Range<u64> {
     let bound = |thread: u64| (u128::from(count) * u128::from(thread) / u128::from(threads)) as u64;
     bound(thread)..bound(thread + 1)

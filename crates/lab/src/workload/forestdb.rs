@@ -1,13 +1,14 @@
-//! The shape of ForestDB-Benchmark as the LevelDB-Raw paper uses it: `num` documents are loaded, then updated and read by a
-//! Zipfian distribution, so many updates in a write, each write synced.
+//! ForestDB-Benchmark as the LevelDB-Raw paper uses it: `num` documents are loaded, then updated
+//! and read with a Zipfian distribution. Each write has a fixed number of updates and is synced.
 //!
-//! The original draws lengths of keys and values from normal distributions around 32 and 512 bytes; here all have the sizes of
-//! the cell, as the paper says of its own. Its Zipfian is over groups of eight keys that stand together; here popularity is
-//! spread over all keys (YCSB's scrambled Zipfian), which no block cache can profit from.
+//! The original draws lengths of keys and values from normal distributions around 32 and 512
+//! bytes; here all have the sizes of the cell, as in the paper. Its Zipfian is over groups of
+//! eight adjacent keys; here popularity is spread over all keys (YCSB's scrambled Zipfian), so
+//! that no block cache profits from adjacency.
 use super::{
     Job, Stage,
     deletes::share_of,
-    ops::{Batch, Hands},
+    ops::{Batch, Driver},
     rng::{Permutation, label},
     store::{Content, Store},
     zipf::Scrambled,
@@ -15,7 +16,7 @@ use super::{
 use crate::measure::{self, Outcome};
 use anyhow::{Context, Result, ensure};
 
-/// Names and what they do.
+/// Names and descriptions.
 pub const LIST: [(&str, &str); 4] = [
     ("forestdb-load", "puts num keys in random order into an empty store, 1024 in a write, not synced"),
     ("forestdb-update", "puts as many zipfian keys as reads says, each synced"),
@@ -23,43 +24,43 @@ pub const LIST: [(&str, &str); 4] = [
     ("forestdb-read", "reads zipfian keys"),
 ];
 
-/// Documents in a write of the load, as the original has it by default.
+/// Documents per write of the load, the original's default.
 const LOAD_BATCH: usize = 1024;
 
-/// One of them.
+/// One of these workloads.
 #[derive(Debug)]
 pub struct ForestDb {
     name: String,
-    act: Act,
+    kind: ForestDbKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Act {
+enum ForestDbKind {
     Load,
     Update { batch: usize },
     Read,
 }
 
-/// The stage of `name`, if it is one of these; a wrong batch is refused.
+/// Returns the stage of `name`, if it is one of these; an invalid batch is an error.
 pub fn stage(name: &str) -> Result<Option<ForestDb>> {
-    let act = match name.split_once(':') {
-        None if name == "forestdb-load" => Act::Load,
-        None if name == "forestdb-read" => Act::Read,
-        None if name == "forestdb-update" => Act::Update { batch: 1 },
+    let kind = match name.split_once(':') {
+        None if name == "forestdb-load" => ForestDbKind::Load,
+        None if name == "forestdb-read" => ForestDbKind::Read,
+        None if name == "forestdb-update" => ForestDbKind::Update { batch: 1 },
         Some(("forestdb-update", batch)) => {
             let batch = batch.parse().ok().filter(|batch| (1..=LOAD_BATCH).contains(batch));
-            Act::Update {
+            ForestDbKind::Update {
                 batch: batch.with_context(|| format!("workload {name}: 1 to {LOAD_BATCH} changes in a write"))?,
             }
         }
         _ => return Ok(None),
     };
-    Ok(Some(ForestDb { name: name.into(), act }))
+    Ok(Some(ForestDb { name: name.into(), kind }))
 }
 
 impl ForestDb {
     fn count(&self, job: &Job<'_>) -> u64 {
-        if self.act == Act::Load { job.spec.num } else { job.reads() }
+        if self.kind == ForestDbKind::Load { job.spec.num } else { job.reads() }
     }
 }
 
@@ -69,7 +70,7 @@ impl Stage for ForestDb {
     }
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
-        if self.act == Act::Load {
+        if self.kind == ForestDbKind::Load {
             store.fresh(Content::decimal(job.spec, job.spec.value_size)?)?;
         } else {
             ensure!(store.content.model.live().next().is_some(), "{} needs forestdb-load before it", self.name);
@@ -87,23 +88,25 @@ impl Stage for ForestDb {
         let order = Permutation::new(job.spec.num, job.seed ^ label("load"));
         let zipf = Scrambled::new(job.spec.num);
         measure::run(job.plan(), progress, &|worker| {
-            let mut hands = Hands::new(target, content, matches!(self.act, Act::Update { .. }));
+            let mut driver = Driver::new(target, content, matches!(self.kind, ForestDbKind::Update { .. }));
             let mut rng = job.rng(worker.index);
             let share = share_of(count, worker.index as u64, job.spec.threads as u64);
-            let batch = match self.act {
-                Act::Load => LOAD_BATCH,
-                Act::Update { batch } => batch,
-                Act::Read => 1,
+            let batch = match self.kind {
+                ForestDbKind::Load => LOAD_BATCH,
+                ForestDbKind::Update { batch } => batch,
+                ForestDbKind::Read => 1,
             };
             let (mut room, mut start) = (Batch::default(), share.start);
             while start < share.end {
                 let end = (start + batch as u64).min(share.end);
-                match self.act {
-                    Act::Load => hands.batch(worker, true, (start..end).map(|index| order.at(index)), &mut room)?,
-                    Act::Update { .. } => {
-                        hands.batch(worker, true, (start..end).map(|_| zipf.draw(&mut rng)), &mut room)?;
+                match self.kind {
+                    ForestDbKind::Load => {
+                        driver.batch(worker, true, (start..end).map(|index| order.at(index)), &mut room)?
                     }
-                    Act::Read => hands.get(worker, zipf.draw(&mut rng))?,
+                    ForestDbKind::Update { .. } => {
+                        driver.batch(worker, true, (start..end).map(|_| zipf.draw(&mut rng)), &mut room)?;
+                    }
+                    ForestDbKind::Read => driver.get(worker, zipf.draw(&mut rng))?,
                 }
                 if !worker.did(end - start) {
                     break;
@@ -121,8 +124,8 @@ mod tests {
 
     #[test]
     fn names_and_batches() {
-        assert_eq!(stage("forestdb-update:1024").unwrap().unwrap().act, Act::Update { batch: 1024 });
-        assert_eq!(stage("forestdb-update").unwrap().unwrap().act, Act::Update { batch: 1 });
+        assert_eq!(stage("forestdb-update:1024").unwrap().unwrap().kind, ForestDbKind::Update { batch: 1024 });
+        assert_eq!(stage("forestdb-update").unwrap().unwrap().kind, ForestDbKind::Update { batch: 1 });
         assert!(stage("forestdb").unwrap().is_none() && stage("forestdb-load:7").unwrap().is_none());
         for bad in ["forestdb-update:0", "forestdb-update:x", "forestdb-update:4096"] {
             assert!(stage(bad).unwrap_err().to_string().contains("1 to 1024"), "{bad}");

@@ -1,26 +1,27 @@
-//! Keys: a number, and the bytes that stand for it.
+//! Keys: mapping from numbers to bytes.
 use super::{rng::mix, zipf::fnv64};
 use anyhow::{Result, ensure};
 
-/// How a key's number becomes bytes.
+/// Encoding of a key's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
     /// db_bench: decimal, padded with zeros to this many bytes.
     Decimal(usize),
-    /// YCSB: `user` and the decimal FNV hash of the number, as `insertorder=hashed` with `zeropadding=1` makes it.
+    /// YCSB: `user` and the decimal FNV hash of the number, as with `insertorder=hashed` and
+    /// `zeropadding=1`.
     User,
-    /// 32 bytes without any order: what a hash looks like. No two numbers have the same.
+    /// 32 bytes in random order, like a hash, and distinct for distinct numbers.
     Hash,
 }
 
-/// More bytes than that make no decimal key.
+/// Maximum size of a decimal key in bytes.
 const SIZE_MAX: usize = 64 << 10;
 
 impl Keys {
-    /// Bytes of a key of [`Keys::Hash`].
+    /// Size of a [`Keys::Hash`] key in bytes.
     pub const HASH_BYTES: usize = 32;
 
-    /// Decimal keys of `size` bytes for numbers below `num`; refused if they do not fit.
+    /// Returns decimal keys of `size` bytes for numbers below `num`; an error if they do not fit.
     pub fn decimal(size: usize, num: u64) -> Result<Keys> {
         let digits = num.saturating_sub(1).max(1).ilog10() as usize + 1;
         ensure!(size >= digits, "key size {size} is too small for {num} keys: {digits} bytes are the least");
@@ -28,7 +29,7 @@ impl Keys {
         Ok(Keys::Decimal(size))
     }
 
-    /// Puts the key of `number` into `key`.
+    /// Sets `key` to the key of `number`.
     #[inline]
     pub fn write(self, number: u64, key: &mut Vec<u8>) {
         key.clear();
@@ -53,7 +54,7 @@ impl Keys {
                 digits(hash, &mut keys[start..]);
             }
             Keys::Hash => {
-                // The first word alone is different for every number: `mix` is a bijection.
+                // The first word alone is distinct for every number: `mix` is a bijection.
                 let first = mix(number ^ 0x5851_F42D_4C95_7F2D);
                 for word in 0..4u64 {
                     let word = if word == 0 { first } else { mix(first.wrapping_add(word)) };
@@ -63,7 +64,7 @@ impl Keys {
         }
     }
 
-    /// Bytes of the key of `number`.
+    /// Returns the size of the key of `number` in bytes.
     pub fn len_of(self, number: u64) -> usize {
         match self {
             Keys::Decimal(size) => size,
@@ -74,7 +75,7 @@ impl Keys {
 }
 
 /// `00` to `99`.
-const PAIRS: [[u8; 2]; 100] = {
+const DIGIT_PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut n = 0;
     while n < 100 {
@@ -84,7 +85,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Writes `number` to the end of `field`, which holds zeros and is long enough.
+/// Writes `number` to the end of `field`, which contains zeros and is long enough.
 #[inline]
 fn digits(mut number: u64, field: &mut [u8]) {
     let mut pairs = field.rchunks_exact_mut(2);
@@ -92,7 +93,7 @@ fn digits(mut number: u64, field: &mut [u8]) {
         if number == 0 {
             return;
         }
-        pair.copy_from_slice(&PAIRS[(number % 100) as usize]);
+        pair.copy_from_slice(&DIGIT_PAIRS[(number % 100) as usize]);
         number /= 100;
     }
     if let ([digit], 1..) = (pairs.into_remainder(), number) {

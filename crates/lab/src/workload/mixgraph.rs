@@ -1,13 +1,15 @@
-//! mixgraph: the model of a social graph's store (Cao, Dong, Vemuri, Du, FAST 2020) with the parameters that RocksDB's db_bench
-//! documents for it: 85 % gets, 14 % puts, 1 % scans; ranges of keys of unequal heat; values and scans of Pareto lengths.
+//! mixgraph: the model of a social graph's store (Cao, Dong, Vemuri, Du, FAST 2020) with the
+//! parameters that RocksDB's db_bench documents for it: 85 % gets, 14 % puts, 1 % scans; key
+//! ranges of unequal popularity; values and scans of Pareto lengths.
 //!
-//! As in db_bench, one random number decides the operation, the range of keys and the key. Departures: our random source; the
-//! size of a value follows from its key and generation, so that answers can be checked; the rate is not held to a sine, since
-//! what is asked here is what operations cost. `reads` operations in all, shared by the threads.
+//! As in db_bench, one random number determines the operation, the key range and the key.
+//! Differences: the random source; the size of a value follows from its key and generation, so
+//! that results can be checked; the rate does not follow a sine, since the cost of operations is
+//! measured. `reads` is the total number of operations, shared by the threads.
 use super::{
     Job, Stage,
     deletes::share_of,
-    ops::Hands,
+    ops::Driver,
     rng::{Permutation, Rng, label},
     store::{Content, Store},
     values::{Pareto, Sizes},
@@ -15,54 +17,55 @@ use super::{
 use crate::measure::{self, Kind, Outcome};
 use anyhow::{Result, ensure};
 
-/// Names and what they do.
+/// Names and descriptions.
 pub const LIST: [(&str, &str); 2] = [
     ("mixgraph-load", "puts num keys in random order into an empty store, values of Pareto sizes, 35 B on average"),
-    ("mixgraph", "85 % gets, 14 % puts, 1 % scans in ranges of unequal heat"),
+    ("mixgraph", "85 % gets, 14 % puts, 1 % scans in ranges of unequal popularity"),
 ];
 
-/// The shares in thousandths; what is left are scans.
+/// Shares in thousandths; the rest are scans.
 const GETS: u64 = 850;
 const PUTS: u64 = 140;
-/// Ranges of keys, and a e^(bx) + c e^(dx), the heat of the x-th.
+/// Number of key ranges, and parameters of a e^(bx) + c e^(dx), the popularity of the x-th range.
 const RANGES: u64 = 30;
-const HEAT: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
-/// a x^b: the share of accesses within a range that go to its x hottest keys.
+const POPULARITY: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
+/// a x^b: the share of accesses within a range that hit its x most popular keys.
 const KEYS_A: f64 = 0.002312;
 const KEYS_B: f64 = 0.3467;
 /// Sizes of values.
 pub const VALUES: Pareto = Pareto { k: 0.2615, sigma: 25.45, least: 10, most: 1024 };
 const SIZES: Sizes = Sizes::Pareto(VALUES);
-/// Pairs of a scan.
+/// Entries per scan.
 const SCANS: Pareto = Pareto { k: 2.517, sigma: 14.236, least: 1, most: 10_000 };
 
-/// One of them.
+/// One of these workloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Mixgraph {
     name: &'static str,
 }
 
-/// The stage of `name`, if it is one of these.
+/// Returns the stage of `name`, if it is one of these.
 pub fn stage(name: &str) -> Option<Mixgraph> {
     LIST.into_iter().find(|(known, _)| *known == name).map(|(name, _)| Mixgraph { name })
 }
 
-/// Which keys are hot.
+/// Popularity of keys.
 #[derive(Clone, Debug)]
-struct Heat {
-    /// Where each range's part of all accesses ends, in the order of keys.
+struct KeyPopularity {
+    /// Cumulative share of accesses at the end of each range, in the order of keys.
     ends: Vec<u64>,
-    /// Keys of a range.
+    /// Keys per range.
     keys: u64,
 }
 
-impl Heat {
-    /// Over `num` keys; those that fill no whole range are never chosen.
-    fn new(num: u64) -> Heat {
-        let [a, b, c, d] = HEAT;
-        let heat = |x: u64| a * (b * x as f64).exp() + c * (d * x as f64).exp();
-        let amplify = (1.0 / heat(RANGES)).floor() + 1.0;
-        let mut shares: Vec<u64> = (1..=RANGES).rev().map(|x| (amplify * heat(x)).floor() as u64).collect();
+impl KeyPopularity {
+    /// Distributes popularity over `num` keys; keys beyond the last complete range are never
+    /// chosen.
+    fn new(num: u64) -> KeyPopularity {
+        let [a, b, c, d] = POPULARITY;
+        let popularity = |x: u64| a * (b * x as f64).exp() + c * (d * x as f64).exp();
+        let amplify = (1.0 / popularity(RANGES)).floor() + 1.0;
+        let mut shares: Vec<u64> = (1..=RANGES).rev().map(|x| (amplify * popularity(x)).floor() as u64).collect();
         let mut rng = Rng::new(shares.iter().sum(), 0);
         for at in 0..shares.len() {
             shares.swap(at, rng.below(RANGES) as usize);
@@ -71,10 +74,10 @@ impl Heat {
             *end += share;
             Some(*end)
         });
-        Heat { ends: ends.collect(), keys: (num / RANGES).max(1) }
+        KeyPopularity { ends: ends.collect(), keys: (num / RANGES).max(1) }
     }
 
-    /// The key that `random` means.
+    /// Maps `random` to a key.
     fn key(&self, random: u64) -> u64 {
         let place = random % self.ends[self.ends.len() - 1];
         let range = self.ends.partition_point(|end| *end <= place) as u64;
@@ -83,7 +86,7 @@ impl Heat {
     }
 }
 
-/// Which of a range's keys, from the hottest on, `u` of 0 to 1 means.
+/// Maps `u` in 0 to 1 to the popularity rank of a key in its range, the most popular first.
 fn rank(u: f64) -> u64 {
     (u / KEYS_A).powf(1.0 / KEYS_B).ceil() as u64
 }
@@ -116,15 +119,15 @@ impl Stage for Mixgraph {
 
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
         let (target, content, num) = (store.target(), &store.content, job.spec.num);
-        let (order, heat) = (Permutation::new(num, job.seed ^ label("load")), Heat::new(num));
+        let (order, popularity) = (Permutation::new(num, job.seed ^ label("load")), KeyPopularity::new(num));
         measure::run(job.plan(), progress, &|worker| {
-            let mut hands = Hands::new(target, content, false).beside_writers(job.spec.threads > 1);
+            let mut driver = Driver::new(target, content, false).with_concurrent_writers(job.spec.threads > 1);
             let mut rng = job.rng(worker.index);
             for index in share_of(self.total(store, job), worker.index as u64, job.spec.threads as u64) {
                 if self.loads() {
-                    hands.put(worker, order.at(index))?;
+                    driver.put(worker, order.at(index))?;
                 } else {
-                    step(&mut hands, worker, &heat, rng.below(num), num)?;
+                    step(&mut driver, worker, &popularity, rng.below(num), num)?;
                 }
                 if !worker.did(1) {
                     break;
@@ -135,16 +138,22 @@ impl Stage for Mixgraph {
     }
 }
 
-/// The operation that `random`, below `num`, means.
-fn step(hands: &mut Hands<'_>, worker: &mut measure::Worker<'_>, heat: &Heat, random: u64, num: u64) -> Result<()> {
-    let number = heat.key(random);
+/// Performs the operation selected by `random`, a number below `num`.
+fn step(
+    driver: &mut Driver<'_>,
+    worker: &mut measure::Worker<'_>,
+    popularity: &KeyPopularity,
+    random: u64,
+    num: u64,
+) -> Result<()> {
+    let number = popularity.key(random);
     match random % 1000 {
-        dice if dice < GETS => hands.get(worker, number),
-        dice if dice < GETS + PUTS => hands.put(worker, number),
+        dice if dice < GETS => driver.get(worker, number),
+        dice if dice < GETS + PUTS => driver.put(worker, number),
         _ => {
             let limit = SCANS.size((random + 1) as f64 / num as f64);
             let start = worker.now();
-            hands.scan(worker, Some(number), false, limit, None)?;
+            driver.scan(worker, Some(number), false, limit, None)?;
             worker.record_since(Kind::Scan, start);
             Ok(())
         }
@@ -158,44 +167,49 @@ mod tests {
 
     #[test]
     fn first_keys_are_frozen() {
-        let (heat, mut rng) = (Heat::new(30_000), Rng::new(1, 0));
-        let first: Vec<u64> = (0..6).map(|_| heat.key(rng.below(30_000))).collect();
+        let (popularity, mut rng) = (KeyPopularity::new(30_000), Rng::new(1, 0));
+        let first: Vec<u64> = (0..6).map(|_| popularity.key(rng.below(30_000))).collect();
         assert_eq!(first, [20932, 20816, 20562, 20250, 20909, 20151]);
     }
 
     #[test]
     fn ranges_get_their_share_by_chi_square() {
         let num = 3_000_000;
-        let (heat, mut rng, draws) = (Heat::new(num), Rng::new(3, 3), 300_000u64);
+        let (popularity, mut rng, draws) = (KeyPopularity::new(num), Rng::new(3, 3), 300_000u64);
         let mut counts = [0u64; RANGES as usize];
-        (0..draws).for_each(|_| counts[(heat.key(rng.bits() >> 1) / heat.keys) as usize] += 1);
-        // The published form: a e^(bx) + c e^(dx), over its sum; which range is the x-th was drawn.
-        let law = |x: u64| HEAT[0] * (HEAT[1] * x as f64).exp() + HEAT[2] * (HEAT[3] * x as f64).exp();
+        (0..draws).for_each(|_| counts[(popularity.key(rng.bits() >> 1) / popularity.keys) as usize] += 1);
+        // The published form: a e^(bx) + c e^(dx), over its sum; the assignment of ranges was
+        // drawn.
+        let law = |x: u64| {
+            POPULARITY[0] * (POPULARITY[1] * x as f64).exp() + POPULARITY[2] * (POPULARITY[3] * x as f64).exp()
+        };
         let sum: f64 = (1..=RANGES).map(law).sum();
         let mut expected: Vec<f64> = (1..=RANGES).map(|x| draws as f64 * law(x) / sum).collect();
         expected.sort_by(f64::total_cmp);
         counts.sort_unstable();
-        // As the original cuts it: whole parts, of which the coldest range has one.
+        // Rounded as in the original: whole parts, of which the least popular range has one.
         let amplify = (1.0 / law(RANGES)).floor() + 1.0;
         let mut shares: Vec<f64> = (1..=RANGES).map(|x| (amplify * law(x)).floor()).collect();
         shares.sort_by(f64::total_cmp);
         let total: f64 = shares.iter().sum();
         let expected_of = |share: &f64| draws as f64 * share / total;
         let chi = chi_square(&counts, &shares.iter().map(expected_of).collect::<Vec<_>>());
-        // 29 degrees of freedom: mean 29, deviation 7.6; five deviations above. Sorting only lowers it.
+        // 29 degrees of freedom: mean 29, deviation 7.6; five deviations above. Sorting only lowers
+        // it.
         assert!(chi < 67.0, "{chi}");
         let hottest = counts[29] as f64 / expected[29];
         assert!((0.9..1.1).contains(&hottest), "{hottest}");
     }
 
-    /// Of what is up to each edge, between it and the one before, and beyond the last: differences of a distribution function.
+    /// Returns the probabilities up to each edge from the one before, and beyond the last:
+    /// differences of a distribution function.
     fn shares(edges: &[u64], below: &dyn Fn(f64) -> f64) -> Vec<f64> {
         let mut before = 0.0;
         let upto = edges.iter().map(|edge| below(*edge as f64)).chain([1.0]);
         upto.map(|upto| upto - std::mem::replace(&mut before, upto)).collect()
     }
 
-    /// a x^b of a range's accesses go to its x hottest keys; which keys these are, hashing decides.
+    /// a x^b of a range's accesses hit its x most popular keys; hashing selects these keys.
     #[test]
     fn keys_of_a_range_follow_the_published_power_by_chi_square() {
         let (mut rng, draws) = (Rng::new(9, 9), 1_000_000u64);
@@ -209,7 +223,8 @@ mod tests {
         assert!(chi < 52.0, "{chi}: {counts:?}");
     }
 
-    /// F(x) = 1 - (1 + k x / sigma)^(-1 / k), in whole numbers, up to where the original begins anew.
+    /// F(x) = 1 - (1 + k x / sigma)^(-1 / k), in whole numbers, up to where the original wraps
+    /// around.
     #[test]
     fn values_and_scans_follow_the_published_pareto_by_chi_square() {
         let (mut rng, draws) = (Rng::new(11, 11), 1_000_000u64);
@@ -220,7 +235,7 @@ mod tests {
             let mut draw = || pareto.size(rng.unit());
             (0..draws).map(|_| draw()).for_each(|size| counts[edges.partition_point(|edge| *edge < size)] += 1);
             let law = |x: f64| 1.0 - (1.0 + pareto.k * x / pareto.sigma).powf(-1.0 / pareto.k);
-            // What is beyond `most` comes again as the rest of a division by it.
+            // Sizes beyond `most` are reduced modulo `most`.
             let most = pareto.most as f64;
             let between = |from: f64, to: f64| law(to) - law(from);
             let again =

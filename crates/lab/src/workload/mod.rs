@@ -1,14 +1,14 @@
-//! Which operations, on which keys and values? A workload by its name.
+//! Workloads by name: operations, keys and values.
 //!
-//! | module | question |
+//! | module | contents |
 //! |---|---|
-//! | `db_bench` `deletes` `ycsb` `forestdb` `mixgraph` `chainstate` `bare` | what does each workload do? |
-//! | `ops` | one operation: done, checked, counted |
-//! | `store` `model` | what must the store hold? |
-//! | `keys` `values` `rng` `zipf` | which key, which value, which number? |
+//! | `db_bench` `deletes` `ycsb` `forestdb` `mixgraph` `chainstate` `bare` | the workloads |
+//! | `ops` | one operation: performed, checked, counted |
+//! | `store` `model` | expected contents of the store |
+//! | `keys` `values` `rng` `zipf` | keys, values and random numbers |
 //!
-//! A workload has one or more stages; each is measured by itself and has a row of its own. The same seed gives the same
-//! operations for every engine.
+//! A workload has one or more stages; each is measured separately and has a row of its own. The
+//! same seed gives the same operations for every engine.
 pub mod bare;
 pub mod chainstate;
 pub mod db_bench;
@@ -26,7 +26,7 @@ pub mod zipf;
 
 use crate::{
     cell::CellSpec,
-    measure::{Outcome, Plan},
+    measure::{Outcome, ThreadPlan},
 };
 use anyhow::{Result, bail, ensure};
 use rng::{Rng, label, mix};
@@ -34,63 +34,67 @@ use store::Store;
 
 /// One measured part of a workload.
 pub trait Stage: Send + Sync {
-    /// As its row spells it: the workload's name, with `/stage` behind it if there are several.
+    /// Returns the name of its row: the workload's name, followed by `/stage` if there are several.
     fn name(&self) -> String;
-    /// Brings the store into the state that the stage wants. Not measured.
+    /// Brings the store into the state that the stage needs. Not measured.
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()>;
-    /// Operations that [`run`](Stage::run) will count, as far as that is known; for progress.
+    /// Returns the number of operations that [`run`](Stage::run) will count, as far as known; for
+    /// progress.
     fn total(&self, store: &Store<'_>, job: &Job<'_>) -> u64;
-    /// Does the work. A wrong answer of the store is an error. `progress` hears how many operations are done.
+    /// Performs the work. A wrong result of the store is an error. `progress` receives the number
+    /// of finished operations.
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome>;
-    /// Whether it changes nothing, so that a limit of memory is one of what is cached.
+    /// Returns whether the stage changes nothing, so that a memory limit limits the page cache.
     fn only_reads(&self) -> bool {
         false
     }
-    /// Whether the engine's own counters cannot be compared before and after, because the store is closed between.
+    /// Returns whether the store is closed during the stage, so that the engine's counters before
+    /// and after cannot be compared.
     fn reopens(&self) -> bool {
         false
     }
 }
 
-/// What a stage is to do.
+/// Parameters of a stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The cell.
     pub spec: &'a CellSpec,
-    /// Of this stage: other stages of the cell draw other numbers.
+    /// Seed of this stage: other stages of the cell draw other numbers.
     pub seed: u64,
 }
 
 impl<'a> Job<'a> {
-    /// The `index`-th stage of a cell, called `name`.
+    /// Creates the parameters of the `index`-th stage of a cell, called `name`.
     pub fn new(spec: &'a CellSpec, name: &str, index: usize) -> Job<'a> {
         Job { spec, seed: mix(spec.seed ^ label(name)).wrapping_add(index as u64) }
     }
 
-    /// A thread's random numbers.
+    /// Returns a thread's random numbers.
     pub fn rng(&self, thread: usize) -> Rng {
         Rng::new(self.seed, thread as u64)
     }
 
-    /// All threads in the foreground.
-    pub fn plan(&self) -> Plan {
-        Plan { foreground: self.spec.threads, background: 0, histogram: self.spec.histogram }
+    /// Returns a plan with all threads in the foreground.
+    pub fn plan(&self) -> ThreadPlan {
+        ThreadPlan { foreground: self.spec.threads, background: 0, histogram: self.spec.histogram }
     }
 
-    /// Operations of a thread in a workload that reads.
+    /// Returns the number of operations per thread in a workload that reads.
     pub fn reads(&self) -> u64 {
         self.spec.reads.unwrap_or(self.spec.num)
     }
 }
 
-/// Every workload's name and what it does. A name that ends with a colon takes a number behind it.
+/// Returns name and description of every workload. A name that ends with a colon is followed by a
+/// number.
 pub fn list() -> Vec<(&'static str, &'static str)> {
     let bench = db_bench::LIST.iter().map(|bench| (bench.name, bench.help));
     let others = forestdb::LIST.into_iter().chain(mixgraph::LIST).chain(chainstate::LIST).chain(bare::LIST);
     bench.chain(deletes::LIST).chain(ycsb::LIST).chain(others).collect()
 }
 
-/// The stages of the workload called `name`; the error lists the names there are.
+/// Returns the stages of the workload called `name`. The error lists the existing names.
 pub fn stages(name: &str) -> Result<Vec<Box<dyn Stage>>> {
     if let Some(bench) = db_bench::LIST.iter().find(|bench| bench.name == name) {
         return Ok(vec![Box::new(bench)]);
@@ -117,7 +121,7 @@ pub fn stages(name: &str) -> Result<Vec<Box<dyn Stage>>> {
     bail!("no workload is named {name:?}; there are {}", names.join(", "))
 }
 
-/// The names of the rows that `workloads` will have, in order.
+/// Returns the names of the rows of `workloads`, in order.
 pub fn rows(workloads: &[String]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for workload in workloads {
@@ -126,10 +130,11 @@ pub fn rows(workloads: &[String]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// With less, no engine keeps its own.
+/// No engine works with less memory.
 const MEMORY_MIN: u64 = 16 << 20;
 
-/// Checks what no workload can do, so that it is refused before anything is opened.
+/// Checks the limits of all workloads, so that an invalid cell is refused before a store is
+/// opened.
 pub fn validate(spec: &CellSpec) -> Result<()> {
     ensure!(!spec.workloads.is_empty(), "no workload is given");
     ensure!(spec.num > 0 && spec.threads > 0 && spec.batch > 0, "num, threads and batch begin at 1");
@@ -153,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_listed_name_is_one_and_unknown_ones_are_refused() {
+    fn every_listed_name_is_accepted_and_unknown_ones_are_refused() {
         for (name, help) in list() {
             let name = if name.ends_with(':') { format!("{name}30") } else { name.into() };
             assert!(!stages(&name).unwrap().is_empty() && !help.is_empty(), "{name}");

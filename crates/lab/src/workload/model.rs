@@ -1,12 +1,14 @@
-//! What each key must hold, right also while several threads write the same key.
+//! Expected value of each key, correct also while several threads write the same key.
 //!
-//! Each change of a key gets the next *generation*: odd ones are puts, even ones deletes, 0 is a key never written. What
-//! the store must answer for a key is one of the generations `floor ..= newest`. With one writer both are the same.
-//! Of concurrent changes of one key nobody knows which the store took last, so the range spans them until a change that
-//! began alone is acknowledged: it came after all of them.
+//! Each change of a key increments its *generation*: odd generations are puts, even ones deletes,
+//! and 0 is a key never written. A correct result for a key is one of the generations `floor ..=
+//! newest`. With one writer both are equal. The order in which the store applied concurrent
+//! changes of one key is unknown, so the range spans them until a change that began without
+//! concurrent ones is acknowledged: it is newer than all of them.
 //!
-//! Random keys miss all caches here as they do in the store, and it is the store that is to be measured. So while one thread
-//! works, a key takes one byte, its generation modulo 256: eight bytes a key cost 0.3 µs for each operation on a million.
+//! Random keys miss all caches in this model as they do in the store, and the store is what is
+//! being measured. While one thread works, a key therefore takes one byte, its generation modulo
+//! 256: eight bytes per key cost 0.3 µs per operation on a million keys.
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -16,32 +18,33 @@ use std::sync::atomic::{
 #[derive(Debug)]
 pub struct Model {
     slots: Slots,
-    /// Generations must not be taken modulo anything.
+    /// Whether generations must be exact, not modulo 256.
     exact: bool,
 }
 
 #[derive(Debug)]
 enum Slots {
-    /// One thread at a time: `newest` modulo 256, which `floor` is too.
-    Lone(Vec<AtomicU8>),
-    /// `newest` in bits 32..64, `newest - floor` in 16..32 (all ones: at least that), changes under way in 0..16.
-    Shared(Vec<AtomicU64>),
+    /// One thread at a time: `newest` modulo 256, which equals `floor`.
+    SingleThreaded(Vec<AtomicU8>),
+    /// `newest` in bits 32..64, `newest - floor` in 16..32 (all ones: at least that), pending
+    /// changes in 0..16.
+    Concurrent(Vec<AtomicU64>),
 }
 
-/// A change that is under way.
+/// A pending change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// The key's number.
+    /// Number of the key.
     pub number: u64,
-    /// What the key will hold.
+    /// Generation of the key after the change.
     pub generation: u32,
-    /// No other change of the key was under way.
+    /// Whether no other change of the key was pending.
     alone: bool,
 }
 
 const LAG_MAX: u32 = 0xffff;
 
-/// Changes of one key that may be under way at once.
+/// Maximum number of pending changes of one key.
 pub const PENDING_MAX: usize = 0xffff;
 
 #[derive(Clone, Copy)]
@@ -65,63 +68,64 @@ impl Slot {
     }
 }
 
-/// The generation after `newest` for a put, or a delete.
+/// Returns the generation after `newest` for a put or a delete.
 fn next(newest: u32, put: bool) -> u32 {
     newest + if (newest % 2 == 1) == put { 2 } else { 1 }
 }
 
 impl Model {
-    /// `len` keys that were never written. Generations that are told are `exact`, or equal modulo 256.
+    /// Creates a model of `len` keys that were never written. Reported generations are `exact`, or
+    /// equal modulo 256.
     pub fn new(len: u64, exact: bool) -> Model {
-        // zeroed memory as the allocator gives it: untouched pages cost nothing
+        // zeroed memory from the allocator: untouched pages cost nothing
         let slots = vec![0u64; len as usize].into_iter().map(AtomicU64::new).collect();
-        Model { slots: Slots::Shared(slots), exact }
+        Model { slots: Slots::Concurrent(slots), exact }
     }
 
-    /// Says whether from now on a single thread reads and writes.
+    /// Sets whether a single thread reads and writes from now on.
     pub fn set_solo(&mut self, solo: bool) {
         match &self.slots {
-            Slots::Lone(slots) if !solo => {
+            Slots::SingleThreaded(slots) if !solo => {
                 let slot = |newest: &AtomicU8| Slot { newest: newest.load(Relaxed).into(), lag: 0, pending: 0 }.bits();
-                self.slots = Slots::Shared(slots.iter().map(|newest| slot(newest).into()).collect());
+                self.slots = Slots::Concurrent(slots.iter().map(|newest| slot(newest).into()).collect());
             }
-            Slots::Shared(slots) if solo && !self.exact => {
+            Slots::Concurrent(slots) if solo && !self.exact => {
                 let slots = || slots.iter().map(|slot| Slot::of(slot.load(Relaxed)));
                 if slots().all(|slot| slot.lag == 0) {
-                    self.slots = Slots::Lone(slots().map(|slot| (slot.newest as u8).into()).collect());
+                    self.slots = Slots::SingleThreaded(slots().map(|slot| (slot.newest as u8).into()).collect());
                 }
             }
             _ => {}
         }
     }
 
-    /// Keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> u64 {
         match &self.slots {
-            Slots::Lone(slots) => slots.len() as u64,
-            Slots::Shared(slots) => slots.len() as u64,
+            Slots::SingleThreaded(slots) => slots.len() as u64,
+            Slots::Concurrent(slots) => slots.len() as u64,
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory.
+    /// Returns the memory of the model in bytes.
     pub fn memory_bytes(&self) -> u64 {
         match &self.slots {
-            Slots::Lone(slots) => size_of_val(slots.as_slice()) as u64,
-            Slots::Shared(slots) => size_of_val(slots.as_slice()) as u64,
+            Slots::SingleThreaded(slots) => size_of_val(slots.as_slice()) as u64,
+            Slots::Concurrent(slots) => size_of_val(slots.as_slice()) as u64,
         }
     }
 
-    /// A put, or a delete, of a key is about to be handed to the store.
+    /// Begins a put or a delete of a key, before the call of the store.
     #[inline]
     pub fn begin(&self, number: u64, put: bool) -> Pending {
         let slots = match &self.slots {
-            Slots::Shared(slots) => slots,
-            Slots::Lone(slots) => {
+            Slots::Concurrent(slots) => slots,
+            Slots::SingleThreaded(slots) => {
                 let cell = &slots[number as usize];
                 let generation = next(cell.load(Relaxed).into(), put) as u8;
                 cell.store(generation, Relaxed);
@@ -139,10 +143,10 @@ impl Model {
         Pending { number, generation: next(old.newest, put), alone: old.pending == 0 }
     }
 
-    /// The store has acknowledged it.
+    /// Ends a change that the store has acknowledged.
     #[inline]
     pub fn end(&self, change: Pending) {
-        let Slots::Shared(slots) = &self.slots else { return };
+        let Slots::Concurrent(slots) = &self.slots else { return };
         let step = |bits| {
             let old = Slot::of(bits);
             let lag = if change.alone { old.lag.min(old.newest - change.generation) } else { old.lag };
@@ -154,37 +158,39 @@ impl Model {
     #[inline]
     fn slot(&self, number: u64) -> Slot {
         match &self.slots {
-            Slots::Lone(slots) => Slot { newest: slots[number as usize].load(Relaxed).into(), lag: 0, pending: 0 },
-            Slots::Shared(slots) => Slot::of(slots[number as usize].load(Acquire)),
+            Slots::SingleThreaded(slots) => {
+                Slot { newest: slots[number as usize].load(Relaxed).into(), lag: 0, pending: 0 }
+            }
+            Slots::Concurrent(slots) => Slot::of(slots[number as usize].load(Acquire)),
         }
     }
 
-    /// The oldest generation that a read may answer if it begins now.
+    /// Returns the oldest valid generation for a read that begins now.
     #[inline]
     pub fn floor(&self, number: u64) -> u32 {
         self.slot(number).floor()
     }
 
-    /// The newest generation that a read may have answered if it ends now.
+    /// Returns the newest valid generation for a read that ends now.
     #[inline]
     pub fn newest(&self, number: u64) -> u32 {
         self.slot(number).newest
     }
 
-    /// The generation of a put that began now.
+    /// Returns the generation of a put that would begin now.
     #[inline]
     pub fn coming(&self, number: u64) -> u32 {
         next(self.newest(number), true)
     }
 
-    /// Whether the key is there for certain, or not; `None` while that is open.
+    /// Returns whether the key is present; `None` while that is uncertain.
     #[inline]
     pub fn present(&self, number: u64) -> Option<bool> {
         let slot = self.slot(number);
         (slot.lag == 0).then_some(slot.newest % 2 == 1)
     }
 
-    /// Numbers of the keys that are there, as far as the newest generations tell.
+    /// Returns the numbers of the present keys according to their newest generations.
     pub fn live(&self) -> impl Iterator<Item = u64> {
         (0..self.len()).filter(|&number| self.newest(number) % 2 == 1)
     }
@@ -199,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn one_writer_knows_exactly() {
+    fn one_writer_gives_exact_generations() {
         for (solo, exact) in [(false, true), (true, true), (true, false)] {
             let mut model = Model::new(1, exact);
             model.set_solo(solo);
@@ -214,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn going_from_one_thread_to_several_and_back_loses_nothing() {
+    fn switching_the_number_of_threads_preserves_generations() {
         let mut model = Model::new(3, false);
         model.set_solo(true);
         (0..300).for_each(|_| model.end(model.begin(0, true)));
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_changes_stay_open_until_a_lone_one() {
+    fn concurrent_changes_stay_uncertain_until_a_single_one() {
         let model = Model::new(1, true);
         let (a, b) = (model.begin(0, true), model.begin(0, true));
         model.end(b);
@@ -255,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lag_too_long_to_count_means_anything_goes() {
+    fn a_lag_beyond_the_counter_accepts_every_generation() {
         let model = Model::new(1, true);
         let first = model.begin(0, true);
         for _ in 0..LAG_MAX {

@@ -1,4 +1,4 @@
-//! One operation each: done, checked against what the store must hold, counted.
+//! Single operations: performed, checked against the expected contents, counted.
 use super::{model::Pending, store::Content};
 use crate::{
     measure::{Kind, Worker},
@@ -7,28 +7,29 @@ use crate::{
 use anyhow::{Result, bail, ensure};
 use std::hint::black_box;
 
-/// Bytes.
+/// Bytes per cache line.
 const CACHE_LINE: usize = 64;
-/// The processor itself sees that the rest of a long value will follow.
-const APPROACHED_LINES: usize = 4;
+/// The processor prefetches the rest of a long value by itself.
+const PREFETCHED_LINES: usize = 4;
 
-/// One thread's hands on a store. Reuses its buffers: an operation allocates nothing.
-pub struct Hands<'a> {
+/// Performs operations of one thread on a store. Buffers are reused: an operation allocates
+/// nothing.
+pub struct Driver<'a> {
     target: &'a dyn Target,
     content: &'a Content,
     sync: bool,
-    /// Others change values while a scan goes on, which shows them as they were when it began.
+    /// Whether other threads change values during a scan, which shows the values at its start.
     overwritten: bool,
     key: Vec<u8>,
     from: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl<'a> Hands<'a> {
-    /// Writes are durable at return if `sync`.
-    pub fn new(target: &'a dyn Target, content: &'a Content, sync: bool) -> Hands<'a> {
+impl<'a> Driver<'a> {
+    /// Creates a driver; writes are durable on return if `sync`.
+    pub fn new(target: &'a dyn Target, content: &'a Content, sync: bool) -> Driver<'a> {
         let value = Vec::with_capacity(content.values.size());
-        Hands {
+        Driver {
             target,
             content,
             sync,
@@ -39,20 +40,21 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Scans may then show older values than those that are due when they come to them.
-    pub fn beside_writers(self, overwritten: bool) -> Hands<'a> {
-        Hands { overwritten, ..self }
+    /// Permits scans to return values older than the newest at the time of the step.
+    pub fn with_concurrent_writers(self, overwritten: bool) -> Driver<'a> {
+        Driver { overwritten, ..self }
     }
 
-    /// Fetches into the caches what the puts of these keys will take from the driver's own memory. Random keys miss all caches
-    /// there: 0.2 µs each, one after the other between operations of the store, a tenth of that when they wait together.
-    pub fn approach(&self, numbers: &[u64]) {
+    /// Prefetches the driver's own memory for puts of these keys. Random keys miss all caches: 0.2
+    /// µs each if done one by one between operations of the store, a tenth of that if prefetched
+    /// together.
+    pub fn prefetch(&self, numbers: &[u64]) {
         let (model, values) = (&self.content.model, &self.content.values);
         let slots = numbers.iter().fold(0, |all, number| all ^ model.newest(*number));
         let mut texts = 0;
         for number in numbers {
             let text = values.text(*number, model.coming(*number));
-            for at in (0..text.len().min(APPROACHED_LINES * CACHE_LINE)).step_by(CACHE_LINE) {
+            for at in (0..text.len().min(PREFETCHED_LINES * CACHE_LINE)).step_by(CACHE_LINE) {
                 texts ^= text[at];
             }
         }
@@ -73,7 +75,7 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// Removes the key.
+    /// Deletes the key.
     #[inline]
     pub fn delete(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         self.content.keys.write(number, &mut self.key);
@@ -94,7 +96,7 @@ impl<'a> Hands<'a> {
         if let Some(floor) = floor {
             let (newest, answer) = (content.model.newest(number), found.then_some(self.value.as_slice()));
             if !content.values.check(number, (floor, newest), answer) {
-                bail!(complaint(&self.key, floor, newest, answer));
+                bail!(wrong_result(&self.key, floor, newest, answer));
             }
         }
         if found {
@@ -104,7 +106,7 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// Reads a key that nobody ever writes: the key of `number` with a dot behind it.
+    /// Reads a key that is never written: the key of `number` followed by a dot.
     pub fn get_missing(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         self.content.keys.write(number, &mut self.key);
         self.key.push(b'.');
@@ -113,7 +115,8 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// Reads the key, then writes it: one field of it where fields are merged, the whole value otherwise.
+    /// Reads the key, then writes it: one of its fields in a store with merged fields, else the
+    /// whole value.
     pub fn read_modify_write(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         let start = worker.now();
         self.merge(worker, number)?;
@@ -121,7 +124,7 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// The same as an update: it takes the time of its get and its put.
+    /// The same as an update: its time is that of its get and its put.
     pub fn merge(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         self.get(worker, number)?;
         let content = self.content;
@@ -166,8 +169,9 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// Reads pairs in order, `limit` at most, from the key of `from` on, or from the first (last) if `None`. Returns how
-    /// many there were. Where other threads insert, only keys that were there at the beginning must be among them.
+    /// Reads at most `limit` entries in order, from the key of `from`, or from the first (last) if
+    /// `None`. Returns their number. If other threads insert, only keys that existed at the start
+    /// are required.
     pub fn scan(
         &mut self,
         worker: &mut Worker<'_>,
@@ -180,14 +184,14 @@ impl<'a> Hands<'a> {
             self.content.keys.write(number, &mut self.from);
         }
         let from_key = from.map(|_| self.from.as_slice());
-        let mut walk = Walk::new(self.content, from, reverse, std::mem::take(&mut self.key));
+        let mut walk = ExpectedScan::new(self.content, from, reverse, std::mem::take(&mut self.key));
         walk.overwritten = self.overwritten;
         let (mut last, mut seen, mut failure) = (worker.now(), 0, None);
         let visit = &mut |key: &[u8], value: &[u8]| {
             if let Some(kind) = each {
                 last = worker.record_lap(kind, last);
             }
-            if let Err(error) = walk.meet(key, value) {
+            if let Err(error) = walk.check_next(key, value) {
                 failure = Some(error);
                 return false;
             }
@@ -204,36 +208,37 @@ impl<'a> Hands<'a> {
     }
 }
 
-/// Room for a batch, reused from one to the next.
+/// Memory of a batch, reused by the next one.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Each change, and where its key ends among the keys.
+    /// Each change, and the end of its key in the keys.
     pending: Vec<(Pending, usize)>,
 }
 
-/// A walk over all keys in order, beside a scan: what the scan meets must be the next key that is there.
-pub struct Walk<'a> {
+/// A walk over all expected keys in order, parallel to a scan: the scan must return the next
+/// present key.
+pub struct ExpectedScan<'a> {
     content: &'a Content,
-    /// Places still ahead: `next .. end`, or the same backwards.
+    /// Remaining positions: `next .. end`, or the same backwards.
     next: u64,
     end: u64,
     reverse: bool,
-    /// Inserts from here on may be missing: they may have come after the scan began.
+    /// Inserts from this number on may be missing: they may have happened after the scan started.
     sure_below: u64,
-    /// See [`Hands::beside_writers`].
+    /// See [`Driver::with_concurrent_writers`].
     overwritten: bool,
     key: Vec<u8>,
 }
 
-impl<'a> Walk<'a> {
-    /// From the key of `from` on, or from the first (last). `key` is room to work in.
-    pub fn new(content: &'a Content, from: Option<u64>, reverse: bool, key: Vec<u8>) -> Walk<'a> {
+impl<'a> ExpectedScan<'a> {
+    /// Starts at the key of `from`, or at the first (last) key. `key` is a reused buffer.
+    pub fn new(content: &'a Content, from: Option<u64>, reverse: bool, key: Vec<u8>) -> ExpectedScan<'a> {
         let place = from.map(|number| content.place(number));
         let (next, end) = match (place, reverse) {
             (place, false) => (place.unwrap_or(0), content.model.len()),
             (place, true) => (0, place.map_or(content.model.len(), |place| place + 1)),
         };
-        Walk { content, next, end, reverse, sure_below: content.inserts.below(), overwritten: false, key }
+        ExpectedScan { content, next, end, reverse, sure_below: content.inserts.below(), overwritten: false, key }
     }
 
     fn step(&mut self) -> Option<u64> {
@@ -250,9 +255,9 @@ impl<'a> Walk<'a> {
         Some(self.content.at(place))
     }
 
-    /// The scan has met this pair.
+    /// Checks the next entry returned by the scan.
     #[inline]
-    pub fn meet(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn check_next(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if !self.content.checked {
             return Ok(());
         }
@@ -266,10 +271,10 @@ impl<'a> Walk<'a> {
             let newest = model.newest(number);
             if self.key == key {
                 let right = self.content.values.check(number, (floor, newest), Some(value));
-                ensure!(right, complaint(key, floor, newest, Some(value)));
+                ensure!(right, wrong_result(key, floor, newest, Some(value)));
                 return Ok(());
             }
-            ensure!(self.may_miss(number), complaint(&self.key, floor, newest, None));
+            ensure!(self.may_miss(number), wrong_result(&self.key, floor, newest, None));
         }
         bail!("a scan met key {}, which is not there or not at that place", key.escape_ascii())
     }
@@ -278,7 +283,7 @@ impl<'a> Walk<'a> {
         number >= self.sure_below || self.content.model.present(number) != Some(true)
     }
 
-    /// The scan has met its last pair because there are no more.
+    /// Checks that the scan could end here.
     fn end(&mut self) -> Result<()> {
         while self.content.checked
             && let Some(number) = self.step()
@@ -286,7 +291,7 @@ impl<'a> Walk<'a> {
             if !self.may_miss(number) {
                 self.content.keys.write(number, &mut self.key);
                 let (floor, newest) = (self.content.model.floor(number), self.content.model.newest(number));
-                bail!(complaint(&self.key, floor, newest, None));
+                bail!(wrong_result(&self.key, floor, newest, None));
             }
         }
         Ok(())
@@ -294,7 +299,7 @@ impl<'a> Walk<'a> {
 }
 
 #[cold]
-fn complaint(key: &[u8], floor: u32, newest: u32, answer: Option<&[u8]>) -> String {
+fn wrong_result(key: &[u8], floor: u32, newest: u32, answer: Option<&[u8]>) -> String {
     let wanted = match (floor == newest, newest % 2 == 1) {
         (true, true) => format!("the value of generation {newest}"),
         (true, false) => "no value".into(),

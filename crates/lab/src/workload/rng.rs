@@ -1,14 +1,15 @@
-//! Random numbers of our own, so that a seed means the same operations on every machine and in every version.
+//! EngineCounts random numbers, so that a seed gives the same operations on every machine and in
+//! every version.
 //!
-//! The generator is xoshiro256++, seeded by splitmix64 (Blackman and Vigna). A stream is named by a seed and a label,
-//! so that threads and workloads of one run draw independently.
+//! The generator is xoshiro256++, seeded by splitmix64 (Blackman and Vigna). A stream is
+//! identified by a seed and a label, so that threads and workloads of one run draw independently.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Rng([u64; 4]);
 
 impl Rng {
-    /// The stream `label` of `seed`.
+    /// Creates the stream `label` of `seed`.
     pub fn new(seed: u64, label: u64) -> Rng {
         let mut state = mix(seed).wrapping_add(label.wrapping_mul(GOLDEN));
         Rng(std::array::from_fn(|_| {
@@ -17,7 +18,7 @@ impl Rng {
         }))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let [a, b, c, d] = self.0;
@@ -27,23 +28,25 @@ impl Rng {
         result
     }
 
-    /// Uniform in `0 .. bound`; 0 if `bound` is 0. The bias is below `bound` / 2^64.
+    /// Returns a uniform number in `0 .. bound`; 0 if `bound` is 0. The bias is below `bound` /
+    /// 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Uniform in `0.0 .. 1.0`, in steps of 2^-53.
+    /// Returns a uniform number in `0.0 .. 1.0`, in steps of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 
-/// 2^64 / golden ratio, made odd: the step of splitmix64.
+/// 2^64 / golden ratio, made odd: the increment of splitmix64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The finisher of splitmix64: a bijection in which every bit of the input moves half of the output.
+/// The finalizer of splitmix64: a bijection in which every input bit flips half of the output
+/// bits.
 #[inline]
 pub fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -51,13 +54,13 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A number for a text, to label streams by name.
+/// Returns a number for a text, to label streams by name.
 pub fn label(text: &str) -> u64 {
     text.bytes().fold(GOLDEN, |sum, byte| mix(sum ^ u64::from(byte)))
 }
 
-/// A random order of `0 .. len` that takes no memory: a bijection on the next power of two, walked until it falls below
-/// `len`, which takes two steps at most on average.
+/// A random permutation of `0 .. len` without memory: a bijection on the next power of two,
+/// iterated until the result is below `len`, at most two steps on average.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -67,20 +70,20 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The order that belongs to `seed`.
+    /// Creates the permutation of `seed`.
     pub fn new(len: u64, seed: u64) -> Permutation {
         let mask = len.max(2).next_power_of_two() - 1;
         let mut rng = Rng::new(seed, len);
         Permutation { len, mask, shift: mask.count_ones().div_ceil(2), keys: std::array::from_fn(|_| rng.bits() | 1) }
     }
 
-    /// What stands at `index`, which is below the length.
+    /// Returns the element at `index`, which is below the length.
     #[inline]
     pub fn at(&self, index: u64) -> u64 {
         let mut x = index;
         loop {
             for key in self.keys {
-                // each step can be undone on the low bits, so all of them together can
+                // each step is invertible on the low bits, so their composition is, too
                 x = x.wrapping_mul(key).wrapping_add(key >> 32) & self.mask;
                 x ^= x >> self.shift;
             }
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permutation_meets_every_number_once() {
+    fn a_permutation_contains_every_number_once() {
         for len in [1u64, 2, 3, 10, 1000, 4096, 5000] {
             for seed in 0..5 {
                 let order = Permutation::new(len, seed);

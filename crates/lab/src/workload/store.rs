@@ -1,4 +1,4 @@
-//! The store of a cell and what it must hold.
+//! The store of a cell and its expected contents.
 use super::{
     keys::Keys,
     model::Model,
@@ -18,35 +18,36 @@ use std::{
     },
 };
 
-/// What a store must hold, and how its keys and values are made.
+/// Expected contents of a store, and the encoding of its keys and values.
 #[derive(Debug)]
 pub struct Content {
     /// Its keys.
     pub keys: Keys,
     /// Its values.
     pub values: Values,
-    /// What each key must hold. Numbers from `num` on are room for inserts.
+    /// Expected generation of each key. Numbers from `num` on are reserved for inserts.
     pub model: Model,
-    /// Keys that fills write and reads choose from.
+    /// Number of keys that fills write and reads choose from.
     pub num: u64,
-    /// Inserts behind them.
+    /// Inserts after these keys.
     pub inserts: Inserts,
-    /// Whether answers are held against all this.
+    /// Whether results are checked.
     pub checked: bool,
-    /// Numbers in the order of their keys; made when a scan needs it, never for decimal keys, which are in order.
-    order: Option<Order>,
+    /// Numbers in the order of their keys; computed when a scan needs it, and never for decimal
+    /// keys, which are in order.
+    order: Option<KeyOrder>,
 }
 
 #[derive(Debug)]
-struct Order {
+struct KeyOrder {
     /// Numbers in the order of their keys.
     sorted: Vec<u32>,
-    /// Where each number stands in it.
+    /// Position of each number in that order.
     rank: Vec<u32>,
 }
 
 impl Content {
-    /// Nothing yet; `values` will be put on `num` keys.
+    /// Creates empty contents; `values` will be put on `num` keys.
     pub fn new(keys: Keys, values: Values, num: u64, room: u64) -> Content {
         let exact = values.form() == Form::Fields; // whose fields are replaced in turn
         Content {
@@ -60,20 +61,20 @@ impl Content {
         }
     }
 
-    /// db_bench's content as `spec` wants it, with values of `value_size` bytes.
+    /// Creates db_bench's contents for `spec`, with values of `value_size` bytes.
     pub fn decimal(spec: &CellSpec, value_size: usize) -> Result<Content> {
         let keys = Keys::decimal(spec.key_size, spec.num)?;
         let values = Values::new(value_size, spec.compression_ratio, spec.seed, Form::Whole);
         Ok(Content::new(keys, values, spec.num, 0))
     }
 
-    /// The same keys, with values of several sizes.
+    /// Creates contents with the same keys and values of several sizes.
     pub fn sized(spec: &CellSpec, sizes: Sizes) -> Result<Content> {
         let keys = Keys::decimal(spec.key_size, spec.num)?;
         Ok(Content::new(keys, Values::sized(sizes, spec.compression_ratio, spec.seed), spec.num, 0))
     }
 
-    /// Makes what scans need to know.
+    /// Computes the order of keys for scans.
     pub fn sort(&mut self) -> Result<()> {
         if matches!(self.keys, Keys::Decimal(_)) || self.order.is_some() {
             return Ok(());
@@ -90,42 +91,42 @@ impl Content {
         let sorted: Vec<u32> = texts.into_iter().map(|(_, number)| number).collect();
         let mut rank = vec![0; sorted.len()];
         sorted.iter().zip(0..).for_each(|(&number, place)| rank[number as usize] = place);
-        self.order = Some(Order { sorted, rank });
+        self.order = Some(KeyOrder { sorted, rank });
         Ok(())
     }
 
-    /// The number of the key that stands at `place` among all keys in order.
+    /// Returns the number of the key at position `place` in key order.
     #[inline]
     pub fn at(&self, place: u64) -> u64 {
         self.order.as_ref().map_or(place, |order| u64::from(order.sorted[place as usize]))
     }
 
-    /// Where the key of `number` stands among all keys in order.
+    /// Returns the position of the key of `number` in key order.
     #[inline]
     pub fn place(&self, number: u64) -> u64 {
         self.order.as_ref().map_or(number, |order| u64::from(order.rank[number as usize]))
     }
 
-    /// Bytes of the keys and values that are there.
+    /// Returns the bytes of the present keys and values.
     pub fn live_bytes(&self) -> u64 {
         let value = |number| self.values.len_of(number, self.model.newest(number));
         self.model.live().map(|number| (self.keys.len_of(number) + value(number)) as u64).sum()
     }
 
-    /// Bytes of memory that all this takes.
+    /// Returns the memory of the contents in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let order = self.order.as_ref().map_or(0, |order| size_of_val(order.sorted.as_slice()) * 2);
         self.model.memory_bytes() + self.values.memory_bytes() + order as u64
     }
 }
 
-/// YCSB's acknowledged counter: which numbers behind the loaded ones have been inserted without a gap.
+/// YCSB's acknowledged counter: the inserted numbers after the loaded ones, without gaps.
 #[derive(Debug)]
 pub struct Inserts {
     next: AtomicU64,
-    /// Every number below has been acknowledged.
+    /// All lower numbers have been acknowledged.
     below: AtomicU64,
-    /// Acknowledged ones behind a gap. No I/O under the lock.
+    /// Acknowledged numbers after a gap. No I/O under the lock.
     ahead: Mutex<BTreeSet<u64>>,
 }
 
@@ -134,12 +135,12 @@ impl Inserts {
         Inserts { next: AtomicU64::new(num), below: AtomicU64::new(num), ahead: Mutex::default() }
     }
 
-    /// A number that nobody has.
+    /// Returns an unused number.
     pub fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// `number` is in the store.
+    /// Notes that `number` is in the store.
     pub fn end(&self, number: u64) {
         let mut ahead = self.ahead.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         ahead.insert(number);
@@ -150,7 +151,7 @@ impl Inserts {
         self.below.store(below, Ordering::Release);
     }
 
-    /// Every number below it is in the store.
+    /// Returns the bound below which all numbers are in the store.
     #[inline]
     pub fn below(&self) -> u64 {
         self.below.load(Ordering::Acquire)
@@ -164,12 +165,12 @@ pub struct Store<'e> {
     checked: bool,
     dir: PathBuf,
     target: Option<Box<dyn Target>>,
-    /// What it must hold.
+    /// Expected contents.
     pub content: Content,
 }
 
 impl<'e> Store<'e> {
-    /// The store in directory `store` of the cell's directory, closed as yet.
+    /// Returns the store in directory `store` of the cell's directory, not open yet.
     pub fn at(engine: &'e dyn Engine, spec: &CellSpec) -> Result<Store<'e>> {
         let (dir, settings) = (spec.dir.join("store"), spec.settings.clone());
         let checked = spec.check_answers;
@@ -177,20 +178,20 @@ impl<'e> Store<'e> {
         Ok(Store { engine, settings, checked, dir, target: None, content })
     }
 
-    /// A new and open store there, in place of what is there.
+    /// Creates and opens a new store there, replacing an existing one.
     pub fn create(engine: &'e dyn Engine, spec: &CellSpec) -> Result<Store<'e>> {
         let mut store = Store::at(engine, spec)?;
-        store.begin_anew()?;
+        store.recreate()?;
         Ok(store)
     }
 
-    /// Replaces the store by an empty one that is to hold `content`.
+    /// Replaces the store by an empty one for `content`.
     pub fn fresh(&mut self, content: Content) -> Result<()> {
         self.content = Content { checked: self.checked, ..content };
-        self.begin_anew()
+        self.recreate()
     }
 
-    fn begin_anew(&mut self) -> Result<()> {
+    fn recreate(&mut self) -> Result<()> {
         self.close()?;
         self.engine.clear(&self.dir, &self.settings)?;
         self.open()
@@ -208,22 +209,22 @@ impl<'e> Store<'e> {
         self.target.take().map_or(Ok(()), |target| target.close().context("close the store"))
     }
 
-    /// The open store.
+    /// Returns the open store.
     pub fn target(&self) -> &dyn Target {
         self.target.as_deref().expect("a store is closed only between two stages and while it is reopened")
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Whether it is a directory's, whose files anybody can count.
+    /// Returns whether it is in a file system, where its files can be measured.
     pub fn is_in_file_system(&self) -> bool {
         self.engine.below() == Below::FileSystem
     }
 
-    /// Takes note that a single thread works on it from now on, or several.
+    /// Sets whether a single thread works on it from now on, or several.
     pub fn set_threads(&mut self, threads: usize) {
         self.content.model.set_solo(threads == 1);
     }

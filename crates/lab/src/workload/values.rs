@@ -1,10 +1,11 @@
-//! Values: pieces of one buffer of compressible text, chosen by key and generation, so that every value can be checked
-//! without being kept and costs no copy to make.
+//! Values: pieces of one buffer of compressible text, selected by key and generation. Every value
+//! can be checked without being stored, and making one needs no copy.
 //!
-//! The buffer is db_bench's: pieces of 100 bytes, each a random text repeated until the piece is full, from LevelDB's
-//! random numbers with seed 301. A value begins at one of 2^20 places, or, if it is made of whole pieces, at one of 10,485: its
-//! pieces are db_bench's then, and compress as those do. A wrong one passes for the right one that seldom, so a store that mixes
-//! up values does not get far.
+//! The buffer is db_bench's: pieces of 100 bytes, each a random text repeated until the piece is
+//! full, from LevelDB's random numbers with seed 301. A value starts at one of 2^20 positions. A
+//! value of whole pieces starts at one of 10,485; its pieces are then db_bench's, and compress
+//! like those. A wrong value equals the right one with a probability of one in that many, so a
+//! store that mixes up values is detected soon.
 use super::rng::mix;
 
 /// Makes and checks the values of one store.
@@ -12,25 +13,25 @@ use super::rng::mix;
 pub struct Values {
     buffer: Vec<u8>,
     len: usize,
-    /// Whether a value is some of the pieces, from the beginning of one to the end of one.
+    /// Whether a value consists of whole pieces.
     whole_pieces: bool,
     salt: u64,
     form: Form,
-    /// Of values that differ in size; `len` is then the most.
+    /// Distribution of sizes; `len` is then the maximum.
     sizes: Option<Sizes>,
 }
 
-/// How sizes are spread.
+/// Distributions of sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sizes {
-    /// As RocksDB's mixgraph has them.
+    /// The distribution of RocksDB's mixgraph.
     Pareto(Pareto),
-    /// Two sizes, the smaller first, and as many bytes in values of one as of the other.
+    /// Two sizes, the smaller first, with equal total bytes in each.
     HalfOfBytes([u64; 2]),
 }
 
 impl Sizes {
-    /// The size at `u` of 0 to 1, the smallest `u` the largest.
+    /// Returns the size at `u` in 0 to 1; the smallest `u` gives the largest size.
     fn size(&self, u: f64) -> u64 {
         match self {
             Sizes::Pareto(pareto) => pareto.size(u),
@@ -50,8 +51,8 @@ impl Sizes {
     }
 }
 
-/// Generalised Pareto sizes that begin at 0, as RocksDB's db_bench cuts them: at least `least`; beyond `most`, the rest of a
-/// division by it.
+/// Generalised Pareto sizes from 0, limited as in RocksDB's db_bench: at least `least`; beyond
+/// `most`, modulo `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the distribution has them")]
 pub struct Pareto {
@@ -62,7 +63,7 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// The size at `u` of 0 to 1, the smallest `u` the largest.
+    /// Returns the size at `u` in 0 to 1; the smallest `u` gives the largest size.
     pub fn size(&self, u: f64) -> u64 {
         let size = if u <= 0.0 { self.sigma } else { self.sigma * (u.powf(-self.k) - 1.0) / self.k };
         let size = size.ceil().max(0.0) as u64;
@@ -71,30 +72,31 @@ impl Pareto {
     }
 }
 
-/// What a put replaces.
+/// Part of a value that a put replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The whole value.
     Whole,
-    /// One of ten fields in turn, from the key's second put on: YCSB's update that merges.
+    /// One of ten fields in turn, from the key's second put on: YCSB's merging update.
     Fields,
 }
 
 /// Fields of a YCSB record.
 pub const FIELDS: usize = 10;
 
-/// Places in the buffer at which values begin, or the walks of whole pieces.
+/// Number of positions in the buffer at which values, or walks of whole pieces, start.
 const PLACES: usize = 1 << 20;
-/// Bytes of a piece: each repeats its own text.
+/// Bytes of a piece; each repeats its own text.
 const PIECE: usize = 100;
-/// Longest value that is made of whole pieces.
+/// Maximum size of a value made of whole pieces.
 const PIECES_MAX: usize = 1000;
-/// So many neighbouring keys of one generation walk through the buffer, as db_bench's values do: checking what a scan
-/// returns then costs no cache misses of its own.
+/// Number of neighbouring keys of one generation whose values are adjacent in the buffer, as
+/// db_bench's are. Checking the entries of a scan then adds no cache misses.
 const WALK: u64 = 1 << 10;
 
 impl Values {
-    /// Values of `len` bytes that compress to `ratio` of their size. The seed says which value a key gets.
+    /// Creates values of `len` bytes that compress to `ratio` of their size. The seed determines
+    /// the value of each key.
     pub fn new(len: usize, ratio: f64, seed: u64, form: Form) -> Values {
         let mut random = ParkMiller(301);
         let whole_pieces = len > 0 && len.is_multiple_of(PIECE) && len <= PIECES_MAX;
@@ -106,17 +108,18 @@ impl Values {
         Values { buffer, len, whole_pieces, salt: mix(seed), form, sizes: None }
     }
 
-    /// Values of sizes that follow from key and generation.
+    /// Creates values whose sizes follow from key and generation.
     pub fn sized(sizes: Sizes, ratio: f64, seed: u64) -> Values {
         Values { sizes: Some(sizes), whole_pieces: false, ..Values::new(sizes.most(), ratio, seed, Form::Whole) }
     }
 
-    /// How they differ in size, if they do.
+    /// Returns the distribution of sizes, if sizes differ.
     pub fn sizes(&self) -> Option<Sizes> {
         self.sizes
     }
 
-    /// Bytes of the value that a generation has; the same for generations that are equal modulo 256.
+    /// Returns the size in bytes of a generation's value; equal for generations that are equal
+    /// modulo 256.
     #[inline]
     pub fn len_of(&self, number: u64, generation: u32) -> usize {
         let Some(sizes) = &self.sizes else { return self.len };
@@ -124,22 +127,23 @@ impl Values {
         sizes.size((bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)) as usize
     }
 
-    /// Bytes of a value, at most.
+    /// Returns the maximum size of a value in bytes.
     pub fn size(&self) -> usize {
         self.len
     }
 
-    /// How puts change a value.
+    /// Returns the part of a value that puts replace.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Bytes of memory.
+    /// Returns the memory of the values in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.buffer.len() as u64
     }
 
-    /// The text of a generation: its value, if puts replace the whole value. Generations that are equal modulo 256 have one.
+    /// Returns the text of a generation: its value, if puts replace the whole value. It is equal
+    /// for generations that are equal modulo 256.
     #[inline]
     pub fn text(&self, number: u64, generation: u32) -> &[u8] {
         let start = mix(self.salt ^ (number / WALK).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ u64::from(generation as u8));
@@ -148,13 +152,13 @@ impl Values {
             let first = ((start >> 32) * (PLACES / PIECE) as u64) >> 32;
             first as usize * PIECE + step as usize * self.len
         } else {
-            // An odd stride, so that no two keys of a walk have the same place.
+            // An odd stride, so that no two keys of a walk have the same position.
             start.wrapping_add(step.wrapping_mul(self.len as u64 | 1)) as usize % PLACES
         };
         &self.buffer[place..place + self.len_of(number, generation)]
     }
 
-    /// The range of bytes that a generation replaced.
+    /// Returns the byte range that a generation replaced.
     pub fn replaced(&self, number: u64, generation: u32) -> std::ops::Range<usize> {
         match self.form {
             Form::Fields if generation > 1 => self.field(turn(number, updates(generation)) as usize),
@@ -162,7 +166,7 @@ impl Values {
         }
     }
 
-    /// Whether `answer` is what a key in one of the generations `floor ..= newest` holds.
+    /// Checks that `answer` is the value of a key in one of the generations `floor ..= newest`.
     #[inline]
     pub fn check(&self, number: u64, (floor, newest): (u32, u32), answer: Option<&[u8]>) -> bool {
         match answer {
@@ -187,7 +191,8 @@ impl Values {
         }
     }
 
-    /// The generation that wrote `field` of what `generation` holds. Puts after the first take the fields in turn.
+    /// Returns the generation that wrote `field` of the value of `generation`. Puts after the first
+    /// replace the fields in turn.
     fn writer(&self, number: u64, generation: u32, field: u64) -> u32 {
         if generation == 1 {
             return 1;
@@ -197,7 +202,7 @@ impl Values {
         newest.checked_sub(back).map_or(1, |update| 3 + 2 * update as u32)
     }
 
-    /// The last field takes what the others leave.
+    /// Returns the byte range of a field. The last field takes the remainder.
     fn field(&self, field: usize) -> std::ops::Range<usize> {
         let len = self.len / FIELDS;
         let end = if field + 1 == FIELDS { self.len } else { (field + 1) * len };
@@ -205,17 +210,18 @@ impl Values {
     }
 }
 
-/// The put of `generation` is that many puts behind the key's second; nothing is deleted where fields are merged.
+/// Returns the number of puts since the key's second one; there are no deletes in stores with
+/// merged fields.
 fn updates(generation: u32) -> u64 {
     u64::from(generation - 3) / 2
 }
 
-/// The field that a key's update replaces.
+/// Returns the field that a key's update replaces.
 fn turn(number: u64, update: u64) -> u64 {
     (mix(number) % FIELDS as u64 + update) % FIELDS as u64
 }
 
-/// Appends 100 bytes: random printable text of 100 × `ratio` bytes, at least one, over and over.
+/// Appends 100 bytes: random printable text of 100 × `ratio` bytes, at least one, repeated.
 fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
     let raw = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);
     let start = buffer.len();
@@ -225,7 +231,8 @@ fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
     }
 }
 
-/// The minimal standard generator of Park and Miller, which LevelDB uses: x ← 16807 x mod 2^31 − 1.
+/// The minimal standard generator of Park and Miller, which LevelDB uses: x ← 16807 x mod 2^31 −
+/// 1.
 struct ParkMiller(u32);
 
 impl ParkMiller {
@@ -240,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn park_miller_comes_to_its_published_value() {
+    fn park_miller_reaches_its_published_value() {
         let mut random = ParkMiller(1);
         (0..9999).for_each(|_| {
             random.next();
@@ -261,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_walk_have_values_of_their_own() {
+    fn keys_of_a_walk_have_distinct_values() {
         for len in [1, 100, 1024, 4096] {
             let values = Values::new(len, 0.5, 1, Form::Whole);
             let places: std::collections::BTreeSet<_> =
@@ -293,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_knows_key_generation_and_absence() {
+    fn a_check_distinguishes_key_generation_and_absence() {
         let values = Values::new(100, 0.5, 1, Form::Whole);
         let value = values.text(7, 3);
         assert!(values.check(7, (3, 3), Some(value)) && values.check(7, (1, 5), Some(value)));
@@ -304,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_fields_are_those_of_the_history() {
+    fn merged_fields_follow_the_history() {
         let values = Values::new(1003, 0.5, 1, Form::Fields);
         for number in 0..20 {
             let mut value = values.text(number, 1).to_vec();

@@ -1,17 +1,18 @@
 //! YCSB's core workloads with their original generators (brianfrankcooper/YCSB 0.17).
 //!
-//! Records are numbered in the order of insertion; the key is `user` and the hash of the number. A record is one value of
-//! `value_size` bytes, which stands for ten fields. `num` records are loaded; a workload does `reads` operations
-//! (`num` if not given), shared by the threads. Hashed order and the draws are those of the original; its random source
-//! is ours. Two choices of the original differ between its own bindings, so they are said here:
-//! an *update* puts a whole record (`blind`), or reads it, replaces one field and puts it back (`merge`); a
-//! *read-modify-write* reads always. Where fields are merged, changes of one record wait for one another in the driver,
-//! because a lost update could not be told from a wrong answer.
+//! Records are numbered in the order of insertion; the key is `user` and the hash of the number. A
+//! record is one value of `value_size` bytes, which represents ten fields. `num` records are
+//! loaded; a workload does `reads` operations (`num` by default), shared by the threads. Hashed
+//! order and distributions are those of the original; the random source differs. The original's
+//! own bindings differ in two choices, which are therefore explicit here. An *update* puts a whole
+//! record (`blind`), or reads it, replaces one field and puts it back (`merge`). A
+//! *read-modify-write* always reads. With merged fields, the driver serialises changes of one
+//! record, because a lost update could not be distinguished from a wrong result.
 use super::{
     Job, Stage,
     deletes::share_of,
     keys::Keys,
-    ops::Hands,
+    ops::Driver,
     rng::Rng,
     store::{Content, Store},
     values::{Form, Values},
@@ -25,18 +26,19 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 
-/// What an update does.
+/// Semantics of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Update {
     /// Puts a whole record.
     #[default]
     Blind,
-    /// Reads the record, replaces one of its ten fields, puts it back: what YCSB's own RocksDB binding does.
+    /// Reads the record, replaces one of its ten fields, puts it back, as YCSB's own RocksDB
+    /// binding does.
     Merge,
 }
 
-/// Names and what they do.
+/// Names and descriptions.
 pub const LIST: [(&str, &str); 9] = [
     ("ycsb-load", "inserts num records into an empty store"),
     ("ycsb-a", "50 % reads, 50 % updates, zipfian"),
@@ -49,57 +51,57 @@ pub const LIST: [(&str, &str); 9] = [
     ("ycsb-write-uniform:", "the same, uniform"),
 ];
 
-/// Longest scan, in records.
+/// Maximum scan length in records.
 const SCAN_MAX: u64 = 100;
-/// Locks that serialise merges of one record.
+/// Number of locks that serialise merges of one record.
 const LOCKS: usize = 1024;
 
 /// The load, or one of the workloads.
 pub struct Ycsb {
     name: String,
-    mix: Option<Mix>,
+    mix: Option<OperationMix>,
 }
 
-/// Shares in percent; what is left are reads.
+/// Shares in percent; the rest are reads.
 #[derive(Clone, Copy)]
-struct Mix {
+struct OperationMix {
     update: u64,
     insert: u64,
     scan: u64,
     rmw: u64,
-    choice: Choice,
+    choice: Popularity,
 }
 
-/// Which records are popular.
+/// Distribution of the record popularity.
 #[derive(Clone, Copy, PartialEq)]
-enum Choice {
+enum Popularity {
     Zipfian,
     Latest,
     Uniform,
 }
 
-const READ: Mix = Mix { update: 0, insert: 0, scan: 0, rmw: 0, choice: Choice::Zipfian };
+const READ: OperationMix = OperationMix { update: 0, insert: 0, scan: 0, rmw: 0, choice: Popularity::Zipfian };
 
-/// The workload called `name`, if it is one of these; a wrong share is refused.
+/// Returns the workload called `name`, if it is one of these; an invalid percentage is an error.
 pub fn stage(name: &str) -> Result<Option<Ycsb>> {
     let mix = match name {
         "ycsb-load" => None,
-        "ycsb-a" => Some(Mix { update: 50, ..READ }),
-        "ycsb-b" => Some(Mix { update: 5, ..READ }),
+        "ycsb-a" => Some(OperationMix { update: 50, ..READ }),
+        "ycsb-b" => Some(OperationMix { update: 5, ..READ }),
         "ycsb-c" => Some(READ),
-        "ycsb-d" => Some(Mix { insert: 5, choice: Choice::Latest, ..READ }),
-        "ycsb-e" => Some(Mix { insert: 5, scan: 95, ..READ }),
-        "ycsb-f" => Some(Mix { rmw: 50, ..READ }),
+        "ycsb-d" => Some(OperationMix { insert: 5, choice: Popularity::Latest, ..READ }),
+        "ycsb-e" => Some(OperationMix { insert: 5, scan: 95, ..READ }),
+        "ycsb-f" => Some(OperationMix { rmw: 50, ..READ }),
         _ => {
             let choice = match name.split_once(':') {
-                Some(("ycsb-write", _)) => Choice::Zipfian,
-                Some(("ycsb-write-uniform", _)) => Choice::Uniform,
+                Some(("ycsb-write", _)) => Popularity::Zipfian,
+                Some(("ycsb-write-uniform", _)) => Popularity::Uniform,
                 _ => return Ok(None),
             };
             let share = name.rsplit(':').next().and_then(|share| share.parse().ok());
             let update = share.filter(|share: &u64| *share <= 100);
             let update = update.with_context(|| format!("workload {name}: the share is a percentage"))?;
-            Some(Mix { update, choice, ..READ })
+            Some(OperationMix { update, choice, ..READ })
         }
     };
     Ok(Some(Ycsb { name: name.into(), mix }))
@@ -109,13 +111,14 @@ fn operations(spec: &CellSpec) -> u64 {
     spec.reads.unwrap_or(spec.num)
 }
 
-impl Mix {
-    /// Twice the expected inserts, as YCSB reserves for keys to come.
+impl OperationMix {
+    /// Returns twice the expected inserts, YCSB's reserve for future keys.
     fn reserve(self, ops: u64) -> u64 {
         ops * self.insert * 2 / 100
     }
 
-    /// More inserts than that do not happen: the reserve and, for short runs, far more than ten deviations.
+    /// Returns an upper bound of inserts: the reserve and, for short runs, far more than ten
+    /// deviations.
     fn room(self, ops: u64) -> u64 {
         if self.insert == 0 { 0 } else { (self.reserve(ops) + 100).min(ops) }
     }
@@ -162,13 +165,13 @@ impl Stage for Ycsb {
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
         let (target, content, total) = (store.target(), &store.content, self.total(store, job));
         let locks: Vec<Mutex<()>> = (0..LOCKS).map(|_| Mutex::default()).collect();
-        let chooser = self.mix.map(|mix| Chooser::new(mix, content, total));
+        let chooser = self.mix.map(|mix| RecordChooser::new(mix, content, total));
         measure::run(job.plan(), progress, &|worker| {
             let share = share_of(total, worker.index as u64, job.spec.threads as u64);
-            let mut hands = Hands::new(target, content, false);
+            let mut driver = Driver::new(target, content, false);
             let (Some(mix), Some(chooser)) = (self.mix, chooser.clone()) else {
                 for number in share {
-                    hands.put(worker, number)?;
+                    driver.put(worker, number)?;
                     if !worker.did(1) {
                         break;
                     }
@@ -177,7 +180,7 @@ impl Stage for Ycsb {
             };
             let mut client = Client { mix, chooser, rng: job.rng(worker.index), content, locks: &locks };
             for _ in share {
-                client.step(&mut hands, worker)?;
+                client.step(&mut driver, worker)?;
                 if !worker.did(1) {
                     break;
                 }
@@ -187,36 +190,36 @@ impl Stage for Ycsb {
     }
 }
 
-/// Chooses among the records there are.
+/// Chooses from the existing records.
 #[derive(Clone, Debug)]
-enum Chooser {
+enum RecordChooser {
     Scrambled(Scrambled),
     Latest(Zipf),
     Uniform,
 }
 
-impl Chooser {
-    fn new(mix: Mix, content: &Content, ops: u64) -> Chooser {
+impl RecordChooser {
+    fn new(mix: OperationMix, content: &Content, ops: u64) -> RecordChooser {
         let records = content.inserts.below();
         match mix.choice {
-            Choice::Latest => Chooser::Latest(Zipf::new(records.saturating_sub(1))),
+            Popularity::Latest => RecordChooser::Latest(Zipf::new(records.saturating_sub(1))),
             // one more than records and reserve, as in the original, whose upper bound is inclusive
-            Choice::Zipfian => Chooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1)),
-            Choice::Uniform => Chooser::Uniform,
+            Popularity::Zipfian => RecordChooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1)),
+            Popularity::Uniform => RecordChooser::Uniform,
         }
     }
 
-    /// A record that is there: draws beyond the last acknowledged insert are drawn again.
+    /// Returns an existing record: numbers beyond the last acknowledged insert are drawn again.
     fn choose(&mut self, rng: &mut Rng, below: u64) -> u64 {
         match self {
-            Chooser::Scrambled(scrambled) => loop {
+            RecordChooser::Scrambled(scrambled) => loop {
                 let number = scrambled.draw(rng);
                 if number < below {
                     return number;
                 }
             },
-            Chooser::Uniform => rng.below(below),
-            Chooser::Latest(zipf) => {
+            RecordChooser::Uniform => rng.below(below),
+            RecordChooser::Latest(zipf) => {
                 let last = below.saturating_sub(1);
                 zipf.grow(last);
                 last.saturating_sub(zipf.draw(rng))
@@ -227,20 +230,20 @@ impl Chooser {
 
 /// One thread of a workload.
 struct Client<'a> {
-    mix: Mix,
-    chooser: Chooser,
+    mix: OperationMix,
+    chooser: RecordChooser,
     rng: Rng,
     content: &'a Content,
     locks: &'a [Mutex<()>],
 }
 
 impl Client<'_> {
-    fn step(&mut self, hands: &mut Hands<'_>, worker: &mut Worker<'_>) -> Result<()> {
+    fn step(&mut self, driver: &mut Driver<'_>, worker: &mut Worker<'_>) -> Result<()> {
         let (mix, dice) = (self.mix, self.rng.below(100));
         if dice < mix.insert {
             let number = self.content.inserts.begin();
             ensure!(number < self.content.model.len(), "more inserts than there is room for");
-            hands.put(worker, number)?;
+            driver.put(worker, number)?;
             self.content.inserts.end(number);
             return Ok(());
         }
@@ -250,17 +253,17 @@ impl Client<'_> {
         let _merging = (fields && dice < changes)
             .then(|| self.locks[number as usize % LOCKS].lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         if dice < mix.insert + mix.update {
-            if fields { hands.merge(worker, number) } else { hands.put(worker, number) }
+            if fields { driver.merge(worker, number) } else { driver.put(worker, number) }
         } else if dice < changes {
-            hands.read_modify_write(worker, number)
+            driver.read_modify_write(worker, number)
         } else if dice < changes + mix.scan {
             let limit = 1 + self.rng.below(SCAN_MAX);
             let start = worker.now();
-            hands.scan(worker, Some(number), false, limit, None)?;
+            driver.scan(worker, Some(number), false, limit, None)?;
             worker.record_since(Kind::Scan, start);
             Ok(())
         } else {
-            hands.get(worker, number)
+            driver.get(worker, number)
         }
     }
 }
@@ -282,7 +285,7 @@ mod tests {
             ("ycsb-e", [6, 748, 849, 860, 451, 410]),
             ("ycsb-write-uniform:80", [961, 242, 835, 677, 715, 238]),
         ] {
-            let mut chooser = Chooser::new(stage(name).unwrap().unwrap().mix.unwrap(), &content(1000), 1000);
+            let mut chooser = RecordChooser::new(stage(name).unwrap().unwrap().mix.unwrap(), &content(1000), 1000);
             let mut rng = Rng::new(1, 0);
             assert_eq!(std::array::from_fn(|_| chooser.choose(&mut rng, 1000)), frozen, "{name}");
         }
@@ -292,7 +295,7 @@ mod tests {
     fn shares_of_writes_are_percentages() {
         let mix = |name: &str| stage(name).unwrap().unwrap().mix.unwrap();
         assert_eq!((mix("ycsb-write:80").update, mix("ycsb-write-uniform:100").update), (80, 100));
-        assert!(mix("ycsb-write:0").choice == Choice::Zipfian && stage("ycsb-g").unwrap().is_none());
+        assert!(mix("ycsb-write:0").choice == Popularity::Zipfian && stage("ycsb-g").unwrap().is_none());
         for bad in ["ycsb-write:101", "ycsb-write:x", "ycsb-write:"] {
             assert!(stage(bad).err().unwrap().to_string().contains("percentage"), "{bad}");
         }
@@ -301,7 +304,7 @@ mod tests {
     #[test]
     fn latest_by_chi_square() {
         let (records, draws) = (1000u64, 1_000_000u64);
-        let mut chooser = Chooser::new(stage("ycsb-d").unwrap().unwrap().mix.unwrap(), &content(records), 1000);
+        let mut chooser = RecordChooser::new(stage("ycsb-d").unwrap().unwrap().mix.unwrap(), &content(records), 1000);
         let (mut rng, mut counts) = (Rng::new(17, 17), vec![0u64; records as usize]);
         (0..draws).for_each(|_| counts[chooser.choose(&mut rng, records) as usize] += 1);
         counts.reverse(); // the newest is the first
@@ -314,7 +317,7 @@ mod tests {
 
     #[test]
     fn latest_prefers_the_newest() {
-        let mut chooser = Chooser::new(stage("ycsb-d").unwrap().unwrap().mix.unwrap(), &content(1000), 1000);
+        let mut chooser = RecordChooser::new(stage("ycsb-d").unwrap().unwrap().mix.unwrap(), &content(1000), 1000);
         let mut rng = Rng::new(2, 0);
         let newest = (0..10_000).filter(|_| chooser.choose(&mut rng, 1500) == 1499).count() as f64;
         let expected = 10_000.0 / (1..1500).map(|i| f64::from(i).powf(-0.99)).sum::<f64>();

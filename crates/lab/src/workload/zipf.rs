@@ -1,14 +1,14 @@
-//! YCSB's original number generators (brianfrankcooper/YCSB 0.17), as arithmetic.
+//! YCSB's original number generators (brianfrankcooper/YCSB 0.17).
 use super::rng::Rng;
 
 /// θ of YCSB.
 const THETA: f64 = 0.99;
-/// Items over which the scrambled distribution draws, whatever the number of records, less one.
+/// Number of items of the scrambled distribution, less one, independent of the number of records.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
-/// Σ i^−θ over them, as YCSB gives it.
+/// Σ i^−θ over them, YCSB's constant.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
-/// FNV-1a over the eight octets of `x`, low ones first, made positive the way Java does.
+/// Returns FNV-1a over the eight octets of `x`, low ones first, made positive as in Java.
 #[inline]
 pub fn fnv64(x: u64) -> u64 {
     let hash = x
@@ -27,7 +27,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Over `items` numbers, at least one; takes time in proportion.
+    /// Creates the distribution over `items` numbers, at least one. Takes O(`items`) time.
     pub fn new(items: u64) -> Zipf {
         Zipf::with_zeta(items.max(1), zeta(0.0, 0, items.max(1)))
     }
@@ -37,14 +37,14 @@ impl Zipf {
         Zipf { items, zeta: zeta_items, eta }
     }
 
-    /// Makes room for more items; never shrinks.
+    /// Grows to more items; never shrinks.
     pub fn grow(&mut self, items: u64) {
         if items > self.items {
             *self = Zipf::with_zeta(items, zeta(self.zeta, self.items, items));
         }
     }
 
-    /// The next number.
+    /// Draws the next number.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         let u = rng.unit();
@@ -65,7 +65,8 @@ fn zeta(sum: f64, from: u64, to: u64) -> f64 {
     (from + 1..=to).fold(sum, |sum, i| sum + (i as f64).powf(-THETA))
 }
 
-/// Zipfian popularity spread over `0 .. items` by hashing. The hottest item gets 1 / 26.47 whatever `items` is.
+/// Zipfian popularity spread over `0 .. items` by hashing. The most popular item gets 1 / 26.47,
+/// independent of `items`.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
     zipf: Zipf,
@@ -73,12 +74,12 @@ pub struct Scrambled {
 }
 
 impl Scrambled {
-    /// Over `items` numbers, at least one.
+    /// Creates the distribution over `items` numbers, at least one.
     pub fn new(items: u64) -> Scrambled {
         Scrambled { zipf: Zipf::with_zeta(SCRAMBLED_ITEMS + 1, SCRAMBLED_ZETA), items: items.max(1) }
     }
 
-    /// The next number.
+    /// Draws the next number.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         fnv64(self.zipf.draw(rng)) % self.items
@@ -100,17 +101,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn growing_is_the_same_as_beginning_larger() {
+    fn growing_equals_starting_larger() {
         let mut zipf = Zipf::new(10);
         zipf.grow(1000);
         let fresh = Zipf::new(1000);
         assert!((zipf.zeta - fresh.zeta).abs() < 1e-12 && (zipf.eta - fresh.eta).abs() < 1e-12);
     }
 
-    /// How often the method draws `i`: by the law for the first two, by its formula's inverse behind them.
+    /// Returns the probability of `i`: by the law for the first two items, by the inverse of the
+    /// method's formula for the others.
     pub(in crate::workload) fn probability(zipf: &Zipf, i: u64) -> f64 {
         let law = |i: u64| (i as f64).powf(-THETA) / zipf.zeta;
-        // u below which the draw is below n
+        // u below which the result is below n
         let below = |n: u64| {
             let first = (1.0 + 0.5f64.powf(THETA)) / zipf.zeta;
             let u = 1.0 - (1.0 - (n as f64 / zipf.items as f64).powf(1.0 - THETA)) / zipf.eta;
@@ -124,7 +126,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Over what can be drawn at all.
+    /// Computes chi-square over the possible outcomes.
     pub(in crate::workload) fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
         assert_eq!(counts.len(), expected.len());
         let (possible, never): (Vec<_>, Vec<_>) =
@@ -133,8 +135,8 @@ pub(super) mod tests {
         possible.into_iter().map(|(count, expected)| (*count as f64 - expected).powi(2) / expected).sum()
     }
 
-    /// The method is exact for the first two items and an approximation behind them, so those are held to the law and
-    /// the others to what the method's own formula gives.
+    /// The method is exact for the first two items and an approximation for the others. The first
+    /// two are compared with the law, the others with the method's own formula.
     #[test]
     fn zipfian_by_chi_square() {
         let (items, draws) = (1000u64, 1_000_000u64);
@@ -146,16 +148,16 @@ pub(super) mod tests {
         assert!(chi < 1223.0, "{chi}: more than five deviations above 999 degrees of freedom");
     }
 
-    /// Each of the first million items is hashed where it belongs; those behind are so many, and so rare, that each place gets as much
-    /// of them.
+    /// Each of the first million items is hashed to its place. The further ones are so many and so
+    /// rare that every place gets an equal share of them.
     #[test]
     fn scrambled_by_chi_square() {
-        let (places, draws, told_apart) = (1000usize, 1_000_000u64, 1_000_000u64);
+        let (places, draws, distinguished) = (1000usize, 1_000_000u64, 1_000_000u64);
         let (scrambled, mut rng) = (Scrambled::new(places as u64), Rng::new(13, 13));
         let mut counts = vec![0u64; places];
         (0..draws).for_each(|_| counts[scrambled.draw(&mut rng) as usize] += 1);
         let mut shares = vec![0.0; places];
-        (0..told_apart).for_each(|i| shares[fnv64(i) as usize % places] += probability(&scrambled.zipf, i));
+        (0..distinguished).for_each(|i| shares[fnv64(i) as usize % places] += probability(&scrambled.zipf, i));
         let rest = (1.0 - shares.iter().sum::<f64>()) / places as f64;
         assert!((0.0..0.0005).contains(&rest), "{rest}: more than half of the draws are told apart");
         let expected: Vec<f64> = shares.iter().map(|share| draws as f64 * (share + rest)).collect();

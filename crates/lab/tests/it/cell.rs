@@ -1,4 +1,4 @@
-//! A cell over an engine with known costs reports exactly those.
+//! A cell with an engine of known costs reports exactly these costs.
 use std::{
     sync::{Mutex, MutexGuard},
     time::Duration,
@@ -12,7 +12,7 @@ use terrace_lab::{
 };
 use terrace_peers::require;
 
-/// The kernel counts the whole process, so one cell runs at a time.
+/// The kernel counts the whole process, so cells run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -27,7 +27,7 @@ fn spec(workloads: &str) -> CellSpec {
     }
 }
 
-/// The rows of a cell in a directory of its own, on a disk: a tmpfs has no bytes to count.
+/// Returns the rows of a cell in a directory of its own, on a disk: a tmpfs has no bytes to count.
 fn rows(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the store");
     rows_of(&CellSpec { dir: dir.path().into(), ..spec.clone() }, fake)
@@ -47,7 +47,7 @@ fn try_rows_of(spec: &CellSpec, fake: &Fake) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The rows of a cell on a loop device of so many bytes, if this machine gives one.
+/// Returns the rows of a cell on a loop device of so many bytes, if this machine supports one.
 fn rows_on_loop(bytes: u64, spec: &CellSpec, fake: &Fake) -> Option<Vec<Row>> {
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
     let prepared = DeviceSpec::Loop(bytes, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None);
@@ -64,7 +64,7 @@ fn whole(rows: Vec<Row>) -> Vec<Row> {
 }
 
 #[test]
-fn known_bytes_syncs_and_times_come_out() {
+fn known_bytes_syncs_and_times_are_reported() {
     let _alone = alone();
     let fake = Fake {
         write_time: Duration::from_micros(300),
@@ -82,9 +82,11 @@ fn known_bytes_syncs_and_times_come_out() {
     assert_eq!(fill.wa.engine, Some(4_096_000.0 / 116_000.0));
     assert_eq!(fill.bytes.engine_by_purpose.as_ref().unwrap()["wal"], 4_096_000);
     let process = fill.bytes.process.expect("/proc/self/io");
-    let metadata = 256 << 10; // inode, extents, bitmaps: pages that the file system dirties besides
+    // inode, extents, bitmaps: pages that the file system dirties in addition
+    let metadata = 256 << 10;
     assert!((4_096_000..4_096_000 + metadata).contains(&process), "{process}");
-    let space = fill.space_bytes.expect("a directory"); // with the block that a file system may need to find the others
+    // including the block that a file system may need for extents
+    let space = fill.space_bytes.expect("a directory");
     assert!((4_096_000..=4_096_000 + 4096).contains(&space), "{space}");
     assert_eq!(fill.sa, Some(space as f64 / 116_000.0));
 
@@ -105,7 +107,7 @@ fn known_bytes_syncs_and_times_come_out() {
     assert!(put.p50 <= put.p90 && put.p90 <= put.p99 && put.p99 <= put.p999 && put.p9999 <= put.max, "{put:?}");
     let over_time = fill.over_time.as_ref().expect("latencies are recorded");
     assert_eq!(over_time.ops.iter().sum::<u64>(), 1000);
-    // A call takes 300 µs at least, so no span can end more of them than this.
+    // A call takes at least 300 µs, so no span can contain more calls than this.
     let most = (over_time.span_seconds / 300e-6) as u64 + 1;
     assert!(over_time.ops.len() >= 30 && over_time.ops.iter().all(|ops| *ops <= most), "{over_time:?}");
     assert_eq!(over_time.latency_us.keys().collect::<Vec<_>>(), ["put"]);
@@ -123,7 +125,7 @@ fn known_bytes_syncs_and_times_come_out() {
 }
 
 #[test]
-fn the_device_sees_what_was_written() {
+fn the_device_counts_the_written_bytes() {
     let _alone = alone();
     let fake = Fake { bytes_per_change: 4096, counts: true, ..Fake::default() };
     let Some(rows) = rows_on_loop(64 << 20, &spec("fillseq"), &fake) else { return };
@@ -138,7 +140,8 @@ fn the_device_sees_what_was_written() {
     assert!(row.device_flushes >= Some(1) && row.journal_commits >= Some(1), "the lab's own sync, at least");
 }
 
-/// The engine `null` forgets everything: whoever checks sees it at once, whoever does not, does not.
+/// The engine `null` loses everything: a checking driver detects this at once, another one does
+/// not.
 #[test]
 fn answers_are_checked_unless_the_spec_says_otherwise() {
     let _alone = alone();
@@ -154,7 +157,7 @@ fn answers_are_checked_unless_the_spec_says_otherwise() {
 }
 
 #[test]
-fn what_an_engine_does_not_count_is_null() {
+fn missing_engine_counters_are_null() {
     let _alone = alone();
     let rows = whole(rows(&spec("fillrandom"), &Fake::default()));
     let json = serde_json::to_value(&rows[0]).expect("a row is JSON");
@@ -190,7 +193,7 @@ fn an_error_ends_the_cell_with_its_message() {
 }
 
 #[test]
-fn a_forgotten_write_is_found_by_every_kind_of_read() {
+fn a_lost_write_is_found_by_every_kind_of_read() {
     let _alone = alone();
     let forgets = Fake { forgets_after: Some(500), ..Fake::default() };
     for read in ["readrandom", "readseq", "readreverse", "seekrandom"] {
@@ -200,13 +203,13 @@ fn a_forgotten_write_is_found_by_every_kind_of_read() {
         let error = rows[1].error.as_ref().unwrap_or_else(|| panic!("{read} saw nothing"));
         assert!(error.contains("wrong answer for key 0000000000000500"), "{read}: {error}");
     }
-    // an overwrite that is forgotten leaves an older value
+    // a lost overwrite leaves an older value
     let rows = rows(&spec("fillseq,overwrite,readseq"), &Fake { forgets_after: Some(1999), ..Fake::default() });
     assert!(rows[2].error.as_ref().unwrap().contains("wrong answer"), "{:?}", rows[2].error);
 }
 
 #[test]
-fn an_engine_that_cannot_be_had_is_a_row_that_says_so() {
+fn an_unavailable_engine_is_reported_in_its_row() {
     let _alone = alone();
     let rows = rows(&CellSpec { engine: "oracle".into(), ..spec("fillseq,readseq") }, &Fake::default());
     assert_eq!(rows.len(), 2);
@@ -261,7 +264,7 @@ fn every_workload_runs_and_verifies_on_terrace() {
     }
 }
 
-/// What writes without an engine tell is exactly what they wrote; a stage that cannot be is refused.
+/// Writes without an engine report exactly the bytes written; an impossible stage is refused.
 #[test]
 fn writes_without_an_engine_are_counted_as_written() {
     let _alone = alone();
@@ -275,7 +278,8 @@ fn writes_without_an_engine_are_counted_as_written() {
     let rows = whole(rows(&spec, &fake));
     assert!(rows.iter().all(|row| (row.ops, row.bytes.user) == (100, 819_200)), "{rows:?}");
     let process = rows[2].bytes.process.expect("/proc/self/io");
-    let space = rows[2].space_bytes.expect("a directory"); // with the block that a file system may need to find the others
+    // including the block that a file system may need for extents
+    let space = rows[2].space_bytes.expect("a directory");
     assert!(process >= 819_200 && (2 * 819_200..=2 * 819_200 + 4096).contains(&space), "{process} {space}");
     if let Some(outside) = &rows[2].syncs_outside {
         assert_eq!(outside["tables"].count, 100, "each file is synced");
@@ -284,9 +288,9 @@ fn writes_without_an_engine_are_counted_as_written() {
     assert!(refused[0].error.as_ref().unwrap().contains("blocks of 4096"), "{:?}", refused[0].error);
 }
 
-/// On a device without a file system nothing but what is written reaches it.
+/// On a device without a file system, only the written bytes reach the device.
 #[test]
-fn writes_to_a_bare_device_are_all_that_reaches_it() {
+fn only_the_written_bytes_reach_a_bare_device() {
     let _alone = alone();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
     let place = DeviceSpec::Loop(64 << 20, FileSystem::Ext4);
@@ -311,7 +315,7 @@ fn writes_to_a_bare_device_are_all_that_reaches_it() {
     device.remove().expect("it is not in use");
 }
 
-/// A row whose device others write to is not reported.
+/// A row is not reported if others write to its device.
 #[test]
 fn a_shared_device_is_an_error_instead_of_a_row() {
     let _alone = alone();
@@ -327,7 +331,7 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     let stranger = device.dir.parent().expect("the mount point").join("stranger");
     let rows = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // In the first of two fills, which takes a second.
+            // During the first of two fills, which takes a second.
             while !device.dir.join("store/fake.log").metadata().is_ok_and(|log| log.len() > 100 * 4096) {
                 std::thread::yield_now();
             }
@@ -343,9 +347,9 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     assert!(error.contains("not reported: others wrote") && error.contains("% of all"), "{error}");
 }
 
-/// Values are written to the value log once, and what its collector moves has a row of its own.
+/// Values are written to the value log once, and GC relocations are counted separately.
 #[test]
-fn a_value_log_s_bytes_have_their_names() {
+fn value_log_bytes_are_counted_by_purpose() {
     let _alone = alone();
     let engine = "terrace:wisckey+value_log_gc=segments+value_log_segment_size=65536+value_log_gc_percent=1".into();
     let settings = Settings { write_buffer_size: 64 << 10, ..Settings::default() };
@@ -359,7 +363,8 @@ fn a_value_log_s_bytes_have_their_names() {
     assert!(rows.iter().all(|row| !row.bytes.engine_by_purpose.as_ref().unwrap().contains_key("wal")));
 }
 
-/// What a stage replaced is gone when its space is looked at, also where that waits for the journal.
+/// Obsolete files are deleted before the space of a stage is measured, also if their deletion
+/// waits for a journal commit.
 #[test]
 fn a_stage_ends_when_all_of_it_is_durable() {
     let _alone = alone();
@@ -372,7 +377,7 @@ fn a_stage_ends_when_all_of_it_is_durable() {
 }
 
 #[test]
-fn compactions_are_told_by_level() {
+fn compaction_bytes_are_reported_by_level() {
     let _alone = alone();
     let settings =
         Settings { write_buffer_size: 64 << 10, max_file_size: 64 << 10, level_base: 256 << 10, ..Settings::default() };
@@ -386,9 +391,9 @@ fn compactions_are_told_by_level() {
     }
 }
 
-/// Where a pair is a file of its own, the device's bytes have causes all the same.
+/// In a store with one file per entry, the device's bytes still have causes.
 #[test]
-fn pairs_in_files_of_their_own_are_tables() {
+fn entry_files_count_as_tables() {
     let _alone = alone();
     let settings = Settings { write_buffer_size: 256 << 10, ..Settings::default() };
     let spec = CellSpec { engine: "terrace:delsm".into(), settings, num: 5000, value_size: 4096, ..spec("fillseq") };
@@ -400,9 +405,10 @@ fn pairs_in_files_of_their_own_are_tables() {
     assert!(causes["tables"] < 5500 * 4096 && !causes.contains_key("unknown"), "{causes:?}");
 }
 
-/// What was read a moment ago is read again from the device where memory does not suffice to keep it, and from memory where it does.
+/// Recently read data is read again from the device if memory cannot hold it, and from memory
+/// otherwise.
 #[test]
-fn a_limit_of_memory_is_one_of_what_is_cached() {
+fn a_memory_limit_limits_the_page_cache() {
     let _alone = alone();
     let settings = Settings { cache_size: 1 << 20, ..Settings::default() };
     let filled = CellSpec {
@@ -425,7 +431,7 @@ fn a_limit_of_memory_is_one_of_what_is_cached() {
 }
 
 #[test]
-fn a_synced_write_is_one_log_sync() {
+fn a_synced_write_is_one_wal_sync() {
     let _alone = alone();
     let rows = whole(rows(&spec("fillsync"), &Fake { counts: true, bytes_per_change: 1, ..Fake::default() }));
     let log = rows[0].syncs.kinds["log"].unwrap();

@@ -1,5 +1,5 @@
-//! The crash laboratory below a real ext4: our engine keeps the contract, and whatever is broken on purpose is found. Needs
-//! root, FUSE and loop devices.
+//! Crash tests with a real ext4: Terrace keeps the contract, and intentional faults are found.
+//! Needs root, FUSE and loop devices.
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     env, fs,
@@ -22,7 +22,7 @@ use terrace_lab::{
         machine,
         script::Script,
         size::Size,
-        worker::{self, Order, Place, Task},
+        worker::{self, StoreLocation, Task, WorkerRequest},
     },
     target::Engine,
 };
@@ -45,7 +45,7 @@ fn find(name: &str) -> anyhow::Result<Box<dyn Engine>> {
     terrace_peers::lab::engine(name).map_or_else(|| terrace_lab::engines::engine(name), Ok)
 }
 
-/// Whether this machine can mount what it serves.
+/// Checks that this machine can mount served devices.
 fn can_mount(work: &Path) -> Option<()> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     require("root", if owner == 0 { Ok(()) } else { Err("mounting a file system takes root") })?;
@@ -58,13 +58,13 @@ fn command() -> Command {
     command
 }
 
-/// A campaign of so many states; `None` on a machine that cannot.
+/// Runs a campaign of so many states; `None` on a machine that lacks a requirement.
 fn campaign(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Option<Tally> {
     can_mount(work)?;
-    Some(carried_out(&plan(work, engine, states, control)))
+    Some(run(&plan(work, engine, states, control)))
 }
 
-fn carried_out(campaign: &Campaign) -> Tally {
+fn run(campaign: &Campaign) -> Tally {
     let tally = block::run(campaign, &command, &mut |_| true).expect("the campaign runs");
     println!("{} {:?}, seed {}: {tally:?}", campaign.engine, campaign.control, campaign.seed);
     assert_eq!(Some(tally.states), campaign.states);
@@ -85,7 +85,8 @@ fn plan(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Cam
     }
 }
 
-/// Every tier, with what it promises by itself: `noblsm` waits for the journal.
+/// Every durability mode, with the promises that it makes by itself: `noblsm` waits for journal
+/// commits.
 #[test]
 fn terrace_keeps_the_contract() {
     let exact = CommitIterator::open(Path::new(PINNED)).map(drop);
@@ -100,8 +101,8 @@ fn terrace_keeps_the_contract() {
         "terrace:bolt",
         "terrace:delsm",
         "terrace:wisckey+value_log_gc_percent=1+durability=background",
-        // On the device, and half on it.
-        "terrace:device",
+        // On the device, and partly on it.
+        "terrace:raw",
         "terrace:leveldb-raw",
     ];
     engines.extend(require("bpf", exact).map(|()| "terrace:noblsm+durability=journal-bpf"));
@@ -113,9 +114,10 @@ fn terrace_keeps_the_contract() {
     }
 }
 
-/// A machine is killed while it fills a store, boots again, judges it, goes on, and is killed again.
+/// A machine is killed while it fills a store, boots again, judges the store, continues, and is
+/// killed again.
 #[test]
-fn a_killed_machine_has_what_was_promised() {
+fn a_killed_machine_has_all_promised_batches() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(()) = can_mount(dir.path()) else { return };
     let Some(emulator) = require("qemu", Emulator::find()) else { return };
@@ -127,9 +129,10 @@ fn a_killed_machine_has_what_was_promised() {
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
 }
 
-/// A drive loses its power while a store on it is under load, and again, whatever the store stands on; and what was not synced is missed.
+/// A drive repeatedly loses power while a store is under load, on every medium; and missing syncs
+/// are detected.
 #[test]
-fn a_store_under_load_has_what_was_promised_after_each_cut() {
+fn a_store_under_load_has_all_promised_batches_after_each_cut() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(()) = can_mount(dir.path()) else { return };
     let run = |engine: &str, states, control| {
@@ -144,16 +147,16 @@ fn a_store_under_load_has_what_was_promised_after_each_cut() {
         assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {engine}: {tally:?}");
         assert!(tally.events > 1000, "hardly anything was written: {tally:?}");
     }
-    // The kernel may have written all of it just before the cut; not each time.
+    // The kernel may have written everything just before the cut, but not each time.
     let tally = run("terrace:leveldb", 20, Some(Control::Unsynced));
     assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
     fs::remove_dir_all(dir.path().join("kept")).expect("what failed was kept");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
 }
 
-/// What others unmount is not kept in use by a worker that was started before.
+/// A worker does not keep a mount in use that others unmount after its start.
 #[test]
-fn a_worker_keeps_no_mounts_of_others() {
+fn a_worker_does_not_keep_mounts_of_others_in_use() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(()) = can_mount(dir.path()) else { return };
     let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
@@ -165,7 +168,7 @@ fn a_worker_keeps_no_mounts_of_others() {
     mount(None::<&str>, &outer, None::<&str>, MsFlags::MS_SHARED, None::<&str>).expect("shared");
     mounted(&inner);
     let mut worker = command().stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
-    // The name space is that of the thread which serves.
+    // The mount namespace is that of the serving thread.
     let space = |of: &Path| fs::read_link(of.join("ns/mnt")).ok();
     let own = space(Path::new("/proc/self"));
     let threads = || fs::read_dir(format!("/proc/{}/task", worker.id())).into_iter().flatten().flatten();
@@ -178,7 +181,7 @@ fn a_worker_keeps_no_mounts_of_others() {
         }
         thread::sleep(Duration::from_millis(10));
     };
-    thread::sleep(Duration::from_millis(300)); // until it has said what comes and goes in there
+    thread::sleep(Duration::from_millis(300)); // until its propagation settings are in effect
     let inner_name = inner.to_str().expect("text");
     let has_inner = || fs::read_to_string(thread.join("mountinfo")).expect("a list").contains(inner_name);
     assert!(has_inner(), "it was there before");
@@ -190,10 +193,10 @@ fn a_worker_keeps_no_mounts_of_others() {
     assert!(!kept, "the worker still has it");
 }
 
-/// A drive that others have unmounted and stopped is gone, although a worker of a private name space was started while it was there
-/// and a file system stood on it.
+/// A drive that others unmount and stop disappears, although a worker in a private mount namespace
+/// was started while a file system on it was mounted.
 #[test]
-fn a_worker_lets_go_of_drives_that_are_not_its_own() {
+fn a_worker_does_not_keep_other_drives_in_use() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(()) = can_mount(dir.path()) else { return };
     let private = dir.path().join("private");
@@ -206,7 +209,7 @@ fn a_worker_lets_go_of_drives_that_are_not_its_own() {
         front_end.serve(Arc::new(memory), Arc::new(NoDesk)).expect("served")
     };
     let (mut own, mut other) = (serve(false), serve(true));
-    // Other processes: this one serves what they wait for.
+    // Other processes: this one serves the drive that they wait for.
     let run = |program: &str, args: &[&Path]| {
         let output = Command::new(program).args(args).output().expect(program);
         assert!(output.status.success(), "{program}: {output:?}");
@@ -215,9 +218,9 @@ fn a_worker_lets_go_of_drives_that_are_not_its_own() {
     run("mount", &[other.node(), &other.mount_point()]);
     let mut worker = command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
     let (image, mount_point) = (own.node().into(), own.mount_point());
-    let place = Place { image, mount_point, engine: "terrace".into(), options: String::new() };
+    let place = StoreLocation { image, mount_point, engine: "terrace".into(), options: String::new() };
     let script = Script { seed: 1, batches: 1, size: Size::Small };
-    let order = serde_json::to_string(&Order { place, script, task: Task::Format }).expect("JSON");
+    let order = serde_json::to_string(&WorkerRequest { place, script, task: Task::Format }).expect("JSON");
     writeln!(worker.stdin.as_mut().expect("piped"), "{order}").expect("sent");
     let mut lines = BufReader::new(worker.stdout.take().expect("piped")).lines().map_while(Result::ok);
     assert_eq!(lines.find(|line| line.starts_with('{')).as_deref(), Some(r#"{"Applied":0}"#));
@@ -231,14 +234,15 @@ fn a_worker_lets_go_of_drives_that_are_not_its_own() {
     assert!(is_gone, "the worker still has it: {stopped:?}");
 }
 
-/// Which requests stand between two flushes is up to ext4's threads, so equal seeds do not choose equal states: of 200, ignored
-/// flushes show in 43 to 67, of 40 once in a great while in 4.
+/// ext4's threads determine the requests between two flushes, so equal seeds do not select equal
+/// states. Of 200 states, ignored flushes show in 43 to 67; of 40, very rarely in only 4.
 #[test]
-fn what_is_broken_on_purpose_is_found() {
+fn intentional_faults_are_found() {
     for (name, control) in Control::ALL {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(tally) = campaign(dir.path(), "terrace:leveldb", 200, Some(control)) else { return };
-        // A table that is not there is lost too: the store cannot be opened. One of a wrong length fails the reads that need it.
+        // A missing SSTable is a loss, too: the store cannot be opened. One of a wrong length fails
+        // the reads that need it.
         let lost: u64 = ["LOST", "OPEN", "READ"].iter().filter_map(|kind| tally.by_kind.get(*kind)).sum();
         let states = tally.states;
         assert!(
@@ -248,15 +252,16 @@ fn what_is_broken_on_purpose_is_found() {
     }
 }
 
-/// LevelDB does not sync a log that it has finished before it acknowledges synced writes in the next one. How long the hole stays
-/// is up to LevelDB's threads: its compaction closes it. So a history may have none, and the next one is asked.
+/// LevelDB does not sync a completed WAL before it acknowledges synced writes in the next one. The
+/// duration of the hole depends on LevelDB's threads: its compaction closes it. A history may
+/// therefore have none, and the next one is tried.
 #[test]
-fn leveldb_s_hole_is_found_and_a_kept_state_shows_it_again() {
+fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let Some(()) = can_mount(dir.path()) else { return };
     let histories = (1..=10).map(|seed| Campaign { seed, ..plan(dir.path(), "leveldb:debian", 200, None) });
-    let tally = histories.map(|history| carried_out(&history)).find(|tally| tally.failed > 0);
+    let tally = histories.map(|history| run(&history)).find(|tally| tally.failed > 0);
     let tally = tally.expect("one of ten histories has a hole");
     assert!(tally.by_kind.contains_key("HOLE"), "{tally:?}");
     assert!(!tally.by_kind.contains_key("OPEN") && !tally.by_kind.contains_key("MOUNT"), "{tally:?}");
@@ -265,9 +270,10 @@ fn leveldb_s_hole_is_found_and_a_kept_state_shows_it_again() {
     assert_eq!(again.err().as_deref(), kept["reason"].as_str());
 }
 
-/// Whoever serves is killed in the midst: its workers end, and cleanup finds all of it.
+/// The serving process is killed during a campaign: its workers end, and cleanup finds all
+/// leftovers.
 #[test]
-fn a_killed_campaign_leaves_nothing_that_cleanup_does_not_remove() {
+fn cleanup_removes_all_leftovers_of_a_killed_campaign() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(_) = campaign(dir.path(), "terrace:leveldb", 1, None) else { return };
     let mut killed = Command::new(env::current_exe().expect("this test"));

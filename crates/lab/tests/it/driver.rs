@@ -1,4 +1,5 @@
-//! The driver's own cost: no allocation for an operation. Its instructions: `cargo xtask counts`.
+//! Cost of the driver itself: no allocation per operation. For its instructions, see `cargo xtask
+//! counts`.
 #[path = "../../../engine/tests/it/common/counting.rs"]
 mod counting;
 
@@ -8,7 +9,7 @@ use terrace_lab::{
     workload::{self, Job, store::Store},
 };
 
-/// Allocations of one stage over an engine that does nothing.
+/// Returns the allocations of one stage with an engine that does nothing.
 fn allocations(name: &str, num: u64, histogram: bool) -> u64 {
     let spec = CellSpec { num, histogram, ..CellSpec::default() };
     let mut store = Store::at(&Null { on_device: false }, &spec).expect("the sizes fit");
@@ -25,7 +26,7 @@ fn an_operation_allocates_nothing() {
     for name in ["fillseq", "fillrandom", "deleterandom", "readmissing"] {
         for histogram in [false, true] {
             let (few, many) = (allocations(name, 1000, histogram), allocations(name, 101_000, histogram));
-            // threads of the harness may allocate beside; 100,000 operations would be seen
+            // threads of the harness may allocate concurrently; 100,000 operations would be visible
             assert!(many < few + 100, "{name}: {few} allocations, then {many}");
         }
     }

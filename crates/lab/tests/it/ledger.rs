@@ -1,7 +1,9 @@
-//! Witnesses of the ledger: `strace`, file sizes, and the file system's own counters say the same.
+//! Independent checks of the ledger: `strace`, file sizes, and the file system's own counters
+//! agree with it.
 //!
-//! A ledger counts its whole process, so each measurement runs in a child: this binary again, with the name of a part
-//! in its environment. The child answers in the file that `ANSWER` names.
+//! A ledger counts its whole process, so each measurement runs in a child: this binary again, with
+//! the name of a part in its environment. The child writes its result to the file that `ANSWER`
+//! names.
 use std::{
     collections::BTreeMap,
     env,
@@ -24,7 +26,7 @@ const DIR: &str = "TERRACE_LAB_DIR";
 const NODE: &str = "TERRACE_LAB_NODE";
 const ANSWER: &str = "TERRACE_LAB_ANSWER";
 
-/// Something that a child does and reports; returns at once when nobody asked for a part.
+/// Runs a child's part and reports its result; returns at once if no part is requested.
 #[test]
 fn part_of_a_child() {
     let Ok(part) = env::var(PART) else { return };
@@ -67,7 +69,7 @@ fn child(part: &str, under: Option<&str>, dir: &Path, node: &Path) -> (Output, S
     (output, fs::read_to_string(answer.path()).expect("an answer"))
 }
 
-/// A loop device with an empty store, if this machine gives one.
+/// Returns a loop device with an empty store, if this machine supports one.
 fn loop_device() -> Option<(tempfile::TempDir, Device)> {
     let work = tempfile::tempdir().expect("a directory");
     let device = require(
@@ -108,7 +110,7 @@ fn syncs(dir: &Path) -> String {
 }
 
 #[test]
-fn syncs_counted_from_outside_are_those_that_strace_counts() {
+fn syncs_counted_by_the_kernel_match_strace() {
     let strace = Command::new("strace").arg("-V").output().map_err(|error| format!("no strace: {error}"));
     let Some(_) = require("strace", strace) else { return };
     let Some((work, device)) = loop_device() else { return };
@@ -124,14 +126,14 @@ fn syncs_counted_from_outside_are_those_that_strace_counts() {
     for line in text.lines().filter(|line| line.contains("sync(") || line.contains("syncfs(")) {
         *expected.entry(kind_in(line)).or_insert(0) += 1;
     }
-    // The ledger's own probe, before anything is counted.
+    // The ledger's own probe, before counting starts.
     *expected.get_mut("directory").expect("the probe at least") -= 1;
     let expected: String = expected.iter().map(|(kind, count)| format!("{kind} {count}\n")).collect();
     assert_eq!(counted, expected);
     assert!(expected.contains("log 50\n"), "{expected}");
 }
 
-/// The kind of a sync by the path in a line such as `123 fsync(4</dir/000001.ldb>) = 0`.
+/// Returns the kind of a sync from the path in a line such as `123 fsync(4</dir/000001.ldb>) = 0`.
 fn kind_in(line: &str) -> &'static str {
     let path = line.split(['<', '>']).nth(1).unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -147,7 +149,7 @@ fn kind_in(line: &str) -> &'static str {
     }
 }
 
-/// 3 MiB that stay, 1 MiB that is deleted before anybody writes it back; then what the ledger saw.
+/// Writes 3 MiB that stay and 1 MiB that is deleted before its writeback; then reads the ledger.
 fn bytes(dir: &Path, node: &Path) -> String {
     let mut ledger = Ledger::open(dir, Some(node));
     let before = ledger.mark();
@@ -172,7 +174,7 @@ fn bytes(dir: &Path, node: &Path) -> String {
 }
 
 #[test]
-fn bytes_of_process_and_device_are_those_of_the_files_and_of_ext4() {
+fn bytes_of_process_and_device_match_the_files_and_ext4() {
     let Some((_work, device)) = loop_device() else { return };
     let node = device.node.clone().expect("a loop device");
     let (output, answer) = child("bytes", None, &device.dir, &node);
@@ -182,7 +184,8 @@ fn bytes_of_process_and_device_are_those_of_the_files_and_of_ext4() {
     assert_eq!(size, 3 << 20);
 }
 
-/// Files of several kinds, one of them there before; then what the ledger says caused the device's bytes.
+/// Writes files of several kinds, with one file existing before; then reads the causes of the
+/// device's bytes.
 fn causes(dir: &Path, node: &Path) -> String {
     fs::write(dir.join("000001.ldb"), vec![1; 1 << 20]).expect("written");
     nix::unistd::syncfs(File::open(dir).expect("opened")).expect("synced");
@@ -192,7 +195,8 @@ fn causes(dir: &Path, node: &Path) -> String {
     fs::write(dir.join("000003.sst"), vec![2; 5000]).expect("written");
     fs::write(dir.join("MANIFEST-000004"), vec![3; 8192]).expect("written");
     fs::write(dir.parent().expect("the mount point").join("stranger"), vec![4; 4096]).expect("written");
-    // Ten syncs of one block: the first writes it, nine write it again. So does one byte in a table that was there.
+    // Ten syncs of one block: the first writes it, nine rewrite it. One byte in an existing SSTable
+    // is a rewrite, too.
     synced(dir.join("000005.log"), 10, true);
     let mut there = File::options().write(true).open(dir.join("000001.ldb")).expect("opened");
     there.write_all(b"!").expect("written");
@@ -201,7 +205,7 @@ fn causes(dir: &Path, node: &Path) -> String {
     assert!(settle(&mut ledger, &mut |_| {}).expect("settled").settled);
     let delta = ledger.mark().since(&before);
     let Some(causes) = delta.device_by_cause else { return format!("none: {:?}", delta.notes) };
-    // The kernel may keep the table that was there as one piece, and charge all of it for one byte.
+    // The kernel may hold the existing SSTable in one folio, and charge all of it for one byte.
     assert!(delta.notes.iter().all(|note| note.contains("the kernel charged")), "{:?}", delta.notes);
     assert_eq!(delta.process_write_bytes.is_some(), delta.notes.is_empty(), "{:?}", delta.process_write_bytes);
     assert_eq!(Some(causes.values().sum::<u64>()), delta.device_write_bytes, "{causes:?}");
@@ -218,7 +222,7 @@ fn causes(dir: &Path, node: &Path) -> String {
 }
 
 #[test]
-fn every_byte_of_the_device_has_a_cause_and_their_sum_is_the_devices_own_count() {
+fn causes_cover_every_byte_of_the_device_counter() {
     let Some((_work, device)) = loop_device() else { return };
     let node = device.node.clone().expect("a loop device");
     let (output, answer) = child("causes", None, &device.dir, &node);
@@ -239,7 +243,7 @@ fn settle_after_work(dir: &Path) -> String {
         }
     });
     let chatter = File::create(dir.join("progress")).expect("created");
-    // What `progress` writes is not the engine's work, or this would never settle.
+    // Writes by `progress` are not the engine's work; otherwise this would never settle.
     let settled = settle(&mut ledger, &mut |_| (&chatter).write_all(b".").expect("written")).expect("settled");
     work.join().expect("it writes");
     assert!(settled.settled);
@@ -251,13 +255,14 @@ fn settle_after_work(dir: &Path) -> String {
 }
 
 #[test]
-fn settling_takes_as_long_as_the_work_left() {
+fn settling_takes_as_long_as_the_remaining_work() {
     let dir = tempfile::tempdir().expect("a directory");
     let (output, answer) = child("settle", None, dir.path(), Path::new(""));
     assert_eq!(answer, "settled", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// ns that a small write and one with a sync take, median of windows: without a ledger, and while one counts.
+/// Returns ns of a small write and of one with a sync, medians of windows: without a ledger, and
+/// with one.
 fn cost(dir: &Path) -> String {
     let path = dir.join("000001.log");
     let mut windows = [const { [const { Vec::new() }; 2] }; 2];
@@ -288,8 +293,9 @@ fn cost(dir: &Path) -> String {
     format!("{write} {counted_write} {sync} {counted_sync}")
 }
 
-/// Its figures: `cargo test --release -p terrace-lab --test it being_counted -- --nocapture`, on a quiet machine. What
-/// is required here holds on a busy one too: to be counted never becomes the main cost of a call.
+/// Figures: `cargo test --release -p terrace-lab --test it being_counted -- --nocapture`, on a
+/// quiet machine. The assertion also holds on a busy machine: counting never becomes the main cost
+/// of a call.
 #[test]
 fn being_counted_costs_little() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -302,7 +308,7 @@ fn being_counted_costs_little() {
 }
 
 #[test]
-fn a_killed_run_leaves_nothing_that_the_next_one_does_not_remove() {
+fn the_next_run_removes_leftovers_of_a_killed_one() {
     let Some((work, device)) = loop_device() else { return };
     let (_, answer) = child("killed", None, work.path(), Path::new(""));
     assert_eq!(answer, "ready");
@@ -336,11 +342,11 @@ fn a_block_device_in_use_or_with_data_is_refused() {
     let empty = spec.check(false);
     fs::write(&node, "a diary in no known format").expect("written");
     let unknown = spec.check(false).expect_err("it holds data").to_string();
-    let told_to = spec.check(true);
+    let with_permission = spec.check(true);
     Command::new("losetup").arg("-d").arg(&node).status().expect("losetup");
     assert!(refused.contains("ext4"), "{refused}");
     prepared.expect("told to").expect("removed");
     empty.expect("no file system was left on it");
     assert!(unknown.contains("not known") && unknown.contains("--destroy-data"), "{unknown}");
-    told_to.expect("told to overwrite it");
+    with_permission.expect("told to overwrite it");
 }

@@ -1,4 +1,4 @@
-//! The laboratory from outside: drivers, ledgers, cells, campaigns.
+//! Integration tests of the lab: drivers, ledgers, cells, campaigns.
 mod cell;
 mod common;
 mod crash;

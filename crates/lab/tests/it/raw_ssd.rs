@@ -1,6 +1,8 @@
-//! What a store without a file system costs a drive: bytes that the drive is given, and bytes programmed into flash for each of them (WA2),
-//! in steady state, with discards and without: it was full, and written over until its cost levelled off, before the store was made.
-//! Everything is scaled down from `ssd-s` together, and a function of its seed.
+//! Cost of a store without a file system on an SSD: bytes written to the drive, and bytes
+//! programmed into flash per byte written (WA2), in steady state, with and without discards.
+//! Before the store is created, the drive is filled and overwritten until its write amplification
+//! levels off. All sizes are scaled down from `ssd-s` together, and everything is a function of
+//! the seed.
 use std::sync::Arc;
 use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_device::{
@@ -15,11 +17,11 @@ use terrace_storage::{
 };
 
 const CAPACITY: u64 = 64 << 20;
-/// Values that fill, with what compactions need meanwhile, about four fifths of the device.
+/// Values that fill about four fifths of the device, including the temporary space of compactions.
 const KEYS: usize = 42_000;
 const VALUE_BYTES: usize = 1000;
 
-/// `ssd-s`, with as many superblocks of one sixty-fourth the size.
+/// `ssd-s` with the same number of superblocks, each one sixty-fourth the size.
 fn profile() -> Profile {
     let whole = Profile::named("ssd-s").expect("a profile of that name");
     Profile { capacity_bytes: CAPACITY, pages_per_block: 4, latency: None, ..whole }
@@ -41,14 +43,14 @@ fn options() -> Options {
     options
 }
 
-/// A drive and a store on it.
+/// Returns a drive and a store on it.
 fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
     let mut ftl = Ftl::new(profile()).unwrap();
     assert!(ftl.precondition(|_| true).unwrap(), "it never gets steady");
     let drive = Arc::new(Ssd::with(ftl, Box::new(Memory::new(CAPACITY).unwrap())).unwrap());
     let below: Arc<dyn BlockDevice> = if discards { drive.clone() } else { Arc::new(Deaf::new(drive.clone())) };
     let device = Arc::new(Cached::new(below));
-    // Or all that it was filled with would be gone.
+    // Otherwise the drive's previous contents would be discarded.
     raw::format(&Deaf::new(device.clone()), sizes, 1).unwrap();
     let fs = RawFs::new(device, "drive");
     let options = options();
@@ -57,7 +59,8 @@ fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
     (drive, fs, Db::open_manual(placement, options).unwrap())
 }
 
-/// Overwrites random keys for `passes` times the drive's capacity in host writes. What each pass cost, and how full the device was.
+/// Overwrites random keys for `passes` times the drive's capacity in host writes. Returns the
+/// counts of each pass, and the highest share of used slots.
 fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
     let (drive, fs, db) = store(discards, Sizes { slot_bytes: 8 << 10, unit_slots: 64 });
     let slots = fs.superblock().unwrap().slots();
@@ -83,7 +86,7 @@ fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
 }
 
 #[test]
-fn a_full_drive_in_steady_state_moves_next_to_nothing_with_discards_or_without() {
+fn a_full_drive_in_steady_state_relocates_almost_nothing() {
     for discards in [true, false] {
         let (passes, fullest) = run(discards, 10);
         let wa2: Vec<f64> = passes.iter().map(|counts| counts.wa2().expect("it was written to")).collect();
@@ -93,8 +96,8 @@ fn a_full_drive_in_steady_state_moves_next_to_nothing_with_discards_or_without()
     }
 }
 
-/// Puts 16,000 pairs in batches of `pairs`, perhaps with a sync each. What the drive was given, and what of it the store wrote to its log and
-/// elsewhere.
+/// Puts 16,000 entries in batches of `pairs`, optionally with a sync each. Returns the bytes
+/// written to the drive, and those that the store wrote to its WAL and elsewhere.
 fn fill(pairs: usize, sync: bool) -> [u64; 3] {
     let (drive, _, db) = store(true, Sizes { slot_bytes: 64 << 10, unit_slots: 16 });
     let before = drive.counts().host_bytes;
@@ -115,12 +118,12 @@ fn fill(pairs: usize, sync: bool) -> [u64; 3] {
 }
 
 #[test]
-fn what_nobody_syncs_is_not_written_and_what_is_synced_only_once() {
+fn unsynced_wal_bytes_are_not_written_and_synced_ones_once() {
     let [unsynced, log, rest] = fill(1, false);
     println!("no syncs: {unsynced} B to the drive, {log} B of log, {rest} B of tables and else");
     assert!(unsynced < rest + rest / 20 + log / 20, "logs were written that nobody needs");
     let [synced, log, rest] = fill(64, true);
     println!("a sync for 64 pairs: {synced} B to the drive, {log} B of log, {rest} B of tables and else");
-    // Of each sync's log the last page is written again, with the next.
+    // Of each sync's WAL, the last page is written again with the next sync.
     assert!(synced < log + log / 10 + rest + rest / 20, "more was written than there is");
 }

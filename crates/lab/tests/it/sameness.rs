@@ -1,11 +1,14 @@
 //! The same seed gives the same operations, for every engine and in every version.
 use crate::common;
-use common::asked;
+use common::operations;
 use terrace_lab::{cell::CellSpec, workload::ycsb::Update};
 
-/// The sums of all that a cell's workloads ask.
-fn heard(seed: u64, workloads: &[&str]) -> Vec<u64> {
-    asked(CellSpec { num: 2000, seed, ..CellSpec::default() }, workloads).into_iter().map(|stage| stage.sum).collect()
+/// Returns the checksums of all operations of a cell's workloads.
+fn checksums(seed: u64, workloads: &[&str]) -> Vec<u64> {
+    operations(CellSpec { num: 2000, seed, ..CellSpec::default() }, workloads)
+        .into_iter()
+        .map(|stage| stage.sum)
+        .collect()
 }
 
 #[test]
@@ -36,13 +39,13 @@ fn operations_are_frozen() {
         "chainstate-load",
         "chainstate",
     ];
-    let sums = heard(1, &workloads);
-    assert_eq!(sums, heard(1, &workloads));
-    let other = heard(2, &workloads);
+    let sums = checksums(1, &workloads);
+    assert_eq!(sums, checksums(1, &workloads));
+    let other = checksums(2, &workloads);
     for (name, (sum, other)) in workloads.iter().zip(sums.iter().zip(&other)) {
         assert_ne!(sum, other, "{name} does not depend on the seed");
     }
-    // one sum for each stage; fillbatch asks what fillseq asks
+    // one checksum per stage; fillbatch has the same operations as fillseq
     let frozen: [u64; 26] = [
         12996551020806265073,
         14604687796308256605,
@@ -74,12 +77,12 @@ fn operations_are_frozen() {
     assert_eq!(sums, frozen);
 }
 
-/// A thousandth of the pairs where values are large, what merges, and what reads everything.
+/// 1/1000 of the entries for large values, plus merging and complete reads.
 #[test]
 fn rarer_operations_are_frozen() {
     let workloads = ["fill100K", "fillsync", "ycsb-load", "ycsb-b", "ycsb-c", "write-delete-read:30", "deleteseq"];
-    let sums = heard(1, &workloads);
-    assert_eq!(sums, heard(1, &workloads));
+    let sums = checksums(1, &workloads);
+    assert_eq!(sums, checksums(1, &workloads));
     let frozen: [u64; 9] = [
         6497691987867871406,
         7953899885260166139,
@@ -93,12 +96,12 @@ fn rarer_operations_are_frozen() {
     ];
     assert_eq!(sums, frozen);
     let merging = CellSpec { num: 2000, ycsb_update: Update::Merge, ..CellSpec::default() };
-    let merged = asked(merging, &["ycsb-load", "ycsb-a", "ycsb-f"]);
+    let merged = operations(merging, &["ycsb-load", "ycsb-a", "ycsb-f"]);
     assert_eq!(
         merged.iter().map(|stage| stage.sum).collect::<Vec<_>>(),
         [9476962742095952489, 16384390879021319271, 10844429444591190155]
     );
     assert_eq!(merged[1].gets.values().sum::<u64>(), 2000, "an update reads what it merges into");
-    let in_order = asked(CellSpec { num: 2000, ..CellSpec::default() }, &["fillseq", "readseq", "readreverse"]);
+    let in_order = operations(CellSpec { num: 2000, ..CellSpec::default() }, &["fillseq", "readseq", "readreverse"]);
     assert_eq!(in_order.iter().map(|stage| stage.scans.clone()).collect::<Vec<_>>(), [vec![], vec![2000], vec![2000]]);
 }

@@ -1,22 +1,23 @@
-//! Operations, scans and keys have the shares that the workloads' authors publish, by chi-square.
+//! Operations, scans and keys have the shares published by the workloads' authors, by chi-square.
 use crate::common;
-use common::{Asked, asked};
+use common::{Operations, operations};
 use terrace_lab::cell::CellSpec;
 
 const OPS: u64 = 50_000;
 
-/// The chi-square of counts against what was expected of them.
+/// Returns the chi-square of counts against expected counts.
 fn chi_square(pairs: impl IntoIterator<Item = (u64, f64)>) -> f64 {
     pairs.into_iter().map(|(count, expected)| (count as f64 - expected).powi(2) / expected).sum()
 }
 
-/// What the last of the workloads asks.
-fn last(num: u64, workloads: &[&str]) -> Asked {
+/// Returns the operations of the last workload.
+fn last(num: u64, workloads: &[&str]) -> Operations {
     let spec = CellSpec { num, reads: Some(OPS), ..CellSpec::default() };
-    asked(spec, workloads).pop().expect("there is one")
+    operations(spec, workloads).pop().expect("there is one")
 }
 
-/// YCSB's core workloads as its package defines them; of a read-modify-write the put is counted, its read is not. mixgraph: FAST 2020, section 6.
+/// YCSB's core workloads as its package defines them; of a read-modify-write, only the put is
+/// counted. mixgraph: FAST 2020, section 6.
 #[test]
 fn operations_have_their_published_shares() {
     for (load, name, [gets, puts, scans]) in [
@@ -30,40 +31,42 @@ fn operations_have_their_published_shares() {
         ("ycsb-load", "ycsb-write-uniform:40", [0.6, 0.4, 0.0]),
         ("mixgraph-load", "mixgraph", [0.85, 0.14, 0.01]),
     ] {
-        let asked = last(5000, &[load, name]);
-        let gets_of_puts = if name == "ycsb-f" { asked.puts } else { 0 };
-        let counts = [asked.gets.values().sum::<u64>() - gets_of_puts, asked.puts, asked.scans.len() as u64];
+        let operations = last(5000, &[load, name]);
+        let gets_of_puts = if name == "ycsb-f" { operations.puts } else { 0 };
+        let counts =
+            [operations.gets.values().sum::<u64>() - gets_of_puts, operations.puts, operations.scans.len() as u64];
         assert_eq!(counts.iter().sum::<u64>(), OPS, "{name}: {counts:?}");
         let shares = [gets, puts, scans];
         let never = counts.iter().zip(shares).filter(|(_, share)| *share == 0.0);
         assert_eq!(never.map(|(count, _)| count).sum::<u64>(), 0, "{name}: {counts:?}");
         let pairs = counts.into_iter().zip(shares).filter(|(_, share)| *share > 0.0);
         let chi = chi_square(pairs.map(|(count, share)| (count, share * OPS as f64)));
-        // Two degrees of freedom at the most: one in a million is beyond 27.6.
+        // At most two degrees of freedom: one in a million is beyond 27.6.
         assert!(chi < 27.6, "{name}: {chi}, {counts:?}");
-        assert_eq!(asked.deletes, 0, "{name}");
+        assert_eq!(operations.deletes, 0, "{name}");
     }
 }
 
 #[test]
-fn scans_of_ycsb_are_of_1_to_100_records_alike() {
-    let asked = last(50_000, &["ycsb-load", "ycsb-e"]);
+fn scan_lengths_of_ycsb_are_uniform_from_1_to_100() {
+    let operations = last(50_000, &["ycsb-load", "ycsb-e"]);
     let mut counts = [0u64; 100];
-    asked.scans.iter().for_each(|pairs| counts[*pairs as usize - 1] += 1);
-    let expected = asked.scans.len() as f64 / 100.0;
-    // 99 degrees of freedom: five deviations of 14.1 above. A scan near the last record is shorter than drawn: one in a thousand.
+    operations.scans.iter().for_each(|pairs| counts[*pairs as usize - 1] += 1);
+    let expected = operations.scans.len() as f64 / 100.0;
+    // 99 degrees of freedom: five deviations of 14.1 above. A scan near the last record is shorter
+    // than drawn: one in a thousand.
     let chi = chi_square(counts.map(|count| (count, expected)));
     assert!(chi < 169.5, "{chi}: {counts:?}");
 }
 
-/// One key in uniform reads is as good as another.
+/// All keys are equally likely in uniform reads.
 #[test]
-fn keys_of_db_bench_are_read_alike() {
-    let asked = last(1000, &["fillseq", "readrandom"]);
-    assert_eq!(asked.gets.values().sum::<u64>(), OPS);
+fn keys_of_db_bench_are_read_uniformly() {
+    let operations = last(1000, &["fillseq", "readrandom"]);
+    assert_eq!(operations.gets.values().sum::<u64>(), OPS);
     let expected = OPS as f64 / 1000.0;
-    let never = (1000 - asked.gets.len() as u64) as f64 * expected;
-    let chi = chi_square(asked.gets.values().map(|count| (*count, expected))) + never;
+    let never = (1000 - operations.gets.len() as u64) as f64 * expected;
+    let chi = chi_square(operations.gets.values().map(|count| (*count, expected))) + never;
     // 999 degrees of freedom: five deviations of 44.7 either way.
     assert!((775.0..1223.0).contains(&chi), "{chi}");
 }

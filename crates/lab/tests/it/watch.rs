@@ -1,5 +1,6 @@
-//! Commit trackers on a recorded device under a real ext4: at the moment a file is called committed, a device that has lost
-//! everything it had not flushed holds it whole. Needs root, FUSE and loop devices.
+//! Commit trackers on a recorded device with a real ext4. When a file is reported as committed, it
+//! must be complete on a device that has lost everything not flushed. Needs root, FUSE and loop
+//! devices.
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
@@ -26,18 +27,19 @@ use terrace_storage::{DurabilityHandle, DurabilityMode, Watch};
 
 const DEVICE_BYTES: u64 = 64 << 20;
 const FILES: u64 = 16;
-/// Files that wait at a time: they are written at any moment between two commits.
+/// Maximum number of pending files: they are written at any moment between two commits.
 const IN_FLIGHT: usize = 6;
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a child is told: the device's file, where to mount it and how, with which features it is made, and what to do.
+/// Environment of a child: the device's file, mount point and options, features of the file
+/// system, and task.
 const DISK: &str = "TERRACE_TEST_DISK";
 const MOUNT: &str = "TERRACE_TEST_MOUNT";
 const OPTIONS: &str = "TERRACE_TEST_OPTIONS";
 const FEATURES: &str = "TERRACE_TEST_FEATURES";
 const TASK: &str = "TERRACE_TEST_TASK";
 
-/// How an ext4 is made and mounted.
+/// Features and mount options of an ext4.
 #[derive(Clone, Copy, Debug)]
 struct Journal {
     features: &'static str,
@@ -45,12 +47,13 @@ struct Journal {
 }
 
 const ORDERED: Journal = Journal { features: "none", options: "commit=1" };
-/// Data goes through the journal, or in no order with what refers to it.
+/// Data is written through the journal, or without ordering relative to metadata.
 const OTHERS: [Journal; 2] = [
     Journal { features: "none", options: "commit=1,data=journal" },
     Journal { features: "none", options: "commit=1,data=writeback" },
 ];
-/// An fsync writes what it needs beside the journal's commits. A nameless file among that, and the file system cannot be mounted again.
+/// An fsync writes its data outside the journal's commits. If that includes an unnamed file, the
+/// file system cannot be mounted again.
 const FAST: Journal = Journal { features: "fast_commit", options: "commit=1" };
 
 fn contents(number: u64) -> Vec<u8> {
@@ -58,24 +61,25 @@ fn contents(number: u64) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-/// The child: mounts the device in a name space of its own, and writes or reads. The one who serves must not.
+/// The child: mounts the device in a mount namespace of its own, and writes or reads. The serving
+/// process must not do that.
 #[test]
 fn role_of_a_child() {
     let Ok(task) = env::var(TASK) else { return };
-    let told = |name| env::var(name).expect("the parent tells");
-    let [disk, point] = [DISK, MOUNT].map(|name| PathBuf::from(told(name)));
+    let variable = |name| env::var(name).expect("the parent tells");
+    let [disk, point] = [DISK, MOUNT].map(|name| PathBuf::from(variable(name)));
     unshare(CloneFlags::CLONE_NEWNS).expect("root");
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>).expect("keep mounts");
     let device = attach(&disk, true).expect("attach");
     let (kind, argument) = task.split_once(' ').expect("two words");
     if kind != "read" {
         let options = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
-        let features = told(FEATURES);
+        let features = variable(FEATURES);
         let more: &[&str] = if features == "none" { &[] } else { &["-O", &features] };
         let made = Command::new("mkfs.ext4").args(options).args(more).arg(&device.node).status().expect("mkfs.ext4");
         assert!(made.success());
     }
-    mount(Some(&device.node), &point, Some("ext4"), MsFlags::empty(), Some(&*told(OPTIONS))).expect("mount");
+    mount(Some(&device.node), &point, Some("ext4"), MsFlags::empty(), Some(&*variable(OPTIONS))).expect("mount");
     match kind {
         "write" => write(&point, DurabilityMode::from_name(argument).expect("a tier")),
         "refuse" => {
@@ -96,7 +100,7 @@ fn is_whole(point: &Path, number: u64) -> bool {
     fs::read(point.join(number.to_string())).is_ok_and(|bytes| bytes == contents(number))
 }
 
-/// Writes files, and marks each as it is called committed. They are called so in their order.
+/// Writes files, and marks each when it is reported as committed. Commits are reported in order.
 fn write(point: &Path, tier: DurabilityMode) {
     let control = File::options().write(true).open(env::var_os("TERRACE_TEST_CONTROL").unwrap()).expect("control");
     let watch = Watch::open(point, tier, Duration::from_millis(20)).expect("a tracker");
@@ -104,7 +108,7 @@ fn write(point: &Path, tier: DurabilityMode) {
     let begin = Instant::now();
     let mut next = 1;
     while next <= FILES || !waiting.is_empty() {
-        assert!(begin.elapsed() < PATIENCE, "files {waiting:?} are never committed");
+        assert!(begin.elapsed() < COMMIT_TIMEOUT, "files {waiting:?} are never committed");
         if next <= FILES && waiting.len() < IN_FLIGHT {
             let mut file = File::create_new(point.join(next.to_string())).expect("create");
             file.write_all(&contents(next)).expect("write");
@@ -121,7 +125,7 @@ fn write(point: &Path, tier: DurabilityMode) {
     }
 }
 
-/// Runs a child on `device`; what it prints.
+/// Runs a child on `device`. Returns its output.
 fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, journal: Journal, work: &Path, task: &str) -> String {
     let served = FuseLoop { work: work.into(), attached: false }.serve(device, desk).expect("serve");
     let mut command = Command::new(env::current_exe().expect("this test"));
@@ -135,7 +139,8 @@ fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, journal: Journal, wo
     said
 }
 
-/// How many marks there are, and at how many of them a device without what it had not flushed lacks a file that was marked.
+/// Returns the number of marks, and the number of marks at which a device without unflushed data
+/// lacks a marked file.
 fn marks_and_losses(tier: DurabilityMode, journal: Journal) -> (usize, usize) {
     let work = tempfile::tempdir().expect("a directory");
     let record = work.path().join("record");
@@ -169,7 +174,7 @@ fn are_kept(tier: DurabilityMode, journal: Journal) {
     assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
 }
 
-/// The control: what is called committed at once is not.
+/// Negative control: files reported as committed at once are not.
 fn are_lost(journal: Journal) {
     let (marks, losses) = marks_and_losses(DurabilityMode::None, journal);
     assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");
@@ -182,7 +187,7 @@ fn can_mount() -> bool {
 }
 
 #[test]
-fn what_is_called_committed_is_on_a_device_that_lost_all_it_had_not_flushed() {
+fn committed_files_are_on_a_device_without_unflushed_data() {
     if !can_mount() {
         return;
     }
@@ -196,7 +201,7 @@ fn what_is_called_committed_is_on_a_device_that_lost_all_it_had_not_flushed() {
 }
 
 #[test]
-fn however_the_journal_works_what_is_called_committed_is() {
+fn committed_files_are_durable_in_every_journal_mode() {
     if !can_mount() {
         return;
     }

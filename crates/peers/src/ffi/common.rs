@@ -1,9 +1,11 @@
-//! What RocksDB's C API has kept of LevelDB's: the same functions but for the first word of their names, by the same rules.
+//! The part of LevelDB's C API that RocksDB also has. The functions differ only in the first word
+//! of their names and follow the same rules.
 //!
-//! `L`, a library's mark, is part of every type here, so that no object of one library gets to a function of another.
-//! Beside what `super` argues, one thing carries the safe methods: *bytes are lent for one call.* Keys and values are copied
-//! before a function returns, and what an iterator lends is gone before it moves.
-use super::{Err, Handle, Movable, Ptr, Shared, functions, lent, start};
+//! Every type has the library's marker type `L` as a parameter, so that an object of one library
+//! cannot be passed to a function of another. The safe methods rely on the invariants of `super`
+//! and on one more: *bytes are borrowed for one call.* Keys and values are copied before a
+//! function returns, and bytes borrowed from an iterator are released before it moves.
+use super::{Err, Handle, Ptr, SendObject, SyncObject, borrowed_bytes, functions, start};
 use crate::{PeerError, Result};
 use std::{
     ffi::{CStr, c_char, c_uchar, c_void},
@@ -11,19 +13,19 @@ use std::{
     ptr,
 };
 
-/// Types that are only ever seen behind a pointer, and by whom they may be used.
+/// Declares types that are only used through a pointer, and their thread safety.
 macro_rules! objects {
-    (Movable: $($movable:ident)*; Shared: $($shared:ident)*) => {
+    (SendObject: $($movable:ident)*; SyncObject: $($shared:ident)*) => {
         $(objects! { $movable })* $(objects! { $shared })*
         $(
-            // SAFETY: what the call of this macro says of it.
-            unsafe impl<L> Movable for $movable<L> {}
+            // SAFETY: see the call of this macro.
+            unsafe impl<L> SendObject for $movable<L> {}
         )*
         $(
             // SAFETY: as above.
-            unsafe impl<L> Movable for $shared<L> {}
+            unsafe impl<L> SendObject for $shared<L> {}
             // SAFETY: as above.
-            unsafe impl<L> Shared for $shared<L> {}
+            unsafe impl<L> SyncObject for $shared<L> {}
         )*
     };
     ($name:ident) => {
@@ -35,8 +37,9 @@ macro_rules! objects {
     };
 }
 
-// A batch and an iterator belong to no thread. A database locks inside, and options change only before they are shared.
-objects! { Movable: Batch Iter; Shared: Db Options ReadOptions WriteOptions }
+// A batch and an iterator are not tied to a thread. A database locks internally, and options
+// change only before they are shared.
+objects! { SendObject: Batch Iter; SyncObject: Db Options ReadOptions WriteOptions }
 
 functions! {
     Common<L>;
@@ -74,8 +77,8 @@ functions! {
     iter_get_error: fn(*const Iter<L>, Err);
 }
 
-/// Safe faces. Every pointer passed below comes from a live [`Handle`] or a borrowed slice, which is the argument for
-/// each block unless it says more.
+/// Safe methods. Every pointer passed below comes from a live [`Handle`] or a borrowed slice; this
+/// is the safety argument of each block unless it says more.
 impl<L> Common<L> {
     pub(crate) fn options(&self) -> Handle<Options<L>> {
         // SAFETY: constructor and destructor of the same type.
@@ -104,7 +107,7 @@ impl<L> Common<L> {
     }
 
     pub(crate) fn batch_clear(&self, batch: &mut Handle<Batch<L>>) {
-        // SAFETY: see the head of this block.
+        // SAFETY: see the comment on this `impl` block.
         unsafe { (self.writebatch_clear)(batch.as_ptr()) }
     }
 
@@ -118,7 +121,8 @@ impl<L> Common<L> {
         unsafe { (self.writebatch_delete)(batch.as_ptr(), start(key), key.len()) }
     }
 
-    /// What `options` borrow is kept by the caller until the database is closed.
+    /// Opens a database. The caller keeps everything that `options` borrow until the database is
+    /// closed.
     pub(crate) fn open(&self, options: &Handle<Options<L>>, name: &CStr) -> Result<Handle<Db<L>>> {
         // SAFETY: options and name are copied.
         let db = self.checked("open", |e| unsafe { (self.open)(options.as_ptr(), name.as_ptr(), e) })?;
@@ -134,13 +138,13 @@ impl<L> Common<L> {
     ) -> Result<()> {
         self.checked("put", |e| {
             let (db, how) = (db.as_ptr(), how.as_ptr());
-            // SAFETY: see the head of this block.
+            // SAFETY: see the comment on this `impl` block.
             unsafe { (self.put)(db, how, start(key), key.len(), start(value), value.len(), e) }
         })
     }
 
     pub(crate) fn delete(&self, db: &Handle<Db<L>>, how: &Handle<WriteOptions<L>>, key: &[u8]) -> Result<()> {
-        // SAFETY: see the head of this block.
+        // SAFETY: see the comment on this `impl` block.
         self.checked("delete", |e| unsafe { (self.delete)(db.as_ptr(), how.as_ptr(), start(key), key.len(), e) })
     }
 
@@ -150,50 +154,54 @@ impl<L> Common<L> {
         how: &Handle<WriteOptions<L>>,
         batch: &mut Handle<Batch<L>>,
     ) -> Result<()> {
-        // SAFETY: the batch is borrowed exclusively: writing stamps a sequence number into it.
+        // SAFETY: the batch is borrowed exclusively because the write stores a sequence number into
+        // it.
         self.checked("write", |e| unsafe { (self.write)(db.as_ptr(), how.as_ptr(), batch.as_ptr(), e) })
     }
 
     pub(crate) fn property(&self, db: &Handle<Db<L>>, name: &CStr) -> Option<String> {
-        // SAFETY: see the head of this block.
+        // SAFETY: see the comment on this `impl` block.
         let text = unsafe { (self.property_value)(db.as_ptr(), name.as_ptr()) };
-        self.own_text(text)
+        self.take_text(text)
     }
 
     pub(crate) fn compact_range(&self, db: &Handle<Db<L>>, from: Option<&[u8]>, to: Option<&[u8]>) {
         let (from_start, to_start) = (from.map_or(ptr::null(), start), to.map_or(ptr::null(), start));
         let (from_len, to_len) = (from.map_or(0, <[u8]>::len), to.map_or(0, <[u8]>::len));
-        // SAFETY: a null start means "unbounded", any other is a borrowed slice.
+        // SAFETY: a null start means "unbounded"; any other start is a borrowed slice.
         unsafe { (self.compact_range)(db.as_ptr(), from_start, from_len, to_start, to_len) }
     }
 
-    /// An iterator on `db`, which the caller keeps open until the iterator is gone.
+    /// Returns an iterator on `db`. The caller keeps the database open until the iterator is
+    /// dropped.
     pub(crate) fn iter(&self, db: &Handle<Db<L>>, how: &Handle<ReadOptions<L>>) -> Handle<Iter<L>> {
         // SAFETY: the read options are copied.
         Handle::new(unsafe { (self.create_iterator)(db.as_ptr(), how.as_ptr()) }, self.iter_destroy)
     }
 
     pub(crate) fn valid(&self, iter: &Handle<Iter<L>>) -> bool {
-        // SAFETY: see the head of this block.
+        // SAFETY: see the comment on this `impl` block.
         unsafe { (self.iter_valid)(iter.as_ptr()) != 0 }
     }
 
-    /// The entry under a valid iterator; the bytes live until it moves, which needs `&mut`.
+    /// Returns the entry under a valid iterator. The bytes stay valid until the iterator moves,
+    /// which needs `&mut`.
     pub(crate) fn entry<'a>(&self, iter: &'a Handle<Iter<L>>) -> Option<(&'a [u8], &'a [u8])> {
         if !self.valid(iter) {
             return None;
         }
         let (mut key_len, mut value_len) = (0, 0);
-        // SAFETY: the position is valid, so both calls return that many readable bytes, stable until the iterator moves.
+        // SAFETY: the position is valid, so both calls return that many readable bytes, stable
+        // until the iterator moves.
         unsafe {
             let key = (self.iter_key)(iter.as_ptr(), &mut key_len);
             let value = (self.iter_value)(iter.as_ptr(), &mut value_len);
-            Some((lent(key, key_len), lent(value, value_len)))
+            Some((borrowed_bytes(key, key_len), borrowed_bytes(value, value_len)))
         }
     }
 
-    /// Visits entries from the current position on until `visit` says false, with as few calls as that takes, then
-    /// reports what was met on the way.
+    /// Visits entries from the current position until `visit` returns false, with the minimum
+    /// number of calls into the library. Then returns the iterator's status.
     pub(crate) fn visit(
         &self,
         iter: &mut Handle<Iter<L>>,
@@ -210,25 +218,26 @@ impl<L> Common<L> {
         self.status(iter)
     }
 
-    /// What the iterator met since it was made.
+    /// Returns the first error of the iterator since its creation.
     pub(crate) fn status(&self, iter: &Handle<Iter<L>>) -> Result<()> {
-        // SAFETY: see the head of this block.
+        // SAFETY: see the comment on this `impl` block.
         self.checked("iterate", |e| unsafe { (self.iter_get_error)(iter.as_ptr(), e) })
     }
 
-    /// Runs a call that may set an error text, and takes that text over.
+    /// Runs a call that may set an error text, and turns that text into an error.
     pub(crate) fn checked<T>(&self, op: &'static str, call: impl FnOnce(Err) -> T) -> Result<T> {
         let mut error = ptr::null_mut();
         let answer = call(&mut error);
-        self.own_text(error).map_or(Ok(answer), |text| Err(PeerError::Refused { op, text }))
+        self.take_text(error).map_or(Ok(answer), |text| Err(PeerError::Refused { op, text }))
     }
 
-    /// Copies a text of the library's, and gives it back.
-    fn own_text(&self, text: *mut c_char) -> Option<String> {
+    /// Copies a text allocated by the library and frees the original.
+    fn take_text(&self, text: *mut c_char) -> Option<String> {
         if text.is_null() {
             return None;
         }
-        // SAFETY: the library's texts end in a zero byte, are allocated by it, and asked back exactly this way.
+        // SAFETY: the library's texts end in a zero byte, are allocated by the library, and are
+        // freed with this function.
         unsafe {
             let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
             (self.free)(text.cast());

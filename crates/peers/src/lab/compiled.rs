@@ -1,23 +1,25 @@
-//! Peers that are crates: compiled in behind a feature of their name, so that nobody builds them who does not ask.
+//! Peers that are Rust crates. Each is compiled in by a feature of its name, so that default
+//! builds do not include it.
 #[cfg(not(all(feature = "fjall", feature = "redb")))]
 pub use absent::Absent;
 
-/// What is known about the peer whose crates these are, the main one first. Each has one version in this workspace.
+/// Returns the build information of a peer made of these crates, the main crate first. The
+/// workspace has exactly one version of each.
 #[cfg(any(feature = "fjall", feature = "redb"))]
-pub fn build(crates: &[&str]) -> terrace_lab::target::Build {
+pub fn build(crates: &[&str]) -> terrace_lab::target::EngineBuild {
     let parts = crates.iter().enumerate().map(|(at, name)| match at {
         0 => version(name).to_owned(),
         _ => format!("{name} {}", version(name)),
     });
-    terrace_lab::target::Build {
+    terrace_lab::target::EngineBuild {
         version: parts.collect::<Vec<_>>().join(" with "),
         source: "crates.io, compiled into this program, checksums by XXH3".into(),
-        hardware_crc: None, // there is no CRC
+        hardware_crc: None, // XXH3, not CRC
         assertions: Some(cfg!(debug_assertions)),
     }
 }
 
-/// The version that was compiled: no crate of these tells its own.
+/// Returns the locked version of a crate. None of these crates exposes its version at run time.
 #[cfg(any(feature = "fjall", feature = "redb"))]
 fn version(name: &str) -> &'static str {
     let lock = include_str!("../../../../Cargo.lock");
@@ -30,9 +32,9 @@ fn version(name: &str) -> &'static str {
 mod absent {
     use anyhow::bail;
     use std::path::Path;
-    use terrace_lab::target::{Build, Engine, Result, Settings, Target};
+    use terrace_lab::target::{Engine, EngineBuild, Result, Settings, Target};
 
-    /// A peer that is not compiled in, by its name.
+    /// A peer that is not compiled in, by name.
     #[derive(Clone, Copy, Debug)]
     pub struct Absent(pub &'static str);
 
@@ -41,7 +43,7 @@ mod absent {
             self.0.into()
         }
 
-        fn build(&self) -> std::result::Result<Build, String> {
+        fn build(&self) -> std::result::Result<EngineBuild, String> {
             Err(format!(
                 "this program is built without it; `cargo build --release -p terrace-cli --features {}`",
                 self.0
@@ -62,7 +64,7 @@ mod absent {
 mod tests {
     #[test]
     #[cfg(not(all(feature = "fjall", feature = "redb")))]
-    fn what_is_absent_names_the_command_that_builds_it() {
+    fn an_absent_peer_names_the_command_that_builds_it() {
         use terrace_lab::target::Engine;
         let how = super::Absent("redb").build().unwrap_err();
         assert!(how.contains("cargo build --release -p terrace-cli --features redb"), "{how}");
@@ -70,8 +72,8 @@ mod tests {
 
     #[test]
     #[cfg(feature = "redb")]
-    fn the_version_is_the_one_that_was_locked() {
-        let told = super::build(&["redb"]).version;
-        assert!(told.starts_with(|c: char| c.is_ascii_digit()) && told.split('.').count() == 3, "{told}");
+    fn the_version_comes_from_the_lock_file() {
+        let version = super::build(&["redb"]).version;
+        assert!(version.starts_with(|c: char| c.is_ascii_digit()) && version.split('.').count() == 3, "{version}");
     }
 }

@@ -1,4 +1,4 @@
-//! Fjall as a target: one keyspace of a database, leveled.
+//! Fjall as a target: one leveled keyspace of a database.
 use super::{bytes, compiled};
 use ::fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode,
@@ -7,16 +7,16 @@ use ::fjall::{
 };
 use anyhow::{Context, bail};
 use std::{ops::RangeInclusive, path::Path, sync::Arc};
-use terrace_lab::target::{Build, Change, Engine, Result, Settings, Target};
+use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
-/// What Fjall has compiled in.
+/// Fixed constants of Fjall.
 const L0_SLOW_AND_STOP: (u32, u32) = (20, 30);
-/// What it accepts.
+/// Ranges of option values that Fjall accepts.
 const BLOCK: RangeInclusive<u64> = 1 << 10..=1 << 20;
 const OPEN_FILES: RangeInclusive<u32> = 10..=u32::MAX;
 const L0_START: RangeInclusive<u32> = 1..=u8::MAX as u32;
 
-/// Fjall; everything that the run does not set is its own choice.
+/// Fjall. Options that the run does not set keep Fjall's defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fjall;
 
@@ -25,7 +25,7 @@ impl Engine for Fjall {
         "fjall".into()
     }
 
-    fn build(&self) -> std::result::Result<Build, String> {
+    fn build(&self) -> std::result::Result<EngineBuild, String> {
         Ok(compiled::build(&["fjall", "lsm-tree"]))
     }
 
@@ -45,8 +45,8 @@ impl Engine for Fjall {
         }
         if (slow, stop) != L0_SLOW_AND_STOP || start != l0_start(settings) {
             let (fixed_slow, fixed_stop) = L0_SLOW_AND_STOP;
-            let (told, start) = (settings.l0_triggers, l0_start(settings));
-            all.push(format!("level 0 triggers {told:?}: Fjall has ({start}, {fixed_slow}, {fixed_stop})"));
+            let (text, start) = (settings.l0_triggers, l0_start(settings));
+            all.push(format!("level 0 triggers {text:?}: Fjall has ({start}, {fixed_slow}, {fixed_stop})"));
         }
         if !settings.verify_checksums {
             all.push("Fjall verifies the checksum of each block that it reads from a file, always".to_owned());
@@ -67,11 +67,11 @@ impl Engine for Fjall {
         let database = Database::builder(dir)
             .cache_size(settings.cache_size)
             .max_cached_files(Some(open_files))
-            .journal_compression(CompressionType::None) // no other engine compresses its log
+            .journal_compression(CompressionType::None) // no other engine compresses its WAL
             .open()
             .with_context(|| format!("open Fjall in {}", dir.display()))?;
         let pairs = database.keyspace("pairs", || options)?;
-        Ok(Box::new(Open { pairs, database }))
+        Ok(Box::new(FjallTarget { pairs, database }))
     }
 }
 
@@ -104,12 +104,12 @@ fn options(settings: &Settings) -> Result<KeyspaceCreateOptions> {
         .compaction_strategy(Arc::new(leveled)))
 }
 
-struct Open {
+struct FjallTarget {
     pairs: Keyspace,
     database: Database,
 }
 
-impl Target for Open {
+impl Target for FjallTarget {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
         match *changes {
             [Change::Put(key, value)] if !sync => self.pairs.insert(key, value)?,
@@ -157,7 +157,7 @@ impl Target for Open {
         Ok(self.pairs.major_compact()?)
     }
 
-    /// Closing tells nothing, but this does if work in the background has failed.
+    /// Closing does not report errors; this call fails if background work has failed.
     fn close(self: Box<Self>) -> Result<()> {
         Ok(self.database.persist(PersistMode::Buffer)?)
     }
@@ -168,17 +168,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_equal_is_told() {
-        let told = Fjall.departures(&Settings::default()).join("\n");
-        assert!(told.contains("10 MiB") && told.contains("8 MiB") && told.contains("(4, 20, 30)"), "{told}");
+    fn departures_are_reported() {
+        let text = Fjall.departures(&Settings::default()).join("\n");
+        assert!(text.contains("10 MiB") && text.contains("8 MiB") && text.contains("(4, 20, 30)"), "{text}");
         let odd = Settings { block_size: 512, max_open_files: 3, l0_triggers: (300, 20, 30), ..Settings::default() };
-        let told = Fjall.departures(&odd).join("\n");
-        assert!(told.contains("512 B") && told.contains("open files 3") && told.contains("(255, 20, 30)"), "{told}");
+        let text = Fjall.departures(&odd).join("\n");
+        assert!(text.contains("512 B") && text.contains("open files 3") && text.contains("(255, 20, 30)"), "{text}");
         options(&odd).expect("clipped, not refused");
     }
 
     #[test]
-    fn a_compression_that_it_lacks_is_refused() {
+    fn an_unsupported_compression_is_refused() {
         let settings = Settings { compression: "zstd".into(), ..Settings::default() };
         assert!(options(&settings).err().expect("refused").to_string().contains("zstd"));
     }

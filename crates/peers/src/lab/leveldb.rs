@@ -2,19 +2,19 @@
 use super::{Batched, build, bytes};
 use crate::{
     leveldb::{Compression, Library, OpenOptions},
-    library::{self, Facts},
+    library::{self, LibraryInfo},
 };
 use anyhow::{Context, bail};
 use std::{ops::RangeInclusive, path::Path};
-use terrace_lab::target::{Build, Change, Engine, Result, Settings, Target};
+use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
-/// The file in the directory of `make peers`.
+/// File name in the directory of `make peers`.
 const LIBRARY_FILE: &str = "libleveldb.so";
 
-/// What LevelDB has compiled in.
+/// Fixed constants of LevelDB.
 const LEVEL_BASE: u64 = 10 << 20;
 const L0_TRIGGERS: (u32, u32, u32) = (4, 8, 12);
-/// Where LevelDB clips what it is told.
+/// Ranges to which LevelDB clips option values.
 const WRITE_BUFFER: RangeInclusive<u64> = 64 << 10..=1 << 30;
 const MAX_FILE: RangeInclusive<u64> = 1 << 20..=1 << 30;
 const BLOCK: RangeInclusive<u64> = 1 << 10..=4 << 20;
@@ -23,36 +23,37 @@ const OPEN_FILES: RangeInclusive<u64> = 74..=50_000;
 /// LevelDB, in one of two builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelDb {
-    /// The build of `make peers`, with the CRC-32C instruction; the system's where that is missing.
-    Strongest,
+    /// The build of `make peers`, with the CRC-32C instruction; the system's package if that build
+    /// is missing.
+    Optimized,
     /// The system's package.
     System,
 }
 
 impl LevelDb {
-    fn load(self) -> crate::Result<(Library, Facts)> {
+    fn load(self) -> crate::Result<(Library, LibraryInfo)> {
         let own = library::directory().join(LIBRARY_FILE);
-        if self == LevelDb::Strongest && own.exists() {
-            return Ok((Library::load_file(&own)?, Facts::of(&own)));
+        if self == LevelDb::Optimized && own.exists() {
+            return Ok((Library::load_file(&own)?, LibraryInfo::of(&own)));
         }
         let library = Library::load()?;
         let file = library::of_system("libleveldb.so").unwrap_or_else(|| LIBRARY_FILE.into());
-        Ok((library, Facts::of(&file)))
+        Ok((library, LibraryInfo::of(&file)))
     }
 }
 
 impl Engine for LevelDb {
     fn name(&self) -> String {
         match self {
-            LevelDb::Strongest => "leveldb".into(),
+            LevelDb::Optimized => "leveldb".into(),
             LevelDb::System => "leveldb:debian".into(),
         }
     }
 
-    fn build(&self) -> std::result::Result<Build, String> {
-        let (library, facts) = self.load().map_err(|e| e.to_string())?;
+    fn build(&self) -> std::result::Result<EngineBuild, String> {
+        let (library, info) = self.load().map_err(|e| e.to_string())?;
         let (major, minor) = library.version();
-        Ok(build(format!("{major}.{minor}"), facts))
+        Ok(build(format!("{major}.{minor}"), info))
     }
 
     fn departures(&self, settings: &Settings) -> Vec<String> {
@@ -80,7 +81,7 @@ impl Engine for LevelDb {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
         let (library, _) = self.load()?;
         let store = library.open(dir, &options(settings)?)?;
-        Ok(Box::new(Open(Batched::new(store))))
+        Ok(Box::new(LevelDbTarget(Batched::new(store))))
     }
 }
 
@@ -105,9 +106,9 @@ fn options(settings: &Settings) -> Result<OpenOptions> {
     })
 }
 
-struct Open(Batched<crate::leveldb::LevelDb>);
+struct LevelDbTarget(Batched<crate::leveldb::LevelDb>);
 
-impl Target for Open {
+impl Target for LevelDbTarget {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
         self.0.write(changes, sync)
     }
@@ -145,17 +146,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_own_numbers_need_no_departure_and_others_are_told() {
+    fn defaults_need_no_departure_and_other_values_are_reported() {
         assert_eq!(LevelDb::System.departures(&Settings::default()), [""; 0]);
         let settings =
             Settings { level_base: 256 << 20, l0_triggers: (4, 20, 36), max_file_size: 4 << 10, ..Settings::default() };
-        let told = LevelDb::System.departures(&settings);
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert!(told[0].contains("256 MiB") && told[0].contains("10 MiB"), "{told:?}");
+        let text = LevelDb::System.departures(&settings);
+        assert_eq!(text.len(), 3, "{text:?}");
+        assert!(text[0].contains("256 MiB") && text[0].contains("10 MiB"), "{text:?}");
     }
 
     #[test]
-    fn a_compression_that_it_lacks_is_refused() {
+    fn an_unsupported_compression_is_refused() {
         let settings = Settings { compression: "zstd".into(), ..Settings::default() };
         assert!(options(&settings).unwrap_err().to_string().contains("zstd"));
     }

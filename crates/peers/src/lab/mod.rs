@@ -1,4 +1,4 @@
-//! The peers as targets of the lab, on equal terms as far as their options let them.
+//! The peers as benchmark targets, with settings as equal as their options permit.
 mod compiled;
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -14,18 +14,18 @@ pub use leveldb::LevelDb;
 pub use redb::Redb;
 pub use rocksdb::RocksDb;
 
-use crate::{library::Facts, rocksdb::Layout, store};
+use crate::{library::LibraryInfo, rocksdb::Layout, store};
 use std::sync::{Mutex, PoisonError};
-use terrace_lab::target::{Build, Change, Engine, Result};
+use terrace_lab::target::{Change, Engine, EngineBuild, Result};
 
-/// The peers by the names that `--engine` takes.
+/// The peers, by the names that `--engine` takes.
 pub const NAMES: [&str; 7] =
     ["leveldb", "leveldb:debian", "rocksdb", "rocksdb:universal", "rocksdb:blob", "fjall", "redb"];
 
-/// The peer called so, whether it is here or not; `None` for a name that is not in [`NAMES`].
+/// Returns the peer with this name, installed or not. `None` for a name that is not in [`NAMES`].
 pub fn engine(name: &str) -> Option<Box<dyn Engine>> {
     Some(match name {
-        "leveldb" => Box::new(LevelDb::Strongest),
+        "leveldb" => Box::new(LevelDb::Optimized),
         "leveldb:debian" => Box::new(LevelDb::System),
         "rocksdb" => Box::new(RocksDb::new(Layout::Leveled)),
         "rocksdb:universal" => Box::new(RocksDb::new(Layout::Universal)),
@@ -42,27 +42,27 @@ pub fn engine(name: &str) -> Option<Box<dyn Engine>> {
     })
 }
 
-fn build(version: String, facts: Facts) -> Build {
-    Build { version, source: facts.source, hardware_crc: facts.hardware_crc, assertions: facts.assertions }
+fn build(version: String, info: LibraryInfo) -> EngineBuild {
+    EngineBuild { version, source: info.source, hardware_crc: info.hardware_crc, assertions: info.assertions }
 }
 
-/// An open store, and the batches with which its writers take turns. What these peers' own benchmarks do with one thread:
-/// the memory of a write serves the next one.
-struct Batched<L: store::Library> {
+/// An open store and a pool of batches for its writers. It reuses the memory of a write for the
+/// next one, as these peers' own benchmarks do with one thread.
+struct Batched<L: store::PeerLibrary> {
     store: store::Store<L>,
-    /// Those that nobody uses now. Held for no longer than it takes to take one out or put it back.
+    /// Batches not in use. The lock is held only to take one or to put one back.
     batches: Mutex<Vec<store::Batch<L>>>,
 }
 
-impl<L: store::Library> Batched<L> {
+impl<L: store::PeerLibrary> Batched<L> {
     fn new(store: store::Store<L>) -> Batched<L> {
         Batched { store, batches: Mutex::default() }
     }
 
-    /// Applies `changes` as one.
+    /// Applies `changes` atomically.
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
-        let spare = || self.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut batch = spare().pop().unwrap_or_else(|| self.store.batch());
+        let free_batches = || self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = free_batches().pop().unwrap_or_else(|| self.store.batch());
         batch.clear();
         for change in changes {
             match *change {
@@ -71,12 +71,12 @@ impl<L: store::Library> Batched<L> {
             }
         }
         let written = self.store.write(&mut batch, sync);
-        spare().push(batch);
+        free_batches().push(batch);
         Ok(written?)
     }
 }
 
-/// `--option` style sizes for departures: whole MiB or KiB where they are whole.
+/// Formats a size for a departure: in whole MiB or KiB where possible, else in bytes.
 fn bytes(count: u64) -> String {
     match count {
         _ if count != 0 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),

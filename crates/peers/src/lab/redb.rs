@@ -7,10 +7,10 @@ use std::{
     path::Path,
     sync::{PoisonError, RwLock, RwLockReadGuard},
 };
-use terrace_lab::target::{Build, Change, Engine, Result, Settings, Target};
+use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
 const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
-/// What redb has compiled in.
+/// Fixed page size of redb.
 const PAGE_BYTES: u64 = 4 << 10;
 
 /// redb, a copy-on-write B-tree.
@@ -22,7 +22,7 @@ impl Engine for Redb {
         "redb".into()
     }
 
-    fn build(&self) -> std::result::Result<Build, String> {
+    fn build(&self) -> std::result::Result<EngineBuild, String> {
         Ok(compiled::build(&["redb"]))
     }
 
@@ -58,21 +58,22 @@ impl Engine for Redb {
             transaction.open_table(PAIRS)?;
             transaction.commit()?;
         }
-        Ok(Box::new(Open { database: RwLock::new(database) }))
+        Ok(Box::new(RedbTarget { database: RwLock::new(database) }))
     }
 }
 
-/// redb keeps changed pages where others have memtables, in up to half of its cache.
+/// Returns the cache size in bytes. redb keeps changed pages, the counterpart of memtables, in up
+/// to half of its cache.
 fn cache(settings: &Settings) -> u64 {
     settings.cache_size.saturating_add(settings.write_buffer_size.saturating_mul(2))
 }
 
-struct Open {
-    /// Exclusive while it compacts.
+struct RedbTarget {
+    /// Locked exclusively during a compaction.
     database: RwLock<Database>,
 }
 
-impl Open {
+impl RedbTarget {
     fn database(&self) -> RwLockReadGuard<'_, Database> {
         self.database.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,7 +83,7 @@ impl Open {
     }
 }
 
-impl Target for Open {
+impl Target for RedbTarget {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
         let mut transaction = self.database().begin_write()?;
         transaction.set_durability(if sync { Durability::Immediate } else { Durability::None })?;
@@ -131,12 +132,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_equal_is_told() {
-        let told = Redb.departures(&Settings::default()).join("\n");
-        assert!(told.contains("cache 16 MiB") && !told.contains("block size"), "{told}");
-        let told = Redb.departures(&Settings { block_size: 8 << 10, verify_checksums: true, ..Settings::default() });
-        let told = told.join("\n");
-        assert!(told.contains("block size 8 KiB") && told.contains("repairs"), "{told}");
+    fn departures_are_reported() {
+        let text = Redb.departures(&Settings::default()).join("\n");
+        assert!(text.contains("cache 16 MiB") && !text.contains("block size"), "{text}");
+        let text = Redb.departures(&Settings { block_size: 8 << 10, verify_checksums: true, ..Settings::default() });
+        let text = text.join("\n");
+        assert!(text.contains("block size 8 KiB") && text.contains("repairs"), "{text}");
     }
 
     #[test]

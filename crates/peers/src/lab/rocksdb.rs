@@ -1,12 +1,12 @@
 //! RocksDB as a target.
 use super::{Batched, build, bytes};
 use crate::{
-    library::Facts,
+    library::LibraryInfo,
     rocksdb::{Compression, Layout, Library, OpenOptions},
 };
 use anyhow::bail;
 use std::path::Path;
-use terrace_lab::target::{Build, Change, Engine, Own, Result, Settings, Target};
+use terrace_lab::target::{Change, Engine, EngineBuild, EngineCounts, Result, Settings, Target};
 
 /// RocksDB in one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,8 @@ pub struct RocksDb {
 }
 
 impl RocksDb {
-    /// In the layout given; everything that the run does not set is RocksDB's own choice.
+    /// Returns the engine for one layout. Options that the run does not set keep RocksDB's
+    /// defaults.
     pub fn new(layout: Layout) -> RocksDb {
         RocksDb { layout }
     }
@@ -30,11 +31,11 @@ impl Engine for RocksDb {
         }
     }
 
-    fn build(&self) -> std::result::Result<Build, String> {
+    fn build(&self) -> std::result::Result<EngineBuild, String> {
         let library = Library::load().map_err(|e| e.to_string())?;
-        let mut facts = Facts::of(library.file());
-        let version = facts.version.take().unwrap_or_else(|| "unknown: its C API does not tell".into());
-        Ok(build(version, facts))
+        let mut info = LibraryInfo::of(library.file());
+        let version = info.version.take().unwrap_or_else(|| "unknown: its C API does not tell".into());
+        Ok(build(version, info))
     }
 
     fn departures(&self, settings: &Settings) -> Vec<String> {
@@ -61,7 +62,7 @@ impl Engine for RocksDb {
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
         let store = Library::load()?.open(dir, &options(self.layout, settings)?)?;
-        Ok(Box::new(Open(Batched::new(store))))
+        Ok(Box::new(RocksDbTarget(Batched::new(store))))
     }
 }
 
@@ -93,9 +94,9 @@ fn options(layout: Layout, settings: &Settings) -> Result<OpenOptions> {
     })
 }
 
-struct Open(Batched<crate::rocksdb::RocksDb>);
+struct RocksDbTarget(Batched<crate::rocksdb::RocksDb>);
 
-impl Target for Open {
+impl Target for RocksDbTarget {
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()> {
         self.0.write(changes, sync)
     }
@@ -113,8 +114,8 @@ impl Target for Open {
         Ok(())
     }
 
-    fn own(&self) -> Own {
-        Own { stall: self.0.store.stalled(), ..Own::default() }
+    fn counters(&self) -> EngineCounts {
+        EngineCounts { stall: self.0.store.stalled(), ..EngineCounts::default() }
     }
 }
 
@@ -123,17 +124,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_layout_tells_what_is_not_equal() {
+    fn each_layout_reports_its_departures() {
         for (layout, word) in
             [(Layout::Leveled, "dynamic"), (Layout::Universal, "universal"), (Layout::Blob, "no blobs")]
         {
-            let told = RocksDb::new(layout).departures(&Settings::default()).join("\n");
-            assert!(told.contains(word) && told.contains("two background jobs"), "{told}");
+            let text = RocksDb::new(layout).departures(&Settings::default()).join("\n");
+            assert!(text.contains(word) && text.contains("two background jobs"), "{text}");
         }
     }
 
     #[test]
-    fn a_compression_that_nobody_knows_is_refused() {
+    fn an_unknown_compression_is_refused() {
         let settings = Settings { compression: "brotli".into(), ..Settings::default() };
         assert!(options(Layout::Leveled, &settings).unwrap_err().to_string().contains("brotli"));
     }

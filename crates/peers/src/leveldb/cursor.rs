@@ -1,4 +1,4 @@
-//! Positions in a LevelDB store.
+//! Cursors over a LevelDB store.
 use super::ffi::{self, Api, Handle, Step};
 use crate::Result;
 use std::marker::PhantomData;
@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 /// Keys with their values.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A movable position over a snapshot, made by [`Store::cursor`](super::Store::cursor). The store stays open meanwhile.
+/// A cursor over a snapshot, made by [`Store::cursor`](super::Store::cursor). It borrows the
+/// store, which stays open meanwhile.
 pub struct Cursor<'a> {
     iter: Handle<ffi::Iter>,
     api: &'static Api,
@@ -21,7 +22,7 @@ impl<'a> Cursor<'a> {
     /// Moves to the first entry.
     ///
     /// # Errors
-    /// LevelDB's, as for every movement.
+    /// LevelDB's errors, as for every movement.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.api.step(&mut self.iter, Step::First)
     }
@@ -29,44 +30,45 @@ impl<'a> Cursor<'a> {
     /// Moves to the last entry.
     ///
     /// # Errors
-    /// LevelDB's.
+    /// LevelDB's errors.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.api.step(&mut self.iter, Step::Last)
     }
 
-    /// Moves to the first entry at or behind `target`.
+    /// Moves to the first entry whose key is at or after `target`.
     ///
     /// # Errors
-    /// LevelDB's.
+    /// LevelDB's errors.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.api.step(&mut self.iter, Step::Seek(target))
     }
 
-    /// Moves to the next entry; does nothing where there is no entry.
+    /// Moves to the next entry. Does nothing if the cursor is not on an entry.
     ///
     /// # Errors
-    /// LevelDB's.
+    /// LevelDB's errors.
     pub fn step_forward(&mut self) -> Result<()> {
         self.api.step(&mut self.iter, Step::Next)
     }
 
-    /// Moves to the entry before; does nothing where there is no entry.
+    /// Moves to the previous entry. Does nothing if the cursor is not on an entry.
     ///
     /// # Errors
-    /// LevelDB's.
+    /// LevelDB's errors.
     pub fn step_back(&mut self) -> Result<()> {
         self.api.step(&mut self.iter, Step::Prev)
     }
 
-    /// The key and value here, or `None` behind either end.
+    /// Returns the current key and value, or `None` before the first or after the last entry.
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.api.common.entry(&self.iter)
     }
 
-    /// Visits entries from here on, towards the first if `reverse`, until `visit` says false or there are no more.
+    /// Visits entries from the current one, backwards if `reverse`, until `visit` returns false or
+    /// the entries end.
     ///
     /// # Errors
-    /// LevelDB's.
+    /// LevelDB's errors.
     pub fn visit(&mut self, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         self.api.common.visit(&mut self.iter, reverse, visit)
     }

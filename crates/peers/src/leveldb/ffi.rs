@@ -1,7 +1,8 @@
-//! LevelDB's own C functions beside those that RocksDB has kept (`crate::ffi::common`), bound at run time, behind methods
-//! that are safe to call in any order.
+//! The C functions that LevelDB has and RocksDB does not share (see `crate::ffi::common`), bound
+//! at run time. The methods are safe to call in any order.
 //!
-//! What LevelDB hands out with `malloc` becomes a [`Bytes`], which goes back through `leveldb_free`.
+//! A buffer that LevelDB allocates with `malloc` becomes a [`Bytes`], which is freed with
+//! `leveldb_free`.
 #![allow(unsafe_code)]
 use super::LevelDb;
 pub(super) use crate::ffi::Handle;
@@ -28,7 +29,7 @@ pub(super) type Iter = common::Iter<LevelDb>;
 opaque! { Cache Filter }
 
 functions! {
-    Own;
+    ExtraFunctions;
     major_version: fn() -> c_int;
     minor_version: fn() -> c_int;
     options_set_create_if_missing: fn(*mut Options, c_uchar);
@@ -51,16 +52,16 @@ functions! {
     approximate_sizes: fn(*mut Db, c_int, *const Ptr, *const usize, *const Ptr, *const usize, *mut u64);
 }
 
-// Caches and the Bloom filter are internally synchronised or constant.
-threads! { Movable: ; Shared: Cache Filter }
+// Caches are internally synchronised; the Bloom filter is constant.
+threads! { SendObject: ; SyncObject: Cache Filter }
 
 /// LevelDB's C functions.
 pub(super) struct Api {
     pub(super) common: Common<LevelDb>,
-    own: Own,
+    extra: ExtraFunctions,
 }
 
-/// Memory that LevelDB allocated for us.
+/// Memory allocated by LevelDB and owned by the caller.
 pub(super) struct Bytes {
     start: NonNull<c_char>,
     len: usize,
@@ -69,14 +70,15 @@ pub(super) struct Bytes {
 
 impl Bytes {
     pub(super) fn as_slice(&self) -> &[u8] {
-        // SAFETY: LevelDB handed out `len` initialised bytes at `start`, ours until `free`.
+        // SAFETY: LevelDB returned `len` initialised bytes at `start`, which stay valid until
+        // `free`.
         unsafe { slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
     }
 }
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        // SAFETY: `start` was allocated by LevelDB, which asks for it back exactly this way.
+        // SAFETY: LevelDB allocated `start` and frees it with this function.
         unsafe { (self.free)(self.start.as_ptr().cast()) }
     }
 }
@@ -89,17 +91,17 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     static LOADED: Loaded<Api> = Loaded::new();
     let bind = |library: &_| {
         let prefix = "leveldb_";
-        Ok(Api { common: Common::bind(library, prefix)?, own: Own::bind(library, prefix)? })
+        Ok(Api { common: Common::bind(library, prefix)?, extra: ExtraFunctions::bind(library, prefix)? })
     };
     LOADED.get(file, bind)
 }
 
-/// Safe faces, in the order of `leveldb/c.h`. Every pointer passed below comes from a live [`Handle`] or a borrowed
-/// slice, which is the argument for each block unless it says more.
+/// Safe methods, in the order of `leveldb/c.h`. Every pointer passed below comes from a live
+/// [`Handle`] or a borrowed slice; this is the safety argument of each block unless it says more.
 impl Api {
     pub(super) fn version(&self) -> (i32, i32) {
-        // SAFETY: no arguments, constant answers.
-        unsafe { ((self.own.major_version)(), (self.own.minor_version)()) }
+        // SAFETY: no arguments, constant results.
+        unsafe { ((self.extra.major_version)(), (self.extra.minor_version)()) }
     }
 
     setters! { Options:
@@ -113,40 +115,46 @@ impl Api {
         set_max_open_files(options_set_max_open_files, c_int => c_int);
     }
 
-    /// A block cache; the caller keeps it until every database opened with `options` is closed.
+    /// Adds a block cache to `options`. The caller keeps it until every database opened with
+    /// `options` is closed.
     pub(super) fn cache(&self, options: &mut Handle<Options>, bytes: usize) -> Handle<Cache> {
         // SAFETY: constructor and destructor of the same type.
-        let cache = Handle::new(unsafe { (self.own.cache_create_lru)(bytes) }, self.own.cache_destroy);
-        // SAFETY: both are live; `super::Opening` keeps the cache for as long as the options and the database.
-        unsafe { (self.own.options_set_cache)(options.as_ptr(), cache.as_ptr()) }
+        let cache = Handle::new(unsafe { (self.extra.cache_create_lru)(bytes) }, self.extra.cache_destroy);
+        // SAFETY: both are live; `super::Opening` keeps the cache for as long as the options and
+        // the database.
+        unsafe { (self.extra.options_set_cache)(options.as_ptr(), cache.as_ptr()) }
         cache
     }
 
-    /// A Bloom filter; the caller keeps it until every database opened with `options` is closed.
+    /// Adds a Bloom filter to `options`. The caller keeps it until every database opened with
+    /// `options` is closed.
     pub(super) fn bloom(&self, options: &mut Handle<Options>, bits_per_key: c_int) -> Handle<Filter> {
         // SAFETY: constructor and destructor of the same type.
-        let filter =
-            Handle::new(unsafe { (self.own.filterpolicy_create_bloom)(bits_per_key) }, self.own.filterpolicy_destroy);
-        // SAFETY: both are live; `super::Opening` keeps the filter for as long as the options and the database.
-        unsafe { (self.own.options_set_filter_policy)(options.as_ptr(), filter.as_ptr()) }
+        let filter = Handle::new(
+            unsafe { (self.extra.filterpolicy_create_bloom)(bits_per_key) },
+            self.extra.filterpolicy_destroy,
+        );
+        // SAFETY: both are live; `super::Opening` keeps the filter for as long as the options and
+        // the database.
+        unsafe { (self.extra.options_set_filter_policy)(options.as_ptr(), filter.as_ptr()) }
         filter
     }
 
     pub(super) fn destroy(&self, options: &Handle<Options>, name: &CStr) -> Result<()> {
-        // SAFETY: see the head of this block.
-        self.common.checked("destroy", |e| unsafe { (self.own.destroy_db)(options.as_ptr(), name.as_ptr(), e) })
+        // SAFETY: see the comment on this `impl` block.
+        self.common.checked("destroy", |e| unsafe { (self.extra.destroy_db)(options.as_ptr(), name.as_ptr(), e) })
     }
 
     pub(super) fn repair(&self, options: &Handle<Options>, name: &CStr) -> Result<()> {
-        // SAFETY: see the head of this block.
-        self.common.checked("repair", |e| unsafe { (self.own.repair_db)(options.as_ptr(), name.as_ptr(), e) })
+        // SAFETY: see the comment on this `impl` block.
+        self.common.checked("repair", |e| unsafe { (self.extra.repair_db)(options.as_ptr(), name.as_ptr(), e) })
     }
 
     pub(super) fn get(&self, db: &Handle<Db>, how: &Handle<ReadOptions>, key: &[u8]) -> Result<Option<Bytes>> {
         let mut len = 0;
         let value = self.common.checked("get", |e| {
-            // SAFETY: see the head of this block; `len` is ours.
-            unsafe { (self.own.get)(db.as_ptr(), how.as_ptr(), start(key), key.len(), &mut len, e) }
+            // SAFETY: see the comment on this `impl` block; `len` is a local variable.
+            unsafe { (self.extra.get)(db.as_ptr(), how.as_ptr(), start(key), key.len(), &mut len, e) }
         })?;
         Ok(NonNull::new(value).map(|start| Bytes { start, len, free: self.common.free }))
     }
@@ -155,17 +163,26 @@ impl Api {
         let mut bytes = 0;
         // SAFETY: one range, so each array is one element, borrowed for the call.
         unsafe {
-            (self.own.approximate_sizes)(db.as_ptr(), 1, &start(from), &from.len(), &start(to), &to.len(), &mut bytes);
+            (self.extra.approximate_sizes)(
+                db.as_ptr(),
+                1,
+                &start(from),
+                &from.len(),
+                &start(to),
+                &to.len(),
+                &mut bytes,
+            );
         }
         bytes
     }
 
-    /// Moves the iterator, then reports what it met on the way. `Next` and `Prev` need a valid position; without one
-    /// they do nothing, where LevelDB would be undefined.
+    /// Moves the iterator and returns its status. `Next` and `Prev` need a valid position; without
+    /// one they do nothing, where LevelDB's behaviour would be undefined.
     pub(super) fn step(&self, iter: &mut Handle<Iter>, step: Step<'_>) -> Result<()> {
         let it = iter.as_ptr();
         match step {
-            // SAFETY: no precondition beyond a live iterator, borrowed exclusively; the target is copied.
+            // SAFETY: no precondition except a live iterator, borrowed exclusively; the target is
+            // copied.
             Step::First => unsafe { (self.common.iter_seek_to_first)(it) },
             // SAFETY: as above.
             Step::Last => unsafe { (self.common.iter_seek_to_last)(it) },

@@ -1,4 +1,4 @@
-//! LevelDB 1.23 through its C API: the reference that our format and our costs are held against.
+//! LevelDB 1.23 through its C API: the reference for our file formats and our costs.
 //!
 //! ```no_run
 //! use terrace_peers::leveldb::{Library, OpenOptions};
@@ -21,17 +21,19 @@ use ffi::Api;
 use options::Opening;
 use std::path::Path;
 
-/// The machine's own LevelDB, tried in this order: Debian's name, upstream's soname, the development link.
+/// File names of the system's LevelDB, in the order tried: Debian's name, upstream's soname, the
+/// development link.
 const LIBRARY_NAMES: [&str; 3] = ["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
-/// LevelDB's code, loaded. Cheap to copy; the code stays in the process until it ends.
+/// The loaded code of LevelDB. It is cheap to copy and stays in the process until the process
+/// ends.
 #[derive(Clone, Copy)]
 pub struct Library {
     api: &'static Api,
 }
 
 impl Library {
-    /// Finds and binds the machine's own shared library.
+    /// Finds and binds the system's shared library.
     ///
     /// # Errors
     /// [`PeerError::NotLoaded`], which says what to install.
@@ -46,7 +48,7 @@ impl Library {
         Err(not_loaded(reason.expect("the list of names is not empty")))
     }
 
-    /// Binds the shared library in `file`, which stays loaded beside others.
+    /// Binds the shared library in `file`. Other LevelDB libraries may be loaded at the same time.
     ///
     /// # Errors
     /// [`PeerError::NotLoaded`], with the dynamic linker's reason.
@@ -54,104 +56,108 @@ impl Library {
         Ok(Library { api: ffi::load(file).map_err(not_loaded)? })
     }
 
-    /// Major and minor version, `(1, 23)` for the release that our formats follow.
+    /// Returns the major and minor version, `(1, 23)` for the release whose formats Terrace
+    /// follows.
     pub fn version(&self) -> (i32, i32) {
         self.api.version()
     }
 
-    /// Opens a store, recovering it first if it was not closed.
+    /// Opens a store and recovers it if it was not closed.
     ///
     /// # Errors
-    /// LevelDB's, for one that is missing, exists, is locked or is damaged.
+    /// LevelDB's errors, for a store that is missing, exists, is locked or is corrupted.
     pub fn open(&self, path: &Path, options: &OpenOptions) -> Result<Store> {
         let name = c_name(path)?;
         let opening = Opening::new(self.api, options);
         let verify = options.paranoid_checks || options.verify_checksums;
         let db = self.api.common.open(&opening.options, &name)?;
-        Ok(Store::new(&self.api.common, db, verify, Own { api: self.api, _opening: opening }))
+        Ok(Store::new(&self.api.common, db, verify, Parts { api: self.api, _opening: opening }))
     }
 
-    /// Removes a store's files, and its directory if nothing else is in it. A missing store is no error.
+    /// Removes a store's files, and its directory if it contains nothing else. A missing store is
+    /// not an error.
     ///
     /// # Errors
-    /// LevelDB's, for a store in use.
+    /// LevelDB's errors, for a store in use.
     pub fn destroy(&self, path: &Path) -> Result<()> {
         let opening = Opening::new(self.api, &OpenOptions::default());
         self.api.destroy(&opening.options, &c_name(path)?)
     }
 
-    /// Rebuilds a store from whatever tables and logs can be read.
+    /// Rebuilds a store from the readable SSTables and WALs.
     ///
     /// # Errors
-    /// LevelDB's, if nothing can be rebuilt.
+    /// LevelDB's errors, if nothing can be rebuilt.
     pub fn repair(&self, path: &Path, options: &OpenOptions) -> Result<()> {
         let opening = Opening::new(self.api, options);
         self.api.repair(&opening.options, &c_name(path)?)
     }
 }
 
-/// LevelDB's mark on what it shares with RocksDB.
+/// LevelDB's marker type.
 pub enum LevelDb {}
 
-/// What a LevelDB store has of its own.
-pub struct Own {
+/// The parts of an open store that only LevelDB has.
+pub struct Parts {
     api: &'static Api,
-    _opening: Opening, // its cache and filter are borrowed by the database
+    _opening: Opening, // the database borrows its cache and filter
 }
 
-impl store::Library for LevelDb {
-    type Own = Own;
+impl store::PeerLibrary for LevelDb {
+    type Parts = Parts;
 }
 
 /// An open LevelDB store.
 pub type Store = store::Store<LevelDb>;
-/// Changes to be applied together; made by [`Store::batch`](store::Store::batch).
+/// Changes that are applied atomically; made by [`Store::batch`](store::Store::batch).
 pub type Batch = store::Batch<LevelDb>;
 
 impl Store {
-    /// The newest value of a key.
+    /// Returns the newest value of a key.
     ///
     /// # Errors
-    /// LevelDB's; absence is `None`.
+    /// LevelDB's errors; absence is `None`.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.own.api.get(&self.db, &self.read, key)?.map(|value| value.as_slice().to_vec()))
+        Ok(self.parts.api.get(&self.db, &self.read, key)?.map(|value| value.as_slice().to_vec()))
     }
 
-    /// Puts the newest value of a key into `value`, which is cleared first; false if there is none.
+    /// Copies the newest value of a key into `value`, which is cleared first. Returns false if the
+    /// key is absent.
     ///
     /// # Errors
-    /// LevelDB's.
+    /// LevelDB's errors.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        let found = self.own.api.get(&self.db, &self.read, key)?;
+        let found = self.parts.api.get(&self.db, &self.read, key)?;
         found.iter().for_each(|bytes| value.extend_from_slice(bytes.as_slice()));
         Ok(found.is_some())
     }
 
-    /// A position over a snapshot of the whole store, not yet on an entry.
+    /// Returns a cursor over a snapshot of the whole store, not yet on an entry.
     pub fn cursor(&self) -> Cursor<'_> {
-        Cursor::new(self.own.api, self.common.iter(&self.db, &self.read))
+        Cursor::new(self.parts.api, self.common.iter(&self.db, &self.read))
     }
 
-    /// All entries in key order.
+    /// Returns all entries in key order.
     ///
     /// # Errors
-    /// LevelDB's.
+    /// LevelDB's errors.
     pub fn forward(&self) -> Result<Pairs> {
         self.cursor().collect_forward()
     }
 
-    /// All entries in reverse key order.
+    /// Returns all entries in reverse key order.
     ///
     /// # Errors
-    /// LevelDB's.
+    /// LevelDB's errors.
     pub fn backward(&self) -> Result<Pairs> {
         self.cursor().collect_backward()
     }
 
-    /// Bytes of table files, roughly, that hold keys from `from` up to but not including `to`.
+    /// Returns the approximate size in bytes of the SSTable data with keys from `from` (inclusive)
+    /// to `to` (exclusive).
     pub fn approximate_size(&self, from: &[u8], to: &[u8]) -> u64 {
-        self.own.api.approximate_size(&self.db, from, to)
+        self.parts.api.approximate_size(&self.db, from, to)
     }
 }
 

@@ -1,41 +1,43 @@
-//! How a LevelDB store is opened.
+//! Options for opening a LevelDB store.
 use super::ffi::{self, Api, Handle};
 use std::ffi::c_int;
 
-/// How LevelDB compresses the blocks it writes. It reads either kind, whatever this says.
+/// Compression of new blocks. LevelDB reads both kinds with either setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Blocks are stored as they are.
+    /// Blocks are not compressed.
     None,
-    /// Snappy, where it saves an eighth or more.
+    /// Snappy, where it saves at least one eighth.
     #[default]
     Snappy,
 }
 
-/// LevelDB's options by LevelDB's names; the default is LevelDB's own.
+/// LevelDB's options by LevelDB's names, with LevelDB's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Make a store where none is.
+    /// Create the store if it does not exist.
     pub create_if_missing: bool,
-    /// Refuse a store that exists.
+    /// Return an error if the store exists.
     pub error_if_exists: bool,
-    /// Stop at the first damage instead of dropping what is damaged. Reads then verify checksums too.
+    /// Stop at the first corruption instead of dropping corrupted data. Reads then verify checksums
+    /// too.
     pub paranoid_checks: bool,
-    /// Reads verify the checksums of blocks.
+    /// Reads verify block checksums.
     pub verify_checksums: bool,
-    /// Of new blocks.
+    /// Compression of new blocks.
     pub compression: Compression,
-    /// Bytes of memory that a memtable may fill. LevelDB clips it to 64 KiB ..= 1 GiB.
+    /// Size of a memtable in bytes. LevelDB clips it to 64 KiB ..= 1 GiB.
     pub write_buffer_size: usize,
-    /// Bytes at which a table of a compaction is closed. LevelDB clips it to 1 MiB ..= 1 GiB.
+    /// Size in bytes at which a compaction closes an output SSTable. LevelDB clips it to 1 MiB ..=
+    /// 1 GiB.
     pub max_file_size: usize,
-    /// Bytes of entries in one block, before compression. LevelDB clips it to 1 KiB ..= 4 MiB.
+    /// Uncompressed bytes of entries per block. LevelDB clips it to 1 KiB ..= 4 MiB.
     pub block_size: usize,
-    /// Bytes of uncompressed blocks kept in memory.
+    /// Size of the cache of uncompressed blocks, in bytes.
     pub cache_bytes: usize,
-    /// A Bloom filter with that many bits per key, or none.
+    /// Bits per key of the Bloom filter; `None` for no filter.
     pub bloom_bits: Option<u32>,
-    /// Files kept open. LevelDB clips it to 74 ..= 50,000.
+    /// Maximum number of open files. LevelDB clips it to 74 ..= 50,000.
     pub max_open_files: u32,
 }
 
@@ -57,7 +59,8 @@ impl Default for OpenOptions {
     }
 }
 
-/// LevelDB's options object with what it borrows, which must outlive the database opened with it.
+/// LevelDB's options object and the objects it borrows, which must outlive the database opened
+/// with it.
 pub(super) struct Opening {
     pub(super) options: Handle<ffi::Options>,
     _cache: Handle<ffi::Cache>,

@@ -1,17 +1,17 @@
-//! RocksDB's own C functions beside those that it has kept of LevelDB's (`crate::ffi::common`), bound at run time, behind
-//! methods that are safe to call in any order.
+//! The C functions that RocksDB has and LevelDB does not share (see `crate::ffi::common`), bound
+//! at run time. The methods are safe to call in any order.
 //!
-//! Only functions of `rocksdb/c.h` are used whose signatures have not changed between releases 7 and 11; no C++ crosses the
-//! border.
+//! Only functions of `rocksdb/c.h` are used whose signatures are the same in releases 7 to 11. No
+//! C++ crosses the interface.
 #![allow(unsafe_code)]
 use super::RocksDb;
 pub(super) use crate::ffi::Handle;
 use crate::{
     Result,
     ffi::{
-        Err, Loaded, Ptr,
+        Err, Loaded, Ptr, borrowed_bytes,
         common::{self, Common},
-        functions, lent, opaque, setters, start,
+        functions, opaque, setters, start,
     },
 };
 use std::{
@@ -27,7 +27,7 @@ pub(super) type Iter = common::Iter<RocksDb>;
 opaque! { BlockOptions Cache Filter Pinned }
 
 functions! {
-    Own;
+    ExtraFunctions;
     options_set_create_if_missing: fn(*mut Options, c_uchar);
     options_set_compression: fn(*mut Options, c_int);
     options_set_write_buffer_size: fn(*mut Options, usize);
@@ -60,24 +60,24 @@ functions! {
 /// RocksDB's C functions.
 pub(super) struct Api {
     pub(super) common: Common<RocksDb>,
-    own: Own,
+    extra: ExtraFunctions,
 }
 
 /// Loads RocksDB from `file`.
 ///
 /// # Errors
-/// The dynamic linker's text, which names a function that is missing.
+/// The dynamic linker's text, with the name of a missing function.
 pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     static LOADED: Loaded<Api> = Loaded::new();
     let bind = |library: &_| {
         let prefix = "rocksdb_";
-        Ok(Api { common: Common::bind(library, prefix)?, own: Own::bind(library, prefix)? })
+        Ok(Api { common: Common::bind(library, prefix)?, extra: ExtraFunctions::bind(library, prefix)? })
     };
     LOADED.get(file, bind)
 }
 
-/// Safe faces. Every pointer passed below comes from a live [`Handle`] or a borrowed slice, which is the argument for
-/// each block unless it says more.
+/// Safe methods. Every pointer passed below comes from a live [`Handle`] or a borrowed slice; this
+/// is the safety argument of each block unless it says more.
 impl Api {
     setters! { Options:
         set_create_if_missing(options_set_create_if_missing, bool => c_uchar);
@@ -96,7 +96,7 @@ impl Api {
         set_blob_compression_type(options_set_blob_compression_type, c_int => c_int);
     }
 
-    /// Everything about blocks at once: their size, their cache, the filter beside them.
+    /// Sets all block options at once: block size, block cache, filter.
     pub(super) fn set_tables(
         &self,
         options: &mut Handle<Options>,
@@ -106,23 +106,25 @@ impl Api {
     ) {
         // SAFETY: constructors and destructors of the same types.
         let blocks =
-            Handle::new(unsafe { (self.own.block_based_options_create)() }, self.own.block_based_options_destroy);
+            Handle::new(unsafe { (self.extra.block_based_options_create)() }, self.extra.block_based_options_destroy);
         // SAFETY: as above.
-        let cache = Handle::new(unsafe { (self.own.cache_create_lru)(cache_bytes) }, self.own.cache_destroy);
-        // SAFETY: the block options share the cache by count, so our handle may go; they take the filter over, so it
-        // gets none; the options copy the block options, counts included.
+        let cache = Handle::new(unsafe { (self.extra.cache_create_lru)(cache_bytes) }, self.extra.cache_destroy);
+        // SAFETY: the block options share the cache by reference count, so our handle may be
+        // dropped. They take ownership of the filter, so it has no handle. The options copy the
+        // block options, including the counts.
         unsafe {
-            (self.own.block_based_options_set_block_size)(blocks.as_ptr(), block_bytes);
-            (self.own.block_based_options_set_block_cache)(blocks.as_ptr(), cache.as_ptr());
+            (self.extra.block_based_options_set_block_size)(blocks.as_ptr(), block_bytes);
+            (self.extra.block_based_options_set_block_cache)(blocks.as_ptr(), cache.as_ptr());
             if let Some(bits) = bloom_bits {
-                let filter = (self.own.filterpolicy_create_bloom_full)(bits);
-                (self.own.block_based_options_set_filter_policy)(blocks.as_ptr(), filter);
+                let filter = (self.extra.filterpolicy_create_bloom_full)(bits);
+                (self.extra.block_based_options_set_filter_policy)(blocks.as_ptr(), filter);
             }
-            (self.own.options_set_block_based_table_factory)(options.as_ptr(), blocks.as_ptr());
+            (self.extra.options_set_block_based_table_factory)(options.as_ptr(), blocks.as_ptr());
         }
     }
 
-    /// Appends the value of `key` to `value`; false if there is none. The value is pinned, not copied twice.
+    /// Appends the value of `key` to `value`; returns false if the key is absent. The value is
+    /// pinned and copied once.
     pub(super) fn get(
         &self,
         db: &Handle<Db>,
@@ -130,31 +132,34 @@ impl Api {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<bool> {
-        // SAFETY: see the head of this block.
+        // SAFETY: see the comment on this `impl` block.
         let pinned = self.common.checked("get", |e| unsafe {
-            (self.own.get_pinned)(db.as_ptr(), how.as_ptr(), start(key), key.len(), e)
+            (self.extra.get_pinned)(db.as_ptr(), how.as_ptr(), start(key), key.len(), e)
         })?;
         if pinned.is_null() {
             return Ok(false);
         }
-        let pinned = Handle::new(pinned, self.own.pinnableslice_destroy);
+        let pinned = Handle::new(pinned, self.extra.pinnableslice_destroy);
         let mut len = 0;
-        // SAFETY: the slice lives until `pinned` goes, at the end of this function.
-        value.extend_from_slice(unsafe { lent((self.own.pinnableslice_value)(pinned.as_ptr(), &mut len), len) });
+        // SAFETY: the slice is valid until `pinned` is dropped at the end of this function.
+        value.extend_from_slice(unsafe {
+            borrowed_bytes((self.extra.pinnableslice_value)(pinned.as_ptr(), &mut len), len)
+        });
         Ok(true)
     }
 
-    /// Moves to the first entry at or behind `from` (the first of all), or, if `reverse`, to the last one at or before
-    /// it (the last of all).
+    /// Moves to the first entry at or after `from` (to the first entry without `from`). If
+    /// `reverse`, moves to the last entry at or before it (to the last entry).
     pub(super) fn seek(&self, iter: &mut Handle<Iter>, from: Option<&[u8]>, reverse: bool) {
         let it = iter.as_ptr();
-        // SAFETY: no precondition beyond a live iterator, borrowed exclusively; the target is copied.
+        // SAFETY: no precondition except a live iterator, borrowed exclusively; the target is
+        // copied.
         unsafe {
             match (from, reverse) {
                 (None, false) => (self.common.iter_seek_to_first)(it),
                 (None, true) => (self.common.iter_seek_to_last)(it),
                 (Some(key), false) => (self.common.iter_seek)(it, start(key), key.len()),
-                (Some(key), true) => (self.own.iter_seek_for_prev)(it, start(key), key.len()),
+                (Some(key), true) => (self.extra.iter_seek_for_prev)(it, start(key), key.len()),
             }
         }
     }

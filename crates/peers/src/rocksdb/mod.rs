@@ -1,4 +1,4 @@
-//! RocksDB through its C API, as far as costs are compared with it.
+//! RocksDB through its C API, as far as benchmarks need it.
 //!
 //! ```no_run
 //! use terrace_peers::rocksdb::{Library, OpenOptions};
@@ -22,11 +22,12 @@ use std::{
     time::Duration,
 };
 
-/// Files in the directory of `make peers`, the strongest first: the build for this processor, the one out of Maven.
-/// Distributions' packages are not looked at: Debian's is compiled with assertions and is not RocksDB's speed.
+/// File names in the directory of `make peers`, the fastest build first: the build for this
+/// processor, then the build from Maven. Distributions' packages are not used: Debian's is
+/// compiled with assertions and does not show RocksDB's speed.
 const LIBRARY_FILES: [&str; 2] = ["librocksdb.so", "librocksdb-maven.so"];
 
-/// RocksDB's code, loaded. The code stays in the process until it ends.
+/// The loaded code of RocksDB. It stays in the process until the process ends.
 #[derive(Clone)]
 pub struct Library {
     api: &'static Api,
@@ -34,7 +35,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds and binds the strongest shared library that `make peers` has put in its place.
+    /// Finds and binds the fastest shared library in the directory of `make peers`.
     ///
     /// # Errors
     /// [`PeerError::NotLoaded`], which says how to get one.
@@ -50,68 +51,72 @@ impl Library {
         Err(not_loaded(reason.expect("the list of files is not empty")))
     }
 
-    /// Where the library lies.
+    /// Returns the path of the library.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Opens a store, recovering it first if it was not closed.
+    /// Opens a store and recovers it if it was not closed.
     ///
     /// # Errors
-    /// RocksDB's, for one that is missing, is locked or is damaged, or for a compression that it was built without.
+    /// RocksDB's errors, for a store that is missing, is locked or is corrupted, or for a
+    /// compression that it was built without.
     pub fn open(&self, path: &Path, options: &OpenOptions) -> Result<Store> {
         let name = c_name(path)?;
         let object = options.object(self.api);
         let db = self.api.common.open(&object, &name)?;
-        Ok(Store::new(&self.api.common, db, options.verify_checksums, Own { api: self.api }))
+        Ok(Store::new(&self.api.common, db, options.verify_checksums, Parts { api: self.api }))
     }
 }
 
-/// RocksDB's mark on what it has kept of LevelDB.
+/// RocksDB's marker type.
 pub enum RocksDb {}
 
-impl store::Library for RocksDb {
-    type Own = Own;
+impl store::PeerLibrary for RocksDb {
+    type Parts = Parts;
 }
 
-/// What a RocksDB store has of its own.
-pub struct Own {
+/// The parts of an open store that only RocksDB has.
+pub struct Parts {
     api: &'static Api,
 }
 
 /// An open RocksDB store.
 pub type Store = store::Store<RocksDb>;
-/// Changes to be applied together; made by [`Store::batch`](store::Store::batch).
+/// Changes that are applied atomically; made by [`Store::batch`](store::Store::batch).
 pub type Batch = store::Batch<RocksDb>;
 
 impl Store {
-    /// Puts the newest value of a key into `value`, which is cleared first; false if there is none.
+    /// Copies the newest value of a key into `value`, which is cleared first. Returns false if the
+    /// key is absent.
     ///
     /// # Errors
-    /// RocksDB's.
+    /// RocksDB's errors.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        self.own.api.get(&self.db, &self.read, key, value)
+        self.parts.api.get(&self.db, &self.read, key, value)
     }
 
-    /// Visits entries of a snapshot in order until `visit` says false: from the first at or behind `from`, or, if
-    /// `reverse`, from the last at or before it towards the first. `None` is the respective end.
+    /// Visits entries of a snapshot in order until `visit` returns false. Starts at the first entry
+    /// at or after `from`; if `reverse`, starts at the last entry at or before `from` and moves
+    /// backwards. `None` starts at the respective end.
     ///
     /// # Errors
-    /// RocksDB's.
+    /// RocksDB's errors.
     pub fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let mut iter = self.common.iter(&self.db, &self.read);
-        self.own.api.seek(&mut iter, from, reverse);
+        self.parts.api.seek(&mut iter, from, reverse);
         self.common.visit(&mut iter, reverse, visit)
     }
 
-    /// How long writers have been slowed down or stopped since the store was opened, as RocksDB counts it.
+    /// Returns the total time of write slowdowns and stops since the store was opened, as RocksDB
+    /// counts it.
     pub fn stalled(&self) -> Option<Duration> {
         stall_in(&self.property("rocksdb.dbstats")?)
     }
 }
 
-/// Finds `Cumulative stall: 00:01:2.345 H:M:S, …` in RocksDB's statistics.
+/// Parses `Cumulative stall: 00:01:2.345 H:M:S, …` in RocksDB's statistics.
 fn stall_in(stats: &str) -> Option<Duration> {
     let line = stats.lines().find_map(|line| line.strip_prefix("Cumulative stall: "))?;
     let mut parts = line.split(' ').next()?.split(':');

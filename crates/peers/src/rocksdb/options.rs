@@ -1,11 +1,11 @@
-//! How a RocksDB store is opened.
+//! Options for opening a RocksDB store.
 use super::ffi::{self, Api, Handle};
 use std::ffi::c_int;
 
-/// How RocksDB compresses the blocks it writes, by its own numbers.
+/// Compression of new blocks, with RocksDB's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Blocks are stored as they are.
+    /// Blocks are not compressed.
     #[default]
     None = 0,
     /// Snappy.
@@ -16,49 +16,51 @@ pub enum Compression {
     Zstd = 7,
 }
 
-/// How RocksDB lays out its tables.
+/// How RocksDB organises its SSTables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// Levels, each ten times as large as the one above.
+    /// Leveled compaction; each level is ten times as large as the one above.
     #[default]
     Leveled,
-    /// Sorted runs that are merged when they are alike in size.
+    /// Universal compaction: sorted runs of similar size are compacted together.
     Universal,
-    /// Levels of keys, with the values in blob files that compactions collect.
+    /// Levels of keys, with values in blob files whose garbage compactions collect.
     Blob,
 }
 
-/// What of RocksDB's options this face sets, by RocksDB's names; all others stay RocksDB's own.
+/// The subset of RocksDB's options that this interface sets, by RocksDB's names. All others keep
+/// RocksDB's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Make a store where none is.
+    /// Create the store if it does not exist.
     pub create_if_missing: bool,
-    /// How tables are laid out.
+    /// Organisation of the SSTables.
     pub layout: Layout,
-    /// Of new blocks and blobs.
+    /// Compression of new blocks and blobs.
     pub compression: Compression,
-    /// Bytes of memory that a memtable may fill; there are two.
+    /// Size of a memtable in bytes; there are two.
     pub write_buffer_size: u64,
-    /// Bytes at which a table of a compaction is closed.
+    /// Size in bytes at which a compaction closes an output SSTable.
     pub target_file_size_base: u64,
-    /// Bytes that the first level may hold.
+    /// Size limit of the first level in bytes.
     pub max_bytes_for_level_base: u64,
-    /// Files in level 0 (sorted runs, if universal) that start a compaction, slow writes, stop them.
+    /// Number of level 0 files (universal: of sorted runs) that trigger a compaction, slow writes
+    /// down, and stop them.
     pub level0_triggers: (u32, u32, u32),
-    /// Bytes of entries in one block, before compression.
+    /// Uncompressed bytes of entries per block.
     pub block_size: u64,
-    /// Bytes of uncompressed blocks kept in memory.
+    /// Size of the cache of uncompressed blocks, in bytes.
     pub cache_bytes: u64,
-    /// A Bloom filter with that many bits per key, or none.
+    /// Bits per key of the Bloom filter; `None` for no filter.
     pub bloom_bits: Option<u32>,
-    /// Files kept open.
+    /// Maximum number of open files.
     pub max_open_files: u32,
-    /// Reads verify the checksums of blocks.
+    /// Reads verify block checksums.
     pub verify_checksums: bool,
 }
 
 impl Default for OpenOptions {
-    /// RocksDB's own numbers, without compression.
+    /// RocksDB's defaults, without compression.
     fn default() -> OpenOptions {
         OpenOptions {
             create_if_missing: false,
@@ -78,7 +80,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// RocksDB's options object, which keeps what it needs of the cache and the filter by itself.
+    /// Returns RocksDB's options object, which holds its own references to the cache and the
+    /// filter.
     pub(super) fn object(&self, api: &Api) -> Handle<ffi::Options> {
         let mut options = api.common.options();
         api.set_create_if_missing(&mut options, self.create_if_missing);

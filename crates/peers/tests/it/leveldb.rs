@@ -1,6 +1,7 @@
-//! The real LevelDB answers through the safe face as its documentation says.
+//! The safe interface to the real LevelDB behaves as its documentation says.
 //!
-//! The crate has no directory helper among its dependencies, so each test makes and removes its own.
+//! The crate does not depend on a temporary-directory crate, so each test creates and removes its
+//! own directory.
 use std::{env, fs, path::PathBuf, process, thread};
 use terrace_peers::{
     PeerError,
@@ -8,13 +9,13 @@ use terrace_peers::{
     require,
 };
 
-/// A directory of one test, removed with everything in it.
+/// A directory of one test, removed with all its contents.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(test: &str) -> Scratch {
         let path = env::temp_dir().join(format!("terrace-peers-{test}-{}", process::id()));
-        let _ = fs::remove_dir_all(&path); // left by an older process of the same number
+        let _ = fs::remove_dir_all(&path); // left by an earlier process with the same id
         fs::create_dir(&path).expect("the temporary directory is writable");
         Scratch(path)
     }
@@ -76,7 +77,7 @@ fn batches_apply_in_order_and_can_be_reused() {
 }
 
 #[test]
-fn cursors_go_both_ways_and_stand_still_behind_the_ends() {
+fn cursors_move_both_ways_and_stay_invalid_past_the_ends() {
     let Some(library) = library() else { return };
     let scratch = Scratch::new("cursors");
     let store = scratch.create(library);

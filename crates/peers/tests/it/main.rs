@@ -1,4 +1,4 @@
-//! Other engines behind the same interface.
+//! Integration tests of the other engines through one interface.
 mod leveldb;
 #[cfg(feature = "lab")]
 mod targets;

@@ -1,11 +1,11 @@
-//! Every peer that is here is a target by the same contract: what one answers in the lab, all answer.
+//! Every installed peer implements the contract of a target.
 use std::{collections::BTreeMap, path::Path};
 use terrace_lab::target::{Change, Engine, Settings, Target};
 use terrace_peers::{lab, require};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Pairs from `from` on, at most `limit`.
+/// Returns the entries from `from`, at most `limit`.
 fn scan(target: &dyn Target, from: Option<&[u8]>, reverse: bool, limit: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut pairs = Vec::new();
     let mut visit = |key: &[u8], value: &[u8]| {
@@ -16,7 +16,7 @@ fn scan(target: &dyn Target, from: Option<&[u8]>, reverse: bool, limit: usize) -
     pairs
 }
 
-/// Writes a seeded history, in batches and one by one, and returns what must be there.
+/// Writes a seeded history, in batches and single writes, and returns the expected contents.
 fn fill(target: &dyn Target) -> Model {
     let mut model = Model::new();
     for round in 0..300u32 {
@@ -73,15 +73,16 @@ fn contract(engine: &dyn Engine, directory: &Path) {
 }
 
 #[test]
-fn every_peer_that_is_here_keeps_the_contract() {
+fn every_installed_peer_keeps_the_contract() {
     for name in lab::NAMES {
         let engine = lab::engine(name).expect("it is in the list of names");
         assert_eq!(engine.name(), name);
-        // What is not compiled in cannot be had by any machine.
+        // A peer that is not compiled in is not available on any machine.
         if (name == "fjall" && !cfg!(feature = "fjall")) || (name == "redb" && !cfg!(feature = "redb")) {
             continue;
         }
-        // Only Debian's LevelDB is a package that CI installs; the others are built by `make peers`, or are crates.
+        // CI installs a package only for Debian's LevelDB; `make peers` builds the others, or they
+        // are crates.
         let needed = if name == "leveldb:debian" { "leveldb" } else { "peers" };
         if let Some(build) = require(needed, engine.build()) {
             let directory = tempfile::tempdir().expect("a temporary directory");
@@ -92,6 +93,6 @@ fn every_peer_that_is_here_keeps_the_contract() {
 }
 
 #[test]
-fn an_unknown_name_is_no_peer() {
+fn an_unknown_name_returns_none() {
     assert!(lab::engine("mysql").is_none());
 }

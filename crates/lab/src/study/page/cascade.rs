@@ -1,22 +1,22 @@
-//! One engine's bytes from the user down to the flash, as a picture: a bar for each layer, as long as its bytes, and between two
-//! bars what the lower one makes of the upper one.
+//! Picture of one engine's bytes from the user down to flash: a bar per layer, in proportion to
+//! its bytes, and wedges between the bars with the factor from one layer to the next.
 use crate::{cell::Bytes, ledger::CAUSES, report::figure};
 use std::fmt::Write;
 use terrace_device::ssd::Cause;
 
-/// The room of the bars, in units of the picture.
+/// Width of the bars in SVG units.
 const WIDTH: f64 = 560.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 132.0;
 const BAR: f64 = 26.0;
 const STEP: f64 = 58.0;
-/// The purpose that is told by level.
+/// The purpose that is split by level.
 const COMPACTION: &str = "compaction";
 
 /// A layer: its name and its parts.
 struct Layer {
     name: &'static str,
-    /// What a browser takes for the part's classes, too.
+    /// Part names are also CSS classes.
     parts: Vec<(String, u64)>,
 }
 
@@ -26,7 +26,8 @@ impl Layer {
     }
 }
 
-/// The picture, where a bar of full length stands for `longest` bytes; `None` if no layer below the user is known.
+/// Returns the picture, in which a bar of full length is `longest` bytes; `None` if no layer below
+/// the user is known.
 pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
     let layers = layers(bytes);
     if layers.len() < 2 || bytes.user == 0 {
@@ -58,7 +59,7 @@ pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
                 "<rect class=\"part {part}\" x=\"{x:.2}\" y=\"{top:.1}\" width=\"{wide:.2}\" height=\"{BAR}\"><title>{part}: {}</title></rect>",
                 mebibytes(*sum)
             );
-            // A name that fits, at some 6.6 units a letter.
+            // The name is shown if it fits, at some 6.6 units per letter.
             if wide > part.len() as f64 * 6.6 + 8.0 && layer.parts.len() > 1 {
                 let _ = writeln!(svg, "<text class=\"in\" x=\"{:.1}\" y=\"{:.1}\">{part}</text>", x + 5.0, top + 17.0);
             }
@@ -76,7 +77,7 @@ pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
     Some(svg)
 }
 
-/// The wedge from a layer to the one below, and its factor.
+/// Draws the wedge from a layer to the one below, and its factor.
 fn between(svg: &mut String, upper: &Layer, lower: &Layer, top: f64, unit: f64) {
     let (wide, wider) = (upper.bytes() as f64 * unit, lower.bytes() as f64 * unit);
     let bottom = top + STEP - BAR;
@@ -95,7 +96,7 @@ fn between(svg: &mut String, upper: &Layer, lower: &Layer, top: f64, unit: f64) 
     );
 }
 
-/// The layers that are known, from the user down.
+/// Returns the known layers, from the user down.
 fn layers(bytes: &Bytes) -> Vec<Layer> {
     let one = |name: &'static str, sum| Layer { name, parts: vec![(name.to_owned(), sum)] };
     let several = |name, mut parts: Vec<(String, u64)>| {
@@ -135,7 +136,7 @@ fn layers(bytes: &Bytes) -> Vec<Layer> {
     layers
 }
 
-/// The bytes of the longest layer.
+/// Returns the bytes of the longest layer.
 pub fn longest(bytes: &Bytes) -> u64 {
     layers(bytes).iter().map(Layer::bytes).max().unwrap_or(0)
 }
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_are_to_scale_and_factors_stand_between() {
+    fn layers_are_to_scale_with_factors_between_them() {
         let causes = [("tables".to_owned(), 3 << 20), ("journal".to_owned(), 1 << 20)].into();
         let bytes = Bytes {
             user: 1 << 20,

@@ -1,4 +1,4 @@
-//! Lines and bars: SVG without scripts. What is black takes the colour of the page's text.
+//! Lines and bars as SVG without scripts. Black takes the text colour of the page.
 use anyhow::{Result, anyhow};
 use plotters::{
     coord::{
@@ -8,7 +8,7 @@ use plotters::{
     prelude::*,
 };
 
-/// Colours that are told apart by most eyes and on both grounds (after Okabe and Ito).
+/// Colours that most readers can distinguish on light and dark backgrounds (after Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -19,16 +19,17 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(128, 110, 220),
     RGBColor(140, 140, 140),
 ];
-/// Of a picture with lines.
+/// Size of a picture with lines.
 const SIZE: (u32, u32) = (560, 340);
-/// Of a picture with bars: one of them, all of them beside their names, and about a character of these.
+/// Sizes in a picture with bars: height of a bar, width of the bars next to their names, and
+/// approximate width of a character.
 const BAR_HEIGHT: u32 = 24;
 const BARS_WIDTH: u32 = 340;
 const CHARACTER_WIDTH: u32 = 7;
-/// Of all text.
+/// Font of all text.
 pub const FONT: (&str, u32) = ("sans-serif", 14);
 
-/// How the numbers of an axis are spelled.
+/// Formats the numbers of an axis.
 type Spelled<'a> = &'a dyn Fn(&f64) -> String;
 
 /// x, low, middle, high.
@@ -36,20 +37,20 @@ pub type Dot = (f64, f64, f64, f64);
 
 /// One line.
 pub struct Series {
-    /// As the legend has it.
+    /// Name in the legend.
     pub engine: String,
-    /// Which of all engines it is: each has a colour of its own, the same in every picture.
+    /// Index of the engine. Each engine has the same colour in every picture.
     pub index: usize,
-    /// From left to right.
+    /// Points from left to right.
     pub dots: Vec<Dot>,
 }
 
-/// Of the engine with this number.
+/// Returns the colour of the engine with this index.
 pub fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Along a sweep whose values are `labels`; numbers, or places side by side.
+/// Draws lines along a sweep with the values `labels`, which are numbers or categories.
 pub fn lines(
     series: &[Series],
     axis: &str,
@@ -64,13 +65,13 @@ pub fn lines(
     let is_log = log && is_number && left > 0.0 && bottom > 0.0;
     let label = |place: &f64| -> String {
         if is_number {
-            return if is_log { sparse(place) } else { people(place) };
+            return if is_log { sparse(place) } else { short_number(place) };
         }
         let at = place.round();
         let near = (place - at).abs() < 0.01 && at >= 0.0;
         near.then(|| labels.get(at as usize).cloned()).flatten().unwrap_or_default()
     };
-    let y_label = if is_log { sparse } else { people };
+    let y_label = if is_log { sparse } else { short_number };
     let in_bytes = is_number && labels.iter().any(|label| label.parse::<f64>().is_err());
     let x_title = if in_bytes { format!("{axis} in bytes") } else { axis.to_owned() };
     let names = (x_title.as_str(), y_title);
@@ -80,12 +81,12 @@ pub fn lines(
         if is_log {
             let x = (left / 1.15..right * 1.15).log_scale();
             let y = powers(bottom, top).log_scale();
-            series_on(&mut chart.build_cartesian_2d(x, y).map_err(wrong)?, series, names, (&label, &y_label))
+            series_on(&mut chart.build_cartesian_2d(x, y).map_err(draw_error)?, series, names, (&label, &y_label))
         } else {
             let slack = ((right - left) * 0.05).max(0.25);
             let coordinates = (left - slack..right + slack, 0.0..(top * 1.1).max(1e-9));
             let (x, y) = coordinates;
-            series_on(&mut chart.build_cartesian_2d(x, y).map_err(wrong)?, series, names, (&label, &y_label))
+            series_on(&mut chart.build_cartesian_2d(x, y).map_err(draw_error)?, series, names, (&label, &y_label))
         }
     })
 }
@@ -113,43 +114,43 @@ where
         .label_style(FONT)
         .axis_desc_style(FONT)
         .draw()
-        .map_err(wrong)?;
+        .map_err(draw_error)?;
     for Series { engine, index, dots } in series {
         let colour = colour(*index);
         let line = LineSeries::new(dots.iter().map(|dot| (dot.0, dot.2)), colour.stroke_width(2));
         let legend = move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2));
-        chart.draw_series(line).map_err(wrong)?.label(engine).legend(legend);
+        chart.draw_series(line).map_err(draw_error)?.label(engine).legend(legend);
         let circles = dots.iter().map(|dot| Circle::new((dot.0, dot.2), 3, colour.filled()));
-        chart.draw_series(circles).map_err(wrong)?;
+        chart.draw_series(circles).map_err(draw_error)?;
         let bars = dots
             .iter()
             .filter(|dot| dot.1 < dot.3)
             .map(|dot| ErrorBar::new_vertical(dot.0, dot.1, dot.2, dot.3, colour.filled(), 8));
-        chart.draw_series(bars).map_err(wrong)?;
+        chart.draw_series(bars).map_err(draw_error)?;
     }
     let legend = chart.configure_series_labels().position(SeriesLabelPosition::UpperLeft).label_font(FONT).draw();
-    legend.map_err(wrong)
+    legend.map_err(draw_error)
 }
 
-/// Engine beneath engine, with the interval on the bar. What is drawn stands in the title.
+/// Draws one bar per engine, with its interval. The title names the metric.
 pub fn bars(series: &[Series]) -> Result<String> {
     let top = series.iter().flat_map(|series| &series.dots).map(|dot| dot.3).fold(1e-9, f64::max) * 1.1;
     let names_width = names_width(series.iter().map(|series| &*series.engine));
-    let slots = series.len().max(2); // an axis of one has no length
+    let slots = series.len().max(2); // an axis with one category has no length
     let label = |place: &SegmentValue<usize>| match place {
         SegmentValue::CenterOf(at) => {
             series.get(slots - 1 - at).map_or_else(String::new, |series| series.engine.clone())
         }
         _ => String::new(),
     };
-    let size = (beside(names_width), 46 + BAR_HEIGHT * slots as u32);
+    let size = (width_with_names(names_width), 46 + BAR_HEIGHT * slots as u32);
     draw(size, |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(10)
             .x_label_area_size(26)
             .y_label_area_size(names_width)
             .build_cartesian_2d(0.0..top, (0..slots - 1).into_segmented())
-            .map_err(wrong)?;
+            .map_err(draw_error)?;
         chart
             .configure_mesh()
             .disable_y_mesh()
@@ -157,33 +158,33 @@ pub fn bars(series: &[Series]) -> Result<String> {
             .bold_line_style(RGBColor(128, 128, 128).mix(0.25))
             .x_labels(5)
             .y_labels(slots)
-            .x_label_formatter(&people)
+            .x_label_formatter(&short_number)
             .y_label_formatter(&|y| label(y))
             .label_style(FONT)
             .draw()
-            .map_err(wrong)?;
+            .map_err(draw_error)?;
         for (place, one) in series.iter().enumerate().map(|(at, one)| (slots - 1 - at, one)) {
             let (_, low, middle, high) = one.dots[0];
             let corners = [(0.0, SegmentValue::Exact(place)), (middle, SegmentValue::Exact(place + 1))];
             let mut bar = Rectangle::new(corners, colour(one.index).filled());
             bar.set_margin(3, 3, 0, 0);
-            chart.draw_series([bar]).map_err(wrong)?;
+            chart.draw_series([bar]).map_err(draw_error)?;
             let at = SegmentValue::CenterOf(place);
             let interval = (low < high).then(|| ErrorBar::new_horizontal(at, low, middle, high, BLACK.filled(), 8));
-            chart.draw_series(interval).map_err(wrong)?;
+            chart.draw_series(interval).map_err(draw_error)?;
         }
         Ok(())
     })
 }
 
-/// Of a column that has these names.
+/// Returns the width of a column with these names.
 pub fn names_width<'a>(names: impl Iterator<Item = &'a str>) -> u32 {
     let longest = names.map(|name| name.chars().count()).max().unwrap_or(0) as u32;
     16 + longest * CHARACTER_WIDTH
 }
 
-/// Width of a picture beside a column of names.
-pub fn beside(names_width: u32) -> u32 {
+/// Returns the width of a picture with a column of names.
+pub fn width_with_names(names_width: u32) -> u32 {
     SIZE.0.max(names_width + BARS_WIDTH)
 }
 
@@ -193,44 +194,45 @@ pub fn draw(size: (u32, u32), onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shi
     {
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         onto(&root)?;
-        root.present().map_err(wrong)?;
+        root.present().map_err(draw_error)?;
     }
-    // The size is the page's affair, and black is its ink.
+    // The page sets the size, and black becomes its text colour.
     let fixed = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
     Ok(svg.replacen(&fixed, "class=\"plot\" role=\"img\" ", 1).replace("#000000", "currentColor"))
 }
 
-/// What could not be drawn.
-pub fn wrong(error: impl std::fmt::Display) -> anyhow::Error {
+/// Returns a drawing error.
+pub fn draw_error(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("draw a plot: {error}")
 }
 
-/// The least and the greatest.
+/// Returns minimum and maximum.
 pub fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// A logarithmic axis for these: a little longer than they need, and with a power of ten, which is what such an axis has a number for.
+/// Returns the range of a logarithmic axis for these values: slightly wider, and including a power
+/// of ten, since only those have labels.
 pub fn powers(bottom: f64, top: f64) -> std::ops::Range<f64> {
     let (low, high) = ((bottom / 1.3).log10(), (top * 1.3).log10());
     let power = low.ceil();
     if power <= high {
         return 10f64.powf(low)..10f64.powf(high);
     }
-    // The nearer one of those around.
+    // The nearest power of ten.
     let below = power - 1.0;
     if low - below < power - high { 10f64.powf(below)..10f64.powf(high) } else { 10f64.powf(low)..10f64.powf(power) }
 }
 
-/// A number on a logarithmic axis: of each power of ten, what begins with 1, 2 or 5.
+/// Formats a number on a logarithmic axis: of each decade, only 1, 2 and 5.
 pub fn sparse(value: &f64) -> String {
     let first = *value / 10f64.powf(value.log10().floor());
     let shown = [1.0, 2.0, 5.0, 10.0].iter().any(|digit| (first - digit).abs() < 0.01);
-    if shown { people(value) } else { String::new() }
+    if shown { short_number(value) } else { String::new() }
 }
 
-/// A number on an axis: short, in powers of 1024 where it is a whole one.
-pub fn people(value: &f64) -> String {
+/// Formats a number on an axis: short, in powers of 1024 if it is a whole multiple.
+pub fn short_number(value: &f64) -> String {
     let value = *value;
     for (shift, unit) in [(30, "Gi"), (20, "Mi"), (10, "Ki")] {
         let scaled = value / f64::from(1u32 << shift);
@@ -245,7 +247,7 @@ pub fn people(value: &f64) -> String {
 mod tests {
     use super::*;
 
-    /// Heights of bars, and names.
+    /// Heights of bars, and number of names.
     fn drawn(engines: &[&str]) -> (Vec<f64>, usize) {
         let of = |engine: &&str| Series { engine: (*engine).into(), index: 0, dots: vec![(0.0, 1.0, 2.0, 3.0)] };
         let svg = bars(&engines.iter().map(of).collect::<Vec<_>>()).expect("a picture");
@@ -271,7 +273,7 @@ mod tests {
     fn intervals_are_drawn_and_axes_and_lines_named() {
         let series = |spread: f64| {
             let dots = [100.0, 1024.0].map(|x| (x, 5.0 - spread, 5.0, 5.0 + spread)).to_vec();
-            // The same in both pictures, so that axes and grids are.
+            // The same in both pictures, so that axes and grids are equal.
             let wide = Series { engine: "wide".into(), index: 1, dots: vec![(512.0, 1.0, 5.0, 9.0)] };
             [Series { engine: "one".into(), index: 0, dots }, wide]
         };
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn numbers_on_axes_are_short() {
-        let shown = [0.0, 0.5, 4.0, 100.0, 4096.0, 65536.0, 1_048_576.0, 2000.0].map(|value| people(&value));
+        let shown = [0.0, 0.5, 4.0, 100.0, 4096.0, 65536.0, 1_048_576.0, 2000.0].map(|value| short_number(&value));
         assert_eq!([0.2, 90.0, 100.0, 5e6, 7e6].map(|value| sparse(&value)), ["0.200", "", "100", "5000000", ""]);
         assert_eq!(shown, ["0", "0.500", "4", "100", "4Ki", "64Ki", "1Mi", "2000"]);
     }

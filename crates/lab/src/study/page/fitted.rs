@@ -1,4 +1,4 @@
-//! How figures grow along a sweep: the exponents behind pictures whose axes are logarithmic.
+//! Growth of figures along a sweep: the fitted exponents of plots with logarithmic axes.
 use super::Table;
 use crate::{
     experiment::{expression, metric::Metric},
@@ -6,24 +6,24 @@ use crate::{
     study::{findings::Findings, verdict},
 };
 
-/// Fewer points than this lie on a line by themselves.
+/// Fewer points always lie on a line.
 const POINTS_MIN: usize = 3;
 
 /// METRIC ~ AXIS^exponent.
 pub struct Fitted {
-    /// What grows.
+    /// The metric.
     pub metric: &'static Metric,
-    /// Along what.
+    /// The axis.
     pub axis: String,
-    /// Whose.
+    /// The engine.
     pub engine: String,
-    /// Where.
+    /// The point.
     pub at: verdict::Context,
     /// k.
     pub exponent: f64,
 }
 
-/// For each logarithmic plot, row and engine, fitted over all values.
+/// Returns the fit over all values for each logarithmic plot, row and engine.
 pub fn all(findings: &Findings) -> Vec<Fitted> {
     let experiment = &findings.experiment;
     let enough = |axis: &str| experiment.labels(axis).is_some_and(|labels| labels.len() >= POINTS_MIN);
@@ -44,7 +44,7 @@ pub fn all(findings: &Findings) -> Vec<Fitted> {
     all
 }
 
-/// The same for people; empty without any.
+/// Returns the fits as a table; empty without any.
 pub fn exponents(findings: &Findings) -> Table {
     let all = all(findings);
     if all.is_empty() {
@@ -53,7 +53,7 @@ pub fn exponents(findings: &Findings) -> Table {
     let header = ["", "", "fitted over all values", "k"].map(String::from).to_vec();
     let line = |Fitted { metric, axis, engine, at, exponent }: Fitted| {
         let what = format!("{} ~ {axis}^k", metric.name);
-        vec![verdict::told(findings, &at), engine, what, figure(Some(exponent))]
+        vec![verdict::describe(findings, &at), engine, what, figure(Some(exponent))]
     };
     [header].into_iter().chain(all.into_iter().map(line)).collect()
 }

@@ -1,7 +1,7 @@
-//! Findings for a browser: one file without scripts and without anything from elsewhere; light or dark as the reader has it,
-//! and black on white on paper.
+//! Findings for a browser: one file without scripts and external resources; light or dark as the
+//! reader prefers, and black on white in print.
 use super::{
-    bytes, cascade, compared, figures, fitted, judged, middle, over_time,
+    bytes, cascade, compared, figures, fitted, judged, median_round, over_time,
     plot::{self, Picture},
     reasons, scale, terms,
 };
@@ -15,10 +15,10 @@ use crate::{
 use anyhow::Result;
 use std::fmt::Write;
 
-/// How it looks.
+/// The style sheet.
 const STYLE: &str = include_str!("report.css");
 
-/// The whole page.
+/// Returns the whole page.
 pub fn render(all: &[Findings]) -> Result<String> {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -34,7 +34,7 @@ pub fn render(all: &[Findings]) -> Result<String> {
     Ok(html)
 }
 
-/// Every experiment in a line.
+/// Returns a table with one line per experiment.
 fn summary(all: &[Findings]) -> String {
     let mut html = String::from(
         "<table class=\"summary\">\n<tr><th>experiment</th><th>source</th><th>scale</th><th>expectations</th></tr>\n",
@@ -155,7 +155,7 @@ fn pictures<'a>(all: impl Iterator<Item = &'a Picture>) -> String {
     if html.is_empty() { html } else { format!("<div class=\"pictures\">\n{html}</div>\n") }
 }
 
-/// A picture for each engine: at the first point, of the row in which users wrote most.
+/// Returns one picture per engine: at the first point, of the row with the most user bytes.
 fn cascades(findings: &Findings) -> String {
     let first = findings.points.first().map(|point| &point.at);
     let chosen: Vec<&Entry> = findings
@@ -167,7 +167,7 @@ fn cascades(findings: &Findings) -> String {
         })
         .collect();
     let device = |row: &Row| Some(row.bytes.device.unwrap_or(0) as f64);
-    let rows: Vec<&Row> = chosen.iter().filter_map(|entry| middle(entry, device)).collect();
+    let rows: Vec<&Row> = chosen.iter().filter_map(|entry| median_round(entry, device)).collect();
     let longest = rows.iter().map(|row| cascade::longest(&row.bytes)).max().unwrap_or(0);
     let picture = |row: &&Row| {
         let svg = cascade::picture(&row.bytes, longest)?;
@@ -191,7 +191,7 @@ fn table(table: &[Vec<String>]) -> String {
     html + "</table></div>\n"
 }
 
-/// Text that no browser takes for markup.
+/// Escapes HTML.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,6 @@
-//! Findings for programs: what pages say, one object for each experiment, every figure with all its digits. A figure that is not known is
-//! left out of `figures`, and `null` anywhere else, never a guess.
+//! Findings for programs, with the contents of the other pages: one object per experiment, every
+//! figure with all its digits. An unknown figure is omitted from `figures`, and `null` elsewhere,
+//! never an estimate.
 use super::{fitted, reasons, terms};
 use crate::{
     experiment::metric,
@@ -12,7 +13,7 @@ use crate::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// One experiment.
+/// Returns one experiment.
 pub fn render(findings: &Findings) -> Value {
     let (experiment, facts) = (&findings.experiment, &findings.facts);
     let reasons = reasons(findings);
@@ -36,7 +37,7 @@ pub fn render(findings: &Findings) -> Value {
     })
 }
 
-/// Axes and labels.
+/// Returns axes and labels.
 fn at(context: &Context) -> Map<String, Value> {
     context.iter().map(|(axis, label)| (axis.clone(), label.as_str().into())).collect()
 }
@@ -54,7 +55,7 @@ fn entry(entry: &Entry) -> Value {
     })
 }
 
-/// A median over `rounds` rounds, with a bootstrap 95 % interval where there are several.
+/// Returns a median over `rounds` rounds, with a bootstrap 95 % interval if there are several.
 fn estimate(estimate: &Estimate) -> Value {
     let Estimate { median, interval, rounds } = estimate;
     json!({ "median": median, "low": interval.map(|it| it.0), "high": interval.map(|it| it.1), "rounds": rounds })

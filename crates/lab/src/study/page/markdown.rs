@@ -5,7 +5,7 @@ use crate::{
     study::findings::Findings,
 };
 
-/// Everything, in order.
+/// Returns all experiments, in order.
 pub fn render(all: &[Findings]) -> String {
     all.iter().map(one).collect::<Vec<_>>().join("\n")
 }
@@ -24,8 +24,8 @@ fn one(findings: &Findings) -> String {
         }
     }
     text += "\n";
-    let told = |(what, why)| format!("- **{}, where it differs:** {}\n", plain(what), plain(why));
-    text.extend(reasons(findings).into_iter().map(told));
+    let reason = |(what, why)| format!("- **{}, where it differs:** {}\n", plain(what), plain(why));
+    text.extend(reasons(findings).into_iter().map(reason));
     for judged in judged(findings) {
         let (word, cases) = (judged.outcome.word(), plain(&judged.cases.join("; ")));
         text += &format!("- **{word}:** `{}` ({}): {cases}", judged.that, plain(&judged.because));

@@ -1,6 +1,7 @@
-//! How each workload went over time: throughput and latencies of all engines from the first operation to the last.
+//! The course of each workload: throughput and latencies of all engines from the first operation
+//! to the last.
 use super::{
-    middle,
+    median_round,
     plot::Picture,
     strips::{Curve, Strip, strips},
 };
@@ -11,11 +12,12 @@ use crate::{
 };
 use anyhow::Result;
 
-/// The curves of one row in a picture, the most important first.
+/// Returns the curves of one row in a picture, the most important first.
 type Curves<'a> = &'a dyn Fn(&Row) -> Option<Vec<Curve>>;
 
-/// Of every workload at the first point of a sweep, where latencies were recorded: one of throughput, and one of the latencies of each
-/// kind of operation. The round that took as long as their median stands for all.
+/// Returns pictures of every workload at the first point of a sweep, if latencies were recorded:
+/// one of throughput, and one of the latencies of each kind of operation. The round with the
+/// median duration represents all rounds.
 pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
     let Some(first) = findings.points.first() else { return Ok(Vec::new()) };
     let entries: Vec<&Entry> = findings.entries.iter().filter(|entry| entry.at == first.at).collect();
@@ -24,7 +26,7 @@ pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
     let mut pictures = Vec::new();
     for workload in workloads {
         let of = |engine: &str| entries.iter().find(|entry| entry.engine == engine && entry.workload == workload);
-        let rows = || findings.experiment.engines().map(|engine| middle(of(engine)?, |row| row.seconds));
+        let rows = || findings.experiment.engines().map(|engine| median_round(of(engine)?, |row| row.seconds));
         let mut draw = |what: &str, is_log: bool, curves: Curves<'_>| -> Result<()> {
             let named = findings.experiment.engines().zip(rows()).enumerate();
             let strip = |(index, (engine, row)): (usize, (&str, Option<&Row>))| {
@@ -38,7 +40,7 @@ pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
             Ok(())
         };
         draw("1000 operations per second", false, &throughput)?;
-        // What happens once in a workload has no course.
+        // A kind with a single operation has no course.
         let has = |kind: &Kind| {
             let count = |row: &Row| row.latency_us.get(kind.name()).map_or(0, |latency| latency.count);
             rows().flatten().any(|row| count(row) > 1)
@@ -51,7 +53,8 @@ pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
     Ok(pictures)
 }
 
-/// Without a last span that ended long before its time: it is too short to tell a rate.
+/// Returns the throughput. A last span of less than half the length is omitted: it is too short
+/// for a rate.
 fn throughput(row: &Row) -> Option<Vec<Curve>> {
     let (it, seconds) = (row.over_time.as_ref()?, row.seconds?);
     let long = |(from, to): (f64, f64)| it.ops.len() == 1 || to - from > it.span_seconds / 2.0;
@@ -65,7 +68,8 @@ fn latencies(row: &Row, kind: Kind) -> Option<Vec<Curve>> {
     Some(vec![curve(row, &times.p99)?, curve(row, &times.max)?])
 }
 
-/// A dot in the middle of each span, and a new piece behind each gap; `None` without a dot.
+/// Returns a curve with a point in the median_round of each span, and a new piece after each gap;
+/// `None` without a point.
 fn curve(row: &Row, figures: &[Option<f64>]) -> Option<Curve> {
     let spans: Vec<_> = row.over_time.as_ref()?.bounds(row.seconds?).zip(figures).collect();
     let dot = |((from, to), figure): &((f64, f64), &Option<f64>)| Some(((from + to) / 2.0, (**figure)?));
@@ -79,7 +83,8 @@ mod tests {
     use super::*;
     use crate::cell::{LatencyOverTime, OverTime};
 
-    /// Four spans of a second, of which the last has a tenth of one; nothing ended in the second.
+    /// Four spans of a second; the last one ends after a tenth. No operation finished in the
+    /// second.
     fn row() -> Row {
         let times = vec![Some(5.0), None, Some(7.0), Some(900.0)];
         let times = LatencyOverTime { p50: times.clone(), p99: times.clone(), max: times };
@@ -89,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standstill_is_seen_and_a_short_end_tells_no_rate() {
+    fn a_stall_is_a_gap_and_a_short_last_span_has_no_rate() {
         let rates = throughput(&row()).unwrap();
         assert_eq!(rates, [vec![vec![(0.5, 1.0), (1.5, 0.0), (2.5, 2.0)]]]);
         let times = latencies(&row(), Kind::Put).unwrap();

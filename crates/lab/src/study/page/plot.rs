@@ -1,4 +1,4 @@
-//! A figure along a sweep, or engine beneath engine.
+//! Plots of a figure along a sweep, or by engine.
 use super::chart::{Dot, Series, bars, lines};
 use crate::{
     experiment::{Plot, points::number},
@@ -6,21 +6,22 @@ use crate::{
 };
 use anyhow::Result;
 
-/// A picture and what it shows.
+/// A picture with its title.
 pub struct Picture {
-    /// What is drawn, where.
+    /// Metric and point.
     pub title: String,
-    /// As it goes into the page.
+    /// SVG for the page.
     pub svg: String,
 }
 
-/// One picture for every combination of what is not along the x axis; those without a figure are left out.
+/// Returns one picture for every combination of the axes other than the x axis; pictures without a
+/// figure are omitted.
 pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
     let metric = plot.y.0;
     let axis = plot.x.as_ref().map(|x| x.get_ref().clone());
     let labels = axis.as_ref().and_then(|axis| findings.experiment.labels(axis)).unwrap_or_else(|| vec![String::new()]);
     let numbers: Option<Vec<f64>> = labels.iter().map(|label| number(label)).collect();
-    // Labels that are no numbers stand side by side.
+    // Labels that are not numbers are categories.
     let places = numbers.clone().unwrap_or_else(|| (0..labels.len()).map(|at| at as f64).collect());
     let mut pictures = Vec::new();
     for rest in verdict::combinations(findings, |name| Some(name) != axis.as_deref()) {
@@ -48,8 +49,8 @@ pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
             continue;
         }
         let unit = if metric.unit.is_empty() { String::new() } else { format!(" in {}", metric.unit) };
-        let told = verdict::told(findings, &rest);
-        let title = format!("{}{unit}{}{told}", metric.title, if told.is_empty() { "" } else { ": " });
+        let point = verdict::describe(findings, &rest);
+        let title = format!("{}{unit}{}{point}", metric.title, if point.is_empty() { "" } else { ": " });
         let y_title = format!("{}{unit}", metric.title);
         let svg = match &axis {
             Some(axis) => lines(&series, axis, &y_title, &labels, numbers.is_some(), plot.log)?,

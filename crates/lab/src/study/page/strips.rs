@@ -1,5 +1,8 @@
-//! Curves over time, one strip for each engine, on the same scales: side by side in one frame they would hide each other.
-use super::chart::{FONT, beside, bounds, colour, draw, names_width, people, powers, sparse, wrong};
+//! Curves over time, one strip per engine, on the same scales: in one frame they would hide each
+//! other.
+use super::chart::{
+    FONT, bounds, colour, draw, draw_error, names_width, powers, short_number, sparse, width_with_names,
+};
 use anyhow::Result;
 use plotters::{
     coord::ranged1d::{Ranged, ValueFormatter},
@@ -8,31 +11,31 @@ use plotters::{
 };
 
 const STRIP_HEIGHT: u32 = 46;
-/// Beneath the last strip, and beside each.
+/// Height below the last strip, and width left of each.
 const X_AXIS_HEIGHT: u32 = 44;
 const Y_LABELS_WIDTH: u32 = 52;
 
-/// Pieces from left to right; between two of them there is nothing to draw.
+/// Pieces from left to right, with gaps between them.
 pub type Curve = Vec<Vec<(f64, f64)>>;
 
 /// One engine.
 pub struct Strip {
     /// Its name.
     pub engine: String,
-    /// Which of all engines it is.
+    /// Index of the engine.
     pub index: usize,
-    /// The first is drawn thick, others thin.
+    /// The first is drawn thick, the others thin.
     pub curves: Vec<Curve>,
 }
 
-/// Draws them beneath each other, from 0 on; heights may differ by powers of ten.
+/// Draws the strips from top to bottom, each from 0; heights may differ by powers of ten.
 pub fn strips(strips: &[Strip], x_title: &str, log: bool) -> Result<String> {
     let dots = || strips.iter().flat_map(|strip| strip.curves.iter().flatten().flatten());
     let (_, right) = bounds(dots().map(|dot| dot.0));
     let (bottom, top) = bounds(dots().map(|dot| dot.1));
     let x = 0.0..(right * 1.02).max(1e-9);
     let names_width = names_width(strips.iter().map(|strip| &*strip.engine));
-    let size = (beside(names_width), STRIP_HEIGHT * strips.len() as u32 + X_AXIS_HEIGHT);
+    let size = (width_with_names(names_width), STRIP_HEIGHT * strips.len() as u32 + X_AXIS_HEIGHT);
     draw(size, |root| {
         let cuts: Vec<u32> = (1..strips.len() as u32).map(|at| at * STRIP_HEIGHT).collect();
         let areas = root.split_by_breakpoints(&[] as &[u32], &cuts);
@@ -40,7 +43,7 @@ pub fn strips(strips: &[Strip], x_title: &str, log: bool) -> Result<String> {
             let place = Pos::new(HPos::Right, VPos::Center);
             let style = FONT.into_text_style(area).pos(place);
             let left = names_width as i32;
-            area.draw_text(&strip.engine, &style, (left - 8, STRIP_HEIGHT as i32 / 2)).map_err(wrong)?;
+            area.draw_text(&strip.engine, &style, (left - 8, STRIP_HEIGHT as i32 / 2)).map_err(draw_error)?;
             let is_last = at + 1 == strips.len();
             let mut chart = ChartBuilder::on(area);
             chart.margin_top(4).margin_bottom(4).margin_right(10).margin_left(names_width);
@@ -48,12 +51,12 @@ pub fn strips(strips: &[Strip], x_title: &str, log: bool) -> Result<String> {
             let x_title = if is_last { x_title } else { "" };
             if log && bottom > 0.0 {
                 let y = powers(bottom, top).log_scale();
-                let mut chart = chart.build_cartesian_2d(x.clone(), y).map_err(wrong)?;
+                let mut chart = chart.build_cartesian_2d(x.clone(), y).map_err(draw_error)?;
                 curves_on(&mut chart, strip, x_title, sparse)?;
             } else {
                 let y = 0.0..(top * 1.1).max(1e-9);
-                let mut chart = chart.build_cartesian_2d(x.clone(), y).map_err(wrong)?;
-                curves_on(&mut chart, strip, x_title, people)?;
+                let mut chart = chart.build_cartesian_2d(x.clone(), y).map_err(draw_error)?;
+                curves_on(&mut chart, strip, x_title, short_number)?;
             }
         }
         Ok(())
@@ -71,17 +74,17 @@ where
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let mut mesh = chart.configure_mesh();
-    mesh.x_desc(x_title).y_labels(3).x_label_formatter(&people).y_label_formatter(&y_label);
+    mesh.x_desc(x_title).y_labels(3).x_label_formatter(&short_number).y_label_formatter(&y_label);
     mesh.light_line_style(TRANSPARENT).bold_line_style(RGBColor(128, 128, 128).mix(0.25));
-    mesh.label_style(FONT).axis_desc_style(FONT).draw().map_err(wrong)?;
+    mesh.label_style(FONT).axis_desc_style(FONT).draw().map_err(draw_error)?;
     let colour = colour(strip.index);
     let styles = [colour.stroke_width(2)].into_iter().chain(std::iter::repeat(colour.mix(0.5).stroke_width(1)));
     for (curve, style) in strip.curves.iter().zip(styles) {
         for piece in curve {
             if let [dot] = piece[..] {
-                chart.draw_series([Circle::new(dot, 2, style.filled())]).map_err(wrong)?;
+                chart.draw_series([Circle::new(dot, 2, style.filled())]).map_err(draw_error)?;
             }
-            chart.draw_series(LineSeries::new(piece.iter().copied(), style)).map_err(wrong)?;
+            chart.draw_series(LineSeries::new(piece.iter().copied(), style)).map_err(draw_error)?;
         }
     }
     Ok(())
@@ -94,7 +97,7 @@ mod tests {
     #[test]
     fn every_engine_has_its_name_and_its_curves() {
         for log in [false, true] {
-            // Of heights between two powers of ten.
+            // Heights between two powers of ten.
             let curve = |height: f64| vec![vec![(0.5, height), (1.5, height + 1.0), (2.5, height)]];
             let one = |index, engine: &str, curves| Strip { engine: engine.into(), index, curves };
             let all = [

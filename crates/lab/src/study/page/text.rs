@@ -1,11 +1,11 @@
-//! Findings on the terminal.
+//! Findings for the terminal.
 use super::{compared, figures, fitted, judged, reasons, scale};
 use crate::{
     report::table::{aligned, widths},
     study::{findings::Findings, verdict::Outcome},
 };
 
-/// One experiment.
+/// Returns one experiment.
 pub fn render(findings: &Findings) -> String {
     let experiment = &findings.experiment;
     let mut text = format!("{}: {}\n{}; {}\n\n", experiment.name, experiment.title, experiment.source, scale(findings));

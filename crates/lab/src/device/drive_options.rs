@@ -1,27 +1,29 @@
-//! How a drive of ours is used, and how slow it is: what stands behind its name in `--device`.
+//! Options of an emulated drive: its use and its speed. They are suffixes of its name in
+//! `--device`.
 use super::parse_size;
 use std::fmt;
 use terrace_device::serve::limits;
 
-/// In this order, each if at all: `:discard`, `:nojournal`, `:flush=MICROSECONDS`, `:rate=SIZE`.
+/// Optional suffixes in this order: `:discard`, `:nojournal`, `:flush=MICROSECONDS`, `:rate=SIZE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Habits {
-    /// Whether it is told what was deleted, as it is deleted.
+pub struct DriveOptions {
+    /// Whether the file system discards deleted blocks at once.
     pub discards: bool,
-    /// Whether the ext4 on it has no journal.
+    /// Whether the drive's ext4 has no journal.
     pub no_journal: bool,
-    /// µs that each flush takes longer than it would.
+    /// Additional duration of each flush in µs.
     pub flush_us: u64,
-    /// It reads and writes at most so many bytes in a second; each as many, where the kernel sees to that.
+    /// Maximum read rate and write rate in bytes per second. The kernel limits each direction
+    /// separately; a server limits their sum.
     pub bytes_per_s: Option<u64>,
 }
 
-/// Behind the name of a device: the ext4 on it is to have no journal.
+/// Suffix for an ext4 without a journal.
 pub const NO_JOURNAL: &str = ":nojournal";
 
-impl Habits {
-    /// Those at the end of `text`, and what stands before them. The error names what is wrong.
-    pub fn parse(text: &str) -> Result<(&str, Habits), String> {
+impl DriveOptions {
+    /// Parses the options at the end of `text`. Returns the text before them and the options.
+    pub fn parse(text: &str) -> Result<(&str, DriveOptions), String> {
         let (text, bytes_per_s) = match text.rsplit_once(":rate=") {
             Some((text, size)) => (text, Some(parse_rate(size)?)),
             None => (text, None),
@@ -33,10 +35,10 @@ impl Habits {
         let is_there = |text, word| str::strip_suffix(text, word).map_or((text, false), |text| (text, true));
         let (text, no_journal) = is_there(text, NO_JOURNAL);
         let (text, discards) = is_there(text, ":discard");
-        Ok((text, Habits { discards, no_journal, flush_us, bytes_per_s }))
+        Ok((text, DriveOptions { discards, no_journal, flush_us, bytes_per_s }))
     }
 
-    /// In words, behind others.
+    /// Returns the options in words, to be appended to a description.
     pub fn describe(&self) -> String {
         let mut words = String::new();
         if self.discards {
@@ -54,7 +56,8 @@ impl Habits {
         words
     }
 
-    /// In words, behind others: who sees to the rate of a drive in memory, which decides what that costs and whether reads count with writes.
+    /// Returns in words what enforces the rate of a drive in memory, to be appended to a
+    /// description. It determines the cost of the limit, and whether reads and writes share it.
     pub fn kept_by(&self) -> &'static str {
         match self.bytes_per_s {
             None => "",
@@ -64,7 +67,7 @@ impl Habits {
     }
 }
 
-impl fmt::Display for Habits {
+impl fmt::Display for DriveOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.discards {
             f.write_str(":discard")?;
@@ -79,7 +82,7 @@ impl fmt::Display for Habits {
     }
 }
 
-/// Bytes that are moved in a second, as [`parse_size`] reads them; none is no rate.
+/// Parses bytes per second as [`parse_size`] does; 0 is an error.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     parse_size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("at a rate of 0 nothing is moved".into()) })
 }
@@ -89,16 +92,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn habits_are_read_as_they_are_written() {
+    fn drive_options_round_trip_as_text() {
         for text in
             ["", ":discard", ":flush=7", ":rate=4096", ":nojournal", ":discard:nojournal:flush=5000:rate=500000000"]
         {
             let text = format!("drive:steady{text}");
-            let (name, habits) = Habits::parse(&text).unwrap();
-            assert_eq!((name, format!("{name}{habits}")), ("drive:steady", text.clone()));
+            let (name, drive_options) = DriveOptions::parse(&text).unwrap();
+            assert_eq!((name, format!("{name}{drive_options}")), ("drive:steady", text.clone()));
         }
-        assert!(Habits::parse("x:flush=y").unwrap_err().contains("flush=y"));
-        assert!(Habits::parse("x:rate=0").unwrap_err().contains("nothing is moved"));
-        assert!(Habits::parse("x:rate=fast").unwrap_err().contains("fast"));
+        assert!(DriveOptions::parse("x:flush=y").unwrap_err().contains("flush=y"));
+        assert!(DriveOptions::parse("x:rate=0").unwrap_err().contains("nothing is moved"));
+        assert!(DriveOptions::parse("x:rate=fast").unwrap_err().contains("fast"));
     }
 }
