@@ -364,7 +364,7 @@ pub struct Row {
     /// Processor seconds of the threads that ran until the end, by thread name.
     #[serde(default)]
     pub cpu_by_thread: Option<BTreeMap<String, f64>>,
-    /// EngineBuild of the engine.
+    /// Build of the engine.
     pub build: Option<EngineBuild>,
     /// Common settings.
     pub settings: Settings,

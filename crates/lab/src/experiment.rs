@@ -223,13 +223,13 @@ impl Experiment {
     fn check(&self, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<(), (Option<usize>, String)> {
         let at = |span: std::ops::Range<usize>| Some(span.start);
         if !(self.scale.default > 0.0 && self.scale.default <= 1.0) {
-            let why = format!("scale.default: {} is not above 0 and up to 1", self.scale.default);
+            let why = format!("scale.default: {} is not in the range above 0 up to 1", self.scale.default);
             return Err((located(&self.text, "scale.default"), why));
         }
         let counts =
             [("engines", self.engines.len()), ("workloads", self.workloads.len()), ("rounds", self.rounds as usize)];
         if let Some((field, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
-            return Err((located(&self.text, field), format!("{field}: there is one at the least")));
+            return Err((located(&self.text, field), format!("{field}: at least one is required")));
         }
         for (index, engine) in self.engines.iter().enumerate() {
             let name = engine.get_ref();
@@ -237,12 +237,12 @@ impl Experiment {
                 engine_is_known(name).map_err(|why| (at(engine.span()), format!("engines: {why}")))?;
             }
             if self.engines().take(index).any(|earlier| earlier == name) {
-                return Err((at(engine.span()), format!("engines: {name} is named twice")));
+                return Err((at(engine.span()), format!("engines: {name} is listed twice")));
             }
         }
         for sweep in &self.sweep {
             if sweep.to.is_empty() {
-                return Err((at(sweep.set.span()), "sweep: no value is given".into()));
+                return Err((at(sweep.set.span()), "sweep: no values".into()));
             }
         }
         for scale in [1.0, self.scale.default] {
@@ -252,7 +252,7 @@ impl Experiment {
             if let Some(x) = &plot.x
                 && (x.get_ref() == WORKLOAD || self.labels(x.get_ref()).is_none())
             {
-                return Err((at(x.span()), format!("plot.x: {} is no sweep", x.get_ref())));
+                return Err((at(x.span()), format!("plot.x: {} is not a sweep", x.get_ref())));
             }
         }
         for expect in &self.expect {
@@ -280,20 +280,20 @@ impl Experiment {
 
     fn check_figure(&self, figure: &Figure) -> Result<(), String> {
         if !self.engines().any(|engine| engine == figure.engine) {
-            return Err(format!("{} is not among the engines", figure.engine));
+            return Err(format!("{} is not one of the engines", figure.engine));
         }
         for (axis, label) in &figure.at {
-            let labels = self.labels(axis).ok_or_else(|| format!("{axis} is no axis of this experiment"))?;
+            let labels = self.labels(axis).ok_or_else(|| format!("{axis} is not an axis of this experiment"))?;
             if !labels.contains(label) {
-                return Err(format!("{axis} has no value {label}; it has {}", labels.join(", ")));
+                return Err(format!("{axis} has no value {label}; its values are {}", labels.join(", ")));
             }
         }
         match &figure.along {
             Some(axis) if self.labels(axis).is_none_or(|labels| labels.len() < 3) || axis == WORKLOAD => {
-                Err(format!("an exponent along {axis} needs a sweep of it with three values or more"))
+                Err(format!("an exponent along {axis} needs a sweep with at least three values"))
             }
             Some(axis) => self.labels(axis).unwrap_or_default().iter().try_for_each(|label| {
-                points::number(label).map(drop).ok_or_else(|| format!("{axis}: {label} is no number above 0"))
+                points::number(label).map(drop).ok_or_else(|| format!("{axis}: {label} is not a number above 0"))
             }),
             None => Ok(()),
         }

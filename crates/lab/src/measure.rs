@@ -78,7 +78,7 @@ const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 
 impl Latencies {
     fn new() -> Latencies {
-        let bounds_hold = "the bounds are constants that the histogram accepts";
+        let bounds_hold = "the bounds are valid constants";
         Latencies(Kind::ALL.map(|_| Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect(bounds_hold)).into())
     }
 
@@ -367,7 +367,7 @@ mod tests {
         let timeline = outcome.recorded.unwrap().timeline;
         let spans = timeline.spans();
         assert_eq!(spans.iter().map(|span| span.ops).sum::<u64>(), 1, "as in the tally");
-        assert!(spans.iter().any(|span| span.latencies(Kind::Put).is_some()), "the background is timed, too");
+        assert!(spans.iter().any(|span| span.latencies(Kind::Put).is_some()), "background latencies are recorded, too");
     }
 
     #[test]

@@ -63,10 +63,10 @@ impl Plan {
 
     /// Creates a plan with a known [id](Self::id_of), possibly from another machine.
     pub fn with_id(id: String, cell: CellSpec, engines: Vec<String>, rounds: u32) -> Result<Plan> {
-        ensure!(rounds > 0, "rounds begin at 1");
-        ensure!(!engines.is_empty(), "no engine is given");
+        ensure!(rounds > 0, "rounds must be at least 1");
+        ensure!(!engines.is_empty(), "no engine given");
         for (at, engine) in engines.iter().enumerate() {
-            ensure!(!engines[..at].contains(engine), "engine {engine} is given twice");
+            ensure!(!engines[..at].contains(engine), "engine {engine} is listed twice");
         }
         workload::validate(&cell)?;
         let steps = workload::rows(&cell.workloads)?;
@@ -175,6 +175,6 @@ mod tests {
         };
         assert!(refused(&["a"], 0).contains("rounds"));
         assert!(refused(&[], 1).contains("no engine"));
-        assert!(refused(&["a", "b", "a"], 1).contains("a is given twice"));
+        assert!(refused(&["a", "b", "a"], 1).contains("a is listed twice"));
     }
 }

@@ -58,7 +58,7 @@ impl Default for Settings {
     }
 }
 
-/// EngineBuild of an engine.
+/// Build of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineBuild {
     /// Version as the engine reports it.
@@ -102,7 +102,7 @@ pub fn remove_store(dir: &Path) -> Result<()> {
 /// The link does not exist.
 pub fn bare_device_link(dir: &Path, name: &str) -> Result<PathBuf> {
     let bare = dir.with_file_name(BARE);
-    ensure!(bare.exists(), "{name} lies on a device without a file system, and --device gives none");
+    ensure!(bare.exists(), "{name} needs a device without a file system; choose one with --device");
     Ok(bare)
 }
 
@@ -142,7 +142,7 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// The engine does not track durability.
     fn claim_early_durability(&mut self) -> Result<()> {
-        anyhow::bail!("{} waits for no tickets", self.name())
+        anyhow::bail!("{} does not track durability", self.name())
     }
 }
 
@@ -174,7 +174,7 @@ pub trait Target: Send + Sync {
     /// Returns once all previous writes survive a power cut; only for engines that report their
     /// [`watermarks`](Target::watermarks).
     fn wait_durable(&self) -> Result<()> {
-        anyhow::bail!("it promises durability with `sync` alone")
+        anyhow::bail!("the engine makes writes durable only with `sync`")
     }
     /// Returns the number of changes that are not durable yet and therefore keep obsolete data.
     fn pending(&self) -> u64 {

@@ -112,7 +112,7 @@ impl<T> Handle<T> {
     /// its type.
     pub(crate) fn new(object: *mut T, destroy: unsafe extern "C" fn(*mut T)) -> Handle<T> {
         Handle {
-            object: NonNull::new(object).expect("the stores' constructors end the process rather than fail"),
+            object: NonNull::new(object).expect("the stores' constructors abort instead of returning null"),
             destroy,
         }
     }

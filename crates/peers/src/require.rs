@@ -26,7 +26,7 @@ pub fn require<T, E: Display>(name: &str, found: Result<T, E>) -> Option<T> {
     match found {
         Ok(thing) => Some(thing),
         Err(reason) if is_named(&env::var(VARIABLE).unwrap_or_default(), name) => {
-            panic!("{VARIABLE} asks for `{name}`: {reason}")
+            panic!("{VARIABLE} requires `{name}`: {reason}")
         }
         Err(reason) => {
             println!("skipped: {reason}");

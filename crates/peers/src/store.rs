@@ -15,7 +15,7 @@ pub trait PeerLibrary: 'static {
 }
 
 /// An open store, usable from any thread. Dropping it waits for running background work and closes
-/// it; the newest writes stay in the WAL. Errors are the library's parts.
+/// it; the newest writes stay in the WAL. Errors are the library's own.
 pub struct Store<L: PeerLibrary> {
     // first field: closed before `parts`, which it borrows from, is dropped
     pub(crate) db: Handle<Db<L>>,

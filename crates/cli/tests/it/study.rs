@@ -116,7 +116,7 @@ fn an_experiment_is_measured_judged_and_shown() {
         "✗ wa_engine(terrace:leveldb, workload=fillrandom, value_size=1KiB) < 0  does not hold",
         "of course it does not",
         "a figure of the paper, where it differs: another store",
-        "1 round: what is said of time is indicative, a claim needs 9",
+        "1 round: times are indicative, a claim needs 9",
         "micros ~ value_size^k",
         "· wa1(terrace:leveldb, workload=fillrandom) > 1 + wa1(terrace:l2sm, workload=fillrandom)  pending",
         "a figure of the paper",
@@ -138,15 +138,11 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert!(!elsewhere.contains("://") && !html.contains("<script"), "it needs nothing from elsewhere");
     assert!(html.contains("<h2>Small &amp; &lt;quick&gt;</h2>") && html.contains("class=\"broken\""), "{html}");
     assert_eq!(html.matches("<svg class=\"cascade\"").count(), 2, "one for each engine that ran");
-    assert!(html.contains("How it grows") && html.contains("value_size in bytes"), "{html}");
-    // along the sweep: one picture per row; side by side: per row and value with the figure
+    assert!(html.contains("Growth") && html.contains("value_size in bytes"), "{html}");
+    // along the sweep: one picture for each row; side by side: for the row and values that have the figure
     let over_time = 2 * 2;
     assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3 + over_time);
-    assert_eq!(
-        html.matches("\nseconds since the beginning\n").count(),
-        over_time,
-        "throughput and latencies of each row"
-    );
+    assert_eq!(html.matches("\nseconds since the start\n").count(), over_time, "throughput and latencies of each row");
     let markdown = fs::read_to_string(place.file("out/report.md")).unwrap();
     assert!(markdown.contains("**does not hold:**") && markdown.contains("pending"), "{markdown}");
     let csv = fs::read_to_string(place.file("out/small/rows.csv")).unwrap();

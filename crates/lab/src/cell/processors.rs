@@ -8,7 +8,7 @@ use nix::{
 
 /// Returns the processors that this thread may use.
 fn usable() -> Result<Vec<usize>> {
-    let all = sched_getaffinity(Pid::from_raw(0)).context("ask which processors may be used")?;
+    let all = sched_getaffinity(Pid::from_raw(0)).context("read the processor affinity")?;
     Ok((0..CpuSet::count()).filter(|at| all.is_set(*at) == Ok(true)).collect())
 }
 
@@ -16,7 +16,7 @@ fn usable() -> Result<Vec<usize>> {
 fn first(count: usize) -> Result<Vec<usize>> {
     let mut usable = usable()?;
     if count == 0 || count >= usable.len() {
-        bail!("processors: {count} of {} leave none to the drive, or none to the engine", usable.len());
+        bail!("processors: {count} of {} leaves none for the drive, or none for the engine", usable.len());
     }
     usable.truncate(count);
     Ok(usable)
@@ -32,7 +32,7 @@ pub fn check(count: usize) -> Result<()> {
 pub fn keep_to(count: usize) -> Result<()> {
     let mut kept = CpuSet::new();
     first(count)?.into_iter().try_for_each(|at| kept.set(at)).context("choose processors")?;
-    sched_setaffinity(Pid::from_raw(0), &kept).context("keep to some processors")
+    sched_setaffinity(Pid::from_raw(0), &kept).context("set the processor affinity")
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 fn find(spec: &CellSpec, engines: Engines<'_>) -> Result<(Box<dyn Engine>, EngineBuild)> {
     let engine = engines(&spec.engine)?;
-    let build = engine.build().map_err(|how| anyhow!("{} cannot be had: {how}", spec.engine))?;
+    let build = engine.build().map_err(|how| anyhow!("{} is not available: {how}", spec.engine))?;
     Ok((engine, build))
 }
 
@@ -126,7 +126,7 @@ fn measure(
             report("settle", outcome.tally.ops);
         }
     });
-    let settled = settled.context("wait until background work is over")?;
+    let settled = settled.context("wait for the end of background work")?;
     let pending = await_pending(store.target());
     let after = ledger.mark();
     let drive_after = ledger.query_drive();
@@ -146,7 +146,7 @@ fn measure(
     row.settled = Some(settled.settled);
     if pending > 0 {
         row.notes
-            .push(format!("{pending} changes were not durable {PENDING_MAX:?} later: what they replace takes space"));
+            .push(format!("{pending} changes were not durable after {PENDING_MAX:?}: the obsolete data takes space"));
     }
     row.peak_rss_bytes = peaks.rss_bytes;
     row.peak_anon_bytes = peaks.anon_bytes;

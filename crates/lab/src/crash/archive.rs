@@ -3,7 +3,9 @@
 //! single I/O is the write.
 //!
 //! ```text
-//! "070701"  13 numbers of 8 hexadecimal digits  name, 0  padding to 4  content  padding to 4    … "TRAILER!!!"
+//! "070701"  13 numbers of 8 hexadecimal digits  name, 0  padding to 4  content  padding to 4
+//! …
+//! "TRAILER!!!"
 //! ```
 use std::io::{self, Write};
 

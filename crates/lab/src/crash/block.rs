@@ -144,7 +144,7 @@ impl Job<'_> {
     fn run(&self, tally: &mut Tally, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<()> {
         let ignored = if self.campaign.control == Some(Control::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
         let chooser = CrashStateSelector::new(self.past.events(), ignored, self.script.seed);
-        let chooser = chooser.context("the record has no changes behind a mark")?;
+        let chooser = chooser.context("the record has no changes after a mark")?;
         let all = chooser.states_of_all_subsets();
         let (subsets, end) = (all / 2, self.states.min(STATES_PER_HISTORY_MIN.max(all)));
         tally.subsets += subsets;
@@ -255,7 +255,7 @@ impl JudgeStation {
         Ok(match self.station.run_request(&order)? {
             WorkerResponse::Applied(applied) => Ok(applied),
             WorkerResponse::Broken(reason) | WorkerResponse::Failed(reason) => Err(reason),
-            WorkerResponse::Mark(_) => bail!("a mark, and nothing was filled"),
+            WorkerResponse::Mark(_) => bail!("the worker sent a mark without a fill"),
         })
     }
 }

@@ -245,7 +245,7 @@ fn stride(all: u64) -> u64 {
         a
     };
     let wanted = (all as f64 * 0.618) as u64;
-    (wanted.max(1)..).find(|stride| gcd(*stride, all) == 1).expect("one above `all` has none")
+    (wanted.max(1)..).find(|stride| gcd(*stride, all) == 1).expect("a number above `all` is coprime to it")
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl Emulator {
         let modules = modules.map(|entries| entries.flatten().map(|entry| entry.path()).collect());
         match modules {
             Ok(modules) if kernel.exists() => Ok(Emulator { kernel, modules }),
-            _ => Err(format!("there is no kernel in {}: `make machine` fetches one", place.display())),
+            _ => Err(format!("no kernel in {}: `make machine` fetches one", place.display())),
         }
     }
 
@@ -91,7 +91,7 @@ impl Emulator {
             archive.file(archive_name(&library)?, &read(&library)?)?;
         }
         for module in &self.modules {
-            let name = module.file_name().and_then(OsStr::to_str).context("a module's name is no text")?;
+            let name = module.file_name().and_then(OsStr::to_str).context("a module's name is not UTF-8")?;
             archive.file(&format!("{MODULES}/{name}"), &read(module)?)?;
         }
         archive.finish()?;
@@ -150,7 +150,7 @@ fn line(worker: &Command) -> Result<String> {
     let mut line = format!("console=ttyS0 loglevel=4 panic=-1 rdinit=/{WORKER}");
     let text = |text: &OsStr| match text.to_str() {
         Some(text) if !text.contains([' ', '"']) => Ok(text.to_owned()),
-        _ => bail!("{}: cannot be told to a kernel", text.display()),
+        _ => bail!("{}: cannot be passed on a kernel command line", text.display()),
     };
     for (name, value) in worker.get_envs() {
         line += &format!(" {}={}", text(name)?, text(value.unwrap_or_default())?);
@@ -164,7 +164,7 @@ fn line(worker: &Command) -> Result<String> {
 
 /// Returns the archive name of a path on this machine.
 fn archive_name(path: &Path) -> Result<&str> {
-    path.strip_prefix("/")?.to_str().with_context(|| format!("{}: is no text", path.display()))
+    path.strip_prefix("/")?.to_str().with_context(|| format!("{}: is not UTF-8", path.display()))
 }
 
 /// Returns the libraries that `ldd` reports for the program; none if it is linked statically.
@@ -183,8 +183,8 @@ mod tests {
     fn a_worker_s_arguments_and_environment_reach_it_through_the_kernel() {
         let mut worker = Command::new("/bin/worker");
         worker.args(["crash-worker", "--level=3"]).env("ROLE", "1");
-        let told = line(&worker).unwrap();
-        assert!(told.contains(" rdinit=/worker ROLE=1 -- crash-worker --level=3"), "{told}");
+        let command_line = line(&worker).unwrap();
+        assert!(command_line.contains(" rdinit=/worker ROLE=1 -- crash-worker --level=3"), "{command_line}");
         assert!(line(Command::new("x").arg("two words")).is_err());
     }
 

@@ -105,7 +105,8 @@ impl Fill<'_> {
                     writer.written.store(number, SeqCst);
                 }
             }
-            let ended = readers.into_iter().map(|reader| reader.join().unwrap_or(Err("PANICS: a reader does".into())));
+            let ended =
+                readers.into_iter().map(|reader| reader.join().unwrap_or(Err("PANICS: a reader panicked".into())));
             let read = ended.collect::<Vec<_>>().into_iter().collect::<Result<(), String>>();
             read.map_err(FillError::Broken).and(wrote)
         })
@@ -182,7 +183,7 @@ mod tests {
     use crate::engines;
     use std::{collections::BTreeSet, fs};
 
-    /// Returns the promised batches of a preset's store, and the script, which min_duration at least
+    /// Returns the promised batches of a preset's store, and the script, which lasts at least
     /// `min_duration`.
     fn promised(engine: &str, min_duration: Duration) -> (Vec<u64>, Script) {
         let dir = tempfile::tempdir().unwrap();
@@ -190,7 +191,7 @@ mod tests {
         engine.shorten_timers();
         let closes = |script: &Script| (2..=script.batches).any(|number| script.batch(number).reopen);
         let mut scripts = (3..).map(|seed| Script { seed, batches: 400, size: Size::Small });
-        let script = scripts.find(closes).expect("one is closed in the midst");
+        let script = scripts.find(closes).expect("a script that reopens the store");
         let fill = Fill { engine: &*engine, dir: dir.path(), script, from: 1, min_duration, broken: None };
         let mut reported = Vec::new();
         fill.run(&mut |number| {
@@ -211,14 +212,14 @@ mod tests {
             let mut asked = (1..=script.batches).filter(|number| is_asked(&script, *number));
             assert!(
                 asked.all(|number| reported.contains(&number)),
-                "a batch that was synced, awaited or closed with is not: {reported:?}"
+                "a batch that was synced, awaited or closed with was not promised: {reported:?}"
             );
             reported.iter().filter(|number| **number > 0 && !is_asked(&script, **number)).count()
         });
         assert!(alone.any(|alone| alone > 5), "too few batches became durable by themselves");
         let (reported, script) = promised("terrace:volatile", Duration::from_secs(2));
         let synced = (1..=script.batches).filter(|number| script.batch(*number).sync);
-        assert_eq!(reported.len(), synced.count() + 1, "a store that promises nothing tells nothing by itself");
+        assert_eq!(reported.len(), synced.count() + 1, "a store without promises reports nothing by itself");
     }
 
     /// Ensures that power cuts on a device hit value-log GC at work (`make crash` has this engine).

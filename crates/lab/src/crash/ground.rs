@@ -148,7 +148,7 @@ impl StableName {
     /// Creates another name for `node`, unless that would hide `image`.
     fn new(node: &Path, image: &Path) -> Result<StableName> {
         if image.starts_with(STABLE) {
-            bail!("{}: {STABLE} is wanted for something else; --work DIR names another place", image.display());
+            bail!("{}: {STABLE} is needed as a mount point; choose another directory with --work DIR", image.display());
         }
         let (around, path) = (TmpFs::at(Path::new(STABLE))?, Path::new(STABLE).join(BARE));
         File::create(&path).with_context(|| format!("make {}", path.display()))?;
@@ -205,7 +205,7 @@ impl Mounted {
     fn new(device: Device, node: &Path, place: &StoreLocation) -> Result<Mounted, String> {
         let options = Some(place.options.as_str());
         mount(Some(node), &place.mount_point, Some("ext4"), MsFlags::MS_NOATIME, options)
-            .map_err(|errno| format!("MOUNT: ext4 on the device is refused: {errno}"))?;
+            .map_err(|errno| format!("MOUNT: cannot mount ext4 on the device: {errno}"))?;
         Ok(Mounted { point: place.mount_point.clone(), node: node.into(), _device: device })
     }
 
@@ -215,8 +215,8 @@ impl Mounted {
         let errors = fs::read_to_string(format!("/sys/fs/ext4/{name}/errors_count"));
         match errors.as_deref().map(str::trim) {
             Ok("0") => Ok(()),
-            Ok(count) => Err(format!("EXT4: the file system found {count} errors in itself")),
-            Err(error) => Err(format!("EXT4: its count of errors cannot be read: {error}")),
+            Ok(count) => Err(format!("EXT4: the kernel found {count} errors in the file system")),
+            Err(error) => Err(format!("EXT4: the error count cannot be read: {error}")),
         }
     }
 

@@ -29,9 +29,9 @@ pub fn is_guest_init() -> bool {
 pub fn run(serve: &mut dyn FnMut(&mut dyn BufRead, &mut dyn Write) -> Result<()>) -> Result<()> {
     let served = prepare().and_then(|port| serve(&mut BufReader::new(&port), &mut &port));
     if let Err(error) = &served {
-        eprintln!("the worker ends: {error:#}");
+        eprintln!("the worker failed: {error:#}");
     }
-    reboot(RebootMode::RB_POWER_OFF).context("turn the machine off").map(drop)
+    reboot(RebootMode::RB_POWER_OFF).context("power the machine off").map(drop)
 }
 
 /// Mounts the kernel's file systems, loads modules, opens the port.

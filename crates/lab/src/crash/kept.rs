@@ -80,7 +80,7 @@ impl SavedState {
         let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
         let mut state: SavedState = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
         if state.format != FORMAT {
-            bail!("{}: its format is {:?}, known is {FORMAT:?}", file.display(), state.format);
+            bail!("{}: format {:?} is not supported; expected {FORMAT:?}", file.display(), state.format);
         }
         state.record = file.parent().unwrap_or(Path::new("")).join(&state.record);
         Ok(state)

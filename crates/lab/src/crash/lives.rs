@@ -144,7 +144,7 @@ impl CampaignHosts<'_> {
             running.send(store.script, Task::Judge { promised: store.promised, again })?;
             let verdict = match running.receive(Instant::now() + patience)? {
                 None if early => return self.cut(running, store, tally),
-                None => Err(format!("HANGS: not done after {REQUEST_TIMEOUT:?}")),
+                None => Err(format!("HANGS: not finished after {REQUEST_TIMEOUT:?}")),
                 Some(WorkerResponse::Applied(applied)) => Ok(applied),
                 Some(WorkerResponse::Broken(reason)) => Err(reason),
                 Some(other) => bail!("judge a store of {}: {other:?}", self.campaign.engine),
@@ -158,7 +158,7 @@ impl CampaignHosts<'_> {
             running.send(store.script, Task::Format)?;
             match running.receive(Instant::now() + REQUEST_TIMEOUT)? {
                 Some(WorkerResponse::Applied(_)) => {}
-                other => bail!("make a place for a store of {}: {other:?}", self.campaign.engine),
+                other => bail!("format a device for a store of {}: {other:?}", self.campaign.engine),
             }
         }
         let is_enough = self.campaign.states.is_some_and(|states| tally.states >= states);

@@ -20,7 +20,7 @@
 //! | `size` | size of a history, and settings of its store |
 //! | `fill`, `readers` | writing a history, reporting promises, and checks by concurrent readers |
 //! | `station`, `worker`, `ground` | server of a state, its judge, and the medium of the store |
-//! | `emulator`, `archive`, `guest` | the emulated machine, its initial file system, and a worker as its init process |
+//! | `emulator`, `archive`, `guest` | the emulated machine, its initramfs, its init process |
 //! | `kept` | saved failing states |
 mod archive;
 pub mod block;
@@ -103,7 +103,7 @@ impl FromStr for Control {
     fn from_str(text: &str) -> Result<Control, String> {
         let found = Control::ALL.iter().find(|(name, _)| *name == text).map(|(_, control)| *control);
         let names = || Control::ALL.map(|(name, _)| name).join(", ");
-        found.ok_or_else(|| format!("no control is named {text:?}; there are {}", names()))
+        found.ok_or_else(|| format!("unknown negative control {text:?}; the controls are {}", names()))
     }
 }
 
@@ -148,7 +148,7 @@ impl Tally {
             None if self.failed > 0 => Err(format!("{} of {} states break the contract", self.failed, self.states)),
             _ if self.is_stopped => Err(format!("stopped after {} states", self.states)),
             _ if self.states == 0 => Err("no state was judged".into()),
-            Some(_) if found == 0 => Err(format!("what was broken on purpose was not found in {} states", self.states)),
+            Some(_) if found == 0 => Err(format!("the intentional fault was not found in {} states", self.states)),
             _ => Ok(()),
         }
     }

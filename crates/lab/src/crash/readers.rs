@@ -44,7 +44,7 @@ pub struct HistoryReader<'a> {
 
 impl<'a> HistoryReader<'a> {
     /// Creates reader `number` of `store`. Its key order differs from that of earlier sessions.
-    /// HistoryReader 0 also compacts.
+    /// Reader 0 also compacts.
     pub fn new(script: Script, store: &'a dyn Target, writer: &'a WriterProgress, number: u64) -> HistoryReader<'a> {
         let rng = Rng::of(!script.seed, writer.written.load(SeqCst) * 2 + number);
         HistoryReader { script, store, writer, model: Model::default(), rng, compacts: number == 0 }
@@ -83,7 +83,7 @@ impl<'a> HistoryReader<'a> {
         match possible.any(|value| value.map(|value| value.to_bytes()) == found) {
             true => Ok(()),
             false => Err(format!(
-                "WRONG: {} is none of its values after {before} to {after} batches: {:?}",
+                "WRONG: the value of {} is none of those after {before} to {after} batches: {:?}",
                 key.escape_ascii(),
                 found.map(|bytes| bytes.len())
             )),
@@ -97,12 +97,12 @@ impl<'a> HistoryReader<'a> {
         let scan = Scan::of(self.store, false)?;
         let after = (self.writer.written.load(SeqCst) + 1).min(self.script.batches);
         let number = scan.count.filter(|number| (before..=after).contains(number));
-        let number =
-            number.ok_or_else(|| format!("WRONG: a scan sees {:?} batches, not {before} to {after}", scan.count))?;
+        let number = number
+            .ok_or_else(|| format!("WRONG: a scan found {:?} batches instead of {before} to {after}", scan.count))?;
         self.model.advance(&self.script, number);
         match self.model.refutes(&scan) {
             None => Ok(()),
-            Some(what) => Err(format!("WRONG: a scan is not the store after {number} batches: {what}")),
+            Some(what) => Err(format!("WRONG: a scan does not match the contents after {number} batches: {what}")),
         }
     }
 }
@@ -169,10 +169,13 @@ mod tests {
             assert_eq!(read(&*store, written), (Ok(()), Ok(())), "{written} written");
         }
         let (_, scanned) = read(&*store, 348);
-        assert!(scanned.unwrap_err().starts_with("WRONG: a scan sees Some(350) batches"));
+        assert!(scanned.unwrap_err().starts_with("WRONG: a scan found Some(350) batches"));
         let (gets, scanned) = read(&Stale { store: &*store, before: &*before, in_scans: false }, 350);
-        assert!(gets.unwrap_err().contains("7 is none of its values") && scanned == Ok(()));
+        assert!(gets.unwrap_err().contains("7 is none of those") && scanned == Ok(()));
         let (gets, scanned) = read(&Stale { store: &*store, before: &*before, in_scans: true }, 350);
-        assert!(gets == Ok(()) && scanned.unwrap_err().starts_with("WRONG: a scan is not the store after 350 batches"));
+        assert!(
+            gets == Ok(())
+                && scanned.unwrap_err().starts_with("WRONG: a scan does not match the contents after 350 batches")
+        );
     }
 }

@@ -79,20 +79,20 @@ impl Script {
     /// the number of surviving batches, or the violation, which begins with one word in capitals.
     pub fn judge(&self, promised: u64, store: &dyn Target) -> Result<u64, String> {
         let forward = Scan::of(store, false)?;
-        let applied = forward.count.ok_or("WRONG: the count of batches is none")?;
+        let applied = forward.count.ok_or("WRONG: the batch counter is invalid")?;
         if applied > self.batches {
-            return Err(format!("WRONG: {applied} batches are there, {} were written", self.batches));
+            return Err(format!("WRONG: {applied} batches are present, {} were written", self.batches));
         }
         let mut model = Model::default();
         model.advance(self, applied);
         if let Some(what) = model.refutes(&forward) {
-            return Err(format!("HOLE: the contents are not those after {applied} batches: {what}"));
+            return Err(format!("HOLE: the contents do not match {applied} batches: {what}"));
         }
         if let Some(what) = model.refutes(&Scan::of(store, true)?) {
-            return Err(format!("WRONG: a scan backward differs from one forward: {what}"));
+            return Err(format!("WRONG: a reverse scan differs from a forward scan: {what}"));
         }
         if applied < promised {
-            return Err(format!("LOST: {applied} batches are there, {promised} were promised"));
+            return Err(format!("LOST: {applied} batches are present, {promised} were promised"));
         }
         Ok(applied)
     }
@@ -150,15 +150,14 @@ impl Model {
         loop {
             match (wanted.next(), found.next()) {
                 (None, None) => {
-                    return (scan.count != Some(self.count))
-                        .then(|| format!("the count of batches is {:?}", scan.count));
+                    return (scan.count != Some(self.count)).then(|| format!("the batch counter is {:?}", scan.count));
                 }
                 (Some((key, value)), Some((there, bytes))) if key == there && value.to_bytes() == *bytes => {}
                 (wanted, found) => {
                     let show =
                         |key: Option<&Vec<u8>>| key.map_or("the end".into(), |key| key.escape_ascii().to_string());
                     let (wanted, found) = (show(wanted.map(|it| it.0)), show(found.map(|it| &it.0)));
-                    return Some(format!("first missing or wrong is {wanted}, where {found} comes"));
+                    return Some(format!("the first difference: expected {wanted}, found {found}"));
                 }
             }
         }
@@ -202,7 +201,7 @@ pub fn write_after(store: &dyn Target) -> Result<(), String> {
 pub fn check_after(store: &dyn Target) -> Result<(), String> {
     match store.get(AFTER_KEY, &mut Vec::new()) {
         Ok(true) => Ok(()),
-        Ok(false) => Err("WRITE: a synced write after recovery is gone".into()),
+        Ok(false) => Err("WRITE: a synced write after recovery is lost".into()),
         Err(error) => Err(format!("READ: {error:#}")),
     }
 }
@@ -245,6 +244,6 @@ mod tests {
         assert!(check_after(&*store).unwrap_err().starts_with("WRITE"));
         write_after(&*store).unwrap();
         check_after(&*store).unwrap();
-        assert_eq!(script.judge(10, &*store), Ok(10), "what was written after recovery is no part of the history");
+        assert_eq!(script.judge(10, &*store), Ok(10), "writes after recovery are not part of the history");
     }
 }

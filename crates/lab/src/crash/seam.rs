@@ -41,7 +41,7 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
         None => &Tracker::PROMISING[..],
         Some(Control::Unsynced) => &[Tracker::Never],
         Some(Control::EarlyTickets) => &[Tracker::Lying],
-        Some(control) => bail!("{control:?} is about a device; at the seam there is none"),
+        Some(control) => bail!("{control:?} needs a device; the storage-level campaign has none"),
     };
     // Every kind of history gets its share of the states, spread over all its steps.
     let kinds = cuts::histories(&options, trackers, 0, SEEDS).len() as u64;
@@ -78,7 +78,7 @@ fn options(engine: &str) -> Result<Options> {
     match engine.split_once(':') {
         None if engine == "terrace" => Ok(Options::default()),
         Some(("terrace", preset)) => Ok(Terrace::new(Some(preset))?.base().clone()),
-        _ => bail!("{engine}: at the seam there are only presets of terrace; others run on files alone"),
+        _ => bail!("{engine}: the storage-level campaign supports only presets of terrace"),
     }
 }
 

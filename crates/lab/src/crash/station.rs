@@ -117,9 +117,9 @@ impl Station {
             Received::Response(answer) => Ok(answer),
             Received::Nothing => {
                 self.worker.is_lost = true;
-                Ok(WorkerResponse::Broken(format!("HANGS: not done after {REQUEST_TIMEOUT:?}")))
+                Ok(WorkerResponse::Broken(format!("HANGS: not finished after {REQUEST_TIMEOUT:?}")))
             }
-            Received::End(status) => Ok(WorkerResponse::Broken(format!("DIES: the process ends with {status}"))),
+            Received::End(status) => Ok(WorkerResponse::Broken(format!("DIES: the process ended with {status}"))),
         }
     }
 
@@ -156,9 +156,9 @@ impl Worker {
     /// Waits for the next response, at most `timeout`.
     pub fn receive(&mut self, timeout: Duration) -> Result<Received> {
         match self.answers.recv_timeout(timeout) {
-            Ok(line) => {
-                Ok(Received::Response(serde_json::from_str(&line).with_context(|| format!("an answer: {line}"))?))
-            }
+            Ok(line) => Ok(Received::Response(
+                serde_json::from_str(&line).with_context(|| format!("parse a response: {line}"))?,
+            )),
             Err(RecvTimeoutError::Timeout) => Ok(Received::Nothing),
             Err(RecvTimeoutError::Disconnected) => {
                 self.is_lost = true;

@@ -97,12 +97,12 @@ pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>
     if guest::is_guest_init() {
         return guest::run(&mut |orders, out| serve_all(orders, out, find));
     }
-    unshare(CloneFlags::CLONE_NEWNS).context("a name space of its own for mounts: needs root")?;
+    unshare(CloneFlags::CLONE_NEWNS).context("create a mount namespace (needs root)")?;
     // Mounts made here stay in this namespace. Unmounts elsewhere propagate into it; otherwise
     // those file systems would be in use until this process ends. (If the parent namespace is not
     // shared, its mounts on served drives are removed with the first request.)
     let slave = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>);
-    slave.context("keep mounts to this process")?;
+    slave.context("make mounts private")?;
     serve_all(&mut stdin().lock(), out, find)
 }
 
@@ -112,7 +112,7 @@ fn serve_all(
     find: &dyn Fn(&str) -> Result<Box<dyn Engine>>,
 ) -> Result<()> {
     for line in orders.lines() {
-        let order = serde_json::from_str(&line.context("read an order")?).context("an order")?;
+        let order = serde_json::from_str(&line.context("read a request")?).context("parse a request")?;
         let answer =
             run_request(&order, out, find).unwrap_or_else(|error| WorkerResponse::Failed(format!("{error:#}")));
         send_response(out, &answer)?;
@@ -145,7 +145,7 @@ fn run_request(
         Err(broken) => return Ok(WorkerResponse::Broken(broken)),
     };
     let verdict = match task {
-        Task::Format => unreachable!("carried out above"),
+        Task::Format => unreachable!("handled above"),
         Task::Fill { from, control, broken } => {
             if *broken == Some(Control::EarlyTickets) {
                 engine.claim_early_durability()?;
@@ -190,7 +190,7 @@ fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: 
         check_after(&*store)?;
         let same = |when: &str| match script.judge(applied, &*store)? {
             prefix if prefix == applied => Ok(()),
-            _ => Err(format!("WRONG: {when}, the store holds another prefix")),
+            _ => Err(format!("WRONG: {when}, the store contains another prefix")),
         };
         same("opened a second time")?;
         store.compact().map_err(|error| format!("COMPACT: {error:#}"))?;

@@ -52,7 +52,7 @@ fn find_profile(name: &str) -> Result<Profile> {
     let known = || Profile::names().collect::<Vec<_>>().join(", ");
     match Profile::named(name) {
         Some(profile) => Ok(profile),
-        None if !Path::new(name).exists() => bail!("vssd:{name}: no file, and none of {}", known()),
+        None if !Path::new(name).exists() => bail!("vssd:{name}: neither a file nor one of the profiles {}", known()),
         None => Ok(Profile::parse(&std::fs::read_to_string(name).with_context(|| name.to_owned())?, name)?),
     }
 }
@@ -75,7 +75,7 @@ impl DriveSpec {
         let (size, drive_options) = DriveOptions::parse(text)?;
         let bytes = parse_size(size)?;
         if bytes < FileSystem::Ext4.bytes_min() || !bytes.is_multiple_of(4096) {
-            return Err(format!("memory:{size}: at least 16MiB in whole blocks of 4096 bytes are needed"));
+            return Err(format!("memory:{size}: the size must be at least 16MiB and a multiple of 4096 bytes"));
         }
         Ok(DriveSpec { backing: Backing::Memory(bytes), drive_options })
     }
@@ -99,7 +99,7 @@ impl DriveSpec {
                 Ok(format!("{:?} {is_steady}{}", find_profile(profile)?, self.drive_options))
             }
             Backing::Memory(bytes) => {
-                Ok(format!("memory:{bytes}{}{}", self.drive_options, self.drive_options.kept_by()))
+                Ok(format!("memory:{bytes}{}{}", self.drive_options, self.drive_options.rate_limiter()))
             }
         }
     }
@@ -126,7 +126,7 @@ impl DriveSpec {
         let mut line = String::new();
         let said = BufReader::new(server.stdout.take().expect("it is piped")).read_line(&mut line);
         let mut drive = Drive { node: PathBuf::new(), server, stdin };
-        said.context("hear from the server of a drive")?;
+        said.context("read the output of a drive's server")?;
         match serde_json::from_str::<serde_json::Value>(&line).ok().as_ref().and_then(|said| said["device"].as_str()) {
             Some(node) => drive.node = node.into(),
             None => {
@@ -176,7 +176,7 @@ fn end(process: &mut Child, timeout: Duration) -> Result<()> {
     while process.try_wait().context("wait for it")?.is_none() {
         if begin.elapsed() > timeout {
             process.kill().and_then(|()| process.wait()).context("kill it")?;
-            bail!("it did not end within {timeout:?} and was killed");
+            bail!("the process did not end within {timeout:?} and was killed");
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -29,7 +29,9 @@ impl DriveOptions {
             None => (text, None),
         };
         let (text, flush_us) = match text.rsplit_once(":flush=") {
-            Some((text, micros)) => (text, micros.parse().map_err(|_| format!("flush={micros} is no whole number"))?),
+            Some((text, micros)) => {
+                (text, micros.parse().map_err(|_| format!("flush={micros} is not a whole number"))?)
+            }
             None => (text, 0),
         };
         let is_there = |text, word| str::strip_suffix(text, word).map_or((text, false), |text| (text, true));
@@ -58,7 +60,7 @@ impl DriveOptions {
 
     /// Returns in words what enforces the rate of a drive in memory, to be appended to a
     /// description. It determines the cost of the limit, and whether reads and writes share it.
-    pub fn kept_by(&self) -> &'static str {
+    pub fn rate_limiter(&self) -> &'static str {
         match self.bytes_per_s {
             None => "",
             Some(_) if limits::available().is_ok() => " each way by the kernel",
@@ -84,7 +86,7 @@ impl fmt::Display for DriveOptions {
 
 /// Parses bytes per second as [`parse_size`] does; 0 is an error.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
-    parse_size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("at a rate of 0 nothing is moved".into()) })
+    parse_size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("the rate must be above 0".into()) })
 }
 
 #[cfg(test)]
@@ -101,7 +103,7 @@ mod tests {
             assert_eq!((name, format!("{name}{drive_options}")), ("drive:steady", text.clone()));
         }
         assert!(DriveOptions::parse("x:flush=y").unwrap_err().contains("flush=y"));
-        assert!(DriveOptions::parse("x:rate=0").unwrap_err().contains("nothing is moved"));
+        assert!(DriveOptions::parse("x:rate=0").unwrap_err().contains("must be above 0"));
         assert!(DriveOptions::parse("x:rate=fast").unwrap_err().contains("fast"));
     }
 }

@@ -88,6 +88,6 @@ mod tests {
         images.keep(work.path(), &b).expect("there is one already");
         assert!(b.exists());
         drop((images, fs::remove_file(&b)));
-        assert_eq!(fs::read_dir(work.path()).expect("a directory").count(), 0, "nothing is left");
+        assert_eq!(fs::read_dir(work.path()).expect("a directory").count(), 0, "no leftovers");
     }
 }

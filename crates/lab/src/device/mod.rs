@@ -1,12 +1,18 @@
 //! The device under a store while it is measured.
 //!
-//! | `--device` | store | counted bytes |
-//! |---|---|---|
-//! | `dir:PATH` | in that directory | the device's, only if a file system is mounted at that path, since no other process writes to it then |
-//! | `loop:SIZE`, `loop:SIZE:nojournal`, `loop:SIZE:xfs` | on a fresh ext4 (ext4 without a journal, XFS) in a file that the run creates, keeps for all its cells and removes; root | all of the device's |
-//! | `block:/dev/X` | on a fresh ext4 on that device, whose content is lost; root | all of the device's; flash as far as the drive reports it |
-//! | `vssd:PROFILE` | on a fresh ext4 on a virtual SSD in memory, served by another process; root | all of the device's and of flash |
-//! | `memory:SIZE` | on a fresh ext4 on a drive in this machine's memory, without an SSD model; root | all of the device's |
+//! - `dir:PATH`: in that directory. Device bytes are counted only if a file system is mounted at
+//!   that path, since no other process writes to it then.
+//! - `loop:SIZE`, `loop:SIZE:nojournal`, `loop:SIZE:xfs`: on a fresh ext4 (ext4 without a journal,
+//!   XFS) in a file that the run creates, keeps for all its cells and removes. All device bytes
+//!   are counted.
+//! - `block:/dev/X`: on a fresh ext4 on that device, whose content is lost. All device bytes are
+//!   counted, and flash bytes as far as the drive reports them.
+//! - `vssd:PROFILE`: on a fresh ext4 on a virtual SSD in memory, served by another process. All
+//!   device and flash bytes are counted.
+//! - `memory:SIZE`: on a fresh ext4 on a drive in this machine's memory, without an SSD model. All
+//!   device bytes are counted.
+//!
+//! All but the first need root.
 //!
 //! The [`DriveOptions`] of the last two set their speed and their ext4's options. An engine that
 //! stores data on a device without a file system gets one of the last four without a file system,
@@ -69,7 +75,7 @@ impl FromStr for DeviceSpec {
 
     fn from_str(text: &str) -> Result<DeviceSpec, String> {
         match text.split_once(':') {
-            Some((_, "")) => Err(format!("--device {text}: what follows the colon is missing")),
+            Some((_, "")) => Err(format!("--device {text}: the argument after the colon is missing")),
             Some(("dir", path)) => Ok(DeviceSpec::Dir(path.into())),
             Some(("loop", size)) => {
                 let named = |kind: FileSystem| Some((size.strip_suffix(kind.suffix())?, kind));
@@ -78,7 +84,7 @@ impl FromStr for DeviceSpec {
                     .unwrap_or((size, FileSystem::Ext4));
                 match (parse_size(size)?, kind.bytes_min()) {
                     (bytes, min) if bytes < min => {
-                        Err(format!("--device {text}: at least {}MiB are needed", min >> 20))
+                        Err(format!("--device {text}: the size must be at least {}MiB", min >> 20))
                     }
                     (bytes, _) => Ok(DeviceSpec::Loop(bytes, kind)),
                 }
@@ -87,7 +93,7 @@ impl FromStr for DeviceSpec {
             Some(("vssd", drive)) => DriveSpec::ssd(drive).map(DeviceSpec::Drive),
             Some(("memory", drive)) => DriveSpec::memory(drive).map(DeviceSpec::Drive),
             _ => Err(format!(
-                "--device {text}: unknown; known are dir:PATH, loop:SIZE, memory:SIZE, block:/dev/X and vssd:PROFILE"
+                "--device {text}: unknown device; the forms are dir:PATH, loop:SIZE, memory:SIZE, block:/dev/X and vssd:PROFILE"
             )),
         }
     }
@@ -103,9 +109,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "MiB" => 20,
         "GiB" => 30,
         "TiB" => 40,
-        _ => return Err(format!("size {text}: unknown unit {unit}; known are B, KiB, MiB, GiB and TiB")),
+        _ => return Err(format!("size {text}: unknown unit {unit}; the units are B, KiB, MiB, GiB and TiB")),
     };
-    let number: u64 = number.parse().map_err(|_| format!("size {text}: a whole number is expected before the unit"))?;
+    let number: u64 = number.parse().map_err(|_| format!("size {text}: expected a whole number before the unit"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("size {text}: too large"))
 }
 
@@ -219,7 +225,7 @@ fn check_dir(path: &Path, destroy_data: bool) -> Result<()> {
         let name = entry?.file_name();
         if name != "lost+found" && !destroy_data {
             let (path, name) = (path.display(), name.display());
-            bail!("dir:{path} is not empty (it holds {name}); --destroy-data lets its `store` be overwritten");
+            bail!("dir:{path} is not empty (it contains {name}); --destroy-data lets its `store` be overwritten");
         }
     }
     Ok(())
@@ -230,7 +236,7 @@ fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
     let name = path.display();
     let metadata = fs::metadata(path).with_context(|| format!("block:{name}"))?;
     if !metadata.file_type().is_block_device() {
-        bail!("block:{name} is no block device");
+        bail!("block:{name} is not a block device");
     }
     // The kernel opens a device exclusively for one user: a mount, swap, or a device built on it or
     // on its partitions.
@@ -247,7 +253,7 @@ fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
         bail!("block:{name} holds data ({}); --destroy-data overwrites it", kinds.join(", "));
     }
     if !destroy_data && !scratch::begins_with_zeros(path).with_context(|| format!("read block:{name}"))? {
-        bail!("block:{name} holds data of a kind that is not known here; --destroy-data overwrites it");
+        bail!("block:{name} holds data in an unknown format; --destroy-data overwrites it");
     }
     Ok(())
 }
@@ -338,7 +344,7 @@ mod tests {
         assert_eq!(device.node, None, "others write to this file system");
         let refused = spec.check(false).expect_err("it holds a store");
         assert!(refused.to_string().contains("store"), "{refused}");
-        spec.check(true).expect("told to");
+        spec.check(true).expect("permitted");
         device.remove().expect("removed");
         spec.check(false).expect("it is empty again");
     }

@@ -2,8 +2,9 @@
 //!
 //! All its parts belong to one directory, whose name identifies the owning process:
 //! ```text
-//! WORK/terrace-lab-PID-START-N/image   backing file of the loop device (absent on a real device; alone: a kept image)
-//!                              mnt/    mount point of the file system
+//! WORK/terrace-lab-PID-START-N/
+//!     image   backing file of the loop device (absent on a real device; alone: a kept image)
+//!     mnt/    mount point of the file system
 //! ```
 //! The existing parts are determined from the kernel (mounts, backing files) and never remembered,
 //! so [`remove_stale`] finds the leftovers of a run killed between any two steps.

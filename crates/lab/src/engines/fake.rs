@@ -103,7 +103,7 @@ impl Target for FakeTarget {
         let mut state = self.state();
         state.writes += 1;
         if self.costs.fails_after.is_some_and(|last| state.writes > last) {
-            bail!("the fake engine fails as it was told to");
+            bail!("the fake engine fails as configured");
         }
         let bytes = changes.len() * self.costs.bytes_per_change;
         if bytes > 0 {

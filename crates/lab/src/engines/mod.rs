@@ -15,7 +15,7 @@ pub fn list() -> Vec<(String, String)> {
         .chain(::terrace::PAPER_PRESETS)
         .map(|(name, help)| (format!("terrace:{name}"), help.to_string()));
     let nulls = [
-        ("null", "does nothing: what the driver itself costs"),
+        ("null", "does nothing; measures the cost of the driver itself"),
         ("null:device", "the same on a device without a file system, for workloads that need no engine"),
     ];
     let nulls = nulls.map(|(name, help)| (name.to_string(), help.to_string()));
@@ -30,7 +30,7 @@ pub fn engine(name: &str) -> Result<Box<dyn Engine>> {
         ("null", None | Some("device")) => Ok(Box::new(null::Null { on_device: preset.is_some() })),
         _ => {
             let names: Vec<_> = list().into_iter().map(|(name, _)| name).collect();
-            bail!("no engine is named {name:?}; there are {}", names.join(", "))
+            bail!("unknown engine {name:?}; the engines are {}", names.join(", "))
         }
     }
 }

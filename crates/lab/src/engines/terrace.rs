@@ -89,7 +89,7 @@ impl Terrace {
         options.block_size = settings.block_size;
         options.block_cache_size = settings.cache_size;
         options.bloom_bits = settings.bloom_bits.into();
-        let known = "the compressions are none, snappy, zstd, lz4";
+        let known = "the supported compressions are none, snappy, zstd and lz4";
         options.compression =
             Codec::from_name(&settings.compression).with_context(|| format!("{}: {known}", settings.compression))?;
         options.max_bytes_for_level_base = settings.level_base;
@@ -130,11 +130,11 @@ impl Engine for Terrace {
     }
 
     fn departures(&self, _: &Settings) -> Vec<String> {
-        let mut all = vec!["verifies the checksums of what its compactions read, always".to_string()];
+        let mut all = vec!["compactions always verify checksums".to_string()];
         if self.base.durability == terrace::DurabilityMode::None {
-            all.push("syncs nothing and promises nothing at a power cut".into());
+            all.push("syncs nothing, so a power cut may lose all writes".into());
         } else if self.base.durability != terrace::DurabilityMode::Sync {
-            all.push("tables become durable in batches in the background; what they replace is kept until then".into());
+            all.push("SSTables become durable in batches in the background; obsolete files are kept until then".into());
         }
         let Options { max_background_compactions, max_subcompactions, intra_l0_compaction_trigger, .. } = self.base;
         if max_background_compactions > 1 || max_subcompactions > 1 {
@@ -143,9 +143,7 @@ impl Engine for Terrace {
             ));
         }
         if intra_l0_compaction_trigger > 0 {
-            all.push(format!(
-                "merges {intra_l0_compaction_trigger} runs of level 0 among themselves while level 1 is busy"
-            ));
+            all.push(format!("compacts {intra_l0_compaction_trigger} runs within level 0 while level 1 is busy"));
         }
         if self.counts_entries() {
             let Options {
@@ -160,15 +158,15 @@ impl Engine for Terrace {
             ));
         }
         if self.base.level_compaction_dynamic_level_bytes {
-            all.push("level 1 holds what level 0 brings at once, if that is more than the level base; the last level all, those above it a tenth each".into());
+            all.push("level 1 may hold a full level 0 if that is more than the level base; level sizes follow from the last level, each level above has a tenth".into());
         }
         if self.base.filter_form == FilterForm::Table {
-            all.push("has one filter for a whole table, not one for each 2 KiB".into());
+            all.push("has one filter per SSTable, not one per 2 KiB".into());
         }
         if self.base.wal_write_mode == WalWriteMode::Map {
-            all.push("writes its log through a mapping".into());
+            all.push("writes its WAL through a memory mapping".into());
         }
-        all.extend(self.own.iter().map(|(option, value)| format!("{option} is {value}, whatever the terms say")));
+        all.extend(self.own.iter().map(|(option, value)| format!("{option} is {value} instead of the common setting")));
         all
     }
 

@@ -5,8 +5,10 @@
 //! sum         product ((+ | -) product)*
 //! product     factor ((* | /) factor)*
 //! factor      number | ( sum ) | - factor | (min | max)(sum, sum) | figure
-//! figure      METRIC(ENGINE, AXIS=LABEL, …)         the median over rounds
-//!             exponent(METRIC, ENGINE, AXIS, …)     k of METRIC ~ AXIS^k, fitted over all values of AXIS
+//! figure      METRIC(ENGINE, AXIS=LABEL, …)
+//!                 the median over rounds
+//!             exponent(METRIC, ENGINE, AXIS, …)
+//!                 k of METRIC ~ AXIS^k, fitted over all values of AXIS
 //! ```
 //! An axis is a sweep, or `workload`, whose labels are names of rows. An axis that a figure does
 //! not mention is free: the statement then covers every value of it.
@@ -120,7 +122,7 @@ impl Expression {
                 }
             }
         };
-        value.is_finite().then_some(value).ok_or_else(|| "a division by nothing".into())
+        value.is_finite().then_some(value).ok_or_else(|| "division by zero".into())
     }
 
     /// Returns every figure in the expression.
@@ -196,14 +198,14 @@ impl<'a> Parser<'a> {
     fn wrong(&mut self, wanted: &str) -> String {
         let rest = self.rest();
         let found = if rest.is_empty() { "the end".into() } else { format!("{rest:?}") };
-        format!("{wanted} is expected, and {found} is there")
+        format!("expected {wanted}, found {found}")
     }
 
     fn end(&mut self) -> Result<(), String> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.wrong("the end")) }
     }
 
-    /// Parses factors left_associative by one of two operators.
+    /// Parses factors joined by one of two operators.
     fn left_associative(
         &mut self,
         operators: [(&str, Operator); 2],
@@ -231,28 +233,28 @@ impl<'a> Parser<'a> {
         }
         if self.take("(") {
             let sum = self.sum()?;
-            return self.expect(")", "a closing bracket").map(|()| sum);
+            return self.expect(")", "a closing parenthesis").map(|()| sum);
         }
         let rest = self.rest();
         let len = |is: fn(char) -> bool| rest.find(|c| !is(c)).unwrap_or(rest.len());
         if rest.starts_with(|c: char| c.is_ascii_digit()) {
             let digits = &rest[..len(|c| c.is_ascii_digit() || c == '.')];
             self.at += digits.len();
-            return digits.parse().map(Expression::Number).map_err(|_| format!("{digits:?} is no number"));
+            return digits.parse().map(Expression::Number).map_err(|_| format!("{digits:?} is not a number"));
         }
         let name = &rest[..len(|c| c.is_ascii_alphanumeric() || c == '_')];
         if name.is_empty() {
             return Err(self.wrong("a number or a figure"));
         }
         self.at += name.len();
-        self.expect("(", "an opening bracket behind the name of a figure")?;
+        self.expect("(", "an opening parenthesis after the name of a figure")?;
         if let Some((_, join)) =
             [("min", Operator::Lower), ("max", Operator::Higher)].iter().find(|(word, _)| *word == name)
         {
             return self.min_or_max(*join);
         }
         let rest = self.rest();
-        let close = rest.find(')').ok_or_else(|| format!("the bracket behind {name} is never closed"))?;
+        let close = rest.find(')').ok_or_else(|| format!("the parenthesis after {name} is not closed"))?;
         self.at += close + 1;
         figure(name, rest[..close].split(',').map(str::trim).collect()).map(Expression::Figure)
     }
@@ -262,7 +264,7 @@ impl<'a> Parser<'a> {
         let first = self.sum()?;
         self.expect(",", "a comma")?;
         let second = self.sum()?;
-        self.expect(")", "a closing bracket")?;
+        self.expect(")", "a closing parenthesis")?;
         Ok(Expression::Operator(Box::new(first), join, Box::new(second)))
     }
 }
@@ -312,7 +314,7 @@ mod tests {
             Ok(0.4)
         );
         assert_eq!(value("min(2 * wa1(leveldb), 7) + max(1, 2)"), Ok(9.0));
-        assert_eq!(value("1 / (1 - 1)"), Err("a division by nothing".into()));
+        assert_eq!(value("1 / (1 - 1)"), Err("division by zero".into()));
         assert_eq!(value("wa(redb) * 2"), Err("redb is not here".into()));
     }
 
@@ -337,18 +339,18 @@ mod tests {
     #[test]
     fn syntax_errors_name_their_position() {
         for (text, word) in [
-            ("", "a number or a figure is expected, and the end"),
+            ("", "expected a number or a figure, found the end"),
             ("1 +", "the end"),
-            ("(1 < 2", "closing bracket"),
+            ("(1 < 2", "closing parenthesis"),
             ("1 2 < 3", "\"2 < 3\""),
-            ("wa3(leveldb) < 1", "no metric is named \"wa3\""),
-            ("wa1 < 1", "opening bracket"),
+            ("wa3(leveldb) < 1", "unknown metric \"wa3\""),
+            ("wa1 < 1", "opening parenthesis"),
             ("wa1() < 1", "engine is missing"),
             ("wa1(x=1) < 1", "engine is missing"),
             ("wa1(a, b) < 1", "AXIS=LABEL"),
             ("exponent(wa1, a) < 1", "axis is missing"),
-            ("min(1) < 2", "a comma is expected"),
-            ("max(1, 2 < 2", "closing bracket"),
+            ("min(1) < 2", "expected a comma"),
+            ("max(1, 2 < 2", "closing parenthesis"),
             ("1 = 2", "one of < <= > >="),
         ] {
             let error = Comparison::parse(text).unwrap_err();

@@ -79,8 +79,8 @@ pub const LIST: &[(&str, &str)] = &[
 /// preset is pending, never a row of zeros.
 const PLANNED: &[(&str, &str)] = &[
     ("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"),
-    ("terrace:l2sm", "L2SM: hot pairs apart"),
-    ("terrace:hyperleveldb", "HyperLevelDB: many writers, compactions of few bytes"),
+    ("terrace:l2sm", "L2SM: hot entries separated"),
+    ("terrace:hyperleveldb", "HyperLevelDB: parallel writers, compactions with little overlap"),
 ];
 
 /// Returns the description of engine `name` if it is a planned one.

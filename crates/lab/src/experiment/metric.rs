@@ -42,7 +42,7 @@ impl<'de> Deserialize<'de> for MetricName {
 pub fn find(name: &str) -> Result<&'static Metric, String> {
     LIST.iter().find(|metric| metric.name == name).ok_or_else(|| {
         let names: Vec<_> = LIST.iter().map(|metric| metric.name).collect();
-        format!("no metric is named {name:?}; there are {}", names.join(", "))
+        format!("unknown metric {name:?}; the metrics are {}", names.join(", "))
     })
 }
 
@@ -52,22 +52,22 @@ const fn metric(name: &'static str, title: &'static str, unit: &'static str, of:
 
 /// All metrics.
 pub const LIST: &[Metric] = &[
-    metric("micros", "time of an operation", "µs", |row| row.micros_per_op),
-    metric("micros_settled", "settled time of an operation", "µs", report::micros_settled),
+    metric("micros", "time per operation", "µs", |row| row.micros_per_op),
+    metric("micros_settled", "settled time per operation", "µs", report::micros_settled),
     metric("seconds", "time until the last operation", "s", |row| row.seconds),
-    metric("kops", "operations in a second", "1000/s", |row| Some(row.ops as f64 / row.seconds? / 1000.0)),
-    metric("mib_per_s", "user bytes in a second", "MiB/s", |row| row.user_mib_per_s),
-    metric("p1", "1st percentile of the time of an operation", "µs", |row| Some(latency(row)?.p1)),
-    metric("p5", "5th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p5)),
-    metric("p50", "median time of an operation", "µs", |row| Some(latency(row)?.p50)),
-    metric("p95", "95th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p95)),
-    metric("p99", "99th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p99)),
-    metric("p999", "99.9th percentile of the time of an operation", "µs", |row| Some(latency(row)?.p999)),
-    metric("write_p99", "99th percentile of the time of a write", "µs", |row| Some(write_latency(row)?.p99)),
-    metric("write_p999", "99.9th percentile of the time of a write", "µs", |row| Some(write_latency(row)?.p999)),
-    metric("write_p9999", "99.99th percentile of the time of a write", "µs", |row| Some(write_latency(row)?.p9999)),
-    metric("write_max", "longest time of a write", "µs", |row| Some(write_latency(row)?.max)),
-    metric("stall_seconds", "writers waiting for background work", "s", |row| row.stall_seconds),
+    metric("kops", "operations per second", "1000/s", |row| Some(row.ops as f64 / row.seconds? / 1000.0)),
+    metric("mib_per_s", "user bytes per second", "MiB/s", |row| row.user_mib_per_s),
+    metric("p1", "1st percentile of the operation latency", "µs", |row| Some(latency(row)?.p1)),
+    metric("p5", "5th percentile of the operation latency", "µs", |row| Some(latency(row)?.p5)),
+    metric("p50", "median operation latency", "µs", |row| Some(latency(row)?.p50)),
+    metric("p95", "95th percentile of the operation latency", "µs", |row| Some(latency(row)?.p95)),
+    metric("p99", "99th percentile of the operation latency", "µs", |row| Some(latency(row)?.p99)),
+    metric("p999", "99.9th percentile of the operation latency", "µs", |row| Some(latency(row)?.p999)),
+    metric("write_p99", "99th percentile of the write latency", "µs", |row| Some(write_latency(row)?.p99)),
+    metric("write_p999", "99.9th percentile of the write latency", "µs", |row| Some(write_latency(row)?.p999)),
+    metric("write_p9999", "99.99th percentile of the write latency", "µs", |row| Some(write_latency(row)?.p9999)),
+    metric("write_max", "maximum write latency", "µs", |row| Some(write_latency(row)?.max)),
+    metric("stall_seconds", "write stalls", "s", |row| row.stall_seconds),
     metric("wa_engine", "engine bytes / user bytes", "", |row| row.wa.engine),
     metric("wa_process", "process bytes / user bytes", "", |row| {
         ratio(row.bytes.process? as f64, row.bytes.user as f64)
@@ -83,40 +83,40 @@ pub const LIST: &[Metric] = &[
     metric("process_mib", "process bytes", "MiB", |row| mebibytes(row.bytes.process)),
     metric("device_mib", "device bytes", "MiB", |row| mebibytes(row.bytes.device)),
     metric("device_read_mib", "bytes read from the device", "MiB", |row| mebibytes(row.bytes.device_read)),
-    metric("metadata_mib", "device bytes of the file system's own", "MiB", |row| {
+    metric("metadata_mib", "device bytes of file system metadata", "MiB", |row| {
         let causes = row.bytes.device_by_cause.as_ref()?;
         let own = ["directory", "metadata", "journal"].map(|cause| causes.get(cause).copied().unwrap_or(0));
         mebibytes(Some(own.iter().sum()))
     }),
     metric("nand_mib", "flash bytes", "MiB", |row| mebibytes(row.bytes.nand)),
     metric("space_mib", "bytes occupied", "MiB", |row| mebibytes(row.space_bytes)),
-    metric("space_peak_mib", "most bytes occupied at once", "MiB", |row| mebibytes(row.space_peak_bytes)),
+    metric("space_peak_mib", "peak bytes occupied", "MiB", |row| mebibytes(row.space_peak_bytes)),
     metric("syncs", "syncs", "", |row| row.syncs.count.map(|count| count as f64)),
-    metric("syncs_blocking", "syncs that somebody waited for", "", |row| row.syncs.blocking.map(|count| count as f64)),
-    metric("table_syncs", "syncs of tables", "", |row| Some((*row.syncs.kinds.get("tables")?)?.count as f64)),
-    metric("flush_syncs", "syncs of flushed tables", "", |row| Some(table_syncs(row, "flush")?.count as f64)),
-    metric("compaction_syncs", "syncs of compacted tables", "", |row| {
+    metric("syncs_blocking", "blocking syncs", "", |row| row.syncs.blocking.map(|count| count as f64)),
+    metric("table_syncs", "syncs of SSTables", "", |row| Some((*row.syncs.kinds.get("tables")?)?.count as f64)),
+    metric("flush_syncs", "syncs of flushed SSTables", "", |row| Some(table_syncs(row, "flush")?.count as f64)),
+    metric("compaction_syncs", "syncs of compaction outputs", "", |row| {
         Some(table_syncs(row, "compaction")?.count as f64)
     }),
-    metric("flushes", "memtables that became tables", "", |row| row.flushes.map(|count| count as f64)),
-    metric("flushed_mib", "bytes of flushed tables", "MiB", |row| {
+    metric("flushes", "memtable flushes", "", |row| row.flushes.map(|count| count as f64)),
+    metric("flushed_mib", "bytes of flushed SSTables", "MiB", |row| {
         mebibytes(row.bytes.engine_by_purpose.as_ref()?.get("flush").copied())
     }),
-    metric("table_synced_mib", "bytes of tables that syncs covered", "MiB", |row| {
+    metric("table_synced_mib", "bytes of synced SSTables", "MiB", |row| {
         mebibytes((*row.syncs.kinds.get("tables")?)?.bytes)
     }),
-    metric("synced_mib", "bytes that syncs covered", "MiB", |row| {
+    metric("synced_mib", "synced bytes", "MiB", |row| {
         let kinds = row.syncs.kinds.values().copied().collect::<Option<Vec<_>>>()?;
         mebibytes(kinds.iter().map(|kind| kind.bytes).sum())
     }),
     metric("device_flushes", "flushes of the device's cache", "", |row| row.device_flushes.map(|count| count as f64)),
     metric("journal_commits", "commits of the journal", "", |row| row.journal_commits.map(|count| count as f64)),
     metric("cpu_seconds", "processor time", "s", |row| row.cpu_seconds.map(|cpu| cpu.user + cpu.system)),
-    metric("durability_cpu_percent", "processor time of the thread that makes durable / processor time", "%", |row| {
+    metric("durability_cpu_percent", "processor time of the durability thread / processor time", "%", |row| {
         let all = row.cpu_seconds?;
         ratio(100.0 * row.cpu_by_thread.as_ref()?.get(DURABILITY_THREAD)?, all.user + all.system)
     }),
-    metric("anon_mib", "peak memory of its own", "MiB", |row| mebibytes(row.peak_anon_bytes)),
+    metric("anon_mib", "peak anonymous memory", "MiB", |row| mebibytes(row.peak_anon_bytes)),
 ];
 
 /// Name of the engine's thread that makes edits durable and commits them, as the kernel shows it.

@@ -34,10 +34,10 @@ fn look_up(path: &str) -> Result<f64, String> {
             Some(index) => next.and_then(|list| list.get(index.parse::<usize>().ok()?).cloned()),
             None => next,
         };
-        value = next.ok_or_else(|| format!("papers.toml has no {path}: there is no {name} in it"))?;
+        value = next.ok_or_else(|| format!("papers.toml has no {path}: {name} is missing"))?;
     }
     let number = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
-    number.ok_or_else(|| format!("{path} is no number in papers.toml"))
+    number.ok_or_else(|| format!("{path} is not a number in papers.toml"))
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub enum PointDevice {
         /// Usage and speed.
         drive_options: DriveOptions,
         /// What enforces its rate, if known ([`DriveOptions::rate_limiter`]).
-        kept_by: String,
+        rate_limiter: String,
     },
     /// A virtual SSD.
     Vssd {
@@ -113,11 +113,11 @@ pub(super) fn located(text: &str, path: &str) -> Option<usize> {
 fn with(table: &toml::Table, set: &str, value: &toml::Value) -> Result<toml::Table, String> {
     let (section, field) = set.split_once('.').ok_or_else(|| format!("{set} is not of the form TABLE.FIELD"))?;
     if !["load", "terms", "device"].contains(&section) {
-        return Err(format!("{set}: only fields of load, terms and device are swept"));
+        return Err(format!("{set}: only fields of load, terms and device can be swept"));
     }
     let mut table = table.clone();
     let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
-    let section = section.as_table_mut().ok_or_else(|| format!("{set}: it is no table"))?;
+    let section = section.as_table_mut().ok_or_else(|| format!("{set}: not a table"))?;
     section.insert(field.into(), value.clone());
     Ok(table)
 }
@@ -168,13 +168,13 @@ fn point(
 }
 
 fn place(device: &Device) -> Result<PointDevice, FieldError> {
-    let size = || device.size.map(|size| size.0).ok_or_else(|| ("device.size", "it is missing".to_owned()));
+    let size = || device.size.map(|size| size.0).ok_or_else(|| ("device.size", "missing".to_owned()));
     match (device.kind, device.file_system) {
         (_, FileSystem::Ext4) | (Kind::Loop, _) | (Kind::Memory | Kind::Vssd, FileSystem::Ext4NoJournal) => {}
         (Kind::Temporary, _) => {
-            return Err(("device.file_system", "a temporary directory is on what is there".into()));
+            return Err(("device.file_system", "a temporary directory uses the existing file system".into()));
         }
-        (_, FileSystem::Xfs) => return Err(("device.file_system", "xfs is for kind loop".into())),
+        (_, FileSystem::Xfs) => return Err(("device.file_system", "xfs is supported only with kind loop".into())),
     }
     let drive_options = DriveOptions {
         discards: device.discard,
@@ -185,14 +185,16 @@ fn place(device: &Device) -> Result<PointDevice, FieldError> {
     match device.kind {
         Kind::Temporary => Ok(PointDevice::Temporary),
         Kind::Loop => Ok(PointDevice::Loop(size()?, device.file_system)),
-        Kind::Memory => {
-            Ok(PointDevice::Memory { bytes: size()?.next_multiple_of(4096), drive_options, kept_by: String::new() })
-        }
+        Kind::Memory => Ok(PointDevice::Memory {
+            bytes: size()?.next_multiple_of(4096),
+            drive_options,
+            rate_limiter: String::new(),
+        }),
         Kind::Vssd => {
-            let missing = || ("device.profile", "it is missing".to_owned());
+            let missing = || ("device.profile", "missing".to_owned());
             let name = device.profile.as_deref().ok_or_else(missing)?;
             let known = || Profile::names().collect::<Vec<_>>().join(", ");
-            let unknown = || ("device.profile", format!("none is named {name:?}; there are {}", known()));
+            let unknown = || ("device.profile", format!("unknown profile {name:?}; the profiles are {}", known()));
             let profile = resized(Profile::named(name).ok_or_else(unknown)?, size()?);
             profile.validate().map_err(|error| ("device.size", error.to_string()))?;
             let is_steady = device.state == State::Steady;
@@ -224,7 +226,7 @@ impl PointDevice {
             PointDevice::Given(device) => device.parse::<DeviceSpec>().map_err(anyhow::Error::msg)?.identity(work),
             PointDevice::Loop(bytes, kind) => DeviceSpec::Loop(*bytes, *kind).identity(work),
             PointDevice::Memory { bytes, drive_options, .. } => {
-                Ok(format!("memory:{bytes}{drive_options}{}", drive_options.kept_by()))
+                Ok(format!("memory:{bytes}{drive_options}{}", drive_options.rate_limiter()))
             }
             PointDevice::Vssd { profile, is_steady, drive_options } => {
                 Ok(format!("{profile:?} {is_steady}{drive_options}"))
@@ -235,7 +237,7 @@ impl PointDevice {
     /// Returns what enforces the rate of a drive in memory on this machine; empty for other
     /// devices.
     pub fn rate_limiter(&self) -> &'static str {
-        if let PointDevice::Memory { drive_options, .. } = self { drive_options.kept_by() } else { "" }
+        if let PointDevice::Memory { drive_options, .. } = self { drive_options.rate_limiter() } else { "" }
     }
 
     /// Returns a short description for tables; the experiment's file has the rest.
@@ -244,8 +246,8 @@ impl PointDevice {
             PointDevice::Temporary => "a temporary directory".into(),
             PointDevice::Given(device) => device.clone(),
             PointDevice::Loop(bytes, kind) => format!("loop:{}MiB, {}", bytes >> 20, kind.name()),
-            PointDevice::Memory { bytes, drive_options, kept_by } => {
-                format!("memory of {} MiB{}{kept_by}", bytes >> 20, drive_options.describe())
+            PointDevice::Memory { bytes, drive_options, rate_limiter } => {
+                format!("memory of {} MiB{}{rate_limiter}", bytes >> 20, drive_options.describe())
             }
             PointDevice::Vssd { profile, is_steady, drive_options } => format!(
                 "vssd:{} of {} MiB, {}{}",
@@ -282,7 +284,8 @@ mod tests {
     #[test]
     fn devices_with_equal_descriptions_have_distinct_identities() {
         let rate = |bytes| DriveOptions { bytes_per_s: Some(bytes), ..DriveOptions::default() };
-        let drive = |bytes| PointDevice::Memory { bytes: 1 << 30, drive_options: rate(bytes), kept_by: String::new() };
+        let drive =
+            |bytes| PointDevice::Memory { bytes: 1 << 30, drive_options: rate(bytes), rate_limiter: String::new() };
         let identity = |place: &PointDevice| place.identity(Path::new("/tmp")).expect("it needs no file");
         let (slow, fast) = (drive(1 << 20), drive(1900 << 10));
         assert_eq!(slow.describe(), fast.describe());

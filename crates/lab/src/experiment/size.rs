@@ -21,7 +21,7 @@ impl<'de> Deserialize<'de> for Size {
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
-                u64::try_from(bytes).map(Size).map_err(|_| E::custom(format!("size {bytes}: it is negative")))
+                u64::try_from(bytes).map(Size).map_err(|_| E::custom(format!("size {bytes}: must not be negative")))
             }
 
             fn visit_u64<E: Error>(self, bytes: u64) -> Result<Size, E> {

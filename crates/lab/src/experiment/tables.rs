@@ -65,8 +65,8 @@ impl Load {
         match (self.num, self.bytes) {
             (Some(num), None) => Ok(num),
             (None, Some(Size(bytes))) => Ok((bytes / (self.key_size as u64 + self.value_size.0)).max(1)),
-            (None, None) => Err("it or `bytes` is to be given".into()),
-            (Some(_), Some(_)) => Err("`bytes` is given as well; one of them decides".into()),
+            (None, None) => Err("it or `bytes` is required".into()),
+            (Some(_), Some(_)) => Err("only one of it and `bytes` may be given".into()),
         }
     }
 }

@@ -67,7 +67,7 @@ impl BlockDevice {
     /// Reads the counters.
     pub fn read(&self) -> Result<BlockCounters, String> {
         let text = fs::read_to_string(&self.stat).map_err(|error| format!("{}: {error}", self.stat.display()))?;
-        let counters = parse_stat(&text).ok_or_else(|| format!("{}: not understood", self.stat.display()))?;
+        let counters = parse_stat(&text).ok_or_else(|| format!("{}: unexpected format", self.stat.display()))?;
         let session = fs::read_to_string(format!("/sys/fs/ext4/{}/session_write_kbytes", self.name));
         let info = fs::read_to_string(format!("/proc/fs/jbd2/{}-8/info", self.name));
         Ok(BlockCounters {
@@ -89,18 +89,18 @@ fn drive_below(name: &str) -> Option<PathBuf> {
 
 fn drive_counts(stats: &Path) -> Result<DriveCounters, String> {
     let text = fs::read(stats).map_err(|error| format!("{}: {error}", stats.display()))?;
-    let told: serde_json::Value =
+    let stats_json: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", stats.display()))?;
-    let told = &told["device"]["ssd"]["terrace"];
+    let stats_json = &stats_json["device"]["ssd"]["terrace"];
     let count =
         |of: &serde_json::Value, name: &str| of[name].as_u64().ok_or_else(|| format!("{}: no {name}", stats.display()));
     let mut drive = DriveCounters {
-        write_bytes: count(told, "host_bytes")?,
-        nand_bytes: count(told, "nand_bytes")?,
+        write_bytes: count(stats_json, "host_bytes")?,
+        nand_bytes: count(stats_json, "nand_bytes")?,
         ..DriveCounters::default()
     };
     for (bytes, cause) in drive.nand_by_cause.iter_mut().zip(Cause::ALL) {
-        *bytes = count(&told["nand_bytes_by_cause"], cause.name())?;
+        *bytes = count(&stats_json["nand_bytes_by_cause"], cause.name())?;
     }
     Ok(drive)
 }

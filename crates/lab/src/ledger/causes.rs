@@ -101,7 +101,7 @@ impl Writes {
         }
         let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
         if Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists() {
-            return Err(format!("{} is a partition: the kernel's trace names whole disks only", node.display()));
+            return Err(format!("{} is a partition, but the kernel's trace covers only whole disks", node.display()));
         }
         let instance = Instance::create(BUFFER_KIB)?;
         for (system, event) in
@@ -301,7 +301,7 @@ mod tests {
             "7,0 W () 400 + 24 be,0,4 [0]",  // blocks 50..53, the SSTable
             "7,0 FWS () 408 + 8 be,0,4 [0]", // block 51 again
             "7,0 WSM () 480 + 8 be,0,4 [0]", // block 60, its extent tree
-            "7,0 WS () 30 + 4 be,0,4 [0]",   // the last 2 sectors of block 3, the first 2 of block 4
+            "7,0 WS () 30 + 4 be,0,4 [0]",   // last 2 sectors of block 3, first 2 of block 4
             "7,0 W () 560 + 8 be,0,4 [0]",   // block 70, of a deleted file
             "7,0 W () 792 + 16 be,0,4 [0]",  // block 99, never allocated, and one past the end
             "7,0 W () 72 + 8 be,0,4 [0]",    // block 9, of an existing SSTable

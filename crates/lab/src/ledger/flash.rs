@@ -46,7 +46,7 @@ fn drive_of(block: &Path, name: &str) -> Result<Option<String>, String> {
     let parent = device.parent().filter(|_| device.join("partition").exists());
     let whole = parent.unwrap_or(&device);
     if fs::read_dir(whole.join("slaves")).is_ok_and(|mut below| below.next().is_some()) {
-        return Err(format!("the flash below {name} is not counted: it is made of other devices"));
+        return Err(format!("the flash below {name} is not counted: the device is composed of other devices"));
     }
     let named = whole.file_name().and_then(|name| name.to_str());
     Ok(named.filter(|_| whole.join("device").exists()).map(str::to_owned))
@@ -56,29 +56,29 @@ fn drive_of(block: &Path, name: &str) -> Result<Option<String>, String> {
 /// `device` bytes to the store's device. The error says why the drive's counters cannot be used.
 pub fn programmed(now: &Reading, then: &Reading, device: u64) -> Result<u64, String> {
     let (Ok(nand), Ok(before)) = (&now.nand, &then.nand) else {
-        return Err("the drive did not tell both times".into());
+        return Err("the drive did not report its counters at both ends".into());
     };
     let (Some(host), Some(host_before)) = (&now.host, &then.host) else {
-        return Err("the drive does not tell what it was given, so it cannot be seen whether others wrote to it".into());
+        return Err("the drive does not report its host writes, so other writers cannot be excluded".into());
     };
-    let fell = || "the drive counts less than before".to_owned();
+    let fell = || "the drive's counters decreased".to_owned();
     if nand.is_average {
-        return Err("the drive's count follows from an average over its life".into());
+        return Err("the drive's counter is derived from a lifetime average".into());
     }
     if device < UNITS_MIN.saturating_mul(host.unit_bytes) {
         let unit = host.unit_bytes;
-        return Err(format!(
-            "the drive counts what it is given in units of {unit} B, and {device} B are too few of them"
-        ));
+        return Err(format!("the drive counts host writes in units of {unit} B, and {device} B are too few units"));
     }
     let given = host.bytes.checked_sub(host_before.bytes).ok_or_else(fell)?;
     if given.abs_diff(device) > device / MAY_DIFFER + 2 * host.unit_bytes {
-        return Err(format!("the drive was given {given} B by its own count, the store's device {device} B"));
+        return Err(format!("the drive received {given} B by its own count, the store's device {device} B"));
     }
     let programmed = nand.bytes.checked_sub(before.bytes).ok_or_else(fell)?;
     if programmed < UNITS_MIN.saturating_mul(nand.unit_bytes) {
         let unit = nand.unit_bytes;
-        return Err(format!("the drive counts flash in units of {unit} B, and {programmed} B are too few of them"));
+        return Err(format!(
+            "the drive counts flash writes in units of {unit} B, and {programmed} B are too few units"
+        ));
     }
     Ok(programmed)
 }
@@ -104,18 +104,18 @@ mod tests {
         let mut average = reading(Some(1200 * MIB), 3300 * MIB);
         average.nand = average.nand.map(|report| Told { is_average: true, ..report });
         let average = programmed(&average, &then, 200 * MIB);
-        assert_eq!(at(1200, 3300, 204), Ok(300 * MIB), "2 units and a hundredth");
+        assert_eq!(at(1200, 3300, 204), Ok(300 * MIB), "2 units and 1/100");
         for (refused, why) in [
             // as with a partition, while others write to the same drive
             (at(1200, 3300, 205), "by its own count"),
             (at(1200, 3300, 196), "by its own count"),
             (at(1200, 3099, 200), "units of 1048576 B, and 103809024 B are too few"),
-            (at(1099, 3300, 99), "is given in units of 1048576 B"),
-            (average, "average over its life"),
-            (at(1200, 2999, 200), "less than before"),
-            (at(900, 3300, 200), "less than before"),
-            (programmed(&reading(None, 4000 * MIB), &then, 200 * MIB), "whether others wrote"),
-            (programmed(&Reading { nand: Err("no".into()), ..then.clone() }, &then, 200 * MIB), "both times"),
+            (at(1099, 3300, 99), "host writes in units of 1048576 B"),
+            (average, "lifetime average"),
+            (at(1200, 2999, 200), "counters decreased"),
+            (at(900, 3300, 200), "counters decreased"),
+            (programmed(&reading(None, 4000 * MIB), &then, 200 * MIB), "other writers cannot"),
+            (programmed(&Reading { nand: Err("no".into()), ..then.clone() }, &then, 200 * MIB), "at both ends"),
         ] {
             assert!(refused.as_ref().is_err_and(|error| error.contains(why)), "{refused:?}, not {why}");
         }

@@ -28,7 +28,7 @@ impl FsLayout {
     /// existing files.
     pub fn read(node: &Path, files: Inodes) -> Result<FsLayout, String> {
         let text = run(Command::new("dumpe2fs").arg(node), "")?;
-        let (mut layout, mut inodes) = parse_dump(&text).ok_or("dumpe2fs is not understood")?;
+        let (mut layout, mut inodes) = parse_dump(&text).ok_or("dumpe2fs: unexpected output")?;
         inodes.extend(files);
         let commands: String = inodes.iter().map(|(inode, _)| format!("blocks <{inode}>\n")).collect();
         let text = run(Command::new("debugfs").args(["-f", "-"]).arg(node), &commands)?;

@@ -10,7 +10,7 @@
 //! | `process` | process | `/proc/self/io`, `getrusage`, `/proc/self/task` |
 //! | `memory` | process | `/proc/self/status`, the peak reset before each window |
 //! | `space` | store | the sizes of its files |
-//! | `block` | device, flash | `/sys/class/block/X/stat`, ext4's session counter, the journal's transactions; a virtual SSD's counters |
+//! | `block` | device, flash | `/sys/class/block/X/stat`, ext4, jbd2; a virtual SSD's counters |
 //! | `flash` | flash | a real drive's own counters |
 //! | `causes` | device | ext4's and the block layer's tracepoints, `layout`: dumpe2fs and debugfs |
 //! | `syncs` | file system | ext4's tracepoints in a private tracefs instance |
@@ -164,7 +164,7 @@ impl Ledger {
             .and(device_node)
             .and_then(|node| Writes::start(dir, node).map_err(|why| notes.push(causes_unknown(why))).ok());
         let flash = device.as_ref().and_then(|device| device.flash().map_err(|why| notes.push(why)).ok().flatten());
-        let syncs = Syncs::start(dir).map_err(|why| notes.push(format!("syncs are not counted from outside: {why}")));
+        let syncs = Syncs::start(dir).map_err(|why| notes.push(format!("syncs are not counted by the kernel: {why}")));
         Ledger { dir: dir.to_owned(), device, writes, flash, syncs: syncs.ok(), notes }
     }
 
@@ -211,7 +211,7 @@ impl Ledger {
 }
 
 fn causes_unknown(why: String) -> String {
-    format!("causes of the device's bytes are not known: {why}")
+    format!("the causes of the device's bytes are unknown: {why}")
 }
 
 impl Reading {
@@ -252,8 +252,7 @@ impl LedgerDelta {
         let written = now.write_bytes.saturating_sub(then.write_bytes);
         let cancelled = now.cancelled_write_bytes.saturating_sub(then.cancelled_write_bytes);
         if cancelled > written {
-            self.notes
-                .push(format!("{} B more were cancelled than written: bytes of earlier work", cancelled - written));
+            self.notes.push(format!("{} B more were cancelled than written, from earlier work", cancelled - written));
         }
         self.process_write_bytes = Some(written.saturating_sub(cancelled));
         self.never_written_bytes = Some(cancelled);
@@ -266,8 +265,8 @@ impl LedgerDelta {
         if process > device + device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
             (self.process_write_bytes, self.never_written_bytes) = (None, None);
             self.notes.push(format!(
-                "the kernel charged {process} B to this process, where the device was told to write {device} B: whole pieces of the \
-                 page cache for parts of them, as it seems; so bytes of the process, and those never written, are not known"
+                "the kernel charged {process} B to this process, but {device} B were written to the device: probably whole \
+                 folios of the page cache for partial writes. The bytes of the process, and those never written, are unknown"
             ));
         }
     }
@@ -280,14 +279,14 @@ impl LedgerDelta {
         let others = causes.get("elsewhere").copied().unwrap_or(0);
         if others > device / OTHERS_MAY_WRITE + NEGLIGIBLE_BYTES {
             let share = 100.0 * others as f64 / device as f64;
-            self.trouble = Some(format!("others wrote {others} B to the device meanwhile, {share:.1} % of all"));
+            self.trouble = Some(format!("others wrote {others} B to the device, {share:.1} % of all"));
         }
         let unknown = causes.get("unknown").copied().unwrap_or(0);
         // The match must be exact, or the causes would not add up to the device's bytes.
         if sum.abs_diff(device) > device / COUNTERS_MAY_DIFFER {
-            self.notes.push(format!("the trace saw {sum} B written to the device, which counts {device} B itself"));
+            self.notes.push(format!("the trace shows {sum} B written to the device, the device's counter {device} B"));
         } else if unknown > device / MAY_BE_UNKNOWN + NEGLIGIBLE_BYTES {
-            self.notes.push(causes_unknown(format!("{unknown} of {device} B have none")));
+            self.notes.push(causes_unknown(format!("{unknown} of {device} B have no cause")));
         } else {
             self.device_by_cause = Some(causes);
             self.device_rewritten_by_kind = Some(rewritten);
@@ -299,7 +298,7 @@ impl LedgerDelta {
         let Some(device) = self.device_write_bytes else { return };
         if saw.abs_diff(device) > device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
             self.trouble =
-                Some(format!("{counter} saw {saw} B written to the device, the kernel's counter {device} B"));
+                Some(format!("{counter} shows {saw} B written to the device, the kernel's counter {device} B"));
         }
     }
 
@@ -327,7 +326,7 @@ impl LedgerDelta {
     pub fn add_flash(&mut self, then: DriveReading, now: DriveReading) {
         let Some(device) = self.device_write_bytes else { return };
         let programmed = now.and_then(|now| flash::programmed(&now, &then?, device));
-        self.nand_bytes = programmed.map_err(|why| self.notes.push(format!("WA2 is not known: {why}"))).ok();
+        self.nand_bytes = programmed.map_err(|why| self.notes.push(format!("WA2 is unknown: {why}"))).ok();
     }
 
     fn add_drive(&mut self, now: &DriveCounters, then: &DriveCounters) {
@@ -338,12 +337,12 @@ impl LedgerDelta {
         let sum = causes.values().sum::<u64>();
         self.drive_write_bytes = Some(written);
         self.nand_bytes = Some(nand);
-        self.compare_with("the drive itself", written);
+        self.compare_with("the drive's counter", written);
         // The drive computes its total from the same counts, so this checks its report, not its
         // behaviour.
         if sum != nand && self.trouble.is_none() {
             self.trouble =
-                Some(format!("the drive programmed {nand} B by one count, {sum} B by the sum of its causes"));
+                Some(format!("the drive programmed {nand} B by one counter, {sum} B by the sum over causes"));
         }
         self.nand_by_cause = Some(causes);
     }
@@ -391,7 +390,7 @@ mod tests {
         assert_eq!((known(&wrong), wrong.trouble), ((None, None), None));
         assert!(wrong.notes.iter().any(|note| note.contains("charged 943718400 B")), "{:?}", wrong.notes);
         let unseen = Reading { block: None, ..reading(1000, 100, 0) }.since(&reading(0, 0, 0));
-        assert_eq!(known(&unseen), (Some(900), Some(100)), "without a device nobody contradicts");
+        assert_eq!(known(&unseen), (Some(900), Some(100)), "without a device there is no second counter");
     }
 
     #[test]
@@ -443,16 +442,16 @@ mod tests {
         let agreed = Counts { drive: near, session: near, traced: near, elsewhere: GIB / 200, ..all(GIB) };
         assert_eq!(trouble(agreed), None);
         for (counts, why) in [
-            (Counts { drive: far, ..all(GIB) }, "the drive itself saw"),
-            (Counts { traced: far, ..all(GIB) }, "the kernel's trace saw"),
-            (Counts { traced: GIB - GIB / 500, ..all(GIB) }, "the kernel's trace saw"),
+            (Counts { drive: far, ..all(GIB) }, "the drive's counter shows"),
+            (Counts { traced: far, ..all(GIB) }, "the kernel's trace shows"),
+            (Counts { traced: GIB - GIB / 500, ..all(GIB) }, "the kernel's trace shows"),
             (Counts { session: far, ..all(GIB) }, "by its own count"),
             (Counts { elsewhere: GIB / 50, ..all(GIB) }, "2.0 % of all"),
         ] {
-            let told = trouble(counts).unwrap_or_default();
-            assert!(told.contains(why), "{told:?}, not {why}");
+            let reported = trouble(counts).unwrap_or_default();
+            assert!(reported.contains(why), "{reported:?}, not {why}");
         }
-        assert_eq!(trouble(Counts { device: 1000, ..all(0) }), None, "a block in flight is no quarrel");
+        assert_eq!(trouble(Counts { device: 1000, ..all(0) }), None, "a block in flight is within tolerance");
     }
 
     #[test]
@@ -472,12 +471,12 @@ mod tests {
 
     #[test]
     fn flash_of_a_real_drive_is_reported_or_the_reason() {
-        let told = |bytes| smart::Told { bytes, unit_bytes: 1, from: "a test".into(), is_average: false };
+        let counter = |bytes| smart::Told { bytes, unit_bytes: 1, from: "a test".into(), is_average: false };
         let reading = |host, nand| smart::Reading {
             model: "model".into(),
             serial: None,
-            host: Some(told(host)),
-            nand: Ok(told(nand)),
+            host: Some(counter(host)),
+            nand: Ok(counter(nand)),
         };
         let delta = |then, now| {
             let mut delta = LedgerDelta { device_write_bytes: Some(1000), ..LedgerDelta::default() };
@@ -488,7 +487,7 @@ mod tests {
         for (then, now) in
             [(Err("no tool".to_owned()), Ok(reading(1005, 2007))), (Ok(reading(5, 7)), Err("no tool".to_owned()))]
         {
-            assert_eq!(delta(then, now), (None, "WA2 is not known: no tool".to_owned()));
+            assert_eq!(delta(then, now), (None, "WA2 is unknown: no tool".to_owned()));
         }
     }
 

@@ -61,7 +61,7 @@ pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static st
 /// inode.
 ///
 /// File systems reuse the inode number of a deleted file at once, so a remembered path is verified
-/// before use. Events are read in batches, after they batch_read. A listing that began after a
+/// before use. Events are read in batches, after they happened. A listing that began after a
 /// batch was read is valid for the whole batch, even if a file has left its path since.
 pub struct Names {
     top: PathBuf,
@@ -89,7 +89,7 @@ impl Names {
         Names { top: top.into(), store: store.into(), device: None, seen: HashMap::new(), listings: 0 }
     }
 
-    /// Notes that a batch was read: the events of all further lookups have batch_read.
+    /// Notes that a batch was read: the events of all further lookups have happened.
     pub fn batch_read(&mut self) {
         self.listings = 0;
     }

@@ -61,9 +61,9 @@ mod tests {
         let kinds = [30, 31, 40, 41, 999, 1000, 1001, 1 << 40].map(|inode| pairs.kind(inode));
         assert_eq!(kinds, [Some("directory"), None, None, None, None, Some("tables"), None, None]);
         pairs.made(1000, 10, false, |_| false);
-        assert_eq!(pairs.kind(1000), None, "another file's now");
+        assert_eq!(pairs.kind(1000), None, "the inode was reused");
         pairs.made(30, 10, true, |_| false);
         pairs.made(1001, 30, false, |_| false);
-        assert_eq!([30, 1001].map(|inode| pairs.kind(inode)), [None; 2], "the folder is another one now");
+        assert_eq!([30, 1001].map(|inode| pairs.kind(inode)), [None; 2], "the directory's inode was reused");
     }
 }

@@ -133,7 +133,7 @@ mod tests {
                 let before = used(tid()).expect("an engine's thread");
                 let begin = std::time::Instant::now();
                 while used(tid()) <= Some(before + 5_000_000) {
-                    assert!(begin.elapsed().as_secs() < 60, "it is on a processor, and not seen there");
+                    assert!(begin.elapsed().as_secs() < 60, "its processor time is not counted");
                 }
                 let registration = own::Registration::of_this_thread().expect("/proc");
                 assert_eq!(used(tid()), None);

@@ -84,7 +84,7 @@ fn wait_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Re
             progress(waited);
             *reported_bytes += written_bytes()?.saturating_sub(before);
         }
-        watcher.join().map_err(|_| io::Error::other("the thread that looks panicked"))?
+        watcher.join().map_err(|_| io::Error::other("the watching thread panicked"))?
     })
 }
 
@@ -194,7 +194,7 @@ mod tests {
         assert!(!is_quiet(&samples(&[(0, &[(1, 5)], 7), (1000, &[(1, 5 + work)], 7)])), "worked");
         assert!(!is_quiet(&samples(&[(0, &[], 7), (1000, &[(2, work)], 7)])), "a new thread worked");
         let came_and_went: &[Row<'_>] = &[(0, &[], 7), (500, &[(2, work)], 7), (1000, &[], 7)];
-        assert!(!is_quiet(&samples(came_and_went)), "a thread came, worked and went");
+        assert!(!is_quiet(&samples(came_and_went)), "a thread started, worked and ended");
     }
 
     #[test]
@@ -216,13 +216,13 @@ mod tests {
 
     #[test]
     fn settling_stops_at_the_cap_and_ignores_its_own_thread() {
-        assert!(WATCHER.len() < 16, "the kernel keeps no longer names");
+        assert!(WATCHER.len() < 16, "the kernel truncates longer names");
         let mut reports = 0;
         let mut look = |_| {
             reports += 1;
             let counted = |_| process::threads_named().expect("counters").values().any(|(name, _)| name == WATCHER);
             // Another test's thread counts until it has registered itself.
-            assert!(!(0..20).all(counted), "what looking takes keeps it waiting");
+            assert!(!(0..20).all(counted), "the watching thread counts as activity");
         };
         let (waited, settled) = wait_until_quiet(&mut look, Duration::from_millis(600)).expect("counters");
         assert!(!settled && waited >= Duration::from_millis(600));

@@ -75,7 +75,7 @@ impl Syncs {
             return Ok(());
         }
         Err(format!(
-            "a probe left no trace; {} is not on ext4, or the kernel knows this process by another id",
+            "a probe was not seen; {} is not on ext4, or this process has another id in the kernel's namespace",
             dir.display()
         ))
     }
@@ -84,7 +84,7 @@ impl Syncs {
     /// wrong then.
     pub fn read(&self) -> Result<SyncReading, String> {
         let seen = self.0.read(|counter| counter.reading.clone());
-        seen.map_err(|why| format!("syncs are not counted from outside: {why}"))
+        seen.map_err(|why| format!("syncs are not counted by the kernel: {why}"))
     }
 }
 
@@ -101,7 +101,7 @@ impl SyncReading {
             }
         }
         if delta.contains_key("filesystem") {
-            notes.push("how long a sync of the whole file system took is not seen from outside".into());
+            notes.push("the duration of a sync of the whole file system is not observable".into());
         }
         delta
     }

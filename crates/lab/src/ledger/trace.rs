@@ -18,7 +18,7 @@ const TEXT_MAX: usize = 8 << 20;
 
 /// Counts events from the kernel's trace text.
 pub trait Counter: Send + 'static {
-    /// Notes that the events of all following lines have batch_read.
+    /// Notes that the events of all following lines have happened.
     fn batch_read(&mut self);
 
     /// Takes one line without its line end. Irrelevant lines are ignored.
@@ -32,7 +32,7 @@ pub struct Trace<C: Counter> {
     reader: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// TraceState shared by the thread and [`Trace::read`]; each drains the buffer under the lock.
+/// State shared by the thread and [`Trace::read`]; each drains the buffer under the lock.
 struct TraceState<C> {
     /// Closed before the instance is removed: an instance with readers cannot be removed.
     pipe: File,

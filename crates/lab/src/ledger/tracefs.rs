@@ -93,7 +93,7 @@ fn lost_in(stats: &str) -> u64 {
 
 fn instances() -> Result<PathBuf, String> {
     let found = ROOTS.iter().map(|root| Path::new(root).join("instances")).find(|path| path.is_dir());
-    found.ok_or_else(|| "no tracefs that this user may use (as root: mount -t tracefs none /sys/kernel/tracing)".into())
+    found.ok_or_else(|| "no usable tracefs (as root: mount -t tracefs none /sys/kernel/tracing)".into())
 }
 
 /// Removes the instances of killed runs. Returns their number.

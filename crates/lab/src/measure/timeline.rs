@@ -32,7 +32,7 @@ pub struct Span {
 impl Span {
     fn of(&mut self, kind: Kind) -> &mut Histogram<u32> {
         let at = self.latencies.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
-            let bounds_hold = "the bounds are constants that the histogram accepts";
+            let bounds_hold = "the bounds are valid constants";
             let empty = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, DIGITS).expect(bounds_hold);
             self.latencies.push((kind, empty));
             self.latencies.len() - 1

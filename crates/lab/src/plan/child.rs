@@ -108,13 +108,14 @@ pub fn serve(out: &mut dyn Write, work: impl FnOnce(&CellSpec, &mut dyn FnMut(Ev
             lost.get_or_insert(error);
         }
     })?;
-    lost.map_or(Ok(()), |error| Err(error.context("tell the parent")))
+    lost.map_or(Ok(()), |error| Err(error.context("send an event to the parent")))
 }
 
 fn read_events(stdout: impl BufRead, sender: &Sender<Result<Event>>) {
     for line in stdout.lines() {
         let event = line.map_err(Into::into).and_then(|line| {
-            serde_json::from_str(&line).map_err(|error| anyhow!("the cell's process said {line:?}: {error}"))
+            serde_json::from_str(&line)
+                .map_err(|error| anyhow!("unexpected output of the cell's process: {line:?}: {error}"))
         });
         if sender.send(event).is_err() {
             return; // the receiver is dropped
@@ -156,7 +157,7 @@ mod tests {
         loop {
             match running.next(Duration::from_secs(60)).unwrap() {
                 ChildMessage::Event(event) => events.push(event),
-                ChildMessage::Silence => panic!("a minute without news"),
+                ChildMessage::Silence => panic!("no event for a minute"),
                 ChildMessage::End(why) => return (events, why),
             }
         }

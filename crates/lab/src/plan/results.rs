@@ -152,7 +152,7 @@ impl Results {
 fn whole_lines(text: &str) -> Result<&str> {
     let whole = text.rfind('\n').map_or(0, |at| at + 1);
     let cut = &text[whole..];
-    ensure!(cut.is_empty() || cut.starts_with('{'), "not a file of results: it ends with {cut:?}");
+    ensure!(cut.is_empty() || cut.starts_with('{'), "not a results file: it ends with {cut:?}");
     Ok(&text[..whole])
 }
 
@@ -213,7 +213,7 @@ mod tests {
         let (mine, other) = (plan(10), plan(11));
         let mut results = Results::open(Some(&path), &mine).unwrap();
         results.add(record(&mine, 0, 1, 1.5)).unwrap();
-        assert!(!results.has(&mine, CELL), "half a cell is none");
+        assert!(!results.has(&mine, CELL), "half a cell does not count");
         results.add(record(&mine, 1, 1, 2.5)).unwrap();
         assert!(results.has(&mine, CELL));
 
@@ -226,9 +226,9 @@ mod tests {
         Results::open(Some(&path), &other).unwrap().add(record(&other, 0, 1, 3.5)).unwrap();
         let others = Plan::new(mine.cell.clone(), vec!["b".into()], 2, "", 0).unwrap();
         Results::forget(&path, &others).unwrap();
-        assert!(Results::open(Some(&path), &mine).unwrap().has(&mine, CELL), "other engines were forgotten");
+        assert!(Results::open(Some(&path), &mine).unwrap().has(&mine, CELL), "only other engines were removed");
         Results::forget(&path, &mine).unwrap();
-        assert!(!Results::open(Some(&path), &mine).unwrap().has(&mine, CELL), "it begins anew");
+        assert!(!Results::open(Some(&path), &mine).unwrap().has(&mine, CELL), "it starts again");
         assert_eq!(Results::open(Some(&path), &other).unwrap().records.len(), 1, "others stay");
         Results::forget(&directory.path().join("none"), &mine).unwrap();
     }
@@ -243,11 +243,7 @@ mod tests {
         let cut = [&whole[..], b"{\"plan\":\"x"].concat();
         fs::write(&path, &cut).unwrap();
         assert_eq!(Results::read(&path, &plan).unwrap().records.len(), 1);
-        assert_eq!(
-            fs::read(&path).unwrap(),
-            cut,
-            "who only looks cuts nothing off: it may be half of a row that is being added"
-        );
+        assert_eq!(fs::read(&path).unwrap(), cut, "reading does not truncate: another process may be appending a row");
         let mut results = Results::open(Some(&path), &plan).unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole);
         results.add(record(&plan, 1, 1, 2.5)).unwrap();
@@ -304,7 +300,7 @@ mod tests {
         results.add(of("b", 0, 2, None)).unwrap();
         assert_eq!(attempts(&results), [1], "half of the last cell is there");
         results.add(of("b", 1, 2, Some("too long"))).unwrap();
-        assert_eq!(attempts(&results), [2], "it failed, and that is the end of it");
+        assert_eq!(attempts(&results), [2], "a failure ends it");
 
         // An engine that failed in the first step of another round is not tried again.
         results.add(of("b", 0, 2, None)).unwrap();

@@ -129,7 +129,7 @@ fn run_cell(
         return Ok(CellEnd::Stopped);
     }
     context.watch.begin(cell, share(0.0));
-    let ground = (context.ground)(below(cell.engine)).context("a place for the store")?;
+    let ground = (context.ground)(below(cell.engine)).context("prepare a device for the store")?;
     let spec = plan.spec(cell, ground.dir.clone(), ground.device.clone());
     let running = Running::start((context.command)(), &spec)?;
     let mut step = 0;
@@ -144,7 +144,7 @@ fn run_cell(
     })?;
     let error = match end {
         Followed::Done if step == plan.steps().len() => return Ok(CellEnd::Done),
-        Followed::Done => "the cell's process ended too early".into(),
+        Followed::Done => "the cell's process ended before its last row".into(),
         Followed::Failed => return Ok(CellEnd::Failed { step }),
         Followed::Stopped => return Ok(CellEnd::Stopped),
         Followed::Broken(why) => why,

@@ -52,11 +52,11 @@ pub fn table(lines: impl Iterator<Item = ([String; 2], ByteLine)>) -> Vec<Vec<St
         return Vec::new();
     }
     let header = ["MiB", ""].into_iter().chain(shown.iter().map(|(_, name)| *name)).map(String::from).collect();
-    let told = |(names, line): ([String; 2], ByteLine)| {
+    let formatted = |(names, line): ([String; 2], ByteLine)| {
         let figures = shown.iter().map(|(column, _)| figure(line[*column].map(|sum| sum / f64::from(1 << 20))));
         names.into_iter().chain(figures).collect()
     };
-    [header].into_iter().chain(lines.into_iter().map(told)).collect()
+    [header].into_iter().chain(lines.into_iter().map(formatted)).collect()
 }
 
 /// Returns the table of a comparison.

@@ -41,10 +41,10 @@ pub fn render(report: &Report, command: &str) -> String {
 /// Returns `page` with `text` between its markers, each of which must occur once.
 pub fn splice(page: &str, text: &str) -> Result<String> {
     for mark in [BEGIN, END] {
-        ensure!(page.matches(mark).count() == 1, "the page must have the line {mark} once");
+        ensure!(page.matches(mark).count() == 1, "the page must contain the line {mark} exactly once");
     }
     let (before, rest) = page.split_once(BEGIN).expect("it is there");
-    let Some((_, after)) = rest.split_once(END) else { anyhow::bail!("{END} stands before {BEGIN}") };
+    let Some((_, after)) = rest.split_once(END) else { anyhow::bail!("{END} precedes {BEGIN}") };
     Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", text.trim_end()))
 }
 

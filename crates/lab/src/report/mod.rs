@@ -111,10 +111,10 @@ impl Report {
         let rounds = paired.or_else(|| lines().filter_map(|line| rounds(&line.micros)).min()).unwrap_or(0);
         let what = if paired.is_some() { "paired rounds" } else { "rounds" };
         if rounds < ROUNDS_OF_A_CLAIM {
-            format!("Indicative, not a claim: {rounds} {what}; a claim needs {ROUNDS_OF_A_CLAIM}.")
+            format!("Indicative only: {rounds} {what}; a claim needs {ROUNDS_OF_A_CLAIM}.")
         } else {
             format!(
-                "{rounds} {what}. A difference is shown where the interval of a ratio leaves out 1; for writes, in both columns."
+                "{rounds} {what}. A difference is significant if the interval of a ratio excludes 1; for writes, in both columns."
             )
         }
     }
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(report.groups[0].lines[0].error.as_deref(), Some("out of luck"));
         assert_eq!(report.groups[0].lines[1].ratio.unwrap().rounds, 8);
         assert_eq!(report.groups[0].lines[1].micros.unwrap().rounds, 9);
-        assert!(report.verdict().starts_with("Indicative, not a claim: 8 paired rounds"));
+        assert!(report.verdict().starts_with("Indicative only: 8 paired rounds"));
     }
 
     #[test]

@@ -127,10 +127,10 @@ mod tests {
         assert!(lines[3].contains("8.00 [4.00–16.0]  2.00 [2.00–2.00]"), "{text}");
         assert_eq!(lines[5], "  a       failed, see below", "{text}");
         assert!(
-            text.contains("not a claim") && text.contains("Errors:      a: readseq in round 1: out of luck"),
+            text.contains("Indicative only") && text.contains("Errors:      a: readseq in round 1: out of luck"),
             "{text}"
         );
-        assert!(text.contains("Equal terms: 1000000 keys"), "{text}");
+        assert!(text.contains("Common settings: 1000000 keys"), "{text}");
         assert!(!text.contains("NaN") && !text.contains("WA2"), "{text}");
         records[0].row.wa.wa2 = Some(2.5); // on a virtual drive
         let text = render(&report(&plan, &records));

@@ -13,9 +13,9 @@ fn dates(records: &[&Record]) -> Option<String> {
     let began = || records.iter().filter_map(|record| record.row.began.as_deref());
     let (first, last) = (began().min()?, began().max()?); // their text order is their time order
     Some(if first == last {
-        format!("its workload began at {first}")
+        format!("the workload started at {first}")
     } else {
-        format!("workloads began from {first} to {last}")
+        format!("workloads started between {first} and {last}")
     })
 }
 
@@ -24,7 +24,7 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
     let spec = plan.spec(plan.round(1, 1).next().expect("a plan has an engine"), PathBuf::new(), None);
     let good = || records.iter().filter(|record| record.row.error.is_none());
     let mut work = format!(
-        "{} keys of {} B, values of {} B that compress to {}, {}, {} in a write, seed {}",
+        "{} keys of {} B, values of {} B compressible to {}, {}, {} per write, seed {}",
         spec.num,
         spec.key_size,
         spec.value_size,
@@ -40,14 +40,16 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
         work += &format!(", {}", counted(writes, "random put"));
     }
     if let Some(processors) = spec.processors {
-        work +=
-            &format!(", on {} (the others are the kernel's and the drive's)", counted(processors as u64, "processor"));
+        work += &format!(
+            ", on {} (the others are reserved for the kernel and the drive)",
+            counted(processors as u64, "processor")
+        );
     }
     if let Some(memory) = spec.memory {
-        work += &format!(", reads within {} of memory, with what the kernel caches", size(memory));
+        work += &format!(", reads with a memory limit of {} including the page cache", size(memory));
     }
     if !spec.check_answers {
-        work += ", answers not checked";
+        work += ", results not checked";
     }
     let terms = [work].into_iter().chain(settings(&spec.settings)).collect();
     let builds =
@@ -59,7 +61,7 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
         let machine = &record.row.machine;
         let memory = machine.memory_bytes.map_or_else(|| "unknown".into(), size);
         let cores = counted(machine.cores as u64, "processor");
-        let reclaims = if machine.reclaims_idle { ", of which the kernel takes back what is idle" } else { "" };
+        let reclaims = if machine.reclaims_idle { ", of which the kernel reclaims idle pages" } else { "" };
         let Machine { cpu, kernel, file_system, .. } = machine;
         format!("{cpu}, {cores}, {memory} of memory{reclaims}, Linux {kernel}; {file_system}")
     });
@@ -85,12 +87,12 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
     );
     let place = [format!("device {device}")].into_iter().chain(machine).chain(dates(records)).collect();
     let sections = [
-        ("Equal terms", terms),
+        ("Common settings", terms),
         ("Departures", departures),
         ("Builds", builds),
         ("Machine", place),
         ("Driver", driver.into_iter().collect()),
-        ("Remarks", notes(records)),
+        ("Notes", notes(records)),
         ("Errors", errors),
     ];
     sections.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
@@ -118,12 +120,12 @@ pub fn settings(settings: &Settings) -> Vec<String> {
             size(settings.cache_size),
             settings.compression
         ),
-        "synced only where the workload says so".into(),
+        "synced only if the workload syncs".into(),
     ]
 }
 
 fn build(build: &EngineBuild) -> String {
-    let told = |fact: Option<bool>, yes: &str, no: &str, unknown: &str| match fact {
+    let describe_fact = |fact: Option<bool>, yes: &str, no: &str, unknown: &str| match fact {
         Some(true) => yes.to_owned(),
         Some(false) => no.to_owned(),
         None => unknown.to_owned(),
@@ -132,8 +134,8 @@ fn build(build: &EngineBuild) -> String {
         "{} ({}), {}, {}",
         build.version,
         build.source,
-        told(build.hardware_crc, "hardware CRC", "software CRC", "CRC unknown"),
-        told(build.assertions, "with assertions", "without assertions", "assertions unknown")
+        describe_fact(build.hardware_crc, "hardware CRC", "software CRC", "CRC unknown"),
+        describe_fact(build.assertions, "with assertions", "without assertions", "assertions unknown")
     )
 }
 
@@ -141,7 +143,7 @@ fn build(build: &EngineBuild) -> String {
 fn notes(records: &[&Record]) -> Vec<String> {
     let noted = records.iter().flat_map(|record| {
         let row = &record.row;
-        let unsettled = (row.settled == Some(false)).then(|| "background work was not done in time".to_owned());
+        let unsettled = (row.settled == Some(false)).then(|| "background work did not finish in time".to_owned());
         row.notes.iter().cloned().chain(unsettled).map(|note| (&row.name, of_row(record, &note)))
     });
     let mut notes = by_engine_once(noted);
@@ -149,7 +151,7 @@ fn notes(records: &[&Record]) -> Vec<String> {
     if !disturbed.is_empty() {
         let most = disturbed.iter().filter_map(|record| record.others).fold(0.0, f64::max);
         notes.push(format!(
-            "disturbed: in {} of {} measurements others kept up to {most:.2} processors busy",
+            "disturbed: in {} of {} measurements other processes used up to {most:.2} processors",
             disturbed.len(),
             records.len()
         ));
@@ -225,12 +227,15 @@ mod tests {
         let sections: BTreeMap<_, _> = of(&plan, "dir:/x", &records.iter().collect::<Vec<_>>()).into_iter().collect();
         assert_eq!(sections["Departures"], ["a: no triggers", "b:fast: no triggers"]);
         assert_eq!(sections["Errors"], ["a: readseq in round 1: out of luck"]);
-        assert_eq!(sections["Remarks"][0], "a: fillseq in round 1: loud");
-        assert!(sections["Remarks"][1].contains("not done in time"));
-        assert_eq!(sections["Remarks"][2], "disturbed: in 1 of 12 measurements others kept up to 2.00 processors busy");
-        assert_eq!(sections["Remarks"][3], "load average between 1.0 and 2.0");
+        assert_eq!(sections["Notes"][0], "a: fillseq in round 1: loud");
+        assert!(sections["Notes"][1].contains("not finish in time"));
+        assert_eq!(
+            sections["Notes"][2],
+            "disturbed: in 1 of 12 measurements other processes used up to 2.00 processors"
+        );
+        assert_eq!(sections["Notes"][3], "load average between 1.0 and 2.0");
         assert!(!sections.contains_key("Driver"));
         let dates = sections["Machine"].last().map(String::as_str);
-        assert_eq!(dates, Some("workloads began from 2026-11-29T23:59:58Z to 2026-11-30T00:00:01Z"));
+        assert_eq!(dates, Some("workloads started between 2026-11-29T23:59:58Z and 2026-11-30T00:00:01Z"));
     }
 }

@@ -85,7 +85,7 @@ impl Findings {
         let points = facts.points(&experiment).map_err(|why| anyhow!(why))?;
         ensure!(
             facts.plans.len() == points.len(),
-            "its run.json names {} plans for {} points, as that of another version of this program may: run it again",
+            "its run.json has {} plans for {} points, possibly from another version of this program; run the study again",
             facts.plans.len(),
             points.len()
         );
@@ -124,9 +124,9 @@ impl Findings {
             return Err(format!("{engine} is pending: {why}"));
         }
         let mut found = self.entries.iter().filter(|entry| entry.engine == engine && entry.is_at(at));
-        let entry = found.next().ok_or_else(|| format!("{engine} was not measured there"))?;
+        let entry = found.next().ok_or_else(|| format!("{engine} was not measured at this point"))?;
         match (&entry.error, found.next()) {
-            (_, Some(_)) => Err(format!("{engine} was measured more than once there")),
+            (_, Some(_)) => Err(format!("{engine} was measured more than once at this point")),
             (Some(error), None) if entry.rows.is_empty() => Err(format!("{engine} failed: {error}")),
             // The remaining rounds would be a biased sample.
             (Some(error), None) => Err(format!("{engine} failed in some rounds: {error}")),
@@ -145,7 +145,7 @@ impl Findings {
         let one = |at: &[(String, String)]| {
             let entry = self.entry(&figure.engine, at)?;
             let unknown = || match entry.rows.iter().filter_map(figure.metric.of).count() {
-                0 => format!("{} of {} is not known on this device", figure.metric.name, figure.engine),
+                0 => format!("{} of {} is unknown on this device", figure.metric.name, figure.engine),
                 some => format!("{} of {} is known in {some} rounds only", figure.metric.name, figure.engine),
             };
             entry.figure(figure.metric, round).ok_or_else(unknown)
@@ -154,7 +154,7 @@ impl Findings {
         let labels = self.experiment.labels(axis).unwrap_or_default();
         let mut pairs = Vec::new();
         for label in labels {
-            let x = points::number(&label).ok_or_else(|| format!("{label} is no number"))?;
+            let x = points::number(&label).ok_or_else(|| format!("{label} is not a number"))?;
             let y = one(&[&at[..], &[(axis.clone(), label)]].concat())?;
             pairs.push((x, y));
         }

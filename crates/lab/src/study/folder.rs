@@ -1,9 +1,10 @@
 //! Files of a run, in one directory per experiment:
 //! ```text
-//! OUT/NAME/experiment.toml   the experiment's file at the time of the run
-//!          run.json          scale, build, pending engines with their reasons, and the plan of each point
-//!          rows.jsonl        every row as soon as it is complete; a second start resumes from it
-//!          drives/*.json     profiles of the virtual SSDs at their size
+//! OUT/NAME/
+//!     experiment.toml   the experiment's file at the time of the run
+//!     run.json          scale, build, pending engines with their reasons, plan of each point
+//!     rows.jsonl        every row as soon as it is complete; a second start resumes from it
+//!     drives/*.json     profiles of the virtual SSDs at their size
 //! ```
 use crate::{
     experiment::{
@@ -76,13 +77,16 @@ impl Facts {
             point.plan.clone_from(plan);
         }
         for (point, kept) in points.iter_mut().zip(&self.rates_kept_by) {
-            if let PointDevice::Memory { kept_by, .. } = &mut point.place {
-                kept_by.clone_from(kept);
+            if let PointDevice::Memory { rate_limiter, .. } = &mut point.place {
+                rate_limiter.clone_from(kept);
             }
         }
         let Some(device) = &self.device else { return Ok(points) };
         if let Some(sweep) = experiment.sweep.iter().find(|sweep| sweep.set.get_ref().starts_with("device.")) {
-            return Err(format!("it compares devices ({}), so none can be given", sweep.set.get_ref()));
+            return Err(format!(
+                "the experiment compares devices ({}), so --device cannot be used",
+                sweep.set.get_ref()
+            ));
         }
         for point in &mut points {
             point.place = PointDevice::Given(device.clone());
@@ -111,7 +115,7 @@ impl Folder {
         dirs.retain(|dir| dir.join("run.json").exists());
         dirs.sort();
         if dirs.is_empty() {
-            return Err(anyhow!("{}: there is no run of a study in it", out.display()));
+            return Err(anyhow!("{}: contains no run of a study", out.display()));
         }
         Ok(dirs.into_iter().map(|dir| Folder { dir }).collect())
     }

@@ -30,7 +30,7 @@ impl Lock {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 let owner = UnixStream::connect_addr(&address).with_context(what)?;
                 let owner = getsockopt(&owner, PeerCredentials).with_context(what)?;
-                bail!("another study measures on this machine (process {}); it holds {}", owner.pid(), what())
+                bail!("another study is running on this machine (process {}); it holds {}", owner.pid(), what())
             }
             Err(error) => Err(error).with_context(what),
         }

@@ -156,7 +156,7 @@ fn judged(findings: &Findings) -> Vec<Judged> {
                     let rounds = several.map_or_else(String::new, |held| {
                         format!("; holds in {held} of {} rounds", findings.facts.rounds)
                     });
-                    let note = if case.disturbed { " (others were busy)" } else { "" };
+                    let note = if case.disturbed { " (disturbed by other processes)" } else { "" };
                     format!("{} {sign} {}{rounds}{note}", figure(Some(*left)), figure(Some(*right)))
                 }
                 Err(why) => why.clone(),
@@ -197,7 +197,7 @@ fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     let device = place.into_iter().collect::<Vec<_>>().join("; ");
     let mut terms = plan.map_or_else(Vec::new, |plan| terms::of(&plan, &device, &records));
     if let (Some((_, lines)), false) = (terms.first_mut(), findings.experiment.sweep.is_empty()) {
-        lines.push("what a sweep sets is as the table says; this is its first point".into());
+        lines.push("swept settings are in the table; these are those of the first point".into());
     }
     let own = [("Pending", pending), ("Not shrunk", stopped.into_iter().cloned().collect())];
     own.into_iter().filter(|(_, lines)| !lines.is_empty()).chain(terms).collect()
@@ -215,7 +215,7 @@ fn scale(findings: &Findings) -> String {
     let rounds = findings.facts.rounds;
     let mut rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
     if (findings.facts.rounds as usize) < ROUNDS_OF_A_CLAIM {
-        rounds += &format!(": what is said of time is indicative, a claim needs {ROUNDS_OF_A_CLAIM}");
+        rounds += &format!(": times are indicative, a claim needs {ROUNDS_OF_A_CLAIM}");
     }
     match findings.facts.scale {
         1.0 => format!("at the paper's own size, {rounds}"),

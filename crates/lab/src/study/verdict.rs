@@ -195,14 +195,14 @@ mod tests {
     #[test]
     fn a_figure_of_some_rounds_only_is_unknown() {
         let broken_off = |row: Row| (row.round < 3).then_some(row);
-        let failed = |row: Row| Some(Row { error: (row.round == 3).then(|| "it fell over".into()), ..row });
+        let failed = |row: Row| Some(Row { error: (row.round == 3).then(|| "it crashed".into()), ..row });
         let unknown = |row: Row| {
             let wa = if row.round == 2 { Amplification::default() } else { row.wa };
             Some(Row { wa, ..row })
         };
         let studies: [(Each<'_>, &str); 3] = [
             (&broken_off, "was measured in 2 of 3 rounds"),
-            (&failed, "failed in some rounds: it fell over"),
+            (&failed, "failed in some rounds: it crashed"),
             (&unknown, "is known in 2 rounds only"),
         ];
         for (each, why) in studies {

@@ -20,14 +20,14 @@ use terrace_format::{Codec, SeqNo, value_log::Framer};
 
 /// Names and descriptions.
 pub const LIST: [(&str, &str); 6] = [
-    ("bare:sequential", "no engine: writes num pieces of value-size bytes in order to one file, by direct I/O"),
-    ("bare:random", "no engine: the same pieces again at random places of the file"),
+    ("bare:sequential", "no engine: writes num blocks of value-size bytes in order to one file, with direct I/O"),
+    ("bare:random", "no engine: overwrites these blocks in random order"),
     (
         "bare:frames",
-        "no engine: appends num pairs with random keys to one file, as frames of a value log, a write each",
+        "no engine: appends num entries with random keys to one file, as frames of a value log, one write each",
     ),
     ("files:async", "no engine: writes num files of value-size bytes"),
-    ("files:direct", "the same by direct I/O"),
+    ("files:direct", "the same with direct I/O"),
     ("files:sync", "the same, each synced"),
 ];
 
@@ -107,8 +107,8 @@ impl Stage for Bare {
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
         let size = job.spec.value_size;
         let fits = size > 0 && (self.kind == BareKind::Frames || size.is_multiple_of(BLOCK));
-        ensure!(fits, "{}: value size {size} is not in blocks of {BLOCK}", self.name);
-        ensure!(job.spec.threads == 1, "{} has one thread", self.name);
+        ensure!(fits, "{}: value size {size} is not a multiple of {BLOCK}", self.name);
+        ensure!(job.spec.threads == 1, "{} supports only one thread", self.name);
         let (path, bytes) = (Bare::path(store, None), job.spec.num * size as u64);
         if !store.is_in_file_system() {
             ensure!(
@@ -155,7 +155,7 @@ impl Stage for Bare {
                         file.write_all_at(piece.get(), 0)?;
                         if sync { file.sync_all() } else { Ok(()) }
                     }
-                    (None, _) => unreachable!("it has its file"),
+                    (None, _) => unreachable!("all other kinds have a file"),
                 })?;
                 let key_bytes = if self.kind == BareKind::Frames { 16 } else { 0 };
                 worker.tally.written_bytes += piece.len as u64 + key_bytes;

@@ -20,7 +20,7 @@ use std::collections::HashSet;
 
 /// Names and descriptions.
 pub const LIST: [(&str, &str); 2] = [
-    ("chainstate-load", "puts num coins under 32-byte hashes into an empty store, 2 MiB in a write"),
+    ("chainstate-load", "puts num coins with 32-byte hash keys into an empty store, 2 MiB per write"),
     ("chainstate", "reads and deletes random coins and puts as many new ones, in bursts of 2 MiB"),
 ];
 
@@ -119,7 +119,7 @@ fn unspent(content: &Content, rng: &mut Rng, spent: &HashSet<u64>) -> Result<u64
             return Ok(number);
         }
     }
-    anyhow::bail!("hardly a coin is left to spend")
+    anyhow::bail!("too few coins are left to spend")
 }
 
 impl Stage for Chainstate {
@@ -128,7 +128,7 @@ impl Stage for Chainstate {
     }
 
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()> {
-        ensure!(job.spec.threads == 1, "{} has one thread", self.name);
+        ensure!(job.spec.threads == 1, "{} supports only one thread", self.name);
         if self.loads() {
             let spec = job.spec;
             let values = Values::new(spec.value_size, spec.compression_ratio, spec.seed, Form::Whole);

@@ -83,7 +83,7 @@ pub const LIST: &[DbBench] = &[
     bench("overwrite", "puts num random keys", BenchKind::Write(RANDOM)),
     bench(
         "fillbatch",
-        "puts num keys in order into an empty store, 1000 in a write",
+        "puts num keys in order into an empty store, 1000 per write",
         BenchKind::Fill(WriteKind { batch: Some(FILLBATCH), ..SEQ }),
     ),
     bench(
@@ -96,18 +96,22 @@ pub const LIST: &[DbBench] = &[
         "puts num random keys into an empty store: half of the bytes in values of 100 B, half in those of 4 KiB",
         BenchKind::Fill(WriteKind { mixed: true, ..RANDOM }),
     ),
-    bench("readseq", "reads pairs in order, from the first", BenchKind::Scan { reverse: false }),
-    bench("readreverse", "reads pairs in reverse order, from the last", BenchKind::Scan { reverse: true }),
+    bench("readseq", "reads entries in order, from the first", BenchKind::Scan { reverse: false }),
+    bench("readreverse", "reads entries in reverse order, from the last", BenchKind::Scan { reverse: true }),
     bench("readrandom", "reads random keys", BenchKind::Read(Keys::All)),
     bench("readmissing", "reads random keys that were never written", BenchKind::Read(Keys::Missing)),
-    bench("readhot", "reads random keys among the first hundredth", BenchKind::Read(Keys::Hot)),
-    bench("seekrandom", "seeks random keys, each with a new iterator, and reads the pair there", BenchKind::Seek),
+    bench("readhot", "reads random keys of the first 1 %", BenchKind::Read(Keys::Hot)),
+    bench("seekrandom", "seeks random keys, each with a new iterator, and reads the entry there", BenchKind::Seek),
     bench("deleteseq", "deletes num keys in order", BenchKind::Delete { random: false }),
     bench("deleterandom", "deletes num random keys", BenchKind::Delete { random: true }),
     bench("readwhilewriting", "reads random keys while one more thread puts random keys", BenchKind::ReadWhileWriting),
-    bench("compact", "merges everything down", BenchKind::Compact),
+    bench("compact", "compacts everything", BenchKind::Compact),
     bench("open", "closes and opens the store num / 10000 times", BenchKind::Open),
-    bench("crc32c", "no engine: checksums of 4 KiB, for what the processor gives so many threads", BenchKind::Checksum),
+    bench(
+        "crc32c",
+        "no engine: checksums of 4 KiB, to measure the processor with so many threads",
+        BenchKind::Checksum,
+    ),
 ];
 
 const fn bench(name: &'static str, help: &'static str, kind: BenchKind) -> DbBench {
@@ -135,7 +139,7 @@ impl Stage for &DbBench {
         }
         let writes = matches!(self.kind, BenchKind::Write(_) | BenchKind::Delete { .. } | BenchKind::ReadWhileWriting);
         let whole = store.content.values.form() == super::values::Form::Whole;
-        ensure!(whole || !writes, "{} cannot write into a YCSB store whose updates merge fields", self.name);
+        ensure!(whole || !writes, "{} cannot write to a YCSB store with merging updates", self.name);
         if matches!(self.kind, BenchKind::Scan { .. } | BenchKind::Seek) {
             store.content.sort()?;
         }

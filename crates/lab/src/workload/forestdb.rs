@@ -18,9 +18,9 @@ use anyhow::{Context, Result, ensure};
 
 /// Names and descriptions.
 pub const LIST: [(&str, &str); 4] = [
-    ("forestdb-load", "puts num keys in random order into an empty store, 1024 in a write, not synced"),
-    ("forestdb-update", "puts as many zipfian keys as reads says, each synced"),
-    ("forestdb-update:", "the same with so many in a write, as in forestdb-update:1024"),
+    ("forestdb-load", "puts num keys in random order into an empty store, 1024 per write, not synced"),
+    ("forestdb-update", "puts `reads` zipfian keys, each synced"),
+    ("forestdb-update:", "the same with so many per write, as in forestdb-update:1024"),
     ("forestdb-read", "reads zipfian keys"),
 ];
 
@@ -50,7 +50,7 @@ pub fn stage(name: &str) -> Result<Option<ForestDb>> {
         Some(("forestdb-update", batch)) => {
             let batch = batch.parse().ok().filter(|batch| (1..=LOAD_BATCH).contains(batch));
             ForestDbKind::Update {
-                batch: batch.with_context(|| format!("workload {name}: 1 to {LOAD_BATCH} changes in a write"))?,
+                batch: batch.with_context(|| format!("workload {name}: 1 to {LOAD_BATCH} changes per write"))?,
             }
         }
         _ => return Ok(None),

@@ -24,8 +24,8 @@ impl Keys {
     /// Returns decimal keys of `size` bytes for numbers below `num`; an error if they do not fit.
     pub fn decimal(size: usize, num: u64) -> Result<Keys> {
         let digits = num.saturating_sub(1).max(1).ilog10() as usize + 1;
-        ensure!(size >= digits, "key size {size} is too small for {num} keys: {digits} bytes are the least");
-        ensure!(size <= SIZE_MAX, "key size {size} is too large: {SIZE_MAX} bytes are the most");
+        ensure!(size >= digits, "key size {size} is too small for {num} keys: at least {digits} bytes are needed");
+        ensure!(size <= SIZE_MAX, "key size {size} is too large: the maximum is {SIZE_MAX} bytes");
         Ok(Keys::Decimal(size))
     }
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn sizes_are_checked() {
         assert_eq!(Keys::decimal(3, 1000).unwrap(), Keys::Decimal(3));
-        assert!(Keys::decimal(3, 1001).unwrap_err().to_string().contains("4 bytes are the least"));
+        assert!(Keys::decimal(3, 1001).unwrap_err().to_string().contains("at least 4 bytes"));
         assert!(Keys::decimal(1 << 20, 10).is_err());
     }
 }

@@ -118,7 +118,7 @@ pub fn stages(name: &str) -> Result<Vec<Box<dyn Stage>>> {
         return Ok(vec![Box::new(stage)]);
     }
     let names: Vec<_> = list().into_iter().map(|(name, _)| name).collect();
-    bail!("no workload is named {name:?}; there are {}", names.join(", "))
+    bail!("unknown workload {name:?}; the workloads are {}", names.join(", "))
 }
 
 /// Returns the names of the rows of `workloads`, in order.
@@ -136,20 +136,20 @@ const MEMORY_MIN: u64 = 16 << 20;
 /// Checks the limits of all workloads, so that an invalid cell is refused before a store is
 /// opened.
 pub fn validate(spec: &CellSpec) -> Result<()> {
-    ensure!(!spec.workloads.is_empty(), "no workload is given");
-    ensure!(spec.num > 0 && spec.threads > 0 && spec.batch > 0, "num, threads and batch begin at 1");
+    ensure!(!spec.workloads.is_empty(), "no workload given");
+    ensure!(spec.num > 0 && spec.threads > 0 && spec.batch > 0, "num, threads and batch must be at least 1");
     let pending = (spec.threads + 1).saturating_mul(spec.batch.max(db_bench::FILLBATCH));
-    ensure!(pending <= model::PENDING_MAX, "threads × batch is too large: {} is the most", model::PENDING_MAX);
-    ensure!(spec.value_size <= 1 << 30, "values of {} bytes: 1 GiB is the most", spec.value_size);
+    ensure!(pending <= model::PENDING_MAX, "threads × batch is too large: the maximum is {}", model::PENDING_MAX);
+    ensure!(spec.value_size <= 1 << 30, "values of {} bytes: the maximum is 1 GiB", spec.value_size);
     let ratio = spec.compression_ratio;
-    ensure!(ratio > 0.0 && ratio <= 1.0, "compression ratio {ratio}: it is above 0 and at most 1");
+    ensure!(ratio > 0.0 && ratio <= 1.0, "compression ratio {ratio}: must be above 0 and at most 1");
     keys::Keys::decimal(spec.key_size, spec.num)?;
     let mut limited = false;
     for workload in &spec.workloads {
         limited |= stages(workload)?.iter().any(|stage| stage.only_reads());
     }
-    ensure!(spec.memory.is_none() || limited, "memory is limited in workloads that only read, and none does");
-    ensure!(spec.memory.is_none_or(|memory| memory >= MEMORY_MIN), "memory: {MEMORY_MIN} bytes are the least");
+    ensure!(spec.memory.is_none() || limited, "a memory limit needs a workload that only reads");
+    ensure!(spec.memory.is_none_or(|memory| memory >= MEMORY_MIN), "memory: the minimum is {MEMORY_MIN} bytes");
     Ok(())
 }
 
@@ -177,8 +177,8 @@ mod tests {
             (CellSpec { key_size: 3, ..spec.clone() }, "key size 3"),
             (CellSpec { threads: 100_000, ..spec.clone() }, "threads"),
             (CellSpec { compression_ratio: 0.0, ..spec.clone() }, "ratio"),
-            (CellSpec { memory: Some(1 << 30), ..spec.clone() }, "none does"),
-            (CellSpec { memory: Some(1), workloads: vec!["readseq".into()], ..spec.clone() }, "the least"),
+            (CellSpec { memory: Some(1 << 30), ..spec.clone() }, "only reads"),
+            (CellSpec { memory: Some(1), workloads: vec!["readseq".into()], ..spec.clone() }, "the minimum"),
         ] {
             let text = validate(&bad).unwrap_err().to_string();
             assert!(text.contains(word), "{text}");

@@ -234,7 +234,7 @@ mod tests {
         model.set_solo(true);
         model.end(a);
         model.end(b);
-        assert_eq!(model.present(2), None, "which of the two came last nobody knows");
+        assert_eq!(model.present(2), None, "the order of the two is unknown");
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl<'a> Driver<'a> {
         self.content.keys.write(number, &mut self.key);
         self.key.push(b'.');
         let found = worker.timed(Kind::Get, || self.target.get(&self.key, &mut self.value))?;
-        ensure!(!found, "key {}: a value of a key that was never written", self.key.escape_ascii());
+        ensure!(!found, "key {}: the store returned a value of a key that was never written", self.key.escape_ascii());
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl<'a> ExpectedScan<'a> {
             }
             ensure!(self.may_miss(number), wrong_result(&self.key, floor, newest, None));
         }
-        bail!("a scan met key {}, which is not there or not at that place", key.escape_ascii())
+        bail!("a scan returned key {}, which is absent or out of order", key.escape_ascii())
     }
 
     fn may_miss(&self, number: u64) -> bool {
@@ -308,5 +308,5 @@ fn wrong_result(key: &[u8], floor: u32, newest: u32, answer: Option<&[u8]>) -> S
     let got = answer.map_or("none".into(), |value| {
         format!("{} bytes that begin with {:?}", value.len(), value[..value.len().min(16)].escape_ascii().to_string())
     });
-    format!("wrong answer for key {}: {wanted} is due, the store gave {got}", key.escape_ascii())
+    format!("wrong result for key {}: expected {wanted}, the store returned {got}", key.escape_ascii())
 }

@@ -1,4 +1,4 @@
-//! EngineCounts random numbers, so that a seed gives the same operations on every machine and in
+//! Own random numbers, so that a seed gives the same operations on every machine and in
 //! every version.
 //!
 //! The generator is xoshiro256++, seeded by splitmix64 (Blackman and Vigna). A stream is

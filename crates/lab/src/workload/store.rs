@@ -79,7 +79,7 @@ impl Content {
         if matches!(self.keys, Keys::Decimal(_)) || self.order.is_some() {
             return Ok(());
         }
-        let len = u32::try_from(self.model.len()).context("scans of hashed keys: 2^32 keys are the most")?;
+        let len = u32::try_from(self.model.len()).context("scans of hashed keys: the maximum is 2^32 keys")?;
         let mut texts: Vec<(Vec<u8>, u32)> = (0..len)
             .map(|number| {
                 let mut key = Vec::new();
@@ -211,7 +211,7 @@ impl<'e> Store<'e> {
 
     /// Returns the open store.
     pub fn target(&self) -> &dyn Target {
-        self.target.as_deref().expect("a store is closed only between two stages and while it is reopened")
+        self.target.as_deref().expect("the store is open during a stage")
     }
 
     /// Returns its directory.

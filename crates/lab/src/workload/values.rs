@@ -54,7 +54,7 @@ impl Sizes {
 /// Generalised Pareto sizes from 0, limited as in RocksDB's db_bench: at least `least`; beyond
 /// `most`, modulo `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "named as the distribution has them")]
+#[allow(missing_docs, reason = "the distribution's own names")]
 pub struct Pareto {
     pub k: f64,
     pub sigma: f64,

@@ -242,7 +242,7 @@ impl Client<'_> {
         let (mix, dice) = (self.mix, self.rng.below(100));
         if dice < mix.insert {
             let number = self.content.inserts.begin();
-            ensure!(number < self.content.model.len(), "more inserts than there is room for");
+            ensure!(number < self.content.model.len(), "more inserts than reserved");
             driver.put(worker, number)?;
             self.content.inserts.end(number);
             return Ok(());
@@ -309,7 +309,7 @@ mod tests {
         (0..draws).for_each(|_| counts[chooser.choose(&mut rng, records) as usize] += 1);
         counts.reverse(); // the newest is the first
         let zipf = Zipf::new(records - 1);
-        assert_eq!(counts.pop(), Some(0), "the oldest is out of reach, as in the original");
+        assert_eq!(counts.pop(), Some(0), "the oldest is never drawn, as in the original");
         let expected: Vec<f64> = (0..records - 1).map(|age| draws as f64 * probability(&zipf, age)).collect();
         let chi = chi_square(&counts, &expected);
         assert!(chi < 1223.0, "{chi}: more than five deviations above 998 degrees of freedom");

@@ -131,7 +131,7 @@ pub(super) mod tests {
         assert_eq!(counts.len(), expected.len());
         let (possible, never): (Vec<_>, Vec<_>) =
             counts.iter().zip(expected).partition(|(_, expected)| **expected > 1e-3);
-        assert!(never.iter().all(|(count, _)| **count < 2), "what is drawn once in a thousand such tests: {never:?}");
+        assert!(never.iter().all(|(count, _)| **count < 2), "outcomes expected once in a thousand tests: {never:?}");
         possible.into_iter().map(|(count, expected)| (*count as f64 - expected).powi(2) / expected).sum()
     }
 
@@ -159,7 +159,7 @@ pub(super) mod tests {
         let mut shares = vec![0.0; places];
         (0..distinguished).for_each(|i| shares[fnv64(i) as usize % places] += probability(&scrambled.zipf, i));
         let rest = (1.0 - shares.iter().sum::<f64>()) / places as f64;
-        assert!((0.0..0.0005).contains(&rest), "{rest}: more than half of the draws are told apart");
+        assert!((0.0..0.0005).contains(&rest), "{rest}: less than half of the draws hit known items");
         let expected: Vec<f64> = shares.iter().map(|share| draws as f64 * (share + rest)).collect();
         let chi = chi_square(&counts, &expected);
         assert!((775.0..1223.0).contains(&chi), "{chi}: more than five deviations from 999 degrees of freedom");

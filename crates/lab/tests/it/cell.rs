@@ -34,7 +34,7 @@ fn rows(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
 }
 
 fn rows_of(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
-    try_rows_of(spec, fake).expect("the spec can be carried out")
+    try_rows_of(spec, fake).expect("the spec is valid")
 }
 
 fn try_rows_of(spec: &CellSpec, fake: &Fake) -> anyhow::Result<Vec<Row>> {
@@ -116,7 +116,7 @@ fn known_bytes_syncs_and_times_are_reported() {
     let longest = times.max.iter().flatten().copied().fold(0.0, f64::max);
     assert!(longest >= put.max && longest < put.max * 1.07, "{longest} is not {}", put.max);
     assert!(fill.seconds.unwrap() >= 0.3 && fill.micros_per_op.unwrap() >= 300.0);
-    assert!(fill.cpu_seconds.unwrap().user > 0.15, "it waits busily: {:?}", fill.cpu_seconds);
+    assert!(fill.cpu_seconds.unwrap().user > 0.15, "it spins: {:?}", fill.cpu_seconds);
 
     assert_eq!((read.ops, read.found, read.bytes.returned), (1000, 1000, 116_000));
     let get = read.latency_us["get"];
@@ -149,7 +149,7 @@ fn answers_are_checked_unless_the_spec_says_otherwise() {
     let null = CellSpec { engine: "null".into(), ..spec(reads) };
     let checked = rows(&null, &Fake::default());
     assert!(
-        checked.iter().any(|row| row.error.as_ref().is_some_and(|error| error.contains("wrong answer"))),
+        checked.iter().any(|row| row.error.as_ref().is_some_and(|error| error.contains("wrong result"))),
         "{checked:?}"
     );
     let unchecked = whole(rows(&CellSpec { check_answers: false, ..null }, &Fake::default()));
@@ -189,7 +189,7 @@ fn an_error_ends_the_cell_with_its_message() {
     let rows = rows(&spec("fillrandom,overwrite,readrandom"), &fails);
     assert_eq!(rows.len(), 2, "nothing follows the failure");
     assert_eq!(rows[0].error, None);
-    assert!(rows[1].error.as_ref().unwrap().contains("fails as it was told"), "{:?}", rows[1].error);
+    assert!(rows[1].error.as_ref().unwrap().contains("fails as configured"), "{:?}", rows[1].error);
 }
 
 #[test]
@@ -201,11 +201,11 @@ fn a_lost_write_is_found_by_every_kind_of_read() {
         spec.reads = Some(20_000);
         let rows = rows(&spec, &forgets);
         let error = rows[1].error.as_ref().unwrap_or_else(|| panic!("{read} saw nothing"));
-        assert!(error.contains("wrong answer for key 0000000000000500"), "{read}: {error}");
+        assert!(error.contains("wrong result for key 0000000000000500"), "{read}: {error}");
     }
     // a lost overwrite leaves an older value
     let rows = rows(&spec("fillseq,overwrite,readseq"), &Fake { forgets_after: Some(1999), ..Fake::default() });
-    assert!(rows[2].error.as_ref().unwrap().contains("wrong answer"), "{:?}", rows[2].error);
+    assert!(rows[2].error.as_ref().unwrap().contains("wrong result"), "{:?}", rows[2].error);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn writes_without_an_engine_are_counted_as_written() {
         assert_eq!(outside["tables"].count, 100, "each file is synced");
     }
     let refused = self::rows(&CellSpec { value_size: 100, ..spec }, &fake);
-    assert!(refused[0].error.as_ref().unwrap().contains("blocks of 4096"), "{:?}", refused[0].error);
+    assert!(refused[0].error.as_ref().unwrap().contains("a multiple of 4096"), "{:?}", refused[0].error);
 }
 
 /// On a device without a file system, only the written bytes reach the device.

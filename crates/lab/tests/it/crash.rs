@@ -125,7 +125,7 @@ fn a_killed_machine_has_all_promised_batches() {
     let tally = machine::run(&campaign, &emulator, &command(), &mut |_| true).expect("the campaign runs");
     println!("{tally:?}");
     assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {tally:?}");
-    assert!(tally.events > 200, "hardly anything was written: {tally:?}");
+    assert!(tally.events > 200, "almost nothing was written: {tally:?}");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
 }
 
@@ -145,12 +145,12 @@ fn a_store_under_load_has_all_promised_batches_after_each_cut() {
     for engine in ["terrace:bundled", "terrace:device"] {
         let tally = run(engine, 2, None);
         assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {engine}: {tally:?}");
-        assert!(tally.events > 1000, "hardly anything was written: {tally:?}");
+        assert!(tally.events > 1000, "almost nothing was written: {tally:?}");
     }
     // The kernel may have written everything just before the cut, but not each time.
     let tally = run("terrace:leveldb", 20, Some(Control::Unsynced));
     assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
-    fs::remove_dir_all(dir.path().join("kept")).expect("what failed was kept");
+    fs::remove_dir_all(dir.path().join("kept")).expect("failing states were saved");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
 }
 
@@ -177,7 +177,7 @@ fn a_worker_does_not_keep_mounts_of_others_in_use() {
     let thread = loop {
         match find() {
             Some(thread) => break thread,
-            None => assert!(begin.elapsed() < Duration::from_secs(30), "the worker never has a name space of its own"),
+            None => assert!(begin.elapsed() < Duration::from_secs(30), "the worker has no mount namespace of its own"),
         }
         thread::sleep(Duration::from_millis(10));
     };
@@ -245,10 +245,7 @@ fn intentional_faults_are_found() {
         // the reads that need it.
         let lost: u64 = ["LOST", "OPEN", "READ"].iter().filter_map(|kind| tally.by_kind.get(*kind)).sum();
         let states = tally.states;
-        assert!(
-            lost > states / 10,
-            "{name}: what was promised is gone, and only {lost} of {states} states say so: {tally:?}"
-        );
+        assert!(lost > states / 10, "{name}: only {lost} of {states} states show the lost data: {tally:?}");
     }
 }
 

@@ -248,9 +248,9 @@ fn settle_after_work(dir: &Path) -> String {
     work.join().expect("it writes");
     assert!(settled.settled);
     let active = settled.seconds - settled.sync_seconds;
-    assert!((0.75..1.5).contains(&active), "the quiet second is taken off: {settled:?}");
+    assert!((0.75..1.5).contains(&active), "the quiet second is excluded: {settled:?}");
     let syncs = ledger.mark().since(&before).syncs_outside.unwrap_or_default();
-    assert!(syncs.is_empty(), "the lab's own sync is nobody's: {syncs:?}");
+    assert!(syncs.is_empty(), "the lab's own sync is not counted: {syncs:?}");
     "settled".into()
 }
 
@@ -313,9 +313,9 @@ fn the_next_run_removes_leftovers_of_a_killed_one() {
     let (_, answer) = child("killed", None, work.path(), Path::new(""));
     assert_eq!(answer, "ready");
     let left = |work: &Path| fs::read_dir(work).expect("listed").count();
-    assert_eq!(left(work.path()), 2, "ours and the killed one's");
+    assert_eq!(left(work.path()), 2, "one of this run and one of the killed run");
     assert_eq!(device::remove_stale(work.path()), Vec::<String>::new());
-    assert_eq!(left(work.path()), 1, "that of the living stays");
+    assert_eq!(left(work.path()), 1, "that of the running process stays");
     ledger::remove_stale();
     let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
     assert_eq!(mounts.matches(&*work.path().to_string_lossy()).count(), 1);
@@ -345,8 +345,8 @@ fn a_block_device_in_use_or_with_data_is_refused() {
     let with_permission = spec.check(true);
     Command::new("losetup").arg("-d").arg(&node).status().expect("losetup");
     assert!(refused.contains("ext4"), "{refused}");
-    prepared.expect("told to").expect("removed");
+    prepared.expect("permitted").expect("removed");
     empty.expect("no file system was left on it");
-    assert!(unknown.contains("not known") && unknown.contains("--destroy-data"), "{unknown}");
-    with_permission.expect("told to overwrite it");
+    assert!(unknown.contains("unknown format") && unknown.contains("--destroy-data"), "{unknown}");
+    with_permission.expect("permitted to overwrite it");
 }

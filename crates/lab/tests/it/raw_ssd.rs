@@ -46,7 +46,7 @@ fn options() -> Options {
 /// Returns a drive and a store on it.
 fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
     let mut ftl = Ftl::new(profile()).unwrap();
-    assert!(ftl.precondition(|_| true).unwrap(), "it never gets steady");
+    assert!(ftl.precondition(|_| true).unwrap(), "it never reaches a steady state");
     let drive = Arc::new(Ssd::with(ftl, Box::new(Memory::new(CAPACITY).unwrap())).unwrap());
     let below: Arc<dyn BlockDevice> = if discards { drive.clone() } else { Arc::new(Deaf::new(drive.clone())) };
     let device = Arc::new(Cached::new(below));
@@ -120,10 +120,10 @@ fn fill(pairs: usize, sync: bool) -> [u64; 3] {
 #[test]
 fn unsynced_wal_bytes_are_not_written_and_synced_ones_once() {
     let [unsynced, log, rest] = fill(1, false);
-    println!("no syncs: {unsynced} B to the drive, {log} B of log, {rest} B of tables and else");
-    assert!(unsynced < rest + rest / 20 + log / 20, "logs were written that nobody needs");
+    println!("no syncs: {unsynced} B to the drive, {log} B of WAL, {rest} B of SSTables and others");
+    assert!(unsynced < rest + rest / 20 + log / 20, "unneeded WAL bytes were written");
     let [synced, log, rest] = fill(64, true);
-    println!("a sync for 64 pairs: {synced} B to the drive, {log} B of log, {rest} B of tables and else");
+    println!("a sync for 64 pairs: {synced} B to the drive, {log} B of WAL, {rest} B of SSTables and others");
     // Of each sync's WAL, the last page is written again with the next sync.
-    assert!(synced < log + log / 10 + rest + rest / 20, "more was written than there is");
+    assert!(synced < log + log / 10 + rest + rest / 20, "bytes were written more than once");
 }

@@ -66,7 +66,7 @@ fn contents(number: u64) -> Vec<u8> {
 #[test]
 fn role_of_a_child() {
     let Ok(task) = env::var(TASK) else { return };
-    let variable = |name| env::var(name).expect("the parent tells");
+    let variable = |name| env::var(name).expect("set by the parent");
     let [disk, point] = [DISK, MOUNT].map(|name| PathBuf::from(variable(name)));
     unshare(CloneFlags::CLONE_NEWNS).expect("root");
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>).expect("keep mounts");
@@ -81,10 +81,10 @@ fn role_of_a_child() {
     }
     mount(Some(&device.node), &point, Some("ext4"), MsFlags::empty(), Some(&*variable(OPTIONS))).expect("mount");
     match kind {
-        "write" => write(&point, DurabilityMode::from_name(argument).expect("a tier")),
+        "write" => write(&point, DurabilityMode::from_name(argument).expect("a durability mode")),
         "refuse" => {
             File::create(point.join("file")).and_then(|file| file.sync_all()).expect("a fast commit");
-            for tier in argument.split(',').map(|name| DurabilityMode::from_name(name).expect("a tier")) {
+            for tier in argument.split(',').map(|name| DurabilityMode::from_name(name).expect("a durability mode")) {
                 let refused = Watch::open(&point, tier, Duration::from_millis(20)).err().expect("it cannot promise");
                 assert!(refused.to_string().contains("fast commits"), "{refused}");
             }

@@ -44,10 +44,7 @@ mod absent {
         }
 
         fn build(&self) -> std::result::Result<EngineBuild, String> {
-            Err(format!(
-                "this program is built without it; `cargo build --release -p terrace-cli --features {}`",
-                self.0
-            ))
+            Err(format!("not compiled in; build with `cargo build --release -p terrace-cli --features {}`", self.0))
         }
 
         fn departures(&self, _: &Settings) -> Vec<String> {

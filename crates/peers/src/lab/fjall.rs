@@ -33,10 +33,9 @@ impl Engine for Fjall {
         let (start, slow, stop) = settings.l0_triggers;
         let level_base = settings.max_file_size.saturating_mul(l0_start(settings).into());
         let mut all = vec![
-            "Fjall lets four full memtables wait for their flush, not one".to_owned(),
-            "Fjall works in as many threads as there are processors, four at most, its default".to_owned(),
-            "Fjall keeps a log of 64 MB for longer than its memtables live: 512 MiB of logs at most, its default"
-                .to_owned(),
+            "Fjall has up to four immutable memtables, not one".to_owned(),
+            "Fjall uses one worker thread per processor, at most four, its default".to_owned(),
+            "Fjall keeps WALs of 64 MB longer than their memtables, at most 512 MiB in total, its default".to_owned(),
             "`compact` makes files of 64 MB, whatever the file size".to_owned(),
         ];
         if settings.level_base != level_base {
@@ -49,14 +48,14 @@ impl Engine for Fjall {
             all.push(format!("level 0 triggers {text:?}: Fjall has ({start}, {fixed_slow}, {fixed_stop})"));
         }
         if !settings.verify_checksums {
-            all.push("Fjall verifies the checksum of each block that it reads from a file, always".to_owned());
+            all.push("Fjall always verifies the checksum of a block read from a file".to_owned());
         }
         if !BLOCK.contains(&settings.block_size) {
             let (asked, used) = (bytes(settings.block_size), bytes(clip(settings.block_size, &BLOCK)));
             all.push(format!("block size {asked}: Fjall's is {used}"));
         }
         if !OPEN_FILES.contains(&settings.max_open_files) {
-            all.push(format!("open files {}: Fjall's least is {}", settings.max_open_files, OPEN_FILES.start()));
+            all.push(format!("open files {}: Fjall's minimum is {}", settings.max_open_files, OPEN_FILES.start()));
         }
         all
     }
@@ -87,7 +86,7 @@ fn options(settings: &Settings) -> Result<KeyspaceCreateOptions> {
     let compression = match settings.compression.as_str() {
         "none" => CompressionPolicy::disabled(),
         "lz4" => CompressionPolicy::all(CompressionType::Lz4),
-        other => bail!("Fjall {other}: it compresses by none or lz4"),
+        other => bail!("Fjall {other}: the supported compressions are none and lz4"),
     };
     let filter = match settings.bloom_bits {
         0 => FilterPolicy::disabled(),

@@ -86,7 +86,7 @@ impl Engine for LevelDb {
 }
 
 fn options(settings: &Settings) -> Result<OpenOptions> {
-    let size = |bytes: u64| usize::try_from(bytes).context("more than this machine can address");
+    let size = |bytes: u64| usize::try_from(bytes).context("exceeds the address space");
     Ok(OpenOptions {
         create_if_missing: true,
         error_if_exists: false,
@@ -95,7 +95,7 @@ fn options(settings: &Settings) -> Result<OpenOptions> {
         compression: match settings.compression.as_str() {
             "none" => Compression::None,
             "snappy" => Compression::Snappy,
-            other => bail!("LevelDB {other}: it compresses by none or snappy"),
+            other => bail!("LevelDB {other}: the supported compressions are none and snappy"),
         },
         write_buffer_size: size(settings.write_buffer_size)?,
         max_file_size: size(settings.max_file_size)?,

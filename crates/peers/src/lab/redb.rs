@@ -30,13 +30,12 @@ impl Engine for Redb {
         let mut all = vec![
             "redb is a B-tree in one file: it has no memtables, levels, file sizes or filters".to_owned(),
             format!("cache {}: pages read and written, in place of a cache and two memtables", bytes(cache(settings))),
-            "redb keeps no log: what is not synced goes to its cache, to the device when that is full or at the next sync"
-                .to_owned(),
-            "what is not synced is lost if redb's process ends without closing, not only at a power cut".to_owned(),
+            "redb has no WAL: unsynced writes stay in its cache until that is full or until the next sync".to_owned(),
+            "unsynced writes are lost if redb's process ends without closing, not only at a power cut".to_owned(),
             "redb begins a transaction for every read and every write, and writes one at a time".to_owned(),
         ];
         if settings.block_size != PAGE_BYTES {
-            all.push(format!("block size {}: redb's pages have {}", bytes(settings.block_size), bytes(PAGE_BYTES)));
+            all.push(format!("block size {}: redb's page size is {}", bytes(settings.block_size), bytes(PAGE_BYTES)));
         }
         if settings.verify_checksums {
             all.push("redb verifies checksums only when it repairs a file, never when it reads".to_owned());
@@ -46,10 +45,10 @@ impl Engine for Redb {
 
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>> {
         if settings.compression != "none" {
-            bail!("redb {}: it does not compress", settings.compression);
+            bail!("redb {}: redb does not compress", settings.compression);
         }
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-        let cache = usize::try_from(cache(settings)).context("more than this machine can address")?;
+        let cache = usize::try_from(cache(settings)).context("exceeds the address space")?;
         let file = dir.join("redb");
         let database = Database::builder().set_cache_size(cache).create(&file);
         let database = database.with_context(|| format!("open {}", file.display()))?;

@@ -34,27 +34,27 @@ impl Engine for RocksDb {
     fn build(&self) -> std::result::Result<EngineBuild, String> {
         let library = Library::load().map_err(|e| e.to_string())?;
         let mut info = LibraryInfo::of(library.file());
-        let version = info.version.take().unwrap_or_else(|| "unknown: its C API does not tell".into());
+        let version = info.version.take().unwrap_or_else(|| "unknown: the C API does not expose it".into());
         Ok(build(version, info))
     }
 
     fn departures(&self, settings: &Settings) -> Vec<String> {
         let mut all = vec![
             "RocksDB runs two background jobs at once, its default".to_owned(),
-            "RocksDB verifies the checksums of what its compactions read, always".to_owned(),
+            "RocksDB compactions always verify checksums".to_owned(),
         ];
         match self.layout {
             Layout::Leveled => all.push(dynamic_levels(settings)),
             Layout::Universal => {
                 let base = bytes(settings.level_base);
-                all.push(format!("level base {base}: universal compaction has none"));
+                all.push(format!("level base {base}: not used by universal compaction"));
                 all.push("level 0 triggers count sorted runs of any size".to_owned());
             }
             Layout::Blob => {
                 all.push(dynamic_levels(settings));
                 let (file, cache) = (bytes(256 << 20), bytes(settings.cache_size));
-                all.push(format!("every value is in a blob file of {file}, collected by compactions, RocksDB's sizes"));
-                all.push(format!("cache {cache}: holds blocks, no blobs"));
+                all.push(format!("every value is in a blob file of {file}; compactions do the garbage collection, with RocksDB's defaults"));
+                all.push(format!("cache {cache}: for blocks only, not for blobs"));
             }
         }
         all
@@ -68,7 +68,7 @@ impl Engine for RocksDb {
 
 fn dynamic_levels(settings: &Settings) -> String {
     let base = bytes(settings.level_base);
-    format!("level base {base}: RocksDB shrinks it so that the last level is full, its default (dynamic level bytes)")
+    format!("level base {base}: RocksDB reduces it so that the last level is full, its default (dynamic level bytes)")
 }
 
 fn options(layout: Layout, settings: &Settings) -> Result<OpenOptions> {
@@ -80,7 +80,7 @@ fn options(layout: Layout, settings: &Settings) -> Result<OpenOptions> {
             "snappy" => Compression::Snappy,
             "lz4" => Compression::Lz4,
             "zstd" => Compression::Zstd,
-            other => bail!("RocksDB {other}: the compressions are none, snappy, zstd, lz4"),
+            other => bail!("RocksDB {other}: the supported compressions are none, snappy, zstd and lz4"),
         },
         write_buffer_size: settings.write_buffer_size,
         target_file_size_base: settings.max_file_size,

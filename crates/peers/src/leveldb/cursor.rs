@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
         self.api.step(&mut self.iter, Step::Last)
     }
 
-    /// Moves to the first entry whose key is at or after `target`.
+    /// Moves to the first entry with a key at or after `target`.
     ///
     /// # Errors
     /// LevelDB's errors.

@@ -4,7 +4,8 @@
 //! use terrace_peers::leveldb::{Library, OpenOptions};
 //!
 //! let library = Library::load()?;
-//! let store = library.open("/tmp/a-store".as_ref(), &OpenOptions { create_if_missing: true, ..Default::default() })?;
+//! let options = OpenOptions { create_if_missing: true, ..Default::default() };
+//! let store = library.open("/tmp/a-store".as_ref(), &options)?;
 //! store.put(b"key", b"value", false)?;
 //! assert_eq!(store.get(b"key")?.as_deref(), Some(&b"value"[..]));
 //! # Ok::<(), terrace_peers::PeerError>(())

@@ -1,7 +1,7 @@
 //! The C functions that RocksDB has and LevelDB does not share (see `crate::ffi::common`), bound
 //! at run time. The methods are safe to call in any order.
 //!
-//! Only functions of `rocksdb/c.h` are used whose signatures are the same in releases 7 to 11. No
+//! Uses only functions of `rocksdb/c.h` with the same signatures in releases 7 to 11. No
 //! C++ crosses the interface.
 #![allow(unsafe_code)]
 use super::RocksDb;

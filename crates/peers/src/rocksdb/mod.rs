@@ -4,7 +4,8 @@
 //! use terrace_peers::rocksdb::{Library, OpenOptions};
 //!
 //! let library = Library::load()?;
-//! let store = library.open("/tmp/a-store".as_ref(), &OpenOptions { create_if_missing: true, ..Default::default() })?;
+//! let options = OpenOptions { create_if_missing: true, ..Default::default() };
+//! let store = library.open("/tmp/a-store".as_ref(), &options)?;
 //! store.put(b"key", b"value", false)?;
 //! let mut value = Vec::new();
 //! assert!(store.get_into(b"key", &mut value)? && value == b"value");

@@ -24,7 +24,7 @@ pub enum Layout {
     Leveled,
     /// Universal compaction: sorted runs of similar size are compacted together.
     Universal,
-    /// Levels of keys, with values in blob files whose garbage compactions collect.
+    /// Levels of keys, with values in blob files; compactions collect their garbage.
     Blob,
 }
 

@@ -96,9 +96,9 @@ fn section(findings: &Findings) -> Result<String> {
     html += &pictures(plots.iter().flatten());
     html += &table(&figures(findings));
     let more = [
-        ("Where the bytes went", bytes(findings)),
-        ("How it grows", fitted::exponents(findings)),
-        ("The paper beside here", compared(findings)),
+        ("Bytes by layer", bytes(findings)),
+        ("Growth", fitted::exponents(findings)),
+        ("Comparison with the paper", compared(findings)),
     ];
     for (title, lines) in more.iter().filter(|(_, lines)| !lines.is_empty()) {
         let _ = writeln!(html, "<h3>{title}</h3>");
@@ -107,7 +107,7 @@ fn section(findings: &Findings) -> Result<String> {
     for (what, why) in reasons(findings) {
         let _ = writeln!(html, "<p>{}, where it differs: {}</p>", escape(what), escape(why));
     }
-    html += "<h3>What should come out</h3>\n<ul class=\"verdicts\">\n";
+    html += "<h3>Expectations</h3>\n<ul class=\"verdicts\">\n";
     for judged in judged(findings) {
         let _ = writeln!(
             html,

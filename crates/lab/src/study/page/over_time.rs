@@ -34,7 +34,7 @@ pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
             };
             let all: Vec<Strip> = named.filter_map(strip).collect();
             if !all.is_empty() {
-                let svg = strips(&all, "seconds since the beginning", is_log)?;
+                let svg = strips(&all, "seconds since the start", is_log)?;
                 pictures.push(Picture { title: format!("{workload}: {what}"), svg });
             }
             Ok(())
@@ -46,7 +46,7 @@ pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
             rows().flatten().any(|row| count(row) > 1)
         };
         for kind in Kind::ALL.into_iter().filter(has) {
-            let what = format!("99th percentile of the time of a {} in µs, and, thin, the longest", kind.name());
+            let what = format!("99th percentile of the latency of a {} in µs; thin: the maximum", kind.name());
             draw(&what, true, &|row| latencies(row, kind))?;
         }
     }
@@ -68,7 +68,7 @@ fn latencies(row: &Row, kind: Kind) -> Option<Vec<Curve>> {
     Some(vec![curve(row, &times.p99)?, curve(row, &times.max)?])
 }
 
-/// Returns a curve with a point in the median_round of each span, and a new piece after each gap;
+/// Returns a curve with a point in the middle of each span, and a new piece after each gap;
 /// `None` without a point.
 fn curve(row: &Row, figures: &[Option<f64>]) -> Option<Curve> {
     let spans: Vec<_> = row.over_time.as_ref()?.bounds(row.seconds?).zip(figures).collect();
@@ -100,7 +100,7 @@ mod tests {
         let times = latencies(&row(), Kind::Put).unwrap();
         let [first, second] = &times[0][..] else { panic!("two pieces: {times:?}") };
         assert_eq!(first, &[(0.5, 5.0)]);
-        assert_eq!((second.len(), second[1].1), (2, 900.0), "the longest time may be the last");
+        assert_eq!((second.len(), second[1].1), (2, 900.0), "the maximum may be the last");
         assert_eq!((times.len(), latencies(&row(), Kind::Get)), (2, None));
         let nothing = vec![None; 4];
         assert_eq!(curve(&row(), &nothing), None);

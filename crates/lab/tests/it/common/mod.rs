@@ -38,7 +38,7 @@ struct RecordingEngine(Arc<Mutex<Operations>>);
 
 impl RecordingEngine {
     fn operations(&self) -> MutexGuard<'_, Operations> {
-        self.0.lock().expect("nobody panics with it")
+        self.0.lock().expect("no panic while locked")
     }
 }
 
