@@ -371,7 +371,7 @@ because = "values are not compacted"
     fn errors_name_their_line_and_field() {
         for (old, new, words) in [
             ("title = \"A title\"", "titel = \"A title\"", &["line 2", "titel"][..]),
-            ("fillrandom\",", "fillrandum\",", &["line 7", "fillrandum", "there are"]),
+            ("fillrandom\",", "fillrandum\",", &["line 7", "fillrandum", "the workloads are"]),
             ("terrace:wisckey\"]", "terrace:fast\"]", &["good.toml:6", "engines", "terrace:fast"]),
             ("\"1GiB\"", "\"1GB\"", &["line 10", "bytes", "1GB", "GiB"]),
             ("bytes = \"1GiB\"", "bytes = \"1GiB\"\nnum = 1", &["good.toml:11", "load.num", "bytes"]),

@@ -171,7 +171,7 @@ mod tests {
 
     /// A verdict that says nothing about the store is not a success.
     #[test]
-    fn a_campaign_ends_well_only_if_it_judged_and_found_what_it_should() {
+    fn a_campaign_succeeds_only_with_judged_states_and_the_expected_findings() {
         let tally = |words: &[&str]| {
             let mut tally = Tally::default();
             for word in words {

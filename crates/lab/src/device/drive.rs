@@ -150,7 +150,7 @@ impl Drop for Drive {
         drop(self.stdin.take());
         if let Err(error) = end(&mut self.server, SERVER_TIMEOUT) {
             let node = self.node.display();
-            eprintln!("left behind: the server of {node}: {error:#}; `terrace ssd cleanup` removes what is left");
+            eprintln!("not removed: the server of {node}: {error:#}; `terrace ssd cleanup` removes the leftovers");
         }
     }
 }

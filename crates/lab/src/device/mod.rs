@@ -317,7 +317,7 @@ mod tests {
         assert_ne!(with(0.1), with(0.2));
         fs::remove_file(&file).expect("it was there");
         let gone = drive.parse::<DeviceSpec>().expect("it is only parsed").identity(Path::new("/a"));
-        assert!(gone.expect_err("no such file").to_string().contains("no file"));
+        assert!(gone.expect_err("no such file").to_string().contains("neither a file"));
     }
 
     #[test]

@@ -277,7 +277,10 @@ pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     let sectors = run(Command::new("blockdev").arg("--getsz").arg(node))?;
     let sectors: u64 = sectors.trim().parse().with_context(|| format!("length of {}", node.display()))?;
     if sectors < 2 * meta_sectors {
-        bail!("{} is too small for a partition of {meta_bytes} bytes and as much behind it", node.display());
+        bail!(
+            "{} is too small for a partition of {meta_bytes} bytes and at least as much space after it",
+            node.display()
+        );
     }
     let name = node.display().to_string();
     let parts = [(1, 0, meta_sectors), (2, meta_sectors, sectors - meta_sectors)];

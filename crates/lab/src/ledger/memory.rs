@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_come_in_kibibytes() {
+    fn fields_are_in_kibibytes() {
         assert_eq!(field("VmHWM:\t   2800 kB\nRssAnon:\t  12 kB\n", "RssAnon"), Some(12 << 10));
         assert_eq!(field("VmHWM:\t 2800 kB\n", "VmRSS"), None);
     }

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_through_and_the_end_says_why() {
+    fn events_are_received_and_the_end_has_a_reason() {
         let progress = r#"{"progress":{"workload":"w","phase":"run","done":1,"total":2}}"#;
         let (events, why) = all(shell(&format!("head -n 1 >/dev/null; echo '{progress}'")));
         assert!(matches!(&events[..], [Event::Progress { progress }] if progress.total == 2), "{events:?}");

@@ -130,7 +130,7 @@ mod tests {
             text.contains("Indicative only") && text.contains("Errors:      a: readseq in round 1: out of luck"),
             "{text}"
         );
-        assert!(text.contains("Common settings: 1000000 keys"), "{text}");
+        assert!(text.contains("Settings:    1000000 keys"), "{text}");
         assert!(!text.contains("NaN") && !text.contains("WA2"), "{text}");
         records[0].row.wa.wa2 = Some(2.5); // on a virtual drive
         let text = render(&report(&plan, &records));

@@ -87,7 +87,7 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
     );
     let place = [format!("device {device}")].into_iter().chain(machine).chain(dates(records)).collect();
     let sections = [
-        ("Common settings", terms),
+        ("Settings", terms),
         ("Departures", departures),
         ("Builds", builds),
         ("Machine", place),

@@ -341,7 +341,7 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     });
     device.remove().expect("it is not in use");
     let traced = Err("no trace of the device here")
-        .or_else(|why| rows[0].notes.iter().find(|note| note.starts_with("causes")).map_or(Ok(()), |_| Err(why)));
+        .or_else(|why| rows[0].notes.iter().find(|note| note.starts_with("the causes")).map_or(Ok(()), |_| Err(why)));
     let Some(()) = require("tracefs", traced) else { return };
     let error = rows[0].error.as_ref().expect("others wrote a fifth of it");
     assert!(error.contains("not reported: others wrote") && error.contains("% of all"), "{error}");

@@ -110,7 +110,7 @@ fn terrace_keeps_the_contract() {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(tally) = campaign(dir.path(), engine, 60, None) else { return };
         assert_eq!(tally.failed, 0, "ORACLE: {engine}: {tally:?}");
-        assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
+        assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
     }
 }
 
@@ -126,7 +126,7 @@ fn a_killed_machine_has_all_promised_batches() {
     println!("{tally:?}");
     assert_eq!((tally.states, tally.failed), (2, 0), "ORACLE: {tally:?}");
     assert!(tally.events > 200, "almost nothing was written: {tally:?}");
-    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
+    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
 /// A drive repeatedly loses power while a store is under load, on every medium; and missing syncs
@@ -151,7 +151,7 @@ fn a_store_under_load_has_all_promised_batches_after_each_cut() {
     let tally = run("terrace:leveldb", 20, Some(Control::Unsynced));
     assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
     fs::remove_dir_all(dir.path().join("kept")).expect("failing states were saved");
-    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "left behind");
+    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
 /// A worker does not keep a mount in use that others unmount after its start.
@@ -284,7 +284,7 @@ fn cleanup_removes_all_leftovers_of_a_killed_campaign() {
     thread::sleep(Duration::from_millis(300)); // into the first states
     killed.kill().expect("killed");
     killed.wait().expect("waited for");
-    assert!(left() >= 3, "a record and stations are left behind, or the kill came too early");
+    assert!(left() >= 3, "no leftovers of a record and stations: the kill came too early");
     let cleaned = cleanup(Some(dir.path())).expect("the machine's lists can be read");
     assert_eq!((cleaned.failed.len(), left()), (0, 0), "{cleaned:?}");
 }

@@ -43,13 +43,13 @@ fn part_of_a_child() {
                 .prepare(&dir, Below::FileSystem, false, None)
                 .expect("a device");
             let _ledger = Ledger::open(&dir, None);
-            fs::write(&answer, "ready").expect("told");
+            fs::write(&answer, "ready").expect("written");
             Command::new("kill").args(["-9", &std::process::id().to_string()]).status().expect("kill");
             unreachable!("killed")
         }
         other => panic!("no part {other}"),
     };
-    fs::write(answer, text).expect("told");
+    fs::write(answer, text).expect("written");
 }
 
 fn child(part: &str, under: Option<&str>, dir: &Path, node: &Path) -> (Output, String) {

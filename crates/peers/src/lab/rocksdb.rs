@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn each_layout_reports_its_departures() {
         for (layout, word) in
-            [(Layout::Leveled, "dynamic"), (Layout::Universal, "universal"), (Layout::Blob, "no blobs")]
+            [(Layout::Leveled, "dynamic"), (Layout::Universal, "universal"), (Layout::Blob, "not for blobs")]
         {
             let text = RocksDb::new(layout).departures(&Settings::default()).join("\n");
             assert!(text.contains(word) && text.contains("two background jobs"), "{text}");
