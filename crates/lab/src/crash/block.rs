@@ -3,8 +3,8 @@
 //! judged, several in parallel.
 use super::{
     Campaign, Control, Tally,
-    choose::{CrashState, CrashStateSelector},
-    kept::SavedState,
+    crash_state::{CrashState, CrashStateSelector},
+    saved_state::SavedState,
     script::Script,
     size::Size,
     station::{Station, SwappableDevice},

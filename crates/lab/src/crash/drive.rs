@@ -2,7 +2,7 @@
 //! store of tens of MiB, as fast as its record fits into memory, with timers as in production.
 use super::{
     Campaign, Control, Tally,
-    lives::{self, PowerCutHost, StartedHost},
+    power_cycles::{self, PowerCutHost, StartedHost},
     size::Size,
     station::Worker,
     worker::StoreLocation,
@@ -18,7 +18,7 @@ use terrace_device::serve::Served;
 /// A requirement is missing, or a store cannot be filled. A broken contract is a result, not an
 /// error.
 pub fn run(campaign: &Campaign, worker: &dyn Fn() -> Command, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
-    lives::run(campaign, &Drive { campaign, worker }, watch)
+    power_cycles::run(campaign, &Drive { campaign, worker }, watch)
 }
 
 struct Drive<'a> {

@@ -4,8 +4,8 @@ use super::{
     Campaign, Tally,
     block::{Record, mount_options},
     emulator::{DISK, Emulator, GuestImage, MOUNT_POINT, last_console_lines, unnamed_file},
-    ground,
-    lives::{self, PowerCutHost, StartedHost},
+    medium,
+    power_cycles::{self, PowerCutHost, StartedHost},
     size::Size,
     station::Worker,
     worker::StoreLocation,
@@ -28,7 +28,7 @@ pub fn run(
     watch: &mut dyn FnMut(&Tally) -> bool,
 ) -> Result<Tally> {
     let packed = emulator.pack(worker, &campaign.work)?;
-    lives::run(campaign, &Machine { campaign, emulator, packed }, watch)
+    power_cycles::run(campaign, &Machine { campaign, emulator, packed }, watch)
 }
 
 struct Machine<'a> {
@@ -52,9 +52,9 @@ impl PowerCutHost for Machine<'_> {
         let image = Record::in_new_directory(&self.campaign.work)?;
         let bytes = self.size().device_bytes();
         let file = FileDevice::create(image.path(), bytes)?;
-        ground::make_file_system(image.path())?;
+        medium::make_file_system(image.path())?;
         let disk = Memory::new(bytes)?;
-        lives::copy_nonzero(&file, &disk)?;
+        power_cycles::copy_nonzero(&file, &disk)?;
         Ok(Arc::new(disk))
     }
 

@@ -3,37 +3,37 @@
 //! is present, the contents are a prefix of the history, and the store accepts writes again.
 //!
 //! ```text
-//! script ─▶ fill ─▶ store on a recorded device ─▶ choose ─▶ crash state ─▶ worker: open, judge
-//!                   │ marks: promised batches                                  │
-//!                   └──────────────────────────────────────────────────────────┴▶ Tally
+//! script ─▶ fill ─▶ store on a recorded device ─▶ crash_state ─▶ worker: open, judge
+//!                   │ marks: promised batches                         │
+//!                   └─────────────────────────────────────────────────┴▶ Tally
 //! ```
 //!
 //! | module | contents |
 //! |---|---|
 //! | `script` | the history to write, and the oracle: are the contents a prefix of it? |
-//! | `choose` | selection of the crash states |
+//! | `crash_state` | selection of the crash states |
 //! | `block` | the campaign on a recorded device, with a real ext4 or without one |
-//! | `lives` | the campaigns in which one store survives power cut after power cut |
+//! | `power_cycles` | the campaigns in which one store survives power cut after power cut |
 //! | `machine` | ... on an emulated machine that is killed |
 //! | `drive` | ... on a drive under load |
 //! | `seam` | the campaign on an in-memory directory |
 //! | `size` | size of a history, and settings of its store |
 //! | `fill`, `readers` | writing a history, reporting promises, and checks by concurrent readers |
-//! | `station`, `worker`, `ground` | server of a state, its judge, and the medium of the store |
+//! | `station`, `worker`, `medium` | server of a state, its judge, and the medium of the store |
 //! | `emulator`, `archive`, `guest` | the emulated machine, its initramfs, its init process |
-//! | `kept` | saved failing states |
+//! | `saved_state` | saved failing states |
 mod archive;
 pub mod block;
-mod choose;
+mod crash_state;
 pub mod drive;
 pub mod emulator;
 mod fill;
-mod ground;
 mod guest;
-mod kept;
-mod lives;
 pub mod machine;
+mod medium;
+mod power_cycles;
 mod readers;
+mod saved_state;
 pub mod script;
 pub mod seam;
 pub mod size;

@@ -9,8 +9,8 @@
 use super::{
     Control,
     fill::{Fill, FillError},
-    ground::MountedMedium,
     guest,
+    medium::MountedMedium,
     script::{Script, check_after, write_after},
 };
 use crate::target::{Engine, Target};

@@ -11,9 +11,9 @@
 //! layout; writes to a block without a known owner count as `unknown`. The kernel's own counter of
 //! the device is not used here, so that the two counts are independent checks of each other.
 use super::{
+    entry_files::EntryFiles,
     layout::{FsLayout, Inodes},
     names::{Names, kind_within},
-    pairs::EntryFiles,
     trace::{Counter, Line, Trace},
     tracefs::Instance,
 };

@@ -1,5 +1,5 @@
 //! Peak memory of this process in a time window.
-use super::own::Registration;
+use super::own_threads::Registration;
 use std::{
     fs,
     sync::mpsc::{self, RecvTimeoutError, Sender},

@@ -23,12 +23,12 @@
 //! text.
 mod block;
 mod causes;
+mod entry_files;
 mod flash;
 mod layout;
 mod memory;
 mod names;
-mod own;
-mod pairs;
+mod own_threads;
 pub(crate) mod process;
 mod settle;
 mod space;

@@ -1,5 +1,5 @@
 //! Kernel counters of this process: bytes, processor time, and the time of each thread.
-use super::own;
+use super::own_threads;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::{collections::BTreeMap, fs};
 pub use terrace_device::process::{identity, is_alive};
@@ -47,7 +47,7 @@ fn parse_io(text: &str) -> Option<Io> {
 /// Returns the processor time of this process.
 pub fn cpu() -> Cpu {
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage of the caller has no way to fail");
-    let ((user, system), (own_user, own_system)) = (own::seconds(&usage), own::cpu());
+    let ((user, system), (own_user, own_system)) = (own_threads::seconds(&usage), own_threads::cpu());
     Cpu { user: user - own_user, system: system - own_system }
 }
 
@@ -60,7 +60,7 @@ pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
     for tid in thread_ids()? {
         // A thread that ended since the listing used nothing that a later sample could show.
         let Ok(text) = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")) else { continue };
-        if !own::is_own(tid) {
+        if !own_threads::is_own(tid) {
             threads.insert(tid, text.split_whitespace().next()?.parse().ok()?);
         }
     }
@@ -135,7 +135,7 @@ mod tests {
                 while used(tid()) <= Some(before + 5_000_000) {
                     assert!(begin.elapsed().as_secs() < 60, "its processor time is not counted");
                 }
-                let registration = own::Registration::of_this_thread().expect("/proc");
+                let registration = own_threads::Registration::of_this_thread().expect("/proc");
                 assert_eq!(used(tid()), None);
                 drop(registration);
             });

@@ -4,7 +4,7 @@
 //! the process wrote nothing. The watching thread is not the engine's: watching takes more than
 //! that where the kernel is slow. Then the file system is synced once, inside the measured window,
 //! so that all writes are on the device.
-use super::{Ledger, own::Registration, process};
+use super::{Ledger, own_threads::Registration, process};
 use crate::target::BARE;
 use nix::unistd::syncfs;
 use std::{

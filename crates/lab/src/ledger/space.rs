@@ -1,5 +1,5 @@
 //! Size of a store's files, now and at its peak.
-use super::own::Registration;
+use super::own_threads::Registration;
 use std::{
     collections::HashSet,
     fs::{self, File},

@@ -14,7 +14,7 @@
 //! file that is deleted by then is `unknown`.
 use super::{
     names::Names,
-    own, process,
+    own_threads, process,
     trace::{Counter, Line, Trace},
     tracefs::Instance,
 };
@@ -113,7 +113,7 @@ impl Counter for SyncCounter {
     }
 
     fn take(&mut self, line: &str) {
-        let Some(line) = Line::parse(line).filter(|line| !own::is_own(line.tid)) else { return };
+        let Some(line) = Line::parse(line).filter(|line| !own_threads::is_own(line.tid)) else { return };
         match line.event {
             "ext4_sync_file_enter" => {
                 let kind = line.field("ino").and_then(|inode| self.names.kind(inode)).unwrap_or("unknown");

@@ -1,5 +1,5 @@
 //! Reads a tracefs instance continuously, on a thread of its own.
-use super::{own::Registration, tracefs::Instance};
+use super::{own_threads::Registration, tracefs::Instance};
 use std::{
     fs::File,
     io::{self, ErrorKind, Read},

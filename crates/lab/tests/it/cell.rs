@@ -13,7 +13,7 @@ use terrace_lab::{
 use terrace_peers::require;
 
 /// The kernel counts the whole process, so cells run one at a time.
-fn alone() -> MutexGuard<'static, ()> {
+fn exclusive() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -65,7 +65,7 @@ fn whole(rows: Vec<Row>) -> Vec<Row> {
 
 #[test]
 fn known_bytes_syncs_and_times_are_reported() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let fake = Fake {
         write_time: Duration::from_micros(300),
         read_time: Duration::from_micros(100),
@@ -126,7 +126,7 @@ fn known_bytes_syncs_and_times_are_reported() {
 
 #[test]
 fn the_device_counts_the_written_bytes() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let fake = Fake { bytes_per_change: 4096, counts: true, ..Fake::default() };
     let Some(rows) = rows_on_loop(64 << 20, &spec("fillseq"), &fake) else { return };
     let row = &rows[0];
@@ -144,7 +144,7 @@ fn the_device_counts_the_written_bytes() {
 /// not.
 #[test]
 fn answers_are_checked_unless_the_spec_says_otherwise() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let reads = "fillseq,readrandom,readseq,readreverse";
     let null = CellSpec { engine: "null".into(), ..spec(reads) };
     let checked = rows(&null, &Fake::default());
@@ -158,7 +158,7 @@ fn answers_are_checked_unless_the_spec_says_otherwise() {
 
 #[test]
 fn missing_engine_counters_are_null() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let rows = whole(rows(&spec("fillrandom"), &Fake::default()));
     let json = serde_json::to_value(&rows[0]).expect("a row is JSON");
     for path in ["/bytes/engine", "/bytes/engine_by_purpose", "/bytes/nand", "/wa/engine", "/wa/wa2", "/stall_seconds"]
@@ -184,7 +184,7 @@ fn missing_engine_counters_are_null() {
 
 #[test]
 fn an_error_ends_the_cell_with_its_message() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let fails = Fake { fails_after: Some(1500), ..Fake::default() };
     let rows = rows(&spec("fillrandom,overwrite,readrandom"), &fails);
     assert_eq!(rows.len(), 2, "nothing follows the failure");
@@ -194,7 +194,7 @@ fn an_error_ends_the_cell_with_its_message() {
 
 #[test]
 fn a_lost_write_is_found_by_every_kind_of_read() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let forgets = Fake { forgets_after: Some(500), ..Fake::default() };
     for read in ["readrandom", "readseq", "readreverse", "seekrandom"] {
         let mut spec = spec(&format!("fillseq,{read}"));
@@ -210,7 +210,7 @@ fn a_lost_write_is_found_by_every_kind_of_read() {
 
 #[test]
 fn an_unavailable_engine_is_reported_in_its_row() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let rows = rows(&CellSpec { engine: "oracle".into(), ..spec("fillseq,readseq") }, &Fake::default());
     assert_eq!(rows.len(), 2);
     assert!(rows.iter().all(|row| row.error.as_ref().unwrap().contains("oracle")));
@@ -218,7 +218,7 @@ fn an_unavailable_engine_is_reported_in_its_row() {
 
 #[test]
 fn every_workload_runs_and_verifies_on_terrace() {
-    let _alone = alone(); // it writes
+    let _exclusive = exclusive(); // it writes
     let lists = [
         "fillseq,readseq,readreverse,overwrite,readrandom,readmissing,readhot,seekrandom,deleterandom,readrandom,readseq,\
          deleteseq,readseq,seekrandom",
@@ -267,7 +267,7 @@ fn every_workload_runs_and_verifies_on_terrace() {
 /// Writes without an engine report exactly the bytes written; an impossible stage is refused.
 #[test]
 fn writes_without_an_engine_are_counted_as_written() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let fake = Fake::default();
     let spec = CellSpec {
         value_size: 8192,
@@ -291,7 +291,7 @@ fn writes_without_an_engine_are_counted_as_written() {
 /// On a device without a file system, only the written bytes reach the device.
 #[test]
 fn only_the_written_bytes_reach_a_bare_device() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
     let place = DeviceSpec::Loop(64 << 20, FileSystem::Ext4);
     let Some(device) = require("loop", place.prepare(work.path(), Below::Device, false, None)) else { return };
@@ -318,7 +318,7 @@ fn only_the_written_bytes_reach_a_bare_device() {
 /// A row is not reported if others write to its device.
 #[test]
 fn a_shared_device_is_an_error_instead_of_a_row() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
     let Some(device) = require(
         "loop",
@@ -350,8 +350,8 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
 /// Values are written to the value log once, and GC relocations are counted separately.
 #[test]
 fn value_log_bytes_are_counted_by_purpose() {
-    let _alone = alone();
-    let engine = "terrace:wisckey+value_log_gc=segments+value_log_segment_size=65536+value_log_gc_percent=1".into();
+    let _exclusive = exclusive();
+    let engine = "terrace:wisckey+collection=segments+value_log_segment_size=65536+value_log_gc_percent=1".into();
     let settings = Settings { write_buffer_size: 64 << 10, ..Settings::default() };
     let spec = CellSpec { engine, settings, num: 2000, ..spec("fillrandom,overwrite,overwrite") };
     let rows = whole(rows(&spec, &Fake::default()));
@@ -367,7 +367,7 @@ fn value_log_bytes_are_counted_by_purpose() {
 /// waits for a journal commit.
 #[test]
 fn a_stage_ends_when_all_of_it_is_durable() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let settings = Settings { write_buffer_size: 64 << 10, ..Settings::default() };
     let spec = CellSpec { engine: "terrace:noblsm".into(), settings, num: 10_000, ..spec("fillrandom,compact") };
     let Some(rows) = rows_on_loop(64 << 20, &spec, &Fake::default()) else { return };
@@ -378,7 +378,7 @@ fn a_stage_ends_when_all_of_it_is_durable() {
 
 #[test]
 fn compaction_bytes_are_reported_by_level() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let settings =
         Settings { write_buffer_size: 64 << 10, max_file_size: 64 << 10, level_base: 256 << 10, ..Settings::default() };
     let spec = CellSpec { engine: "terrace:leveldb".into(), settings, num: 20_000, ..spec("fillrandom,overwrite") };
@@ -394,7 +394,7 @@ fn compaction_bytes_are_reported_by_level() {
 /// In a store with one file per entry, the device's bytes still have causes.
 #[test]
 fn entry_files_count_as_tables() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let settings = Settings { write_buffer_size: 256 << 10, ..Settings::default() };
     let spec = CellSpec { engine: "terrace:delsm".into(), settings, num: 5000, value_size: 4096, ..spec("fillseq") };
     let Some(mut rows) = rows_on_loop(256 << 20, &spec, &Fake::default()) else { return };
@@ -409,7 +409,7 @@ fn entry_files_count_as_tables() {
 /// otherwise.
 #[test]
 fn a_memory_limit_limits_the_page_cache() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let settings = Settings { cache_size: 1 << 20, ..Settings::default() };
     let filled = CellSpec {
         engine: "terrace:bundled".into(),
@@ -432,7 +432,7 @@ fn a_memory_limit_limits_the_page_cache() {
 
 #[test]
 fn a_synced_write_is_one_wal_sync() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     let rows = whole(rows(&spec("fillsync"), &Fake { counts: true, bytes_per_change: 1, ..Fake::default() }));
     let log = rows[0].syncs.kinds["log"].unwrap();
     assert_eq!(

@@ -39,8 +39,8 @@ impl Engine for Fjall {
             "`compact` makes files of 64 MB, whatever the file size".to_owned(),
         ];
         if settings.level_base != level_base {
-            let asked = bytes(settings.level_base);
-            all.push(format!("level base {asked}: Fjall's is file size × level 0 trigger, {}", bytes(level_base)));
+            let requested = bytes(settings.level_base);
+            all.push(format!("level base {requested}: Fjall's is file size × level 0 trigger, {}", bytes(level_base)));
         }
         if (slow, stop) != L0_SLOW_AND_STOP || start != l0_start(settings) {
             let (fixed_slow, fixed_stop) = L0_SLOW_AND_STOP;
@@ -51,8 +51,8 @@ impl Engine for Fjall {
             all.push("Fjall always verifies the checksum of a block read from a file".to_owned());
         }
         if !BLOCK.contains(&settings.block_size) {
-            let (asked, used) = (bytes(settings.block_size), bytes(clip(settings.block_size, &BLOCK)));
-            all.push(format!("block size {asked}: Fjall's is {used}"));
+            let (requested, used) = (bytes(settings.block_size), bytes(clip(settings.block_size, &BLOCK)));
+            all.push(format!("block size {requested}: Fjall's is {used}"));
         }
         if !OPEN_FILES.contains(&settings.max_open_files) {
             all.push(format!("open files {}: Fjall's minimum is {}", settings.max_open_files, OPEN_FILES.start()));
@@ -74,8 +74,8 @@ impl Engine for Fjall {
     }
 }
 
-fn clip<T: Ord + Copy>(asked: T, range: &RangeInclusive<T>) -> T {
-    asked.clamp(*range.start(), *range.end())
+fn clip<T: Ord + Copy>(requested: T, range: &RangeInclusive<T>) -> T {
+    requested.clamp(*range.start(), *range.end())
 }
 
 fn l0_start(settings: &Settings) -> u32 {

@@ -59,12 +59,12 @@ impl Engine for LevelDb {
     fn departures(&self, settings: &Settings) -> Vec<String> {
         let mut all = Vec::new();
         if settings.level_base != LEVEL_BASE {
-            let asked = bytes(settings.level_base);
-            all.push(format!("level base {asked}: LevelDB has {} compiled in", bytes(LEVEL_BASE)));
+            let requested = bytes(settings.level_base);
+            all.push(format!("level base {requested}: LevelDB has {} compiled in", bytes(LEVEL_BASE)));
         }
         if settings.l0_triggers != L0_TRIGGERS {
-            let (asked, fixed) = (settings.l0_triggers, L0_TRIGGERS);
-            all.push(format!("level 0 triggers {asked:?}: LevelDB has {fixed:?} compiled in"));
+            let (requested, fixed) = (settings.l0_triggers, L0_TRIGGERS);
+            all.push(format!("level 0 triggers {requested:?}: LevelDB has {fixed:?} compiled in"));
         }
         let clipped = [
             ("write buffer", settings.write_buffer_size, WRITE_BUFFER),
@@ -72,8 +72,8 @@ impl Engine for LevelDb {
             ("block size", settings.block_size, BLOCK),
             ("open files", settings.max_open_files.into(), OPEN_FILES),
         ];
-        for (what, asked, range) in clipped.into_iter().filter(|(_, asked, range)| !range.contains(asked)) {
-            all.push(format!("{what} {asked}: LevelDB clips it to {} ..= {}", range.start(), range.end()));
+        for (what, requested, range) in clipped.into_iter().filter(|(_, requested, range)| !range.contains(requested)) {
+            all.push(format!("{what} {requested}: LevelDB clips it to {} ..= {}", range.start(), range.end()));
         }
         all
     }

@@ -9,8 +9,8 @@
 use super::{
     Campaign, Control, Tally,
     block::{IGNORED_FLUSHES, KEPT_MAX, Record},
-    choose::{self, CrashState},
-    kept::SavedState,
+    crash_state::{self, CrashState},
+    saved_state::SavedState,
     script::Script,
     size::Size,
     station::{REQUEST_TIMEOUT, Received, Worker},
@@ -204,7 +204,7 @@ impl CampaignHosts<'_> {
         let past = Arc::new(Past::open(record.path())?);
         tally.events += past.events().len() as u64;
         let ignored = if self.campaign.control == Some(Control::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
-        let choice = choose::end(past.events(), ignored, store.rng.next_u64());
+        let choice = crash_state::end(past.events(), ignored, store.rng.next_u64());
         let kept: Vec<Kept> = choice.kept.iter().map(Kept::from).collect();
         store.disk = Arc::new(State::new(past.clone(), choice.until, &kept)?);
         store.promised = choice.promised;
@@ -220,7 +220,7 @@ impl CampaignHosts<'_> {
         drop(started);
         served.stop()?;
         ended?;
-        let choice = choose::everything(Past::open(record.path())?.events());
+        let choice = crash_state::everything(Past::open(record.path())?.events());
         self.count(store.script, Some(&PowerCut { record, choice }), &Err(reason), tally)
     }
 

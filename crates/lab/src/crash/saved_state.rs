@@ -1,6 +1,6 @@
 //! A failing state as a file. With the record next to it, the file is enough to reproduce the
 //! state.
-use super::{choose::CrashState, script::Script, size::Size};
+use super::{crash_state::CrashState, script::Script, size::Size};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{
