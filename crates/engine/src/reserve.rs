@@ -7,11 +7,11 @@ use terrace_storage::placement::Storage;
 #[derive(Debug)]
 pub struct Reserve {
     bytes: u64,
-    state: Mutex<State>, // held during the calls that allocate and remove; a leaf lock
+    state: Mutex<ReserveState>, // held during the calls that allocate and remove; a leaf lock
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReserveState {
     /// What is allocated is what is wanted.
     held: bool,
     /// Who needs the space just now.
@@ -19,7 +19,7 @@ struct State {
 }
 
 /// While it lives, the space is free for the taking.
-pub struct Relief<'a> {
+pub struct ReserveGuard<'a> {
     reserve: &'a Reserve,
     storage: &'a dyn Storage,
 }
@@ -31,7 +31,7 @@ impl Reserve {
     }
 
     /// Takes it, unless it is there already. If somebody needs the space, it is taken when that is over.
-    pub fn take(&self, storage: &dyn Storage) -> Result<()> {
+    pub fn allocate(&self, storage: &dyn Storage) -> Result<()> {
         let mut state = self.state.lock();
         if !state.held && state.users == 0 {
             storage.reserve(self.bytes)?;
@@ -42,18 +42,18 @@ impl Reserve {
 
     /// Frees the space until what this returns is dropped. That drop takes it again if it can: who failed for want of more has given
     /// back what it took, and a store that writes no more needs the reserve to be opened. Else the next release does.
-    pub fn give_up<'a>(&'a self, storage: &'a dyn Storage) -> Relief<'a> {
+    pub fn release<'a>(&'a self, storage: &'a dyn Storage) -> ReserveGuard<'a> {
         let mut state = self.state.lock();
         state.users += 1;
         state.held = false;
         let _ = storage.reserve(0); // who finds no space still will say so
-        Relief { reserve: self, storage }
+        ReserveGuard { reserve: self, storage }
     }
 }
 
-impl Drop for Relief<'_> {
+impl Drop for ReserveGuard<'_> {
     fn drop(&mut self) {
         self.reserve.state.lock().users -= 1;
-        let _ = self.reserve.take(self.storage); // if there is too little space, after the next release
+        let _ = self.reserve.allocate(self.storage); // if there is too little space, after the next release
     }
 }

@@ -7,13 +7,13 @@
 //! control      versions, running jobs, failure; never held during I/O
 //! ```
 //! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
-mod collecting;
 mod scheduling;
+mod value_log_gc;
 
 use crate::{
     Error, Event, Options, Result,
     clock::Clock,
-    closed_logs::ClosedLogs,
+    closed_wals::ClosedWals,
     compact::{
         claim::Busy,
         plan::{Plan, Policy},
@@ -47,19 +47,19 @@ pub struct DbState {
     /// Live and durable.
     pub versions: VersionSet,
     /// Compactions that run.
-    pub busy: Busy,
+    pub compactions: Busy,
     /// A flush is queued or runs.
-    pub flushing: bool,
+    pub flush_scheduled: bool,
     /// A release is queued or runs.
-    pub releasing: bool,
+    pub commit_scheduled: bool,
     /// Held by whoever copies the tables of a version: none is given up meanwhile, or nobody would hear that it never got to the device.
-    pub copies: Arc<()>,
+    pub checkpoints: Arc<()>,
     /// Since when no table is being made.
-    pub calm_since: Option<Duration>,
+    pub no_jobs_since: Option<Duration>,
     /// A table that has cost too many seeks.
     pub seek_hint: Option<(usize, TableId)>,
     /// What is done about garbage in the value log.
-    pub collecting: ValueLogGc,
+    pub gc: ValueLogGc,
     /// The first failure; writes and background work stop with it.
     pub failed: Option<Error>,
     /// The store is being closed: releases do not wait for their time.
@@ -75,11 +75,11 @@ pub struct Jobs {
     /// A plan is carried out.
     pub compact: fn(&Arc<DbInner>, &Plan) -> Result<()>,
     /// Mature edits enter the manifest.
-    pub release: fn(&Arc<DbInner>) -> Result<()>,
+    pub commit_edits: fn(&Arc<DbInner>) -> Result<()>,
     /// The same for whoever needs the space that goes with it, beside that job.
-    pub release_now: fn(&Arc<DbInner>) -> Result<()>,
+    pub commit_edits_now: fn(&Arc<DbInner>) -> Result<()>,
     /// What is alive in the victims of the tail collector is put again.
-    pub put_again: Box<Job>,
+    pub relocate: Box<Job>,
 }
 
 /// A job that has more than what all share.
@@ -96,9 +96,9 @@ pub struct DbInner {
     /// Features that the manifest must announce.
     pub requires: Vec<String>,
     /// Whether one of them is deletes of ranges.
-    pub deletes_ranges: bool,
+    pub has_range_tombstones: bool,
     /// Whether what is stored for a value is not the value: then the placement knows it.
-    pub values_apart: bool,
+    pub separates_values: bool,
     /// Logs that this opening found to hold something which is no part of the history.
     pub torn_logs: u64,
     /// Files under `lost/` when it was opened.
@@ -124,14 +124,14 @@ pub struct DbInner {
     /// What readers see; replaced under the control lock.
     pub view: ArcSwap<View>,
     /// Logs that a sync must still reach.
-    pub closed_logs: ClosedLogs,
+    pub closed_wals: ClosedWals,
     /// Counts what may change what stands in writers' way: a new view, a release, a failure, the close. While it stands still, they need
     /// not take the control lock. Raised under that lock.
-    pub news: AtomicU64,
+    pub stall_epoch: AtomicU64,
     /// How often space was given back.
-    pub given_back: AtomicU64,
+    pub space_freed: AtomicU64,
     /// Jobs that wait for that.
-    pub starving: AtomicUsize,
+    pub jobs_out_of_space: AtomicUsize,
     /// The last sequence readers may see.
     pub visible: AtomicU64,
     /// Every write up to here survives a power cut.
@@ -141,7 +141,7 @@ pub struct DbInner {
     /// See the lock order above. `None` in a store opened for reading only.
     pub manifest: Mutex<Option<Manifest>>,
     /// See the lock order above.
-    pub control: Mutex<DbState>,
+    pub state: Mutex<DbState>,
     /// Signalled whenever control changes.
     pub changed: Condvar,
 }
@@ -164,7 +164,7 @@ impl DbInner {
     }
 
     /// Writes up to `seq` survive a power cut, if this placement promises such things.
-    pub fn durable_up_to(&self, seq: SeqNo) {
+    pub fn advance_durable(&self, seq: SeqNo) {
         if self.storage.promises() {
             self.durable.fetch_max(seq.0, Ordering::AcqRel);
         }
@@ -178,7 +178,7 @@ impl DbInner {
     /// Wakes the tasks that wait for what a failure has made impossible. Like [`wake_durable`](DbInner::wake_durable) to be called
     /// without any lock, and without the baton: a waker may drop a store.
     pub fn wake_failed(&self) {
-        if self.control.lock().failed.is_some() {
+        if self.state.lock().failed.is_some() {
             self.waiters.wake(u64::MAX);
         }
     }
@@ -186,93 +186,93 @@ impl DbInner {
     /// Stops writes and background work. The first failure stays the reason, unless it was a lack of space, which can be
     /// cured, and this one cannot.
     pub fn fail(&self, error: &Error) {
-        self.fail_ending(error, |_| ());
+        self.fail_and_end(error, |_| ());
     }
 
     /// As [`fail`](DbInner::fail), for a job that `ended` notes to be over. In one step: who waits for the end of all jobs to lift a
     /// stop must not lift it in between.
-    fn fail_ending(&self, error: &Error, ended: impl FnOnce(&mut DbState)) {
-        let mut control = self.control.lock();
-        ended(&mut control);
-        let counts = control.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space());
+    fn fail_and_end(&self, error: &Error, ended: impl FnOnce(&mut DbState)) {
+        let mut state = self.state.lock();
+        ended(&mut state);
+        let counts = state.failed.as_ref().is_none_or(|first| first.is_no_space() && !error.is_no_space());
         if counts {
-            control.failed = Some(error.clone());
+            state.failed = Some(error.clone());
         }
-        self.tell_writers(&control);
+        self.bump_stall_epoch(&state);
         self.changed.notify_all();
-        drop(control);
+        drop(state);
         if counts {
             self.options.tell(|| Event::Stopped { error: error.clone() });
         }
     }
 
     /// Tells the listener of the end of a sync that began when the clock said `began`.
-    pub fn tell_synced(&self, began: Duration) {
+    pub fn notify_sync_ended(&self, began: Duration) {
         let durable = self.durable.load(Ordering::Acquire);
         self.options.tell(|| Event::SyncEnded { durable, time: self.clock.since(began) });
     }
 
     /// Makes the next writer look at control.
-    pub fn tell_writers(&self, _control: &DbState) {
-        self.news.fetch_add(1, Ordering::Release);
+    pub fn bump_stall_epoch(&self, _control: &DbState) {
+        self.stall_epoch.fetch_add(1, Ordering::Release);
     }
 
     /// An error if writing is over.
-    pub fn check_writable(&self, control: &DbState) -> Result<()> {
-        match &control.failed {
-            _ if control.closed => Err(Error::Closed),
+    pub fn check_writable(&self, state: &DbState) -> Result<()> {
+        match &state.failed {
+            _ if state.closed => Err(Error::Closed),
             Some(first) => Err(Error::FailStopped(Arc::new(first.clone()))),
             None => Ok(()),
         }
     }
 
     /// Replaces the view. Call under the control lock.
-    pub fn set_view(&self, control: &DbState, change: impl FnOnce(&View) -> View) {
+    pub fn set_view(&self, state: &DbState, change: impl FnOnce(&View) -> View) {
         let next = change(&self.view.load());
         self.view.store(Arc::new(next));
-        self.tell_writers(control);
+        self.bump_stall_epoch(state);
     }
 
     /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.
     pub fn wait_until(&self, mut done: impl FnMut(&mut DbState) -> bool) -> Result<()> {
-        let mut control = self.control.lock();
+        let mut state = self.state.lock();
         loop {
-            if done(&mut control) {
+            if done(&mut state) {
                 return Ok(());
             }
-            self.check_writable(&control)?;
-            self.wait_for_change(&mut control)?;
+            self.check_writable(&state)?;
+            self.wait_for_change(&mut state)?;
         }
     }
 
     /// Closed logs that are kept only until the tables that have their entries are durable.
-    pub fn logs_behind(&self, control: &DbState) -> usize {
-        self.closed_logs.count_before(control.versions.replay_from())
+    pub fn flushed_open_wals(&self, state: &DbState) -> usize {
+        self.closed_wals.count_before(state.versions.replay_from())
     }
 
     /// Whether so many of those logs are open that no other may be closed before a commit has come.
-    pub fn has_too_many_logs(&self, control: &DbState) -> bool {
-        self.logs_behind(control) / 2 >= self.storage.closed_logs_max()
+    pub fn has_too_many_wals(&self, state: &DbState) -> bool {
+        self.flushed_open_wals(state) / 2 >= self.storage.closed_logs_max()
     }
 
     /// Waits until one more memtable may wait for its flush.
     pub fn wait_to_seal(&self) -> Result<()> {
         let mut awaits_commit = None;
-        self.wait_until(|control| {
-            let too_many_logs = self.has_too_many_logs(control);
-            awaits_commit = too_many_logs.then(|| self.storage.traffic().await_others());
-            !too_many_logs && (self.view.load().sealed.len() as u64) + 1 < self.options.max_write_buffer_number
+        self.wait_until(|state| {
+            let too_many_wals = self.has_too_many_wals(state);
+            awaits_commit = too_many_wals.then(|| self.storage.traffic().await_others());
+            !too_many_wals && (self.view.load().sealed.len() as u64) + 1 < self.options.max_write_buffer_number
         })
     }
 
     /// One wait: for a signal, or by running a step of a manual executor.
-    pub fn wait_for_change(&self, control: &mut MutexGuard<'_, DbState>) -> Result<()> {
+    pub fn wait_for_change(&self, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
         if !self.work.is_manual() {
-            self.changed.wait_for(control, LOOK_AGAIN);
+            self.changed.wait_for(state, LOOK_AGAIN);
             return Ok(());
         }
         // Who waits may hold the baton, for which what puts again, or syncs, would wait.
-        match MutexGuard::unlocked(control, || self.work.step_but(&[Lane::Collect, Lane::Idle])) {
+        match MutexGuard::unlocked(state, || self.work.step_except(&[Lane::Relocate, Lane::Idle])) {
             Some(_) => Ok(()),
             None => Err(Error::Bug("waiting for background work that nobody has queued".into())),
         }

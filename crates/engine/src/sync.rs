@@ -10,10 +10,10 @@ mod plain;
 #[cfg(loom)]
 pub use loom::sync::atomic;
 #[cfg(loom)]
-pub use modelled::{Condvar, Mutex, Witness, ready_soon};
+pub use modelled::{Condvar, Mutex, Witness, spin_until};
 #[cfg(not(loom))]
 pub use parking_lot::{Condvar, Mutex};
 #[cfg(not(loom))]
-pub use plain::{Witness, ready_soon};
+pub use plain::{Witness, spin_until};
 #[cfg(not(loom))]
 pub use std::sync::atomic;

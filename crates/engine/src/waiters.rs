@@ -12,25 +12,25 @@ struct Waiting {
     /// By waiter: the sequence, and whom to wake.
     tasks: BTreeMap<u64, (u64, Waker)>,
     /// Somebody has been asked to see to it, and has not begun.
-    asked: bool,
+    sync_requested: bool,
 }
 
 impl Waiters {
     /// A name for one waiter.
-    pub fn name(&self) -> u64 {
+    pub fn new_id(&self) -> u64 {
         let mut waiting = self.0.lock();
         waiting.next += 1;
         waiting.next
     }
 
     /// Waiter `name` is to be woken once writes up to `sequence` are durable.
-    pub fn wait(&self, name: u64, sequence: u64, waker: Waker) {
-        self.0.lock().tasks.insert(name, (sequence, waker));
+    pub fn wait(&self, id: u64, sequence: u64, waker: Waker) {
+        self.0.lock().tasks.insert(id, (sequence, waker));
     }
 
     /// Waiter `name` waits no longer.
-    pub fn forget(&self, name: u64) {
-        self.0.lock().tasks.remove(&name);
+    pub fn remove(&self, id: u64) {
+        self.0.lock().tasks.remove(&id);
     }
 
     /// Writes up to `sequence` are durable.
@@ -40,12 +40,12 @@ impl Waiters {
     }
 
     /// True for the first who asks since the last [`begin`](Waiters::begin): it is for him to have something done.
-    pub fn ask(&self) -> bool {
-        !std::mem::replace(&mut self.0.lock().asked, true)
+    pub fn request_sync(&self) -> bool {
+        !std::mem::replace(&mut self.0.lock().sync_requested, true)
     }
 
     /// What was asked for is being done, for all who have asked until now.
-    pub fn begin(&self) {
-        self.0.lock().asked = false;
+    pub fn begin_sync(&self) {
+        self.0.lock().sync_requested = false;
     }
 }

@@ -21,7 +21,7 @@ pub enum Lane {
     /// Edits to the manifest.
     Durability,
     /// Values of the log to its end. They are written as a user's, who may wait for any lane before this one.
-    Collect,
+    Relocate,
     /// IdleTimer. They may wait for a writer, which may wait for any other lane.
     Idle,
 }
@@ -66,7 +66,7 @@ impl Work {
     pub fn start(
         self: &Arc<Work>,
         compactions: usize,
-        collects: bool,
+        relocates: bool,
         period: Duration,
         tick: impl Fn() + Send + 'static,
     ) -> std::io::Result<()> {
@@ -87,8 +87,8 @@ impl Work {
             spawn("terrace-compact", Box::new(|work| work.serve(Lane::Compact, None)))?;
         }
         spawn("terrace-durable", Box::new(|work| work.serve(Lane::Durability, None)))?;
-        if collects {
-            spawn("terrace-collect", Box::new(|work| work.serve(Lane::Collect, None)))?;
+        if relocates {
+            spawn("terrace-collect", Box::new(|work| work.serve(Lane::Relocate, None)))?;
         }
         spawn("terrace-idle", Box::new(move |work| work.serve(Lane::Idle, Some((period, &tick)))))
     }
@@ -113,7 +113,7 @@ impl Work {
     }
 
     /// Runs the job of a manual executor that has waited longest and is of none of `lanes`.
-    pub fn step_but(&self, lanes: &[Lane]) -> Option<&'static str> {
+    pub fn step_except(&self, lanes: &[Lane]) -> Option<&'static str> {
         self.run_one(|jobs| jobs.iter().position(|(of, _, _)| !lanes.contains(of)))
     }
 
@@ -134,7 +134,7 @@ impl Work {
 
     /// Runs the parts of one job at the same time, each on a thread of its own, and returns what they return, in order.
     /// A manual executor, which has no threads, runs them one after the other.
-    pub fn together<T: Send>(&self, parts: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
+    pub fn run_parallel<T: Send>(&self, parts: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
         if self.is_manual() || parts.len() < 2 {
             return parts.into_iter().map(|part| part()).collect();
         }
@@ -211,19 +211,19 @@ mod tests {
     fn parts_run_together_and_answer_in_order() {
         for executor in [Executor::Threads, Executor::Manual] {
             let parts: Vec<_> = (0..20u64).map(|n| move || n * n).collect();
-            assert_eq!(Work::new(executor).together(parts), (0..20u64).map(|n| n * n).collect::<Vec<_>>());
-            assert!(Work::new(executor).together(Vec::<fn()>::new()).is_empty());
+            assert_eq!(Work::new(executor).run_parallel(parts), (0..20u64).map(|n| n * n).collect::<Vec<_>>());
+            assert!(Work::new(executor).run_parallel(Vec::<fn()>::new()).is_empty());
         }
         let meet = std::sync::Barrier::new(2);
         let wait = || meet.wait().is_leader();
-        let leaders = Work::new(Executor::Threads).together(vec![wait, wait]); // one after the other they would never end
+        let leaders = Work::new(Executor::Threads).run_parallel(vec![wait, wait]); // one after the other they would never end
         assert_ne!(leaders[0], leaders[1]);
     }
 
     #[test]
     fn a_part_that_panics_is_heard() {
         let parts: Vec<_> = (0..4u64).map(|n| move || assert_ne!(n, 2)).collect();
-        let heard = std::panic::catch_unwind(|| Work::new(Executor::Threads).together(parts));
+        let heard = std::panic::catch_unwind(|| Work::new(Executor::Threads).run_parallel(parts));
         assert!(heard.is_err());
     }
 }

@@ -36,7 +36,7 @@ const ROWS: &[&[&str]] = &[
         "bounds",
         "bulk",
         "clock",
-        "closed_logs",
+        "closed_wals",
         "error",
         "events",
         "options",

@@ -141,16 +141,16 @@ impl Db {
         let sequence = SeqNo(self.last_sequence());
         writes.seal(shared)?;
         let mut captured = None;
-        shared.wait_until(|control| {
-            let flushed = control.versions.base() >= sequence;
-            let capture = || (control.versions.live().clone(), control.versions.live_start(), control.copies.clone());
+        shared.wait_until(|state| {
+            let flushed = state.versions.base() >= sequence;
+            let capture = || (state.versions.live().clone(), state.versions.live_start(), state.checkpoints.clone());
             captured = flushed.then(capture);
             flushed
         })?;
-        let (_pinned, start, _copies) = captured.expect("waited for");
+        let (_pinned, start, _checkpoint) = captured.expect("waited for");
         // Its tables may be on their way to the device still. One that never gets there must not be copied as if it had.
         shared.storage.commit()?;
-        shared.control.lock().versions.releasable()?;
+        shared.state.lock().versions.releasable()?;
         let objects: BTreeSet<ObjectId> = start.version.tables().flat_map(|(_, table)| files(table)).collect();
         let file = |object| Ok((shared.storage.file_of(object)?, object));
         let files = objects.into_iter().map(file).collect::<Result<Vec<_>>>()?;

@@ -36,9 +36,9 @@ impl Db {
         if self.is_empty_range(from, to) {
             return self.writes().map(drop);
         }
-        if self.shared().deletes_ranges {
-            let own = WriteRequest::One(Op::DeleteRange(from, to));
-            return self.write_checked(own, (from.len().max(to.len()) as u64, 0), options).map(drop);
+        if self.shared().has_range_tombstones {
+            let request = WriteRequest::Single(Op::DeleteRange(from, to));
+            return self.write_checked(request, (from.len().max(to.len()) as u64, 0), options).map(drop);
         }
         self.delete_keys(from, to, options)
     }
@@ -64,7 +64,7 @@ impl Db {
 
     /// The batch as it is written: without deletes of empty ranges. Refuses what the format or this store cannot hold; sizes are
     /// checked later.
-    pub(super) fn accept(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
+    pub(super) fn checked_batch(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
         if let Some(oversized) = batch.oversized {
             return Err(Error::Invalid(oversized));
         }
@@ -78,7 +78,7 @@ impl Db {
             batch.batch = rest;
         }
         let shared = self.shared();
-        if !shared.deletes_ranges && batch.ops().any(|op| matches!(op, Op::DeleteRange(..))) {
+        if !shared.has_range_tombstones && batch.ops().any(|op| matches!(op, Op::DeleteRange(..))) {
             return Err(Error::Unsupported(format!(
                 "{} was not created with range_tombstones=on, so a batch cannot delete a range; Db::delete_range can, key by key",
                 shared.storage.name()

@@ -1,6 +1,6 @@
 //! Waiting for durability without blocking a thread.
 use super::{Db, make_durable};
-use crate::{Result, state::DbInner, work::Lane, write::Writes};
+use crate::{Result, state::DbInner, work::Lane, write::WritePath};
 use std::{
     pin::Pin,
     sync::{Arc, atomic::Ordering},
@@ -14,7 +14,7 @@ use std::{
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Durable {
     shared: Arc<DbInner>,
-    writes: Arc<Writes>,
+    writes: Arc<WritePath>,
     sequence: u64,
     waiter: u64,
 }
@@ -48,7 +48,7 @@ impl Db {
         shared.check_process()?;
         self.check_written(sequence)?;
         let writes = self.inner.writes.clone().ok_or(crate::Error::ReadOnly)?;
-        let waiter = shared.waiters.name();
+        let waiter = shared.waiters.new_id();
         Ok(Durable { shared, writes, sequence, waiter })
     }
 }
@@ -62,17 +62,17 @@ impl Durable {
         if durable || !self.shared.storage.promises() {
             return Poll::Ready(Ok(()));
         }
-        match self.shared.check_writable(&self.shared.control.lock()) {
+        match self.shared.check_writable(&self.shared.state.lock()) {
             Ok(()) => Poll::Pending,
             refused => Poll::Ready(refused),
         }
     }
 
-    fn ask(&self) {
-        if self.shared.waiters.ask() {
+    fn request_sync(&self) {
+        if self.shared.waiters.request_sync() {
             let (shared, writes) = (self.shared.clone(), self.writes.clone());
             self.shared.work.submit(Lane::Idle, "sync", move || {
-                shared.waiters.begin();
+                shared.waiters.begin_sync();
                 let _ = make_durable(&shared, &writes); // a failure has stopped the store: who waits hears of it
                 shared.wake_durable();
                 shared.wake_failed();
@@ -89,7 +89,7 @@ impl Future for Durable {
             return Poll::Ready(outcome);
         }
         self.shared.waiters.wait(self.waiter, self.sequence, context.waker().clone());
-        self.ask();
+        self.request_sync();
         self.outcome() // again: whatever came before the waker was there has woken nobody
     }
 }
@@ -97,7 +97,7 @@ impl Future for Durable {
 impl Drop for Durable {
     fn drop(&mut self) {
         if self.shared.process.is_current() {
-            self.shared.waiters.forget(self.waiter);
+            self.shared.waiters.remove(self.waiter);
             return;
         }
         std::mem::forget((self.shared.clone(), self.writes.clone())); // as of a store

@@ -3,7 +3,7 @@ use super::Db;
 use crate::{
     Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter,
     bulk::{Bulk, SEQUENCES_AHEAD},
-    jobs::release,
+    jobs::commit_edits,
     read::view::View,
     version::add_to,
 };
@@ -89,7 +89,7 @@ impl Db {
             }
             let mut prepared = self.prepare(paths, seq, few)?;
             let mut installed = None;
-            let passed = writes.jump(shared, seq, |log| {
+            let passed = writes.advance_sequence(shared, seq, |log| {
                 let outcome = self.install(&mut prepared, seq, log)?;
                 Ok(matches!(installed.insert(outcome), Installed::At(_)))
             });
@@ -103,7 +103,7 @@ impl Db {
                 Some(Installed::TooMany) => few = true,
                 None => ahead *= 16, // writers have passed it: a larger step next time
             }
-            release::remove_made(shared, &prepared.metas);
+            commit_edits::delete_outputs(shared, &prepared.metas);
         }
     }
 
@@ -111,7 +111,7 @@ impl Db {
     fn prepare<P: AsRef<Path>>(&self, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {
-            foreign.push(Foreign::open(self, path.as_ref())?);
+            foreign.push(ForeignTable::open(self, path.as_ref())?);
             Ok(())
         });
         let prepared = opened.and_then(|()| self.rewrite(&mut foreign, seq, few));
@@ -119,7 +119,7 @@ impl Db {
         prepared
     }
 
-    fn rewrite(&self, foreign: &mut [Foreign], seq: SeqNo, few: bool) -> Result<Prepared> {
+    fn rewrite(&self, foreign: &mut [ForeignTable], seq: SeqNo, few: bool) -> Result<Prepared> {
         let (order, shared) = (self.shared().options.order(), self.shared());
         foreign.sort_by(|a, b| order.user(&a.smallest, &b.smallest));
         if let Some([a, b]) = foreign.array_windows().find(|[a, b]| order.user(&a.largest, &b.smallest).is_ge()) {
@@ -128,10 +128,10 @@ impl Db {
         let [Some(first), Some(last)] = [foreign.first(), foreign.last()] else {
             return Err(Error::Invalid("there is no table to ingest".into()));
         };
-        let few = few || shared.flush_level(&shared.control.lock(), &first.smallest, &last.largest) == 0;
+        let few = few || shared.flush_level(&shared.state.lock(), &first.smallest, &last.largest) == 0;
         let target_file_size = shared.options.target_file_size;
         let target_file_size = if few { target_file_size.max(LEVEL_0_TABLE_BYTES) } else { target_file_size };
-        let number = || TableId(shared.control.lock().versions.new_number());
+        let number = || TableId(shared.state.lock().versions.new_number());
         let (mut out, mut entries) = (Bulk::new(&*shared.storage, target_file_size, number), 0);
         for table in foreign {
             let mut cursor = table.cursor(self)?;
@@ -160,15 +160,15 @@ impl Db {
             return Err(Error::Bug("an ingest of nothing".into()));
         };
         let (smallest, largest) = (user_key(&first.smallest).to_vec(), user_key(&last.largest).to_vec());
-        let mut control = shared.control.lock();
-        let level = shared.flush_level(&control, &smallest, &largest);
+        let mut state = shared.state.lock();
+        let level = shared.flush_level(&state, &smallest, &largest);
         if level == 0 && prepared.metas.len() > 1 && !prepared.few {
             return Ok(Installed::TooMany);
         }
         if level == 0 {
             // Level 0 is ordered by number, and flushes may have drawn theirs since these did.
-            let numbers = prepared.metas.iter().map(|_| TableId(control.versions.new_number())).collect::<Vec<_>>();
-            drop(control);
+            let numbers = prepared.metas.iter().map(|_| TableId(state.versions.new_number())).collect::<Vec<_>>();
+            drop(state);
             let renamed = prepared.metas.iter().zip(&numbers);
             let renamed =
                 renamed.map(|(meta, id)| Ok((shared.storage.file_of(ObjectId::Table(meta.id))?, ObjectId::Table(*id))));
@@ -177,14 +177,14 @@ impl Db {
                 let _ = shared.storage.remove(ObjectId::Table(meta.id)); // else at the next opening
                 meta.id = id;
             }
-            control = shared.control.lock();
+            state = shared.state.lock();
         }
         let mut edit = Edit::default();
         prepared.metas.iter().for_each(|meta| add_to(&mut edit, level, meta));
-        let version = control.versions.install_flush(edit, seq, log, 0, DurabilityHandle::mature())?;
-        shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
-        control.collecting.found.came(prepared.metas.iter().map(|meta| meta.bytes).sum());
-        shared.schedule(&mut control);
+        let version = state.versions.install_flush(edit, seq, log, 0, DurabilityHandle::mature())?;
+        shared.set_view(&state, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
+        state.gc.found.came(prepared.metas.iter().map(|meta| meta.bytes).sum());
+        shared.schedule(&mut state);
         Ok(Installed::At(level))
     }
 
@@ -205,18 +205,18 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn export(&self, to: impl AsRef<Path>, options: ReadOptions) -> Result<Vec<SortedTable>> {
-        let own: &Options = &self.shared().options;
+        let store_options: &Options = &self.shared().options;
         let (mut tables, mut open) = (Vec::new(), None::<SortedTableWriter>);
         for pair in self.scan(options.verify_checksums(true).fill_cache(false)) {
             let (key, value) = pair?;
-            if open.as_ref().is_some_and(|table| table.bytes() >= own.target_file_size) {
+            if open.as_ref().is_some_and(|table| table.bytes() >= store_options.target_file_size) {
                 tables.extend(open.take().map(SortedTableWriter::finish).transpose()?);
             }
             let table = match &mut open {
                 Some(table) => table,
                 none => none.insert(SortedTableWriter::create(
                     to.as_ref().join(format!("{}.ldb", TableId(tables.len() as u64 + 1))),
-                    own,
+                    store_options,
                 )?),
             };
             table.put(key, value)?;
@@ -227,23 +227,23 @@ impl Db {
 }
 
 /// A table from outside, under a number of this store while it is read. Not held open: there may be many.
-struct Foreign {
+struct ForeignTable {
     meta: TableMeta,
     path: String,
     smallest: Vec<u8>,
     largest: Vec<u8>,
 }
 
-impl Foreign {
+impl ForeignTable {
     /// Takes the table at `path` over and verifies all of it.
-    fn open(db: &Db, path: &Path) -> Result<Foreign> {
+    fn open(db: &Db, path: &Path) -> Result<ForeignTable> {
         let shared = db.shared();
         let shown = path.display().to_string();
         let file = TableFile::at(path).ok_or_else(|| Error::Invalid(format!("{shown} is no file")))?;
-        let id = TableId(shared.control.lock().versions.new_number());
+        let id = TableId(shared.state.lock().versions.new_number());
         let bytes = shared.storage.adopt(&[(file, ObjectId::Table(id))])?.bytes;
         let meta = TableMeta::unbounded(id, bytes);
-        let mut table = Foreign { meta, path: shown, smallest: Vec::new(), largest: Vec::new() };
+        let mut table = ForeignTable { meta, path: shown, smallest: Vec::new(), largest: Vec::new() };
         match table.verify(db) {
             Ok(()) => Ok(table),
             Err(error) => {

@@ -40,33 +40,33 @@ impl Db {
         self.flush()?;
         let range = KeyRange { from, to };
         if from.is_none() && to.is_none() {
-            self.shared().condemn_logs(&mut self.shared().control.lock());
+            self.shared().relocate_from_wals(&mut self.shared().state.lock());
         }
-        let begun = self.after_what_runs()?;
+        let begun = self.wait_for_running_compactions()?;
         let deepest = self.deepest(&range);
         for level in 0..LEVELS {
             if level < deepest {
-                self.push_down(level, &range)?;
+                self.compact_level_down(level, &range)?;
                 continue;
             }
             // Automatic compactions may have moved tables below the deepest level meanwhile; what comes to lie above is newer.
             for table in self.below(level, &range) {
-                self.push_down(level, &table.span())?;
+                self.compact_level_down(level, &table.span())?;
             }
-            self.renew(level, &range, begun)?;
+            self.rewrite_bottom(level, &range, begun)?;
         }
-        self.shared().wait_until(|control| !control.collecting.sorts)
+        self.shared().wait_until(|state| !state.gc.sorts)
     }
 
     /// Waits until what is being compacted now is over: it heeds snapshots that may be gone. Tables made after that have numbers
     /// from the one returned on, merges within level 0 aside.
-    fn after_what_runs(&self) -> Result<TableId> {
+    fn wait_for_running_compactions(&self) -> Result<TableId> {
         let shared = self.shared();
-        let running = shared.control.lock().busy.marks();
+        let running = shared.state.lock().compactions.marks();
         let mut next = 0;
-        shared.wait_until(|control| {
-            next = control.versions.next_number();
-            !running.iter().any(|mark| control.busy.has(*mark))
+        shared.wait_until(|state| {
+            next = state.versions.next_number();
+            !running.iter().any(|mark| state.compactions.has(*mark))
         })?;
         Ok(TableId(next))
     }
@@ -89,9 +89,9 @@ impl Db {
     }
 
     /// Merges what `level` has of `range` into the next one.
-    fn push_down(&self, level: usize, range: &KeyRange<'_>) -> Result<()> {
+    fn compact_level_down(&self, level: usize, range: &KeyRange<'_>) -> Result<()> {
         let mut from = range.from.map(<[u8]>::to_vec);
-        while let Some(largest) = self.compact_some(level, &KeyRange { from: from.as_deref(), to: range.to })? {
+        while let Some(largest) = self.compact_next_range(level, &KeyRange { from: from.as_deref(), to: range.to })? {
             from = Some(largest);
         }
         Ok(())
@@ -99,9 +99,9 @@ impl Db {
 
     /// One compaction of `level`, from the start of `range`. Returns the last key it took from the level if there may be
     /// more behind it.
-    fn compact_some(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
+    fn compact_next_range(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
         let shared = self.shared();
-        let done = self.carry_out(|situation| shared.policy.plan_range(situation, level, range))?;
+        let done = self.run_plan(|situation| shared.policy.plan_range(situation, level, range))?;
         let Some(plan) = done else { return Ok(None) };
         let more = level > 0; // in level 0 everything that overlaps goes at once
         let taken = || key::user_key(&plan.pointer).to_vec();
@@ -110,70 +110,70 @@ impl Db {
     }
 
     /// Writes those of `level`'s tables anew that are older than table `begun` and have something to drop.
-    fn renew(&self, level: usize, range: &KeyRange<'_>, begun: TableId) -> Result<()> {
+    fn rewrite_bottom(&self, level: usize, range: &KeyRange<'_>, begun: TableId) -> Result<()> {
         let shared = self.shared();
-        let mut behind: Option<Vec<u8>> = None;
+        let mut after: Option<Vec<u8>> = None;
         loop {
-            shared.check_writable(&shared.control.lock())?;
-            let next = |situation: &Situation<'_>| leveled::renewal(situation, level, range, behind.as_deref(), begun);
+            shared.check_writable(&shared.state.lock())?;
+            let next = |situation: &Situation<'_>| leveled::renewal(situation, level, range, after.as_deref(), begun);
             let (plan, kept) = {
-                let control = shared.control.lock();
-                (shared.situated(&control, next), control.versions.live().clone())
+                let state = shared.state.lock();
+                (shared.with_situation(&state, next), state.versions.live().clone())
             };
             let Some(mut plan) = plan else { return Ok(()) };
             let drops_some = jobs::compact::drops_some(shared, &plan)?;
             drop(kept); // it kept the tables that were looked through
             if drops_some {
-                match self.carry_out(next)? {
+                match self.run_plan(next)? {
                     Some(done) => plan = done,
                     None => return Ok(()),
                 }
             }
-            behind = Some(key::user_key(&plan.pointer).to_vec());
+            after = Some(key::user_key(&plan.pointer).to_vec());
         }
     }
 
     /// Runs what `choose` chooses, once nothing is in its way, to its end. Returns what that was.
-    fn carry_out(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
+    fn run_plan(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
         let shared = self.shared();
         let (mut started, mut damage) = (None, None);
-        let waited = shared.wait_until(|control| {
-            let plan = shared.situated(control, &choose);
+        let waited = shared.wait_until(|state| {
+            let plan = shared.with_situation(state, &choose);
             match plan {
-                Some(plan) if !control.busy.admits(&shared.order, &plan) => {
-                    damage = control.busy.damage(&shared.order, &plan).cloned();
+                Some(plan) if !state.compactions.admits(&shared.order, &plan) => {
+                    damage = state.compactions.damage(&shared.order, &plan).cloned();
                     if damage.is_some() {
-                        control.busy.want(None);
+                        state.compactions.want(None);
                         return true;
                     }
-                    control.busy.want(Some(Claim::of(&shared.order, &plan)));
+                    state.compactions.want(Some(Claim::of(&shared.order, &plan)));
                     false
                 }
                 plan => {
-                    control.busy.want(None);
-                    started = plan.inspect(|plan| shared.start_compaction(control, plan.clone()));
-                    shared.schedule(control); // what the claim held back, if nobody else comes to start it
+                    state.compactions.want(None);
+                    started = plan.inspect(|plan| shared.start_compaction(state, plan.clone()));
+                    shared.schedule(state); // what the claim held back, if nobody else comes to start it
                     true
                 }
             }
         });
-        waited.inspect_err(|_| shared.control.lock().busy.want(None))?;
+        waited.inspect_err(|_| shared.state.lock().compactions.want(None))?;
         if let Some(damage) = damage {
             return Err(damage);
         }
         let Some(plan) = started else { return Ok(None) };
         let first = plan.upper[0].meta.id;
-        shared.wait_until(|control| {
-            let over = !control.busy.has(first);
+        shared.wait_until(|state| {
+            let over = !state.compactions.has(first);
             if over {
-                damage = control.busy.damage_of(first).cloned();
+                damage = state.compactions.damage_of(first).cloned();
             }
             over
         })?;
         if let Some(damage) = damage {
             return Err(damage);
         }
-        shared.check_writable(&shared.control.lock())?; // it may have ended by failing
+        shared.check_writable(&shared.state.lock())?; // it may have ended by failing
         Ok(Some(plan))
     }
 }

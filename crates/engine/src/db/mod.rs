@@ -16,15 +16,15 @@ mod write;
 
 use crate::{
     Error, Result,
-    jobs::release,
+    jobs::commit_edits,
     state::DbInner,
     work::Lane,
-    write::{WriteRequest, Writes},
+    write::{WritePath, WriteRequest},
 };
 pub use checkpoint::Checkpoint;
 pub use copy::Copied;
 pub use durable::Durable;
-use idle_timer::Waiting;
+use idle_timer::IdleWait;
 pub use ingest::Ingested;
 pub use report::{LevelInfo, TableInfo};
 use std::{
@@ -62,16 +62,16 @@ pub struct Db {
 struct Inner {
     shared: Arc<DbInner>,
     /// `None` in a store opened for reading only.
-    writes: Option<Arc<Writes>>,
+    writes: Option<Arc<WritePath>>,
 }
 
 impl Inner {
     /// Ends background work. Whoever still waits for some of it hears that the store is closed.
-    fn end(&self) {
-        let mut control = self.shared.control.lock();
-        control.closed = true;
-        self.shared.tell_writers(&control);
-        drop(control);
+    fn shut_down(&self) {
+        let mut state = self.shared.state.lock();
+        state.closed = true;
+        self.shared.bump_stall_epoch(&state);
+        drop(state);
         self.shared.changed.notify_all();
         self.shared.work.stop();
         self.shared.waiters.wake(u64::MAX);
@@ -87,17 +87,17 @@ impl Drop for Inner {
             std::mem::forget((self.shared.clone(), self.writes.clone()));
             return;
         }
-        self.end();
+        self.shut_down();
     }
 }
 
 /// Makes every visible write durable, unless nothing is promised here.
-fn make_durable(shared: &Arc<DbInner>, writes: &Writes) -> Result<()> {
+fn make_durable(shared: &Arc<DbInner>, writes: &WritePath) -> Result<()> {
     let durable = shared.durable.load(Ordering::Acquire) >= shared.visible().0;
     if durable || !shared.storage.promises() {
         return Ok(());
     }
-    writes.write(shared, WriteRequest::Many(Batch::new()), true).map(drop)
+    writes.write(shared, WriteRequest::Batch(Batch::new()), true).map(drop)
 }
 
 impl Db {
@@ -106,7 +106,7 @@ impl Db {
     }
 
     #[inline]
-    fn writes(&self) -> Result<&Writes> {
+    fn writes(&self) -> Result<&WritePath> {
         self.shared().check_process()?;
         match &self.inner.writes {
             Some(writes) => Ok(writes),
@@ -130,35 +130,35 @@ impl Db {
     /// ```
     pub fn close(self) -> Result<()> {
         self.shared().check_process()?;
-        let settled = self.inner.writes.as_ref().map_or(Ok(()), |writes| self.settle(writes));
-        self.inner.end();
+        let synced = self.inner.writes.as_ref().map_or(Ok(()), |writes| self.sync_for_close(writes));
+        self.inner.shut_down();
         if self.inner.writes.is_some() {
-            self.remove_unneeded();
+            self.delete_obsolete_files();
         }
-        settled
+        synced
     }
 
     /// Jobs and readers may have let go of something since the last release.
-    fn remove_unneeded(&self) {
+    fn delete_obsolete_files(&self) {
         let shared = self.shared();
-        let removable = shared.control.lock().versions.removable();
-        release::remove(shared, &removable);
+        let removable = shared.state.lock().versions.removable();
+        commit_edits::delete_files(shared, &removable);
     }
 
-    fn settle(&self, writes: &Writes) -> Result<()> {
+    fn sync_for_close(&self, writes: &WritePath) -> Result<()> {
         let shared = self.shared();
-        shared.control.lock().closing = true;
-        let released = self.release_all(); // first, so that logs whose entries are in tables need no sync
-        let synced = writes.write(shared, WriteRequest::Many(Batch::new()), true);
+        shared.state.lock().closing = true;
+        let released = self.commit_all_edits(); // first, so that logs whose entries are in tables need no sync
+        let synced = writes.write(shared, WriteRequest::Batch(Batch::new()), true);
         released?;
         synced?;
-        self.release_all()
+        self.commit_all_edits()
     }
 
-    fn release_all(&self) -> Result<()> {
+    fn commit_all_edits(&self) -> Result<()> {
         let shared = self.shared();
         shared.storage.commit()?;
-        shared.wait_until(|control| control.versions.pending() == 0)
+        shared.wait_until(|state| state.versions.pending() == 0)
     }
 
     /// Removes the store in directory, or on device, `path`: its own files and nothing else. Fine if there is none; refused while it is
@@ -197,19 +197,20 @@ impl Db {
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
-        let waiting = Waiting::begin(shared); // also, readers may have let go of what a collection waits for
+        let waiting = IdleWait::begin(shared); // also, readers may have let go of what a collection waits for
         loop {
-            shared.wait_until(|control| {
-                let putting = control.collecting.putting && !shared.work.is_manual();
-                let quiet = !control.flushing && !control.releasing && control.busy.is_empty() && !putting;
-                quiet && control.versions.pending() == 0 && shared.view.load().sealed.is_empty()
+            shared.wait_until(|state| {
+                let putting = state.gc.putting && !shared.work.is_manual();
+                let quiet =
+                    !state.flush_scheduled && !state.commit_scheduled && state.compactions.is_empty() && !putting;
+                quiet && state.versions.pending() == 0 && shared.view.load().sealed.is_empty()
             })?;
-            if shared.work.step_in(Lane::Collect).is_none() {
+            if shared.work.step_in(Lane::Relocate).is_none() {
                 break;
             }
         }
         drop(waiting);
-        self.remove_unneeded();
+        self.delete_obsolete_files();
         Ok(())
     }
 

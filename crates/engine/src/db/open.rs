@@ -3,9 +3,9 @@ use super::{Db, Inner, idle_timer::IdleTimer};
 use crate::{
     Error, Event, GcMode, Options, Result,
     clock::Clock,
-    closed_logs::ClosedLogs,
+    closed_wals::ClosedWals,
     compact::leveled::Leveled,
-    jobs::{compact, flush, release},
+    jobs::{commit_edits, compact, flush},
     mem::MemTable,
     read::view::View,
     recover,
@@ -14,7 +14,7 @@ use crate::{
     stats::Counters,
     version::set::VersionSet,
     work::{Executor, Work},
-    write::Writes,
+    write::WritePath,
 };
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
@@ -154,15 +154,15 @@ impl Db {
         };
         found.damage.drain(..).for_each(|damage| options.tell(|| Event::Damaged { damage }));
         let order = options.order().clone();
-        let values_apart = storage.layout().values == Values::Log;
+        let separates_values = storage.layout().values == Values::Log;
         let (mem, manifest, writes, orphans) = match found.writer {
             Some(w) => {
                 let filter_bytes = options.memtable_filter_bytes();
                 let mem = Arc::new(MemTable::new(order.clone(), w.log, filter_bytes, storage.budget()));
-                if values_apart {
+                if separates_values {
                     found.versions.retire.pin_log(&mem);
                 }
-                let writes = Writes::new(w.wal, found.last, mem.clone());
+                let writes = WritePath::new(w.wal, found.last, mem.clone());
                 (Some(mem), Some(w.manifest), Some(Arc::new(writes)), w.orphans)
             }
             None => (None, None, None, Vec::new()),
@@ -170,9 +170,9 @@ impl Db {
         let view = View { mem, sealed: found.memtables, version: found.versions.live().clone() };
         let shared = Arc::new(DbInner {
             order,
-            deletes_ranges: found.requires.iter().any(|feature| feature == range_tombstones::FEATURE),
+            has_range_tombstones: found.requires.iter().any(|feature| feature == range_tombstones::FEATURE),
             requires: found.requires,
-            values_apart,
+            separates_values,
             process: Process::current(),
             torn_logs: found.set_aside.len() as u64,
             lost_files: storage.lost()?.len() as u64,
@@ -184,16 +184,16 @@ impl Db {
             policy: Box::new(Leveled),
             stats: Counters::default(),
             snapshots: Arc::default(),
-            closed_logs: ClosedLogs::default(),
+            closed_wals: ClosedWals::default(),
             view: ArcSwap::from_pointee(view),
-            news: AtomicU64::new(0),
-            given_back: AtomicU64::new(0),
-            starving: AtomicUsize::new(0),
+            stall_epoch: AtomicU64::new(0),
+            space_freed: AtomicU64::new(0),
+            jobs_out_of_space: AtomicUsize::new(0),
             visible: AtomicU64::new(found.last.0),
             durable: AtomicU64::new(0),
             waiters: Default::default(),
             manifest: Mutex::new(manifest),
-            control: Mutex::new(control(found.versions)),
+            state: Mutex::new(initial_state(found.versions)),
             changed: Condvar::new(),
             storage,
             options,
@@ -207,26 +207,26 @@ impl Db {
 
     fn start(&self, orphans: &[ObjectId]) -> Result<()> {
         let shared = self.shared();
-        release::remove(shared, orphans);
+        commit_edits::delete_files(shared, orphans);
         let tables: Vec<_> = shared.view.load().version.tables().map(|(_, table)| table.meta.clone()).collect();
         if shared.storage.trim(&tables).is_err() {
             shared.stats.removal_failed();
         }
-        match shared.reserve.take(&*shared.storage) {
+        match shared.reserve.allocate(&*shared.storage) {
             Err(full) if full.is_no_space() => {} // a release will take it
             taken => taken?,
         }
-        shared.durable_up_to(shared.visible()); // recovery made the whole history durable
-        let ticks = IdleTimer::new(shared, self.inner.writes.as_ref());
-        let (period, tick) = (ticks.period(), move || ticks.tick());
-        let collects = shared.values_apart && shared.options.value_log_gc == GcMode::Tail;
-        let started = shared.work.start(shared.options.max_background_compactions as usize, collects, period, tick);
+        shared.advance_durable(shared.visible()); // recovery made the whole history durable
+        let timer = IdleTimer::new(shared, self.inner.writes.as_ref());
+        let (period, tick) = (timer.period(), move || timer.tick());
+        let relocates = shared.separates_values && shared.options.collection == GcMode::Tail;
+        let started = shared.work.start(shared.options.max_background_compactions as usize, relocates, period, tick);
         started.map_err(|source| Error::Io {
             op: "start threads for",
             object: shared.storage.name(),
             source: source.into(),
         })?;
-        shared.schedule(&mut shared.control.lock());
+        shared.schedule(&mut shared.state.lock());
         Ok(())
     }
 }
@@ -252,12 +252,12 @@ fn locate(path: &Path, options: &Options) -> Result<Location> {
 }
 
 /// What background work does.
-fn jobs(writes: Option<&Arc<Writes>>) -> Jobs {
+fn jobs(writes: Option<&Arc<WritePath>>) -> Jobs {
     let weak = writes.map(Arc::downgrade); // as with ticks: a job must not keep what it is a part of
-    let put_again = move |shared: &Arc<DbInner>| match weak.as_ref().and_then(Weak::upgrade) {
-        Some(writes) => match writes.put_again(shared) {
+    let relocate = move |shared: &Arc<DbInner>| match weak.as_ref().and_then(Weak::upgrade) {
+        Some(writes) => match writes.relocate(shared) {
             Err(Error::Closed) => {
-                shared.control.lock().collecting.putting = false; // it will be begun anew
+                shared.state.lock().gc.putting = false; // it will be begun anew
                 Ok(())
             }
             outcome => outcome,
@@ -267,23 +267,23 @@ fn jobs(writes: Option<&Arc<Writes>>) -> Jobs {
     Jobs {
         flush: flush::run,
         compact: compact::run,
-        release: release::run,
-        release_now: release::now,
-        put_again: Box::new(put_again),
+        commit_edits: commit_edits::run,
+        commit_edits_now: commit_edits::run_now,
+        relocate: Box::new(relocate),
     }
 }
 
 /// The state of a store in which nothing has happened yet.
-fn control(versions: VersionSet) -> DbState {
+fn initial_state(versions: VersionSet) -> DbState {
     DbState {
         versions,
-        busy: Default::default(),
-        flushing: false,
-        releasing: false,
-        copies: Arc::default(),
-        calm_since: None,
+        compactions: Default::default(),
+        flush_scheduled: false,
+        commit_scheduled: false,
+        checkpoints: Arc::default(),
+        no_jobs_since: None,
         seek_hint: None,
-        collecting: Default::default(),
+        gc: Default::default(),
         failed: None,
         closing: false,
         closed: false,

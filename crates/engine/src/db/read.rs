@@ -29,7 +29,7 @@ static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
 /// What a reader at `seq` sees of `view`.
 #[inline(always)] // it is large, and moves otherwise
-fn visible(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> SnapshotIter {
+fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> SnapshotIter {
     let runs = view.version.runs();
     let mut sources = Sources::new();
     sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
@@ -39,17 +39,24 @@ fn visible(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow) ->
         }),
     );
     let order = || shared.order.clone();
-    let covers = shared.deletes_ranges.then(|| RangeTombstoneIter::new(shared.storage.clone(), order(), view, seq));
+    let covers =
+        shared.has_range_tombstones.then(|| RangeTombstoneIter::new(shared.storage.clone(), order(), view, seq));
     SnapshotIter::new(order(), Merge::new(order(), sources), covers, seq)
 }
 
 /// What a cursor of `view` needs where values live apart.
 #[inline(never)] // most stores have none
-fn apart(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow, options: &ReadOptions) -> Box<Apart> {
+fn separated_values(
+    shared: &Arc<DbInner>,
+    view: &Arc<View>,
+    seq: SeqNo,
+    how: ReadHow,
+    options: &ReadOptions,
+) -> Box<Apart> {
     let bounds = Bounds::new(shared.order.clone(), options.clone());
     let again = {
         let (shared, view) = (shared.clone(), view.clone());
-        move || visible(&shared, &view, seq, how)
+        move || snapshot_iter(&shared, &view, seq, how)
     };
     let (storage, order) = (shared.storage.clone(), shared.order.clone());
     let ahead_bytes = shared.options.value_readahead_bytes;
@@ -58,7 +65,7 @@ fn apart(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow, opti
 
 /// Keys whose blocks are asked for before the first is waited for. Enough for any queue of a device; few enough that the
 /// first ones are still in memory when they are read.
-const KEYS_EXPECTED_MAX: usize = 128;
+const PREFETCH_KEYS_MAX: usize = 128;
 
 impl Db {
     /// The value of `key` now, if it has one.
@@ -120,17 +127,17 @@ impl Db {
         // The view first: the other way round a compaction could have dropped what the sequence sees. A view that a seal
         // has just overtaken shows an earlier prefix, which holds everything acknowledged before this call.
         let view = self.shared().view.load();
-        let lookup = Lookup::new(key, self.position(options)?);
+        let lookup = Lookup::new(key, self.read_sequence(options)?);
         Ok(self.look_up(&view, &lookup, self.how(options))?.map(take))
     }
 
     fn look_up<'a>(&self, view: &'a View, lookup: &[u8], how: ReadHow) -> Result<Option<Value<'a>>> {
-        self.look_up_or_so(view, lookup, self.shared().values_apart, how)
+        self.look_up_stored(view, lookup, self.shared().separates_values, how)
     }
 
     /// The value, or what is stored for it where it lives apart and is not to be resolved.
     #[inline]
-    fn look_up_or_so<'a>(
+    fn look_up_stored<'a>(
         &self,
         view: &'a View,
         lookup: &[u8],
@@ -138,9 +145,9 @@ impl Db {
         how: ReadHow,
     ) -> Result<Option<Value<'a>>> {
         let shared = self.shared();
-        let (storage, order, ranges) = (&*shared.storage, &shared.order, shared.deletes_ranges);
-        let question = PointLookup { storage, order, lookup, ranges, resolve, how };
-        get::get(&question, view, |level, table| shared.note_worn(level, table))
+        let (storage, order, ranges) = (&*shared.storage, &shared.order, shared.has_range_tombstones);
+        let point_lookup = PointLookup { storage, order, lookup, ranges, resolve, how };
+        get::get(&point_lookup, view, |level, table| shared.on_seek_budget_spent(level, table))
     }
 
     /// The values of `keys`, each as [`get`](Db::get) would answer it, all as of one moment.
@@ -174,22 +181,22 @@ impl Db {
     pub fn multi_get_with<K: AsRef<[u8]>>(&self, keys: &[K], options: &ReadOptions) -> Vec<Result<Option<Vec<u8>>>> {
         let shared = self.shared();
         let view = shared.view.load_full(); // first, as in `get_with`
-        let seq = match self.position(options) {
+        let seq = match self.read_sequence(options) {
             Ok(seq) => seq,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut sorted: Vec<usize> = (0..keys.len()).collect();
         sorted.sort_by(|&a, &b| shared.order.user(keys[a].as_ref(), keys[b].as_ref()));
         let mut answers: Vec<_> = keys.iter().map(|_| Ok(None)).collect();
-        for window in sorted.chunks(KEYS_EXPECTED_MAX) {
+        for window in sorted.chunks(PREFETCH_KEYS_MAX) {
             let lookup = |at: usize| Lookup::new(keys[at].as_ref(), seq);
             if window.len() > 1 {
                 // What goes wrong here goes wrong again below, where it is answered.
                 window.iter().for_each(|&at| drop(get::expect(&*shared.storage, &shared.order, &view, &lookup(at))));
             }
-            if window.len() > 1 && shared.values_apart {
+            if window.len() > 1 && shared.separates_values {
                 for &at in window {
-                    if let Ok(Some(stored)) = self.look_up_or_so(&view, &lookup(at), false, self.how(options)) {
+                    if let Ok(Some(stored)) = self.look_up_stored(&view, &lookup(at), false, self.how(options)) {
                         shared.storage.expect_value(stored.bytes());
                     }
                 }
@@ -248,11 +255,11 @@ impl Db {
     pub fn cursor(&self, options: ReadOptions) -> Cursor {
         let shared = self.shared();
         let view = shared.view.load_full();
-        let position = self.position(&options);
+        let position = self.read_sequence(&options);
         let seq = position.as_ref().map_or(SeqNo::ZERO, |seq| *seq);
         let how = self.how(&options);
-        let walked = visible(shared, &view, seq, how);
-        let apart = shared.values_apart.then(|| apart(shared, &view, seq, how, &options));
+        let walked = snapshot_iter(shared, &view, seq, how);
+        let apart = shared.separates_values.then(|| separated_values(shared, &view, seq, how, &options));
         let store: Weak<dyn ReadTrigger> = Arc::<DbInner>::downgrade(shared);
         let sampler = Sampler::new(view, store, shared.process, shared.options.level0_seek_compaction_bytes);
         let fetches = shared.storage.values_elsewhere();
@@ -260,7 +267,7 @@ impl Db {
     }
 
     /// The sequence at which to read.
-    fn position(&self, options: &ReadOptions) -> Result<SeqNo> {
+    fn read_sequence(&self, options: &ReadOptions) -> Result<SeqNo> {
         let shared = self.shared();
         shared.check_process()?;
         options.snapshot.as_ref().map_or_else(|| Ok(shared.visible()), |snapshot| snapshot.seq_in(&shared.snapshots))

@@ -90,9 +90,9 @@ impl Db {
             ..LevelStatistics::default()
         };
         let (pending_edits, retained, awaiting_removal, value_log) = {
-            let control = shared.control.lock();
-            let versions = &control.versions;
-            let value_log = value_log(&versions.segments, control.collecting.spared.len());
+            let state = shared.state.lock();
+            let versions = &state.versions;
+            let value_log = value_log(&versions.segments, state.gc.spared.len());
             (versions.pending() as u64, versions.retained(), versions.retire.waiting() as u64, value_log)
         };
         let statistics = Statistics {

@@ -36,7 +36,7 @@ impl Db {
         if sequence > last.0 {
             return Err(Error::Invalid(format!("sequence {sequence} has not been written; the last is {last}")));
         }
-        let (logs, follower) = shared.control.lock().versions.retire.follow();
+        let (logs, follower) = shared.state.lock().versions.retire.follow();
         Updates::open(shared.storage.clone(), follower, logs, SeqNo(sequence), last)
     }
 }

@@ -36,7 +36,7 @@ impl Db {
     /// ```
     pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.write_checked(WriteRequest::One(Op::Put(key, value)), (key.len() as u64, value.len() as u64), options)
+        self.write_checked(WriteRequest::Single(Op::Put(key, value)), (key.len() as u64, value.len() as u64), options)
             .map(drop)
     }
 
@@ -71,7 +71,7 @@ impl Db {
     /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
         let key = key.as_ref();
-        self.write_checked(WriteRequest::One(Op::Delete(key)), (key.len() as u64, 0), options).map(drop)
+        self.write_checked(WriteRequest::Single(Op::Delete(key)), (key.len() as u64, 0), options).map(drop)
     }
 
     /// Applies `batch` atomically and returns the sequence of its last operation, for
@@ -91,8 +91,8 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<u64> {
-        let batch = self.accept(batch)?;
-        self.write_checked(WriteRequest::Many(batch.batch), (batch.key_bytes, batch.value_bytes), options)
+        let batch = self.checked_batch(batch)?;
+        self.write_checked(WriteRequest::Batch(batch.batch), (batch.key_bytes, batch.value_bytes), options)
     }
 
     /// As [`write`](Db::write), but without a log: for much that comes at once and could be written again. Costs a log's bytes and
@@ -118,7 +118,7 @@ impl Db {
     /// # }
     /// ```
     pub fn write_unlogged(&self, batch: WriteBatch) -> Result<u64> {
-        let batch = self.accept(batch)?;
+        let batch = self.checked_batch(batch)?;
         self.check_sizes((batch.key_bytes, batch.value_bytes))?;
         Ok(self.writes()?.write_unlogged(self.shared(), batch.batch)?.0)
     }
@@ -126,12 +126,12 @@ impl Db {
     /// Writes, if its longest key and value are not too long.
     pub(super) fn write_checked(
         &self,
-        own: WriteRequest<'_>,
+        request: WriteRequest<'_>,
         longest: (u64, u64),
         options: WriteOptions,
     ) -> Result<u64> {
         self.check_sizes(longest)?;
-        Ok(self.writes()?.write(self.shared(), own, options.sync)?.0)
+        Ok(self.writes()?.write(self.shared(), request, options.sync)?.0)
     }
 
     /// Whether the longest key and value are not too long.

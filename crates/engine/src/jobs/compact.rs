@@ -4,9 +4,9 @@ use crate::{
     bounds::Bounds,
     compact::{may_drop::Readers, plan::Plan, split},
     jobs::{
-        output::{Made, Output, no_room},
-        release,
-        sieve::{Part, Sieve, readers},
+        commit_edits,
+        drop_filter::{DropFilter, Subcompaction, readers},
+        output::{FinishedOutputs, OutputBuilder, no_room},
     },
     read::{
         merge::Merge,
@@ -31,9 +31,9 @@ const BYTES_PER_ENTRY: u64 = 1 << 10;
 
 /// Counts what passes, to look at the stop flag now and then: neither at each small entry, nor gigabytes apart.
 #[derive(Default)]
-struct Passed(u64);
+struct StopPoll(u64);
 
-impl Passed {
+impl StopPoll {
     /// Counts `entries` of together `bytes`.
     fn add(&mut self, entries: u64, bytes: u64) {
         self.0 = self.0.saturating_add(bytes).saturating_add(entries * BYTES_PER_ENTRY);
@@ -41,7 +41,7 @@ impl Passed {
 
     /// Counts an entry with what is `stored` for its value; one that lies in a log as well, as it may be moved.
     fn add_entry(&mut self, shared: &DbInner, stored: &[u8]) {
-        let value = if shared.values_apart
+        let value = if shared.separates_values
             && let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored)
         {
             pointer.bytes
@@ -69,14 +69,17 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
         let (tables, bytes) = (plan.inputs().count(), plan.bytes());
         Event::CompactionBegun { level, output_level, tables, bytes }
     });
-    let Merged { outputs, contents, tickets } = if plan.trivial_move {
-        Merged { outputs: plan.upper.iter().map(|table| table.meta.clone()).collect(), ..Merged::default() }
+    let CompactionOutput { outputs, contents, handles } = if plan.trivial_move {
+        CompactionOutput {
+            outputs: plan.upper.iter().map(|table| table.meta.clone()).collect(),
+            ..CompactionOutput::default()
+        }
     } else {
-        let_go_first(shared);
+        commit_edits_if_crowded(shared);
         if plan.only_collects && plan.output_level > plan.level && !shared.has_room(plan.bytes()) {
             return Err(no_room(shared));
         }
-        match merge_in_parts(shared, plan)? {
+        match run_subcompactions(shared, plan)? {
             Some(merged) => merged,
             None => return Ok(()), // the store is closing; nothing was promised
         }
@@ -92,7 +95,7 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     edit.deleted.extend(plan.inputs().map(|(level, table)| (level, table.meta.id)));
     outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
     let (tables, bytes) = (outputs.len(), written);
-    install(shared, plan, edit, Merged { outputs, contents, tickets })?;
+    install(shared, plan, edit, CompactionOutput { outputs, contents, handles })?;
     let time = shared.clock.since(started);
     shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
     Ok(())
@@ -100,41 +103,41 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
 
 /// What a merge replaces is retained, beside what is retained already: on a disk that is nearly full the latter goes first, lest merges
 /// outrun releases.
-fn let_go_first(shared: &Arc<DbInner>) {
-    let (free, retained) = (shared.free_bytes(), shared.control.lock().versions.retained_bytes());
-    if Bounds::of(&shared.options, free, shared.debt().1, retained).crowds_merges(retained) {
-        let _ = release::now(shared); // the job that releases fails likewise, and tells of it
+fn commit_edits_if_crowded(shared: &Arc<DbInner>) {
+    let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
+    if Bounds::of(&shared.options, free, shared.compaction_debt().1, retained).crowds_merges(retained) {
+        let _ = commit_edits::run_now(shared); // the job that releases fails likewise, and tells of it
     }
 }
 
 /// Makes `outputs` part of the version, in the place of the plan's inputs. Those of the inputs that nobody has begun to make durable go at once.
-fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: Merged) -> Result<()> {
-    let Merged { outputs, contents, tickets } = merged;
-    let mut control = shared.control.lock();
-    control.busy.end(plan);
-    control.collecting.refused.retain(|refused| plan.inputs().all(|(_, table)| table.meta.id != *refused));
-    shared.spare(&mut control, shared.storage.unmoved());
+fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOutput) -> Result<()> {
+    let CompactionOutput { outputs, contents, handles } = merged;
+    let mut state = shared.state.lock();
+    state.compactions.end(plan);
+    state.gc.refused.retain(|refused| plan.inputs().all(|(_, table)| table.meta.id != *refused));
+    shared.quarantine(&mut state, shared.storage.unmoved());
     if !plan.trivial_move {
-        control.busy.lull.merge_ended(shared.visible().0);
+        state.compactions.lull.merge_ended(shared.visible().0);
     }
-    control.collecting.found.merged(plan, &outputs, &shared.limits());
-    let copied = Arc::strong_count(&control.copies) > 1;
+    state.gc.found.merged(plan, &outputs, &shared.limits());
+    let copied = Arc::strong_count(&state.checkpoints) > 1;
     let mut given_up = Vec::new();
     let linked = outputs.iter().map(|meta| meta.linked_bytes).sum();
-    let version = control.versions.install_compaction(edit, tickets, linked, |meta| {
+    let version = state.versions.install_compaction(edit, handles, linked, |meta| {
         let file = if copied { None } else { shared.storage.give_up(meta) };
         let is_given_up = file.is_some();
         given_up.extend(file);
         is_given_up
     })?;
     version.learn(plan.output_level, contents);
-    shared.set_view(&control, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
-    shared.schedule(&mut control);
-    let removable = if given_up.is_empty() { Vec::new() } else { control.versions.removable() };
-    drop(control);
+    shared.set_view(&state, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
+    shared.schedule(&mut state);
+    let removable = if given_up.is_empty() { Vec::new() } else { state.versions.removable() };
+    drop(state);
     shared.stats.given_up(given_up.len());
     drop(given_up); // which closes files
-    release::give_back(shared, &removable);
+    commit_edits::delete_obsolete(shared, &removable);
     Ok(())
 }
 
@@ -144,19 +147,19 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: Merged) -> Re
 /// An input that cannot be read; a store that has stopped or is closed meanwhile.
 pub fn drops_some(shared: &Arc<DbInner>, plan: &Plan) -> Result<bool> {
     let readers = readers(shared);
-    let mut sieve = Sieve::new(shared, plan, &Part::default(), &readers)?;
-    if sieve.kept_ranges() != sieve.ranges.fragments() {
+    let mut drop_filter = DropFilter::new(shared, plan, &Subcompaction::default(), &readers)?;
+    if drop_filter.kept_range_tombstones() != drop_filter.ranges.fragments() {
         return Ok(true);
     }
     let mut merge = input(shared, plan);
     merge.seek_first()?;
-    let mut passed = Passed::default();
+    let mut stop_poll = StopPoll::default();
     while merge.valid() {
-        passed.add_entry(shared, merge.entry().stored);
-        if passed.is_due() {
-            shared.check_writable(&shared.control.lock())?;
+        stop_poll.add_entry(shared, merge.entry().stored);
+        if stop_poll.is_due() {
+            shared.check_writable(&shared.state.lock())?;
         }
-        if sieve.drops(&key::apart(merge.entry().key)) {
+        if drop_filter.drops(&key::apart(merge.entry().key)) {
             return Ok(true);
         }
         merge.next()?;
@@ -166,105 +169,105 @@ pub fn drops_some(shared: &Arc<DbInner>, plan: &Plan) -> Result<bool> {
 
 /// What a plan comes to.
 #[derive(Default)]
-struct Merged {
+struct CompactionOutput {
     outputs: Vec<TableMeta>,
     /// What they hold, if they are new.
     contents: Vec<(TableId, Contents)>,
-    tickets: Vec<DurabilityHandle>,
+    handles: Vec<DurabilityHandle>,
 }
 
 /// Merges the inputs into new tables; `None` if the store began to close meanwhile. A large merge is cut into ranges of
 /// keys that are merged at the same time; all of it ends in one edit.
-fn merge_in_parts(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<Merged>> {
+fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<CompactionOutput>> {
     let readers = &readers(shared);
     let spent = {
-        let control = shared.control.lock();
-        control.collecting.spent(readers.oldest(), control.versions.base())
+        let state = shared.state.lock();
+        state.gc.spent(readers.oldest(), state.versions.base())
     };
-    let parts = parts(shared, plan)?;
-    let share = plan.bytes() / parts.len() as u64;
+    let subs = split_plan(shared, plan)?;
+    let share = plan.bytes() / subs.len() as u64;
     let spent = &spent;
-    let jobs = parts.iter().map(|part| move || merge(shared, plan, part, share, readers, spent)).collect();
-    let (mut all, mut unmerged) = (Merged::default(), None);
-    for merged in shared.work.together(jobs) {
+    let jobs = subs.iter().map(|sub| move || run_subcompaction(shared, plan, sub, share, readers, spent)).collect();
+    let (mut all, mut unmerged) = (CompactionOutput::default(), None);
+    for merged in shared.work.run_parallel(jobs) {
         match merged {
-            Ok(Some(Made { metas, contents, ticket })) => {
+            Ok(Some(FinishedOutputs { metas, contents, handle })) => {
                 all.outputs.extend(metas);
                 all.contents.extend(contents);
-                all.tickets.push(ticket);
+                all.handles.push(handle);
             }
             other => unmerged = unmerged.or(Some(other.map(|_| None))),
         }
     }
     let Some(unmerged) = unmerged else { return Ok(Some(all)) };
-    release::remove_made(shared, &all.outputs); // what a part has finished, no other part gives up
+    commit_edits::delete_outputs(shared, &all.outputs); // what a part has finished, no other part gives up
     unmerged
 }
 
 /// Where the merge is cut: nowhere if it is small, or may yield only one table.
-fn parts(shared: &DbInner, plan: &Plan) -> Result<Vec<Part>> {
+fn split_plan(shared: &DbInner, plan: &Plan) -> Result<Vec<Subcompaction>> {
     let Options { max_subcompactions, min_subcompaction_size, .. } = shared.options;
-    let most = shared.compaction_threads(&shared.control.lock(), max_subcompactions);
+    let most = shared.compaction_threads(&shared.state.lock(), max_subcompactions);
     let count = split::parts(plan.bytes(), min_subcompaction_size, most);
     if count < 2 || plan.number.is_some() {
-        return Ok(vec![Part::default()]);
+        return Ok(vec![Subcompaction::default()]);
     }
     let mut anchors = Vec::new();
     for (_, table) in plan.inputs() {
         anchors.extend(shared.storage.open_table(&table.meta)?.anchors(split::anchors_per_table(count))?);
     }
-    let (mut parts, mut from) = (Vec::new(), None);
+    let (mut subs, mut from) = (Vec::new(), None);
     for cut in split::cuts(&shared.order, anchors, count) {
-        parts.push(Part { from, to: Some(cut.clone()) });
+        subs.push(Subcompaction { from, to: Some(cut.clone()) });
         from = Some(cut);
     }
-    parts.push(Part { from, to: None });
-    Ok(parts)
+    subs.push(Subcompaction { from, to: None });
+    Ok(subs)
 }
 
 /// Merges one part, without what leads into a segment that is `spent`; `None` if the store began to close meanwhile.
-fn merge(
+fn run_subcompaction(
     shared: &Arc<DbInner>,
     plan: &Plan,
-    part: &Part,
+    sub: &Subcompaction,
     expected_bytes: u64,
     readers: &Readers,
     spent: &BTreeSet<ObjectId>,
-) -> Result<Option<Made>> {
+) -> Result<Option<FinishedOutputs>> {
     let mut merge = input(shared, plan);
-    let mut sieve = Sieve::new(shared, plan, part, readers)?;
+    let mut drop_filter = DropFilter::new(shared, plan, sub, readers)?;
     let hint = Hint { level: plan.output_level, expected_bytes, lifetime: Lifetime::Compaction };
-    let mut out = Output::new(shared, plan, shared.storage.begin(hint)?, sieve.kept_ranges());
-    match &part.from {
+    let mut out = OutputBuilder::new(shared, plan, shared.storage.begin(hint)?, drop_filter.kept_range_tombstones());
+    match &sub.from {
         Some(user) => merge.seek(&key::lookup(user, SeqNo::MAX))?,
         None => merge.seek_first()?,
     }
-    let wholes = shared.options.copy_whole_blocks && spent.is_empty();
-    let mut passed = Passed::default();
+    let copy_blocks = shared.options.copy_whole_blocks && spent.is_empty();
+    let mut stop_poll = StopPoll::default();
     while merge.valid() {
-        if passed.is_due() && shared.work.stopping() {
+        if stop_poll.is_due() && shared.work.stopping() {
             return Ok(None);
         }
-        if wholes && merge.comes_to_block() {
+        if copy_blocks && merge.comes_to_block() {
             let (kept, bytes) = match merge.whole_block()? {
-                Some(block) => (out.keep_block(&block, &mut sieve, part)?, block.sealed.len() as u64),
+                Some(block) => (out.keep_block(&block, &mut drop_filter, sub)?, block.sealed.len() as u64),
                 None => (0, 0),
             };
             if kept > 0 {
-                passed.add(kept, bytes);
+                stop_poll.add(kept, bytes);
                 merge.skip_block()?;
                 continue;
             }
         }
         let entry = merge.entry();
-        passed.add_entry(shared, entry.stored);
+        stop_poll.add_entry(shared, entry.stored);
         let parsed = key::apart(entry.key);
-        if part.to.as_ref().is_some_and(|to| shared.order.user(parsed.user, to).is_ge()) {
+        if sub.to.as_ref().is_some_and(|to| shared.order.user(parsed.user, to).is_ge()) {
             break;
         }
-        out.pass(entry.key);
-        if !sieve.drops(&parsed) && !leads_into(spent, parsed.kind, entry.stored) {
-            out.keep(entry, sieve.rule.begins_key())?;
+        out.advance(entry.key);
+        if !drop_filter.drops(&parsed) && !points_into(spent, parsed.kind, entry.stored) {
+            out.keep(entry, drop_filter.rule.begins_key())?;
         }
         merge.next()?;
     }
@@ -272,7 +275,7 @@ fn merge(
 }
 
 /// Whether what is `stored` for an entry is a pointer into one of `segments`.
-fn leads_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool {
+fn points_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool {
     !segments.is_empty()
         && kind == Kind::Put
         && matches!(StoredValue::parse(stored), Ok(StoredValue::At(pointer)) if segments.contains(&ObjectId::from(&pointer)))
@@ -289,13 +292,13 @@ fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
     if plan.level == 0 {
         sources.extend(plan.upper.iter().map(|table| source(vec![table.clone()])));
     } else {
-        sources.push(source(in_order(&shared.order, &plan.upper)));
+        sources.push(source(sorted_by_key(&shared.order, &plan.upper)));
     }
-    sources.push(source(in_order(&shared.order, &plan.lower)));
+    sources.push(source(sorted_by_key(&shared.order, &plan.lower)));
     Merge::new(shared.order.clone(), sources)
 }
 
-fn in_order(order: &KeyOrder, tables: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
+fn sorted_by_key(order: &KeyOrder, tables: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
     let mut tables = tables.to_vec();
     tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
     tables
@@ -308,12 +311,12 @@ mod tests {
     #[test]
     fn a_look_comes_every_few_megabytes_however_large_entries_are() {
         let between = |bytes: u64| {
-            let mut passed = Passed::default();
+            let mut stop_poll = StopPoll::default();
             let entries = (1..10_000).find(|_| {
-                passed.add(1, bytes);
-                passed.is_due()
+                stop_poll.add(1, bytes);
+                stop_poll.is_due()
             });
-            assert!(!passed.is_due(), "it counts from the beginning");
+            assert!(!stop_poll.is_due(), "it counts from the beginning");
             entries.expect("a look")
         };
         assert_eq!([0, 1 << 10, 1 << 20, 1 << 30].map(between), [4096, 2048, 4, 1]);

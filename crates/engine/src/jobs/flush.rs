@@ -2,7 +2,7 @@
 use crate::{
     Event, Result,
     compact::may_drop::{MayDrop, Readers},
-    jobs::sieve::readers,
+    jobs::drop_filter::readers,
     mem::MemTable,
     read::{
         merge::Merge,
@@ -28,36 +28,36 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     shared.options.tell(|| Event::FlushBegun { bytes: waiting.iter().map(|mem| mem.charged_bytes()).sum() });
     if shared.options.sync_sealed_wals {
         // Nobody was promised this. Who is promised something later asks again, and is told; what is written here cures it.
-        let _ = shared.closed_logs.sync();
+        let _ = shared.closed_wals.sync();
     }
     let readers = (shared.options.tombstone_compaction_percent > 0).then(|| readers(shared));
-    let (meta, contents, ticket) = write_table(&*shared.storage, &shared.order, &waiting, newest.sealed_as(), readers)?;
+    let (meta, contents, handle) = write_table(&*shared.storage, &shared.order, &waiting, newest.sealed_as(), readers)?;
     shared.stats.flushed(meta.bytes, shared.clock.since(started));
 
-    let mut control = shared.control.lock();
-    let level = shared.flush_level(&control, key::user_key(&meta.smallest), key::user_key(&meta.largest));
+    let mut state = shared.state.lock();
+    let level = shared.flush_level(&state, key::user_key(&meta.smallest), key::user_key(&meta.largest));
     let mut edit = Edit::default();
     add_to(&mut edit, level, &meta);
     let view = shared.view.load();
     let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, newest)).last();
     let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
-    let log_bytes = |mem: &Arc<MemTable>| match shared.values_apart {
-        true => control.versions.retire.log_bytes(mem.log), // far more than of the memtable
+    let log_bytes = |mem: &Arc<MemTable>| match shared.separates_values {
+        true => state.versions.retire.log_bytes(mem.log), // far more than of the memtable
         false => mem.charged_bytes(),
     };
     let log_bytes = waiting.iter().map(log_bytes).sum();
-    let version = control.versions.install_flush(edit, newest.last_sequence(), replay_from, log_bytes, ticket)?;
+    let version = state.versions.install_flush(edit, newest.last_sequence(), replay_from, log_bytes, handle)?;
     let flushed = |mem: &Arc<MemTable>| waiting.iter().any(|other| Arc::ptr_eq(other, mem));
     version.learn(level, vec![(meta.id, contents)]);
-    shared.set_view(&control, |view| View {
+    shared.set_view(&state, |view| View {
         mem: view.mem.clone(),
         sealed: view.sealed.iter().filter(|mem| !flushed(mem)).cloned().collect(),
         version,
     });
-    control.flushing = false;
-    control.collecting.found.came(meta.bytes);
-    shared.schedule(&mut control);
-    drop(control);
+    state.flush_scheduled = false;
+    state.gc.found.came(meta.bytes);
+    shared.schedule(&mut state);
+    drop(state);
     waiting.iter().for_each(|mem| shared.storage.log_flushed(mem.log));
     shared.options.tell(|| Event::FlushEnded { bytes: meta.bytes, level, time: shared.clock.since(started) });
     Ok(())
@@ -72,30 +72,30 @@ pub fn write_table(
     readers: Option<Readers>,
 ) -> Result<(TableMeta, Contents, DurabilityHandle)> {
     let expected_bytes = mems.iter().map(|mem| mem.charged_bytes()).sum();
-    let mut build = storage.begin(Hint { level: 0, expected_bytes, lifetime: Lifetime::Flush })?;
-    build.begin_table(id)?;
+    let mut sink = storage.begin(Hint { level: 0, expected_bytes, lifetime: Lifetime::Flush })?;
+    sink.begin_table(id)?;
     let mut ranges = RangeTombstones::default();
     mems.iter().for_each(|mem| ranges.extend(order, &mem.range_tombstones()));
     let drops = readers.is_some();
     let (rule, contents) = (MayDrop::new(readers.unwrap_or_default()), Contents::default());
-    let mut kept = Kept { build: &mut *build, order, ranges: &ranges, drops, rule, contents };
+    let mut filter = FlushFilter { sink: &mut *sink, order, ranges: &ranges, drops, rule, contents };
     match mems {
-        [mem] => kept.all_of(mem)?,
-        _ => kept.all_merged(mems)?,
+        [mem] => filter.add_memtable(mem)?,
+        _ => filter.add_merged(mems)?,
     }
-    let mut contents = kept.contents;
+    let mut contents = filter.contents;
     for fragment in ranges.fragments() {
         contents.add_range(fragment);
-        build.delete_range(fragment)?;
+        sink.delete_range(fragment)?;
     }
-    build.end_table()?;
-    let (mut metas, ticket) = build.finish()?;
-    Ok((metas.pop().expect("a build of one table yields one"), contents, ticket))
+    sink.end_table()?;
+    let (mut metas, handle) = sink.finish()?;
+    Ok((metas.pop().expect("a build of one table yields one"), contents, handle))
 }
 
 /// What a flush takes over. Every key's newest entry is among it, or a delete of a range that hides that.
-struct Kept<'a> {
-    build: &'a mut dyn TableSink,
+struct FlushFilter<'a> {
+    sink: &'a mut dyn TableSink,
     order: &'a KeyOrder,
     ranges: &'a RangeTombstones,
     /// Whether what nobody can see is left out.
@@ -104,12 +104,12 @@ struct Kept<'a> {
     contents: Contents,
 }
 
-impl Kept<'_> {
+impl FlushFilter<'_> {
     fn keep(&mut self, entry: EntryRef<'_>) -> Result<()> {
         let parsed = key::apart(entry.key);
         if !self.drops {
             self.contents.add(&parsed, true);
-            return Ok(self.build.keep(entry)?);
+            return Ok(self.sink.keep(entry)?);
         }
         let by_rule = self.rule.entry(self.order, &parsed, || false);
         let hidden = || {
@@ -120,10 +120,10 @@ impl Kept<'_> {
             return Ok(());
         }
         self.contents.add(&parsed, self.rule.begins_key());
-        Ok(self.build.keep(entry)?)
+        Ok(self.sink.keep(entry)?)
     }
 
-    fn all_of(&mut self, mem: &Arc<MemTable>) -> Result<()> {
+    fn add_memtable(&mut self, mem: &Arc<MemTable>) -> Result<()> {
         let mut cursor = mem.cursor();
         cursor.seek_first();
         while cursor.valid() {
@@ -133,7 +133,7 @@ impl Kept<'_> {
         Ok(())
     }
 
-    fn all_merged(&mut self, mems: &[Arc<MemTable>]) -> Result<()> {
+    fn add_merged(&mut self, mems: &[Arc<MemTable>]) -> Result<()> {
         let mut sources = Sources::new();
         sources.extend(mems.iter().map(|mem| Source::Mem(mem.cursor())));
         let mut merge = Merge::new(self.order.clone(), sources);

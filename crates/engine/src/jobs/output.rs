@@ -2,8 +2,8 @@
 use crate::{
     Error, Result,
     compact::plan::Plan,
-    jobs::sieve::{Part, Sieve},
-    rate_limit::hold_back,
+    jobs::drop_filter::{DropFilter, Subcompaction},
+    rate_limit::throttle,
     state::DbInner,
     version::Contents,
 };
@@ -15,63 +15,68 @@ use terrace_storage::{
 };
 
 /// What one part of a merge has yielded.
-pub struct Made {
+pub struct FinishedOutputs {
     /// The tables.
     pub metas: Vec<TableMeta>,
     /// What they hold.
     pub contents: Vec<(TableId, Contents)>,
     /// Since when they will be durable.
-    pub ticket: DurabilityHandle,
+    pub handle: DurabilityHandle,
 }
 
 /// What one part of a merge yields.
-pub struct Output<'a> {
+pub struct OutputBuilder<'a> {
     shared: &'a DbInner,
     plan: &'a Plan,
-    build: Box<dyn TableSink>,
+    sink: Box<dyn TableSink>,
     /// Deletes of ranges that are not stored yet, in order.
     ranges: VecDeque<Fragment>,
     open: bool,
     /// What the open table holds so far, …
     contents: Contents,
     /// … and those before.
-    made: Vec<(TableId, Contents)>,
+    finished: Vec<(TableId, Contents)>,
     end_due: bool,
     /// Grandparents passed so far, and their bytes since the open table began.
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,
     /// What compactions had written at the last look at how fast they do.
-    looked_at: u64,
+    bytes_at_last_check: u64,
     /// What all compactions had written, moved values as well, at the last look at what that leaves to writers, before the first 0; `None` where
     /// nothing is moved, and others depend on what is written.
     written: Option<u64>,
 }
 
-impl<'a> Output<'a> {
+impl<'a> OutputBuilder<'a> {
     /// To hold what `plan` merges, and the deletes of `ranges`, in their order.
-    pub fn new(shared: &'a DbInner, plan: &'a Plan, build: Box<dyn TableSink>, ranges: Vec<Fragment>) -> Output<'a> {
-        let looks = plan.only_collects || shared.moves_values(&shared.control.lock());
-        Output {
+    pub fn new(
+        shared: &'a DbInner,
+        plan: &'a Plan,
+        sink: Box<dyn TableSink>,
+        ranges: Vec<Fragment>,
+    ) -> OutputBuilder<'a> {
+        let looks = plan.only_collects || shared.relocates_values(&shared.state.lock());
+        OutputBuilder {
             shared,
             plan,
-            build,
+            sink,
             ranges: ranges.into(),
             open: false,
             contents: Contents::default(),
-            made: Vec::new(),
+            finished: Vec::new(),
             end_due: false,
             grandparent: 0,
             overlapped: 0,
             seen_key: false,
-            looked_at: 0,
+            bytes_at_last_check: 0,
             written: looks.then_some(0),
         }
     }
 
     /// The merge passes `internal`, kept or not. An output that met too many grandparents would be dear to compact
     /// further; it ends before this key.
-    pub fn pass(&mut self, internal: &[u8]) {
+    pub fn advance(&mut self, internal: &[u8]) {
         let order = &self.shared.order;
         let aligned = self.shared.options.min_overlapping_ratio();
         while let Some(table) = self.plan.grandparents.get(self.grandparent)
@@ -80,7 +85,7 @@ impl<'a> Output<'a> {
             self.overlapped += if self.seen_key { table.meta.bytes } else { 0 };
             self.grandparent += 1;
             self.end_due |=
-                self.seen_key && aligned && self.build.table_bytes() >= self.shared.options.target_file_size / 2;
+                self.seen_key && aligned && self.sink.table_bytes() >= self.shared.options.target_file_size / 2;
         }
         self.seen_key = true;
         if self.overlapped > self.shared.limits().grandparent_bytes() {
@@ -96,14 +101,14 @@ impl<'a> Output<'a> {
         }
         self.begin_table()?;
         self.contents.add(&key::apart(entry.key), begins_key);
-        self.build.keep(entry)?;
-        hold_back(self.shared, &mut self.looked_at);
-        self.leave_room()
+        self.sink.keep(entry)?;
+        throttle(self.shared, &mut self.bytes_at_last_check);
+        self.check_space()
     }
 
     /// Leaves values where they are from when on there is soon no space for writers. An error if nothing depends on this.
     #[inline]
-    fn leave_room(&mut self) -> Result<()> {
+    fn check_space(&mut self) -> Result<()> {
         let Some(seen) = &mut self.written else { return Ok(()) };
         let traffic = self.shared.storage.traffic();
         let written = traffic.bytes(Purpose::ValueLogGc) + traffic.bytes(Purpose::Compaction);
@@ -117,42 +122,47 @@ impl<'a> Output<'a> {
         if self.plan.only_collects {
             return Err(no_room(self.shared));
         }
-        self.build.move_no_more();
+        self.sink.move_no_more();
         self.written = None;
         Ok(())
     }
 
     /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it
     /// has. Else nothing has happened, and there are none.
-    pub fn keep_block(&mut self, block: &WholeBlock<'_>, sieve: &mut Sieve<'_>, part: &Part) -> Result<u64> {
+    pub fn keep_block(
+        &mut self,
+        block: &WholeBlock<'_>,
+        drop_filter: &mut DropFilter<'_>,
+        sub: &Subcompaction,
+    ) -> Result<u64> {
         let order = &self.shared.order;
         let [first, last] = block.entries.bounds();
         let ends = self.plan.grandparents.get(self.grandparent).map(|table| &table.meta.largest);
-        if !self.build.takes_block(block)
+        if !self.sink.takes_block(block)
             || ends.is_some_and(|end| order.internal(last, end).is_gt())
-            || part.to.as_ref().is_some_and(|to| order.user(key::user_key(last), to).is_ge())
+            || sub.to.as_ref().is_some_and(|to| order.user(key::user_key(last), to).is_ge())
         {
             return Ok(0);
         }
-        let Some((begins_key, contents)) = sieve.keeps_all(block.entries) else { return Ok(0) };
+        let Some((begins_key, contents)) = drop_filter.keeps_all(block.entries) else { return Ok(0) };
         self.seen_key = true;
         if self.open && begins_key && self.is_full() {
             self.end_table(Some(key::user_key(first)))?;
         }
         self.begin_table()?;
         self.contents.extend(&contents);
-        self.build.keep_block(block)?;
-        hold_back(self.shared, &mut self.looked_at);
+        self.sink.keep_block(block)?;
+        throttle(self.shared, &mut self.bytes_at_last_check);
         Ok(contents.entries)
     }
 
     fn begin_table(&mut self) -> Result<()> {
         if !self.open {
             self.end_due = false; // there was nothing to end
-            let drawn = || TableId(self.shared.control.lock().versions.new_number());
+            let drawn = || TableId(self.shared.state.lock().versions.new_number());
             let id = self.plan.number.unwrap_or_else(drawn);
-            self.build.begin_table(id)?;
-            self.made.push((id, Contents::default()));
+            self.sink.begin_table(id)?;
+            self.finished.push((id, Contents::default()));
             self.open = true;
         }
         Ok(())
@@ -160,7 +170,7 @@ impl<'a> Output<'a> {
 
     /// Stores the deletes of ranges before `next`. A range that goes on there is cut: tables do not overlap, and each has
     /// all that hides its keys.
-    fn delete_ranges(&mut self, next: Option<&[u8]>) -> Result<()> {
+    fn write_range_tombstones(&mut self, next: Option<&[u8]>) -> Result<()> {
         let order = &self.shared.order;
         while let Some(first) = self.ranges.front_mut() {
             if next.is_some_and(|next| order.user(&first.from, next).is_ge()) {
@@ -172,11 +182,11 @@ impl<'a> Output<'a> {
                     let (to, sequences) = (next.to_vec(), first.sequences.clone());
                     let fragment = Fragment { from: begin, to, sequences };
                     self.contents.add_range(&fragment);
-                    self.build.delete_range(&fragment)?;
+                    self.sink.delete_range(&fragment)?;
                 }
                 None => {
                     self.contents.add_range(first);
-                    self.build.delete_range(first)?;
+                    self.sink.delete_range(first)?;
                     self.ranges.pop_front();
                 }
             }
@@ -194,32 +204,32 @@ impl<'a> Output<'a> {
             target_file_size
         };
         let single = self.plan.number.is_some(); // a number was kept for one output
-        !single && (self.end_due || self.build.table_bytes() >= most)
+        !single && (self.end_due || self.sink.table_bytes() >= most)
     }
 
     /// The next table begins at user key `next`, if there is one.
     fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
-        self.delete_ranges(next)?;
+        self.write_range_tombstones(next)?;
         (self.open, self.end_due) = (false, false);
-        if let Some((_, contents)) = self.made.last_mut() {
+        if let Some((_, contents)) = self.finished.last_mut() {
             *contents = std::mem::take(&mut self.contents);
         }
-        Ok(self.build.end_table()?)
+        Ok(self.sink.end_table()?)
     }
 
     /// The tables, what they hold, and since when they will be durable.
-    pub fn finish(mut self) -> Result<Made> {
+    pub fn finish(mut self) -> Result<FinishedOutputs> {
         if !self.ranges.is_empty() {
             self.begin_table()?;
         }
         if self.open {
             self.end_table(None)?;
         }
-        if self.made.is_empty() {
-            return Ok(Made { metas: Vec::new(), contents: Vec::new(), ticket: DurabilityHandle::mature() }); // everything was dropped
+        if self.finished.is_empty() {
+            return Ok(FinishedOutputs { metas: Vec::new(), contents: Vec::new(), handle: DurabilityHandle::mature() }); // everything was dropped
         }
-        let (metas, ticket) = self.build.finish()?;
-        Ok(Made { metas, contents: self.made, ticket })
+        let (metas, handle) = self.sink.finish()?;
+        Ok(FinishedOutputs { metas, contents: self.finished, handle })
     }
 }
 

@@ -19,7 +19,7 @@ use terrace_format::{TableForm, TableId};
 use terrace_storage::BlockingScope;
 
 /// Tables that are looked at in one turn of an idle store.
-const LOOKED_AT_ONCE: usize = 256;
+const TABLES_PER_ROUND: usize = 256;
 
 impl DbInner {
     /// Sizes for policies.
@@ -51,7 +51,7 @@ impl DbInner {
     }
 
     /// Bytes that lie above their levels' sizes, and with level 0 those that compactions have yet to merge.
-    pub fn debt(&self) -> (u64, u64) {
+    pub fn compaction_debt(&self) -> (u64, u64) {
         let held = self.view.load().version.held();
         let debt = self.limits().debt(&held);
         (debt, debt.saturating_add(held[0]))
@@ -65,13 +65,13 @@ impl DbInner {
 
     /// Looks what tables hold that were there when the store was opened, some at a time, for [`tombstones`](crate::compact::tombstones).
     /// I/O; what cannot be read is told to whoever reads it.
-    pub fn look_for_contents(&self) {
+    pub fn load_table_contents(&self) {
         if self.options.tombstone_compaction_percent == 0 {
             return;
         }
         let view = self.view.load_full();
         let unknown = view.version.tables().filter(|(_, table)| table.contents().is_none());
-        for (_, table) in unknown.take(LOOKED_AT_ONCE) {
+        for (_, table) in unknown.take(TABLES_PER_ROUND) {
             // What cannot be read now may be read later, unless it is damaged.
             if table.look_for_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
                 table.learn(Contents::default());
@@ -80,115 +80,115 @@ impl DbInner {
     }
 
     /// Hands a policy what it looks at.
-    pub fn situated<T>(&self, control: &DbState, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+    pub fn with_situation<T>(&self, state: &DbState, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         let limits = self.limits();
         look(&Situation {
             order: &self.order,
-            version: control.versions.live(),
-            busy: &control.busy,
-            pointers: control.versions.pointers(),
+            version: state.versions.live(),
+            busy: &state.compactions,
+            pointers: state.versions.pointers(),
             limits: &limits,
-            spares: control.versions.spares(),
-            seek_hint: control.seek_hint,
+            spares: state.versions.spares(),
+            seek_hint: state.seek_hint,
             oldest_reader: self.snapshots.oldest(|| self.visible()),
-            hiding_share: control.collecting.found.share(&limits),
+            hiding_share: state.gc.found.share(&limits),
         })
     }
 
     /// The most urgent compaction that may start now.
-    pub fn next_plan(&self, control: &DbState) -> Option<Plan> {
-        self.situated(control, |situation| self.policy.plan(situation))
+    pub fn pick_compaction(&self, state: &DbState) -> Option<Plan> {
+        self.with_situation(state, |situation| self.policy.plan(situation))
     }
 
     /// The level into which a flush of these keys may go. While a compaction runs, its outputs may yet lie anywhere between
     /// its inputs, so only level 0 is safe; while one waits to be released, staying in level 0 keeps the flush free to be
     /// released before it (docs/durability.md).
-    pub fn flush_level(&self, control: &DbState, smallest: &[u8], largest: &[u8]) -> usize {
-        if !control.busy.is_empty() || control.versions.compaction_pending() {
+    pub fn flush_level(&self, state: &DbState, smallest: &[u8], largest: &[u8]) -> usize {
+        if !state.compactions.is_empty() || state.versions.compaction_pending() {
             return 0;
         }
         let range = KeyRange { from: Some(smallest), to: Some(largest) };
-        self.situated(control, |situation| leveled::level_for_flush(situation, &range))
+        self.with_situation(state, |situation| leveled::level_for_flush(situation, &range))
     }
 
     /// Starts whatever background work is due. Call under the control lock, after every change.
-    pub fn schedule(self: &Arc<Self>, control: &mut DbState) {
+    pub fn schedule(self: &Arc<Self>, state: &mut DbState) {
         self.changed.notify_all();
-        if self.view.load().mem.is_none() || control.failed.is_some() || control.closed {
+        if self.view.load().mem.is_none() || state.failed.is_some() || state.closed {
             return;
         }
-        control.busy.lull.look(self.visible().0);
-        if !control.flushing && !self.view.load().sealed.is_empty() {
-            control.flushing = true;
-            self.submit(Lane::Flush, "flush", self.jobs.flush, |control| control.flushing = false);
+        state.compactions.lull.look(self.visible().0);
+        if !state.flush_scheduled && !self.view.load().sealed.is_empty() {
+            state.flush_scheduled = true;
+            self.submit(Lane::Flush, "flush", self.jobs.flush, |state| state.flush_scheduled = false);
         }
-        while control.busy.len() < self.compaction_threads(control, self.options.max_background_compactions)
-            && let Some(plan) = self.next_plan(control)
+        while state.compactions.len() < self.compaction_threads(state, self.options.max_background_compactions)
+            && let Some(plan) = self.pick_compaction(state)
         {
-            self.start_compaction(control, plan);
+            self.start_compaction(state, plan);
         }
-        self.collect(control);
-        let busy = control.flushing || !control.busy.is_empty();
-        control.calm_since = control.calm_since.or_else(|| Some(self.clock.now())).filter(|_| !busy);
-        if !control.releasing && control.versions.pending() > 0 {
-            control.releasing = true;
-            self.submit(Lane::Durability, "release", self.jobs.release, |control| control.releasing = false);
+        self.schedule_value_log_gc(state);
+        let busy = state.flush_scheduled || !state.compactions.is_empty();
+        state.no_jobs_since = state.no_jobs_since.or_else(|| Some(self.clock.now())).filter(|_| !busy);
+        if !state.commit_scheduled && state.versions.pending() > 0 {
+            state.commit_scheduled = true;
+            self.submit(Lane::Durability, "release", self.jobs.commit_edits, |state| state.commit_scheduled = false);
         }
     }
 
     /// What waits for a lull may have become due, as `told` tells it.
-    pub fn rest(self: &Arc<Self>, told: impl FnOnce(&mut idle::IdleDetector)) {
-        let mut control = self.control.lock();
-        if !control.closing {
-            told(&mut control.busy.lull);
-            self.schedule(&mut control);
+    pub fn update_idle(self: &Arc<Self>, update: impl FnOnce(&mut idle::IdleDetector)) {
+        let mut state = self.state.lock();
+        if !state.closing {
+            update(&mut state.compactions.lull);
+            self.schedule(&mut state);
         }
     }
 
     /// Threads that compactions get now, of the `most` that an option grants.
-    pub fn compaction_threads(&self, control: &DbState, most: u64) -> usize {
-        let l0_runs = control.versions.live().levels[0].runs.len() as u64;
-        pace::threads(&self.options, most, l0_runs, control.busy.lull.is_quiet())
+    pub fn compaction_threads(&self, state: &DbState, most: u64) -> usize {
+        let l0_runs = state.versions.live().levels[0].runs.len() as u64;
+        pace::threads(&self.options, most, l0_runs, state.compactions.lull.is_quiet())
     }
 
     /// Begins `plan`, which must not meet a running compaction.
-    pub fn start_compaction(self: &Arc<Self>, control: &mut DbState, plan: Plan) {
-        debug_assert!(control.busy.admits(&self.order, &plan));
-        control.busy.begin(&self.order, &plan);
-        if let Some((_, id)) = control.seek_hint
+    pub fn start_compaction(self: &Arc<Self>, state: &mut DbState, plan: Plan) {
+        debug_assert!(state.compactions.admits(&self.order, &plan));
+        state.compactions.begin(&self.order, &plan);
+        if let Some((_, id)) = state.seek_hint
             && plan.upper.iter().any(|table| table.meta.id == id)
         {
             let paid = self.options.seek_compaction && self.options.seek_compaction_bytes > 0;
-            control.seek_hint = seeks::left_of_hint(&plan, id, paid);
+            state.seek_hint = seeks::left_of_hint(&plan, id, paid);
         }
         let ended = plan.clone();
         let job = move |shared: &Arc<DbInner>| {
-            let moved = shared.moves_values(&shared.control.lock());
+            let moved = shared.relocates_values(&shared.state.lock());
             let outcome = match (shared.jobs.compact)(shared, &plan) {
                 Err(full) if full.is_no_space() && moved && !plan.only_collects => {
-                    shared.starve(&mut shared.control.lock());
+                    shared.suspend_gc(&mut shared.state.lock());
                     (shared.jobs.compact)(shared, &plan)
                 }
                 outcome => outcome,
             };
             match outcome {
-                Err(error) if plan.only_collects => shared.collection_failed(&plan, error),
-                Err(damage) if damage.is_damage() => shared.compaction_met_damage(&plan, damage),
+                Err(error) if plan.only_collects => shared.on_gc_compaction_failed(&plan, error),
+                Err(damage) if damage.is_damage() => shared.on_damaged_input(&plan, damage),
                 outcome => outcome,
             }
         };
-        self.submit(Lane::Compact, "compact", job, move |control| control.busy.end(&ended));
+        self.submit(Lane::Compact, "compact", job, move |state| state.compactions.end(&ended));
     }
 
     /// An input of `plan` cannot be read. Nothing was lost by that which was not lost before, so nothing stops: the inputs stay where they
     /// are, and nothing is merged with them any more. What they hold that is sound is still read.
-    fn compaction_met_damage(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
+    fn on_damaged_input(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let (level, output_level) = (plan.level, plan.output_level);
-        let mut control = self.control.lock();
-        control.busy.end_damaged(&self.order, plan, error.clone());
-        self.tell_writers(&control); // who waits for level 0 to shrink waits for nothing now
-        self.schedule(&mut control);
-        drop(control);
+        let mut state = self.state.lock();
+        state.compactions.end_damaged(&self.order, plan, error.clone());
+        self.bump_stall_epoch(&state); // who waits for level 0 to shrink waits for nothing now
+        self.schedule(&mut state);
+        drop(state);
         self.options.tell(|| Event::CompactionFailed { level, output_level, error });
         Ok(())
     }
@@ -205,47 +205,50 @@ impl DbInner {
         let shared = self.clone();
         self.work.submit(lane, name, move || {
             let _awaited = matches!(lane, Lane::Flush | Lane::Compact).then(BlockingScope::new);
-            let own = usize::from(matches!(lane, Lane::Flush | Lane::Compact));
-            let outcome = catch_unwind(AssertUnwindSafe(|| shared.with_relief(own, || job(&shared))));
+            let own_jobs = usize::from(matches!(lane, Lane::Flush | Lane::Compact));
+            let outcome = catch_unwind(AssertUnwindSafe(|| shared.retry_on_no_space(own_jobs, || job(&shared))));
             let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
             if let Err(error) = outcome.unwrap_or_else(bug) {
-                shared.fail_ending(&error, ended);
+                shared.fail_and_end(&error, ended);
                 shared.wake_failed();
             }
         });
     }
 
     /// Notes that a table has used up its seeks.
-    pub fn note_worn(self: &Arc<Self>, level: usize, table: TableId) {
+    pub fn on_seek_budget_spent(self: &Arc<Self>, level: usize, table: TableId) {
         let Options { seek_compaction, seek_compaction_bytes: worth, .. } = self.options;
-        if seek_compaction && level + 1 < terrace_format::LEVELS && !(worth > 0 && self.indulge(level, table, worth)) {
-            self.wish_for(level, table);
+        if seek_compaction
+            && level + 1 < terrace_format::LEVELS
+            && !(worth > 0 && self.extend_seek_budget(level, table, worth))
+        {
+            self.request_compaction(level, table);
         }
     }
 
     /// Whether a table that has used up its seeks gets more, as they have not paid for its merge at `worth` bytes each; or is no more
     /// in `level`.
-    fn indulge(&self, level: usize, table: TableId, worth: u64) -> bool {
-        let control = self.control.lock();
-        self.situated(&control, |situation| {
+    fn extend_seek_budget(&self, level: usize, table: TableId, worth: u64) -> bool {
+        let state = self.state.lock();
+        self.with_situation(&state, |situation| {
             seeks::price(situation, (level, table)).is_none_or(|(table, bytes)| table.indulge(bytes / worth))
         })
     }
 
     /// Has a table of `level` merged into the next as soon as nothing is more urgent.
-    pub fn wish_for(self: &Arc<Self>, level: usize, table: TableId) {
-        let mut control = self.control.lock();
-        control.seek_hint = Some((level, table));
-        self.schedule(&mut control);
+    pub fn request_compaction(self: &Arc<Self>, level: usize, table: TableId) {
+        let mut state = self.state.lock();
+        state.seek_hint = Some((level, table));
+        self.schedule(&mut state);
     }
 }
 
 impl ReadTrigger for DbInner {
     fn sought_enough(self: Arc<Self>, oldest: TableId) {
-        self.wish_for(0, oldest);
+        self.request_compaction(0, oldest);
     }
 
     fn worn(self: Arc<Self>, level: usize, table: TableId) {
-        self.note_worn(level, table);
+        self.on_seek_budget_spent(level, table);
     }
 }

@@ -64,7 +64,7 @@ impl Condvar {
 }
 
 /// Looks once: no time passes in a model, and what else the others do while somebody waits awake, they do while it sleeps.
-pub fn ready_soon(ready: impl Fn() -> bool) -> bool {
+pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     let now = ready();
     hint::spin_loop();
     now

@@ -24,7 +24,7 @@ impl Witness {
 
 /// Waits awake until it is `ready`, but not for long; gives way to others after a few looks. Whether it is. Source of the idea:
 /// RocksDB's `WriteThread::AwaitState`.
-pub fn ready_soon(ready: impl Fn() -> bool) -> bool {
+pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     for _ in 0..SPINS {
         if ready() {
             return true;
@@ -49,10 +49,10 @@ mod tests {
     #[test]
     fn patience_ends() {
         let (ready, clock) = (AtomicBool::new(false), Clock::start());
-        assert!(!ready_soon(|| ready.load(SeqCst)));
+        assert!(!spin_until(|| ready.load(SeqCst)));
         assert!(clock.now() >= YIELD_MAX, "it gives up too soon");
         ready.store(true, SeqCst);
-        assert!(ready_soon(|| ready.swap(false, SeqCst)), "it looks at least once");
+        assert!(spin_until(|| ready.swap(false, SeqCst)), "it looks at least once");
         assert!(!ready.load(SeqCst));
     }
 }

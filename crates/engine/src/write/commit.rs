@@ -1,6 +1,6 @@
 //! The life of a group: into the log, into the memtable, and in front of readers.
-use super::{Pulse, WriterState, group::LeaderGuard, resume};
-use crate::{Error, Event, Result, state::DbInner, sync::ready_soon};
+use super::{GroupStats, WriterState, group::LeaderGuard, resume};
+use crate::{Error, Event, Result, state::DbInner, sync::spin_until};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, atomic::Ordering},
@@ -11,7 +11,7 @@ use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
 
 /// A buffer for single operations is kept up to this size.
-const SPARE_BYTES_MAX: usize = 64 << 10;
+const REUSED_BATCH_BYTES_MAX: usize = 64 << 10;
 /// A group of at least this size is worth passing the baton on for before its insert, even if nobody waits yet.
 const LONG_INSERT_BYTES: usize = 64 << 10;
 /// How often to look whether a long insert is over.
@@ -33,20 +33,20 @@ impl WriterState {
 /// unknown.
 pub(super) fn commit(
     shared: &Arc<DbInner>,
-    lead: &mut LeaderGuard<'_, Box<WriterState>>,
+    leader: &mut LeaderGuard<'_, Box<WriterState>>,
     batch: Batch,
     sync: bool,
 ) -> Result<SeqNo> {
-    or_fail(shared, || write_group(shared, lead, batch, sync))
+    stop_on_error(shared, || write_group(shared, leader, batch, sync))
 }
 
 /// Does what must not be left half done: an error, or a panic of the comparator, stops the store.
-pub(super) fn or_fail<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
-    or_fail_on_panic(shared, write).inspect_err(|error| shared.fail(error))
+pub(super) fn stop_on_error<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+    stop_on_panic(shared, write).inspect_err(|error| shared.fail(error))
 }
 
 /// Does what may be left half done only by a panic, of the comparator above all: that stops the store.
-pub(super) fn or_fail_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(write)) {
         Ok(outcome) => outcome,
         Err(panic) => {
@@ -58,38 +58,38 @@ pub(super) fn or_fail_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() ->
 
 fn write_group(
     shared: &Arc<DbInner>,
-    lead: &mut LeaderGuard<'_, Box<WriterState>>,
+    leader: &mut LeaderGuard<'_, Box<WriterState>>,
     mut batch: Batch,
     sync: bool,
 ) -> Result<SeqNo> {
-    let core = lead.baton();
-    let (before, last) = core.sequences(&batch)?;
+    let writer = leader.state();
+    let (before, last) = writer.sequences(&batch)?;
     let mut head: &[u8] = &[];
     if !batch.is_empty() {
         batch.set_sequence(before.plus(1));
-        head = append(shared, core, &mut batch)?;
+        head = append(shared, writer, &mut batch)?;
     }
     let mut began = None;
     if sync {
-        let _awaited = (!batch.is_empty()).then(BlockingScope::new); // else it is for an idle store's sake, or for whoever waits by his own wish
+        let _blocking = (!batch.is_empty()).then(BlockingScope::new); // else it is for an idle store's sake, or for whoever waits by his own wish
         let started = shared.clock.now();
         shared.options.tell(|| Event::SyncBegun);
-        core.wal.sync(&shared.closed_logs, last)?;
+        writer.wal.sync(&shared.closed_wals, last)?;
         let sync_time = shared.clock.since(started);
         // The group will be back, and these have come meanwhile.
-        let writers = 1 + lead.members() + lead.awaited();
-        lead.baton().pulse = Pulse { writers, sync_time };
+        let writers = 1 + leader.followers() + leader.queue_len();
+        leader.state().last_group = GroupStats { writers, sync_time };
         began = Some(started);
     }
-    lead.baton().last = last;
+    leader.state().last = last;
     if !batch.is_empty() {
-        insert(shared, lead, head, batch);
+        insert(shared, leader, head, batch);
     }
     publish(shared, before, last)?;
     if let Some(began) = began {
-        shared.durable_up_to(last);
+        shared.advance_durable(last);
         shared.changed.notify_all();
-        shared.tell_synced(began);
+        shared.notify_sync_ended(began);
     }
     Ok(last)
 }
@@ -97,34 +97,34 @@ fn write_group(
 /// Hands `batch` to the log. If the disk is full, what waits to be durable is made so at once, and whoever is about to give space back is
 /// waited for. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. It stops at once where
 /// tables are going to point into that log: the log would have to be synced on a full disk.
-fn append(shared: &Arc<DbInner>, core: &mut WriterState, batch: &mut Batch) -> Result<&'static [u8]> {
-    let full = match core.wal.append(batch) {
-        Err(full) if full.is_no_space() && !shared.values_apart && shared.may_be_relieved() => full,
+fn append(shared: &Arc<DbInner>, writer: &mut WriterState, batch: &mut Batch) -> Result<&'static [u8]> {
+    let full = match writer.wal.append(batch) {
+        Err(full) if full.is_no_space() && !shared.separates_values && shared.may_free_space() => full,
         appended => return appended,
     };
-    let appended = shared.relieved(0, |reserve| {
-        resume::start_over(shared, core)?;
+    let appended = shared.retry_with_reserve(0, |reserve| {
+        resume::start_fresh_wal(shared, writer)?;
         drop(reserve); // a batch in a log gives nothing back, and the next opening would miss it
-        shared.reserve.take(&*shared.storage)?;
-        core.wal.append(batch)
+        shared.reserve.allocate(&*shared.storage)?;
+        writer.wal.append(batch)
     });
     appended.map_err(|still| if still.is_no_space() { full } else { still })
 }
 
 /// Inserts a group whose sequences are given away. With pipelined writes, and if somebody waits for it, the next group's
 /// log goes on meanwhile.
-fn insert(shared: &DbInner, lead: &mut LeaderGuard<'_, Box<WriterState>>, head: &[u8], batch: Batch) {
-    let worthwhile = lead.awaited() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
+fn insert(shared: &DbInner, leader: &mut LeaderGuard<'_, Box<WriterState>>, head: &[u8], batch: Batch) {
+    let worthwhile = leader.queue_len() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
     if shared.options.pipelined_writes && worthwhile {
-        let mem = lead.baton().mem.clone();
-        lead.pass_on();
+        let mem = leader.state().mem.clone();
+        leader.hand_over();
         mem.insert_behind(head, &batch);
         return;
     }
-    let core = lead.baton();
-    core.mem.insert_behind(head, &batch);
-    if core.spare.is_none() && batch.capacity() <= SPARE_BYTES_MAX {
-        core.spare = Some(batch);
+    let writer = leader.state();
+    writer.mem.insert_behind(head, &batch);
+    if writer.reusable_batch.is_none() && batch.capacity() <= REUSED_BATCH_BYTES_MAX {
+        writer.reusable_batch = Some(batch);
     }
 }
 
@@ -142,11 +142,11 @@ pub(super) fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()
 /// inserts panicked. A lack of space keeps no insert from ending, and is not for ever.
 pub(super) fn wait_visible(shared: &DbInner, seq: SeqNo) -> Result<()> {
     let visible = || shared.visible() >= seq;
-    if ready_soon(visible) {
+    if spin_until(visible) {
         return Ok(());
     }
     while !visible() {
-        if let Some(first) = shared.control.lock().failed.as_ref().filter(|first| !first.is_no_space()) {
+        if let Some(first) = shared.state.lock().failed.as_ref().filter(|first| !first.is_no_space()) {
             return Err(Error::FailStopped(Arc::new(first.clone())));
         }
         thread::sleep(LONG_INSERT_LOOK);

@@ -12,7 +12,7 @@ use crate::{
             AtomicBool, AtomicUsize,
             Ordering::{Acquire, Relaxed, Release},
         },
-        ready_soon,
+        spin_until,
     },
 };
 use std::{collections::VecDeque, sync::Arc};
@@ -29,23 +29,23 @@ const SMALL_BYTES: usize = 128 << 10;
 /// What a writer brings.
 pub enum WriteRequest<'a> {
     /// One operation, not encoded yet.
-    One(Op<'a>),
+    Single(Op<'a>),
     /// Any number of them, or none.
-    Many(Batch),
+    Batch(Batch),
     /// Nothing to write: the caller wants the baton for itself, and takes nobody along.
-    Alone,
+    Exclusive,
 }
 
 impl WriteRequest<'_> {
-    fn into_wish(self, sync: bool) -> QueuedWrite {
+    fn into_queued(self, sync: bool) -> QueuedWrite {
         match self {
-            WriteRequest::One(op) => {
+            WriteRequest::Single(op) => {
                 let mut batch = Batch::new();
                 batch.add(op);
-                QueuedWrite { batch, sync, alone: false }
+                QueuedWrite { batch, sync, exclusive: false }
             }
-            WriteRequest::Many(batch) => QueuedWrite { batch, sync, alone: false },
-            WriteRequest::Alone => QueuedWrite { batch: Batch::new(), sync, alone: true },
+            WriteRequest::Batch(batch) => QueuedWrite { batch, sync, exclusive: false },
+            WriteRequest::Exclusive => QueuedWrite { batch: Batch::new(), sync, exclusive: true },
         }
     }
 }
@@ -54,37 +54,37 @@ impl WriteRequest<'_> {
 struct QueuedWrite {
     batch: Batch,
     sync: bool,
-    alone: bool,
+    exclusive: bool,
 }
 
 /// The baton, or the line of those who wait for it.
 pub struct Queue<T> {
-    line: Mutex<Line<T>>, // leaf lock, but for a writer's own; no I/O under it
-    waiting: AtomicUsize, // as many as the line has; a hint for who does not hold the lock
+    list: Mutex<WriterList<T>>, // leaf lock, but for a writer's own; no I/O under it
+    queue_len: AtomicUsize,     // as many as the line has; a hint for who does not hold the lock
 }
 
-struct Line<T> {
-    baton: Option<T>,
-    writers: VecDeque<Arc<Writer<T>>>,
+struct WriterList<T> {
+    leader_state: Option<T>,
+    writers: VecDeque<Arc<QueuedWriter<T>>>,
 }
 
-struct Writer<T> {
-    state: Mutex<State<T>>,
-    turn: Condvar,
+struct QueuedWriter<T> {
+    status: Mutex<Status<T>>,
+    changed: Condvar,
     ready: AtomicBool, // the state is `LeaderGuard` or `Done`
 }
 
-enum State<T> {
+enum Status<T> {
     Waiting(QueuedWrite),
-    Taken,
-    LeaderGuard(T, QueuedWrite),
+    Joined,
+    Leader(T, QueuedWrite),
     Done(Result<SeqNo>),
 }
 
 /// How joining the line ended.
 pub enum JoinResult<'a, T> {
     /// The caller leads, with what it brought.
-    LeaderGuard(LeaderGuard<'a, T>, WriteRequest<'a>),
+    Leader(LeaderGuard<'a, T>, WriteRequest<'a>),
     /// Another leader has written the batch.
     Done(Result<SeqNo>),
 }
@@ -93,76 +93,76 @@ pub enum JoinResult<'a, T> {
 /// their leader panicked, unless it told them otherwise.
 pub struct LeaderGuard<'a, T> {
     queue: &'a Queue<T>,
-    baton: Option<T>,
-    members: Vec<Arc<Writer<T>>>,
+    leader_state: Option<T>,
+    followers: Vec<Arc<QueuedWriter<T>>>,
 }
 
 impl<T> Queue<T> {
     /// Nobody in line.
-    pub fn new(baton: T) -> Queue<T> {
-        let line = Line { baton: Some(baton), writers: VecDeque::new() };
-        Queue { line: Mutex::new(line), waiting: AtomicUsize::new(0) }
+    pub fn new(leader_state: T) -> Queue<T> {
+        let list = WriterList { leader_state: Some(leader_state), writers: VecDeque::new() };
+        Queue { list: Mutex::new(list), queue_len: AtomicUsize::new(0) }
     }
 
     /// Leads if nobody else does; else waits to lead or to be taken along.
-    pub fn join<'a>(&'a self, own: WriteRequest<'a>, sync: bool) -> JoinResult<'a, T> {
-        let mut line = self.line.lock();
-        if let Some(baton) = line.baton.take() {
-            return JoinResult::LeaderGuard(self.lead(baton), own);
+    pub fn join<'a>(&'a self, request: WriteRequest<'a>, sync: bool) -> JoinResult<'a, T> {
+        let mut list = self.list.lock();
+        if let Some(leader_state) = list.leader_state.take() {
+            return JoinResult::Leader(self.lead(leader_state), request);
         }
-        let me = Arc::new(Writer {
-            state: Mutex::new(State::Waiting(own.into_wish(sync))),
-            turn: Condvar::new(),
+        let me = Arc::new(QueuedWriter {
+            status: Mutex::new(Status::Waiting(request.into_queued(sync))),
+            changed: Condvar::new(),
             ready: AtomicBool::new(false),
         });
-        line.writers.push_back(me.clone());
-        self.waiting.store(line.writers.len(), Relaxed);
-        drop(line);
+        list.writers.push_back(me.clone());
+        self.queue_len.store(list.writers.len(), Relaxed);
+        drop(list);
         match me.wait(!sync) {
-            State::LeaderGuard(baton, QueuedWrite { alone: true, .. }) => {
-                JoinResult::LeaderGuard(self.lead(baton), WriteRequest::Alone)
+            Status::Leader(leader_state, QueuedWrite { exclusive: true, .. }) => {
+                JoinResult::Leader(self.lead(leader_state), WriteRequest::Exclusive)
             }
-            State::LeaderGuard(baton, wish) => {
-                JoinResult::LeaderGuard(self.lead(baton), WriteRequest::Many(wish.batch))
+            Status::Leader(leader_state, queued) => {
+                JoinResult::Leader(self.lead(leader_state), WriteRequest::Batch(queued.batch))
             }
-            State::Done(outcome) => JoinResult::Done(outcome),
-            State::Waiting(_) | State::Taken => unreachable!("`ready` says otherwise"),
+            Status::Done(outcome) => JoinResult::Done(outcome),
+            Status::Waiting(_) | Status::Joined => unreachable!("`ready` says otherwise"),
         }
     }
 
-    fn lead(&self, baton: T) -> LeaderGuard<'_, T> {
-        LeaderGuard { queue: self, baton: Some(baton), members: Vec::new() }
+    fn lead(&self, leader_state: T) -> LeaderGuard<'_, T> {
+        LeaderGuard { queue: self, leader_state: Some(leader_state), followers: Vec::new() }
     }
 
     /// Whether nobody leads.
     pub fn is_idle(&self) -> bool {
-        self.line.lock().baton.is_some()
+        self.list.lock().leader_state.is_some()
     }
 
     /// Writers in line, about.
-    pub fn waiting(&self) -> usize {
-        self.waiting.load(Relaxed)
+    pub fn queue_len(&self) -> usize {
+        self.queue_len.load(Relaxed)
     }
 }
 
-impl<T> Writer<T> {
-    fn wait(&self, awake: bool) -> State<T> {
+impl<T> QueuedWriter<T> {
+    fn wait(&self, awake: bool) -> Status<T> {
         if awake {
-            ready_soon(|| self.ready.load(Acquire));
+            spin_until(|| self.ready.load(Acquire));
         }
-        let mut state = self.state.lock();
+        let mut status = self.status.lock();
         while !self.ready.load(Relaxed) {
-            self.turn.wait(&mut state);
+            self.changed.wait(&mut status);
         }
-        std::mem::replace(&mut state, State::Taken)
+        std::mem::replace(&mut status, Status::Joined)
     }
 
-    fn wake(&self, change: impl FnOnce(State<T>) -> State<T>) {
-        let mut state = self.state.lock();
-        let before = std::mem::replace(&mut *state, State::Taken);
-        *state = change(before);
+    fn wake(&self, change: impl FnOnce(Status<T>) -> Status<T>) {
+        let mut status = self.status.lock();
+        let before = std::mem::replace(&mut *status, Status::Joined);
+        *status = change(before);
         self.ready.store(true, Release);
-        self.turn.notify_one();
+        self.changed.notify_one();
     }
 }
 
@@ -171,64 +171,64 @@ impl<T> LeaderGuard<'_, T> {
     ///
     /// # Panics
     /// If the baton was passed on.
-    pub fn baton(&mut self) -> &mut T {
-        self.baton.as_mut().expect("a leader works before it passes the baton on")
+    pub fn state(&mut self) -> &mut T {
+        self.leader_state.as_mut().expect("a leader works before it passes the baton on")
     }
 
     /// How many wait for the baton, about.
-    pub fn awaited(&self) -> usize {
-        self.queue.waiting()
+    pub fn queue_len(&self) -> usize {
+        self.queue.queue_len()
     }
 
     /// How many came along.
-    pub fn members(&self) -> usize {
-        self.members.len()
+    pub fn followers(&self) -> usize {
+        self.followers.len()
     }
 
     /// Takes along those who wait, in order, up to the first that wants more durability than the leader does or that would
     /// make the group too large; their operations go behind those of `batch`.
     #[inline]
-    pub fn collect(&mut self, batch: &mut Batch, sync: bool) {
+    pub fn collect_followers(&mut self, batch: &mut Batch, sync: bool) {
         // Who comes this very moment waits for the next group.
-        if self.awaited() > 0 {
-            self.collect_some(batch, sync);
+        if self.queue_len() > 0 {
+            self.collect_queued(batch, sync);
         }
     }
 
-    fn collect_some(&mut self, batch: &mut Batch, sync: bool) {
+    fn collect_queued(&mut self, batch: &mut Batch, sync: bool) {
         let max = match batch.byte_len() {
-            own if batch.is_empty() => own, // not even one operation more
-            own @ 0..=SMALL_BYTES => own + SMALL_BYTES,
+            request if batch.is_empty() => request, // not even one operation more
+            request @ 0..=SMALL_BYTES => request + SMALL_BYTES,
             _ => GROUP_BYTES_MAX,
         };
-        let mut line = self.queue.line.lock();
-        while let Some(writer) = line.writers.front() {
-            let mut state = writer.state.lock();
-            let State::Waiting(wish) = &*state else { unreachable!("who stands in line waits") };
-            let bytes = if wish.batch.is_empty() { 0 } else { wish.batch.byte_len() };
-            if wish.alone || (wish.sync && !sync) || batch.byte_len() + bytes > max {
+        let mut list = self.queue.list.lock();
+        while let Some(writer) = list.writers.front() {
+            let mut status = writer.status.lock();
+            let Status::Waiting(queued) = &*status else { unreachable!("who stands in line waits") };
+            let bytes = if queued.batch.is_empty() { 0 } else { queued.batch.byte_len() };
+            if queued.exclusive || (queued.sync && !sync) || batch.byte_len() + bytes > max {
                 break;
             }
-            batch.append(&wish.batch);
-            *state = State::Taken;
-            drop(state);
-            self.members.extend(line.writers.pop_front());
+            batch.append(&queued.batch);
+            *status = Status::Joined;
+            drop(status);
+            self.followers.extend(list.writers.pop_front());
         }
-        self.queue.waiting.store(line.writers.len(), Relaxed);
+        self.queue.queue_len.store(list.writers.len(), Relaxed);
     }
 
     /// Lets the next in line lead. The members still wait for [`tell`](LeaderGuard::tell).
-    pub fn pass_on(&mut self) {
-        let Some(baton) = self.baton.take() else { return };
-        let mut line = self.queue.line.lock();
-        let next = line.writers.pop_front();
-        self.queue.waiting.store(line.writers.len(), Relaxed);
+    pub fn hand_over(&mut self) {
+        let Some(leader_state) = self.leader_state.take() else { return };
+        let mut list = self.queue.list.lock();
+        let next = list.writers.pop_front();
+        self.queue.queue_len.store(list.writers.len(), Relaxed);
         match next {
-            None => line.baton = Some(baton),
+            None => list.leader_state = Some(leader_state),
             Some(next) => {
-                drop(line);
-                next.wake(|state| match state {
-                    State::Waiting(wish) => State::LeaderGuard(baton, wish),
+                drop(list);
+                next.wake(|status| match status {
+                    Status::Waiting(queued) => Status::Leader(leader_state, queued),
                     _ => unreachable!("who stands in line waits"),
                 });
             }
@@ -237,16 +237,16 @@ impl<T> LeaderGuard<'_, T> {
 
     /// Passes the baton on if that is yet to be done, and tells the members how it went.
     #[inline]
-    pub fn tell(mut self, outcome: Result<SeqNo>) -> Result<SeqNo> {
-        self.pass_on();
-        self.dismiss(|| outcome.clone());
+    pub fn complete(mut self, outcome: Result<SeqNo>) -> Result<SeqNo> {
+        self.hand_over();
+        self.complete_followers(|| outcome.clone());
         outcome
     }
 
     #[inline]
-    fn dismiss(&mut self, outcome: impl Fn() -> Result<SeqNo>) {
-        while let Some(member) = self.members.pop() {
-            member.wake(|_| State::Done(outcome()));
+    fn complete_followers(&mut self, outcome: impl Fn() -> Result<SeqNo>) {
+        while let Some(follower) = self.followers.pop() {
+            follower.wake(|_| Status::Done(outcome()));
         }
     }
 }
@@ -254,9 +254,9 @@ impl<T> LeaderGuard<'_, T> {
 impl<T> Drop for LeaderGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.baton.is_some() || !self.members.is_empty() {
-            self.pass_on();
-            self.dismiss(|| Err(Error::Bug("the leader of a write group panicked".into())));
+        if self.leader_state.is_some() || !self.followers.is_empty() {
+            self.hand_over();
+            self.complete_followers(|| Err(Error::Bug("the leader of a write group panicked".into())));
         }
     }
 }
@@ -271,16 +271,16 @@ mod tests {
 
     /// Leads as the write path does, and passes the baton on before it tells.
     fn write(queue: &Queue<u64>, op: Op<'_>, sync: bool) -> Result<SeqNo> {
-        match queue.join(WriteRequest::One(op), sync) {
+        match queue.join(WriteRequest::Single(op), sync) {
             JoinResult::Done(outcome) => outcome,
-            JoinResult::LeaderGuard(mut lead, own) => {
-                let mut batch = own.into_wish(sync).batch;
-                lead.collect(&mut batch, sync);
-                let written = lead.baton();
+            JoinResult::Leader(mut leader, request) => {
+                let mut batch = request.into_queued(sync).batch;
+                leader.collect_followers(&mut batch, sync);
+                let written = leader.state();
                 let before = *written;
                 *written += u64::from(batch.len());
-                lead.pass_on();
-                lead.tell(if before % 7 == 0 { Err(Error::Closed) } else { Ok(SeqNo(before)) })
+                leader.hand_over();
+                leader.complete(if before % 7 == 0 { Err(Error::Closed) } else { Ok(SeqNo(before)) })
             }
         }
     }
@@ -300,53 +300,53 @@ mod tests {
                 });
             }
         });
-        let line = queue.line.lock();
-        assert_eq!((line.baton, line.writers.len(), queue.waiting()), (Some(1600), 0, 0));
+        let list = queue.list.lock();
+        assert_eq!((list.leader_state, list.writers.len(), queue.queue_len()), (Some(1600), 0, 0));
     }
 
     /// Who wants the baton alone gets it between two groups, and is in none.
     #[test]
     fn alone_is_alone() {
         let queue = Queue::new(0);
-        let JoinResult::LeaderGuard(mut lead, _) = queue.join(WriteRequest::Alone, false) else {
+        let JoinResult::Leader(mut leader, _) = queue.join(WriteRequest::Exclusive, false) else {
             panic!("nobody else is there")
         };
         thread::scope(|scope| {
-            let alone = scope.spawn(|| {
-                matches!(queue.join(WriteRequest::Alone, false), JoinResult::LeaderGuard(_, WriteRequest::Alone))
+            let exclusive = scope.spawn(|| {
+                matches!(queue.join(WriteRequest::Exclusive, false), JoinResult::Leader(_, WriteRequest::Exclusive))
             });
-            while queue.waiting() == 0 {
+            while queue.queue_len() == 0 {
                 thread::yield_now();
             }
             let mut batch = Batch::new();
             batch.delete(b"k");
-            lead.collect(&mut batch, true);
-            assert_eq!(lead.members(), 0);
-            drop(lead);
-            assert!(alone.join().expect("it does not panic"));
+            leader.collect_followers(&mut batch, true);
+            assert_eq!(leader.followers(), 0);
+            drop(leader);
+            assert!(exclusive.join().expect("it does not panic"));
         });
     }
 
     #[test]
     fn a_panicking_leader_blocks_nobody_and_its_members_hear_of_it() {
         let queue = Queue::new(0);
-        let JoinResult::LeaderGuard(mut lead, own) = queue.join(WriteRequest::Many(Batch::new()), false) else {
+        let JoinResult::Leader(mut leader, request) = queue.join(WriteRequest::Batch(Batch::new()), false) else {
             panic!("nobody leads")
         };
-        let mut batch = own.into_wish(false).batch;
+        let mut batch = request.into_queued(false).batch;
         batch.delete(b"k");
         thread::scope(|scope| {
-            let member = scope.spawn(|| write(&queue, Op::Delete(b"member"), false));
-            while lead.members() == 0 {
-                lead.collect(&mut batch, false);
+            let follower = scope.spawn(|| write(&queue, Op::Delete(b"member"), false));
+            while leader.followers() == 0 {
+                leader.collect_followers(&mut batch, false);
                 thread::yield_now();
             }
             let blown = catch_unwind(AssertUnwindSafe(move || {
-                let _held = lead;
+                let _held = leader;
                 panic!("on purpose")
             }));
             assert!(blown.is_err());
-            assert!(matches!(member.join().expect("it hears"), Err(Error::Bug(_))));
+            assert!(matches!(follower.join().expect("it hears"), Err(Error::Bug(_))));
         });
         assert!(write(&queue, Op::Delete(b"next"), false).is_err_and(|error| matches!(error, Error::Closed)));
     }

@@ -18,32 +18,34 @@ fn model(scene: impl Fn() + Send + Sync + 'static) {
 /// Writes one operation as the write path does; `early` passes the baton on before it tells. The sequence of the last
 /// operation of the group.
 fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
-    match queue.join(WriteRequest::One(Op::Delete(b"k")), sync) {
+    match queue.join(WriteRequest::Single(Op::Delete(b"k")), sync) {
         JoinResult::Done(outcome) => outcome,
-        JoinResult::LeaderGuard(mut lead, own) => {
-            let mut batch = match own {
-                WriteRequest::Many(batch) => batch,
-                WriteRequest::One(op) => {
+        JoinResult::Leader(mut leader, request) => {
+            let mut batch = match request {
+                WriteRequest::Batch(batch) => batch,
+                WriteRequest::Single(op) => {
                     let mut batch = Batch::new();
                     batch.add(op);
                     batch
                 }
-                WriteRequest::Alone => Batch::new(),
+                WriteRequest::Exclusive => Batch::new(),
             };
-            lead.collect(&mut batch, sync);
-            let last = *lead.baton() + u64::from(batch.len());
-            *lead.baton() = last;
+            leader.collect_followers(&mut batch, sync);
+            let last = *leader.state() + u64::from(batch.len());
+            *leader.state() = last;
             if early {
-                lead.pass_on();
+                leader.hand_over();
             }
-            lead.tell(Ok(SeqNo(last)))
+            leader.complete(Ok(SeqNo(last)))
         }
     }
 }
 
-fn baton(queue: &Queue<u64>) -> u64 {
-    let JoinResult::LeaderGuard(mut lead, _) = queue.join(WriteRequest::Alone, false) else { panic!("alone is alone") };
-    *lead.baton()
+fn leader_state(queue: &Queue<u64>) -> u64 {
+    let JoinResult::Leader(mut leader, _) = queue.join(WriteRequest::Exclusive, false) else {
+        panic!("alone is alone")
+    };
+    *leader.state()
 }
 
 /// Each writer's operation is written once and each hears of it, whoever leads.
@@ -55,10 +57,10 @@ fn every_writer_is_written_once_and_hears_of_it() {
             let queue = queue.clone();
             thread::spawn(move || write(&queue, early, sync).expect("written"))
         });
-        let own = write(&queue, true, true).expect("written");
+        let request = write(&queue, true, true).expect("written");
         let heard = others.map(|other| other.join().expect("it does not panic"));
-        assert!(heard.iter().chain([&own]).all(|last| (1..=3).contains(&last.0)));
-        assert_eq!((baton(&queue), queue.waiting()), (3, 0));
+        assert!(heard.iter().chain([&request]).all(|last| (1..=3).contains(&last.0)));
+        assert_eq!((leader_state(&queue), queue.queue_len()), (3, 0));
     });
 }
 
@@ -67,7 +69,7 @@ fn every_writer_is_written_once_and_hears_of_it() {
 fn a_leader_that_gives_up_leaves_nobody_waiting() {
     model(|| {
         let queue = Arc::new(Queue::new(0));
-        let JoinResult::LeaderGuard(mut lead, _) = queue.join(WriteRequest::Many(Batch::new()), false) else {
+        let JoinResult::Leader(mut leader, _) = queue.join(WriteRequest::Batch(Batch::new()), false) else {
             panic!("nobody else leads")
         };
         let other = {
@@ -76,11 +78,11 @@ fn a_leader_that_gives_up_leaves_nobody_waiting() {
         };
         let mut batch = Batch::new();
         batch.delete(b"k");
-        lead.collect(&mut batch, false);
-        let taken_along = lead.members() == 1;
-        drop(lead);
+        leader.collect_followers(&mut batch, false);
+        let taken_along = leader.followers() == 1;
+        drop(leader);
         let heard = other.join().expect("it does not panic");
         assert_eq!(matches!(heard, Err(Error::Bug(_))), taken_along, "{heard:?}");
-        assert_eq!(baton(&queue), u64::from(!taken_along));
+        assert_eq!(leader_state(&queue), u64::from(!taken_along));
     });
 }

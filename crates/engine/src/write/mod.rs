@@ -18,15 +18,15 @@ use commit::commit;
 pub use group::WriteRequest;
 use group::{JoinResult, LeaderGuard, Queue};
 use room::make_room;
-use rotate::change_log;
+use rotate::rotate_wal;
 use std::{sync::Arc, thread, time::Duration};
 use terrace_format::{SeqNo, batch::Batch};
 use throttle_debt::ThrottleDebt;
-use unlogged::Unlogged;
+use unlogged::UnloggedWrites;
 use wal::Wal;
 
 /// The writers of one store. One leads at a time: see [`group`].
-pub struct Writes {
+pub struct WritePath {
     queue: Queue<Box<WriterState>>,
 }
 
@@ -38,48 +38,48 @@ struct WriterState {
     /// The active memtable, as in the view.
     mem: Arc<MemTable>,
     /// A buffer for the next single operation.
-    spare: Option<Batch>,
-    owed: ThrottleDebt,
+    reusable_batch: Option<Batch>,
+    throttle_debt: ThrottleDebt,
     /// Seconds that writers owe for each byte.
-    pace: f64,
+    delay_per_byte: f64,
     /// The news that the pace, and the leave to go on, go by.
-    seen: Option<u64>,
-    pulse: Pulse,
-    unlogged: Unlogged,
+    seen_epoch: Option<u64>,
+    last_group: GroupStats,
+    unlogged: UnloggedWrites,
 }
 
 /// What the last synced group was like: how many writers come at once, and what a sync takes.
 #[derive(Default)]
-struct Pulse {
+struct GroupStats {
     writers: usize,
     sync_time: Duration,
 }
 
-impl Writes {
+impl WritePath {
     /// Writing goes on behind `last`, into `wal` and `mem`.
-    pub fn new(wal: Wal, last: SeqNo, mem: Arc<MemTable>) -> Writes {
-        let core = WriterState {
+    pub fn new(wal: Wal, last: SeqNo, mem: Arc<MemTable>) -> WritePath {
+        let writer = WriterState {
             wal,
             last,
             mem,
-            spare: None,
-            owed: ThrottleDebt::default(),
-            pace: 0.0,
-            seen: None,
-            pulse: Pulse::default(),
-            unlogged: Unlogged::default(),
+            reusable_batch: None,
+            throttle_debt: ThrottleDebt::default(),
+            delay_per_byte: 0.0,
+            seen_epoch: None,
+            last_group: GroupStats::default(),
+            unlogged: UnloggedWrites::default(),
         };
-        Writes { queue: Queue::new(Box::new(core)) }
+        WritePath { queue: Queue::new(Box::new(writer)) }
     }
 
     /// Writes, alone or as part of a group, and returns the sequence of the last operation that was written with or
     /// before it. An empty synced batch makes everything before it durable.
-    pub fn write(&self, shared: &Arc<DbInner>, own: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
-        match self.queue.join(own, sync) {
+    pub fn write(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
+        match self.queue.join(request, sync) {
             JoinResult::Done(outcome) => outcome,
-            JoinResult::LeaderGuard(mut lead, own) => {
-                let outcome = self.lead(shared, &mut lead, own, sync);
-                let told = lead.tell(outcome);
+            JoinResult::Leader(mut leader, request) => {
+                let outcome = self.lead(shared, &mut leader, request, sync);
+                let told = leader.complete(outcome);
                 if told.is_err() {
                     shared.wake_failed();
                 } else if sync {
@@ -90,51 +90,59 @@ impl Writes {
         }
     }
 
+    /// Waits for the leadership without joining a group.
+    fn lead_exclusively(&self) -> Result<LeaderGuard<'_, Box<WriterState>>> {
+        match self.queue.join(WriteRequest::Exclusive, false) {
+            JoinResult::Leader(leader, _) => Ok(leader),
+            JoinResult::Done(_) => Err(Error::Bug("an exclusive write request joined another writer's group".into())),
+        }
+    }
+
     fn lead(
         &self,
         shared: &Arc<DbInner>,
-        lead: &mut LeaderGuard<'_, Box<WriterState>>,
-        own: WriteRequest<'_>,
+        leader: &mut LeaderGuard<'_, Box<WriterState>>,
+        request: WriteRequest<'_>,
         sync: bool,
     ) -> Result<SeqNo> {
-        let core = lead.baton();
-        let mut batch = match own {
-            WriteRequest::Many(batch) => batch,
-            WriteRequest::One(op) => {
-                let mut batch = core.spare.take().unwrap_or_default();
+        let writer = leader.state();
+        let mut batch = match request {
+            WriteRequest::Batch(batch) => batch,
+            WriteRequest::Single(op) => {
+                let mut batch = writer.reusable_batch.take().unwrap_or_default();
                 batch.clear();
                 batch.add(op);
                 batch
             }
-            WriteRequest::Alone => Batch::new(),
+            WriteRequest::Exclusive => Batch::new(),
         };
         if batch.is_empty() {
-            shared.check_writable(&shared.control.lock())?;
+            shared.check_writable(&shared.state.lock())?;
         } else {
-            make_room(shared, core, batch.byte_len())?;
+            make_room(shared, writer, batch.byte_len())?;
         }
-        if lead.baton().unlogged.last.is_some() {
-            unlogged::go_on_with_a_log(shared, lead.baton(), sync)?;
+        if leader.state().unlogged.last.is_some() {
+            unlogged::resume_logging(shared, leader.state(), sync)?;
         }
         if sync {
-            self.gather(shared, &lead.baton().pulse);
+            self.wait_for_followers(shared, &leader.state().last_group);
         }
         let own_bytes = batch.byte_len();
-        lead.collect(&mut batch, sync);
-        let core = lead.baton();
-        core.owed.owe(core.pace * (batch.byte_len() - own_bytes) as f64); // who was taken along has paid nothing
-        commit(shared, lead, batch, sync)
+        leader.collect_followers(&mut batch, sync);
+        let writer = leader.state();
+        writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64); // who was taken along has paid nothing
+        commit(shared, leader, batch, sync)
     }
 
     /// The writers whom the last sync served are about to come back: waits for them a little, lest every second sync serve
     /// one writer alone.
-    fn gather(&self, shared: &DbInner, pulse: &Pulse) {
-        let wait_max = Duration::from_micros(shared.options.group_commit_wait_us).min(pulse.sync_time / 2);
-        if wait_max.is_zero() || self.queue.waiting() + 1 >= pulse.writers {
+    fn wait_for_followers(&self, shared: &DbInner, last_group: &GroupStats) {
+        let wait_max = Duration::from_micros(shared.options.group_commit_wait_us).min(last_group.sync_time / 2);
+        if wait_max.is_zero() || self.queue.queue_len() + 1 >= last_group.writers {
             return;
         }
         let end = shared.clock.now() + wait_max;
-        while self.queue.waiting() + 1 < pulse.writers && shared.clock.now() < end {
+        while self.queue.queue_len() + 1 < last_group.writers && shared.clock.now() < end {
             thread::yield_now();
         }
     }
@@ -146,15 +154,13 @@ impl Writes {
 
     /// Seals the active memtable, if it has anything, and starts a new log.
     pub fn seal(&self, shared: &Arc<DbInner>) -> Result<()> {
-        let JoinResult::LeaderGuard(mut lead, _) = self.queue.join(WriteRequest::Alone, false) else {
-            return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
-        };
-        let core = lead.baton();
-        shared.check_writable(&shared.control.lock())?;
-        if core.mem.is_empty() {
+        let mut leader = self.lead_exclusively()?;
+        let writer = leader.state();
+        shared.check_writable(&shared.state.lock())?;
+        if writer.mem.is_empty() {
             return Ok(());
         }
         shared.wait_to_seal()?;
-        change_log(shared, core)
+        rotate_wal(shared, writer)
     }
 }

@@ -1,8 +1,8 @@
 //! Room for a write: whether it may go on, what it owes, and the waits for background work that either takes.
 use super::{
     WriterState,
-    rotate::change_log,
-    stall::{self, Room, room},
+    rotate::rotate_wal,
+    stall::{self, Admission, admit},
 };
 use crate::{
     Error, Event, Options, Result,
@@ -28,22 +28,22 @@ impl WriterState {
 
 /// Returns once the active memtable may take `bytes` more.
 #[inline]
-pub(super) fn make_room(shared: &Arc<DbInner>, core: &mut WriterState, bytes: usize) -> Result<()> {
-    let full = core.is_full(&shared.options);
-    let nothing_new = core.seen == Some(shared.news.load(Ordering::Acquire));
-    if !full && nothing_new && core.pace == 0.0 {
+pub(super) fn make_room(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize) -> Result<()> {
+    let full = writer.is_full(&shared.options);
+    let nothing_new = writer.seen_epoch == Some(shared.stall_epoch.load(Ordering::Acquire));
+    if !full && nothing_new && writer.delay_per_byte == 0.0 {
         return Ok(());
     }
-    make_room_in_time(shared, core, bytes, full || !nothing_new)
+    make_room_slow(shared, writer, bytes, full || !nothing_new)
 }
 
 /// As [`make_room`], where background work has a say: it is looked at anew, or writers only owe it time.
 #[inline(never)]
-fn make_room_in_time(shared: &Arc<DbInner>, core: &mut WriterState, bytes: usize, look: bool) -> Result<()> {
+fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize, look: bool) -> Result<()> {
     let mut waited = Duration::ZERO;
-    let outcome = if look { wait_for_room(shared, core, &mut waited) } else { Ok(()) };
+    let outcome = if look { wait_for_room(shared, writer, &mut waited) } else { Ok(()) };
     if outcome.is_ok() {
-        pay(shared, core, bytes, &mut waited);
+        sleep_off_debt(shared, writer, bytes, &mut waited);
     }
     if !waited.is_zero() {
         shared.stats.stalled(waited);
@@ -53,16 +53,16 @@ fn make_room_in_time(shared: &Arc<DbInner>, core: &mut WriterState, bytes: usize
 }
 
 /// Gives background work the time that `bytes` are due.
-fn pay(shared: &DbInner, core: &mut WriterState, bytes: usize, waited: &mut Duration) {
-    if core.pace == 0.0 {
-        return core.owed.forgive();
+fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, waited: &mut Duration) {
+    if writer.delay_per_byte == 0.0 {
+        return writer.throttle_debt.clear();
     }
-    let Some(time) = core.owed.add(core.pace * bytes as f64) else { return };
+    let Some(time) = writer.throttle_debt.charge_write(writer.delay_per_byte * bytes as f64) else { return };
     begin_stall(shared, *waited);
     let started = shared.clock.now();
     nap(time);
     let slept = shared.clock.since(started);
-    core.owed.paid(slept);
+    writer.throttle_debt.slept(slept);
     *waited += slept;
 }
 
@@ -73,67 +73,73 @@ fn begin_stall(shared: &DbInner, waited: Duration) {
     }
 }
 
-fn wait_for_room(shared: &Arc<DbInner>, core: &mut WriterState, waited: &mut Duration) -> Result<()> {
+fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, waited: &mut Duration) -> Result<()> {
     let mut delayed = false;
     loop {
         let free = shared.free_bytes();
-        let mut control = shared.control.lock();
-        shared.check_writable(&control)?;
-        let facts = facts(shared, core, &control, free, delayed);
-        match room(&shared.options, &facts) {
-            Room::Enough => {
+        let mut state = shared.state.lock();
+        shared.check_writable(&state)?;
+        let inputs = inputs(shared, writer, &state, free, delayed);
+        match admit(&shared.options, &inputs) {
+            Admission::Proceed => {
                 // As long as writes are delayed one by one, every one of them has to look.
-                core.seen = (!delayed).then(|| shared.news.load(Ordering::Acquire));
-                core.pace = stall::pace(&shared.options, &facts);
+                writer.seen_epoch = (!delayed).then(|| shared.stall_epoch.load(Ordering::Acquire));
+                writer.delay_per_byte = stall::delay_per_byte(&shared.options, &inputs);
                 return Ok(());
             }
-            Room::Delay => {
-                drop(control);
+            Admission::Slowdown => {
+                drop(state);
                 begin_stall(shared, *waited);
                 thread::sleep(DELAY);
                 *waited += DELAY;
                 delayed = true;
             }
-            Room::Wait => {
-                if let Some(damage) = held_up_by_damage(shared, &control, &facts) {
+            Admission::Stop => {
+                if let Some(damage) = blocked_by_damage(shared, &state, &inputs) {
                     return Err(Error::FailStopped(Arc::new(damage)));
                 }
                 let started = shared.clock.now();
                 begin_stall(shared, *waited);
-                let _awaits = stall::waits_for_commit(&facts).then(|| shared.storage.traffic().await_others());
-                shared.wait_for_change(&mut control)?;
+                let _awaits = stall::waits_for_commit(&inputs).then(|| shared.storage.traffic().await_others());
+                shared.wait_for_change(&mut state)?;
                 *waited += shared.clock.since(started);
             }
-            Room::Seal => {
-                drop(control);
-                change_log(shared, core)?;
+            Admission::Seal => {
+                drop(state);
+                rotate_wal(shared, writer)?;
             }
         }
     }
 }
 
 /// The damage for which level 0, which is as long as it may get, cannot be made shorter; `None` if something may still be done about it.
-fn held_up_by_damage(shared: &DbInner, control: &DbState, facts: &stall::Facts) -> Option<Error> {
-    if facts.l0_runs < shared.options.level0_stop_writes_trigger || !control.busy.is_empty() {
+fn blocked_by_damage(shared: &DbInner, state: &DbState, inputs: &stall::StallInputs) -> Option<Error> {
+    if inputs.l0_runs < shared.options.level0_stop_writes_trigger || !state.compactions.is_empty() {
         return None;
     }
-    let near = control.busy.damage_in(0).or(control.busy.damage_in(1));
-    let damage = near.or(control.busy.first_damage())?;
-    shared.next_plan(control).is_none().then(|| damage.clone())
+    let near = state.compactions.damage_in(0).or(state.compactions.damage_in(1));
+    let damage = near.or(state.compactions.first_damage())?;
+    shared.pick_compaction(state).is_none().then(|| damage.clone())
 }
 
-fn facts(shared: &DbInner, core: &WriterState, control: &DbState, free: Option<u64>, delayed: bool) -> stall::Facts {
+fn inputs(
+    shared: &DbInner,
+    writer: &WriterState,
+    state: &DbState,
+    free: Option<u64>,
+    delayed: bool,
+) -> stall::StallInputs {
     let view = shared.view.load();
-    let ((debt_bytes, unmerged), retained_bytes) = (shared.debt(), control.versions.retained_bytes());
-    stall::Facts {
-        full: core.is_full(&shared.options),
+    let ((debt_bytes, unmerged), retained_bytes) = (shared.compaction_debt(), state.versions.retained_bytes());
+    stall::StallInputs {
+        full: writer.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
         l0_runs: view.version.levels[0].runs.len() as u64,
         debt_bytes,
-        merging_bytes: if control.busy.merges() { unmerged } else { 0 },
+        pending_compaction_bytes: if state.compactions.merges() { unmerged } else { 0 },
         retained_bytes,
         bounds: Bounds::of(&shared.options, free, unmerged, retained_bytes),
-        too_many_logs: shared.has_too_many_logs(control),
+        too_many_wals: shared.has_too_many_wals(state),
         delayed,
     }
 }

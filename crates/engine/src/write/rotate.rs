@@ -10,58 +10,58 @@ use terrace_storage::{
 
 /// Goes on in a new log with a new memtable; the active one, if it has anything, stops growing and waits for its flush. If
 /// the log cannot be made, writing is over, here as at every failure of a log.
-pub(super) fn change_log(shared: &Arc<DbInner>, core: &mut WriterState) -> Result<()> {
-    let _awaited = BlockingScope::new();
-    wait_visible(shared, core.last)?;
-    let full = (!core.mem.is_empty()).then(|| core.mem.clone());
-    let created = shared.with_relief(0, || new_log(shared, core.last, full.is_none()));
-    let (log, writer, table) = created.inspect_err(|error| shared.fail(error))?;
-    let (ended, bytes, small_bytes) = core.wal.size();
-    core.wal.rotate(log, writer, &shared.closed_logs);
+pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
+    let _blocking = BlockingScope::new();
+    wait_visible(shared, writer.last)?;
+    let full = (!writer.mem.is_empty()).then(|| writer.mem.clone());
+    let created = shared.retry_on_no_space(0, || create_wal(shared, writer.last, full.is_none()));
+    let (log, wal_writer, table) = created.inspect_err(|error| shared.fail(error))?;
+    let (ended, bytes, small_bytes) = writer.wal.size();
+    writer.wal.rotate(log, wal_writer, &shared.closed_wals);
     let filter_bytes = shared.options.memtable_filter_bytes();
     let mem = Arc::new(MemTable::new(shared.order.clone(), log, filter_bytes, shared.storage.budget()));
-    core.mem = mem.clone();
-    core.unlogged.open = false;
+    writer.mem = mem.clone();
+    writer.unlogged.active = false;
     if full.is_none() {
         shared.storage.log_flushed(ended); // nothing is in it
     }
-    let mut control = shared.control.lock();
-    control.versions.retire.log_ended(ended, bytes + small_bytes);
-    control.versions.retire.log_made(log);
-    if shared.values_apart {
-        control.versions.segments.log_ended(ended, bytes);
-        control.versions.retire.pin_log(&mem);
+    let mut state = shared.state.lock();
+    state.versions.retire.log_ended(ended, bytes + small_bytes);
+    state.versions.retire.log_made(log);
+    if shared.separates_values {
+        state.versions.segments.log_ended(ended, bytes);
+        state.versions.retire.pin_log(&mem);
     }
     let view = shared.view.load_full();
     let version = if full.is_none() && view.sealed.is_empty() {
         // No flush will say that the old log is not needed.
-        control.versions.install_flush(Edit::default(), core.last, log, 0, DurabilityHandle::mature())?
+        state.versions.install_flush(Edit::default(), writer.last, log, 0, DurabilityHandle::mature())?
     } else {
         view.version.clone()
     };
-    shared.set_view(&control, |view| {
+    shared.set_view(&state, |view| {
         full.iter().for_each(|full| full.seal(table));
         View { mem: Some(mem), sealed: full.into_iter().chain(view.sealed.iter().cloned()).collect(), version }
     });
-    shared.schedule(&mut control);
+    shared.schedule(&mut state);
     Ok(())
 }
 
 /// A log that goes on behind `last`, and the number of the table that the memtable before it becomes. The manifest may name a log
 /// only once a power cut leaves its name: that is so with the first table flushed behind it, or at once if it is to be `durable`.
-fn new_log(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
+fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
     let (log, table) = {
-        let mut control = shared.control.lock();
+        let mut state = shared.state.lock();
         (
-            LogId(control.versions.new_number()),
-            control.versions.new_sealed_number(shared.options.intra_l0_compaction_trigger > 0),
+            LogId(state.versions.new_number()),
+            state.versions.new_sealed_number(shared.options.intra_l0_compaction_trigger > 0),
         )
     };
-    let created = shared.storage.create_log(log, LogKind::Wal, &batch::head(last.plus(1))).and_then(|writer| {
+    let created = shared.storage.create_log(log, LogKind::Wal, &batch::head(last.plus(1))).and_then(|wal_writer| {
         if durable {
-            writer.sync()?;
+            wal_writer.sync()?;
         }
-        Ok(writer)
+        Ok(wal_writer)
     });
     if created.is_err() {
         let _ = shared.storage.remove(ObjectId::Wal(log)); // half a log; best effort, the next open removes it too

@@ -3,13 +3,13 @@
 use crate::{Options, bounds::Bounds};
 
 /// Bytes a second that writers get when background work begins to fall behind …
-const FASTEST: f64 = (512 << 20) as f64;
+const RATE_MAX: f64 = (512 << 20) as f64;
 /// … and at the limits where they would have to stop.
-const SLOWEST: f64 = (2 << 20) as f64;
+const RATE_MIN: f64 = (2 << 20) as f64;
 
 /// What the decision goes by.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct StallInputs {
     /// The active memtable has reached its size.
     pub full: bool,
     /// Memtables that wait to be flushed.
@@ -19,78 +19,78 @@ pub struct Facts {
     /// Bytes that lie above their level's limit.
     pub debt_bytes: u64,
     /// The same and level 0, while something is merged: else there is nothing to wait for.
-    pub merging_bytes: u64,
+    pub pending_compaction_bytes: u64,
     /// Bytes that wait for what replaces them to be durable.
     pub retained_bytes: u64,
     /// How many of the last two may be.
     pub bounds: Bounds,
     /// No other log may be closed before tables are durable that have what is in those that are.
-    pub too_many_logs: bool,
+    pub too_many_wals: bool,
     /// This write was delayed already.
     pub delayed: bool,
 }
 
 /// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum Admission {
     /// Go on.
-    Enough,
+    Proceed,
     /// Sleep a little, once, so that many writes are slowed a little instead of one a lot.
-    Delay,
+    Slowdown,
     /// Wait until something in the background has ended.
-    Wait,
+    Stop,
     /// Seal the memtable and look again.
     Seal,
 }
 
 /// Decides.
-pub fn room(options: &Options, facts: &Facts) -> Room {
-    let held_up = waits_for_commit(facts) || facts.bounds.stop_at_unmerged(facts.merging_bytes);
-    if !options.delayed_writes && !facts.delayed && facts.l0_runs >= options.level0_slowdown_writes_trigger {
-        Room::Delay
-    } else if !facts.full {
-        Room::Enough
-    } else if facts.sealed + 1 >= options.max_write_buffer_number
-        || facts.l0_runs >= options.level0_stop_writes_trigger
-        || held_up
+pub fn admit(options: &Options, inputs: &StallInputs) -> Admission {
+    let blocked = waits_for_commit(inputs) || inputs.bounds.stop_at_unmerged(inputs.pending_compaction_bytes);
+    if !options.delayed_writes && !inputs.delayed && inputs.l0_runs >= options.level0_slowdown_writes_trigger {
+        Admission::Slowdown
+    } else if !inputs.full {
+        Admission::Proceed
+    } else if inputs.sealed + 1 >= options.max_write_buffer_number
+        || inputs.l0_runs >= options.level0_stop_writes_trigger
+        || blocked
     {
-        Room::Wait
+        Admission::Stop
     } else {
-        Room::Seal
+        Admission::Seal
     }
 }
 
 /// Whether who waits waits for what others make durable.
-pub fn waits_for_commit(facts: &Facts) -> bool {
-    facts.bounds.stop_at(facts.retained_bytes) || facts.too_many_logs
+pub fn waits_for_commit(inputs: &StallInputs) -> bool {
+    inputs.bounds.stop_at(inputs.retained_bytes) || inputs.too_many_wals
 }
 
 /// Seconds that a write owes for each byte: the time that it gives to background work. The rate falls by the same factor with each
 /// step towards a limit, so it settles where background work just keeps up, on fast devices and slow ones.
-pub fn pace(options: &Options, facts: &Facts) -> f64 {
+pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     if !options.delayed_writes {
         return 0.0;
     }
-    let runs = share(facts.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
-    let sealed = share(facts.sealed, 1, options.max_write_buffer_number); // one is being flushed: that is as it should be
-    let Bounds { unmerged_bytes, retained_bytes, .. } = facts.bounds;
-    let debt = share(
-        facts.debt_bytes,
+    let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
+    let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number); // one is being flushed: that is as it should be
+    let Bounds { unmerged_bytes, retained_bytes, .. } = inputs.bounds;
+    let debt = fraction(
+        inputs.debt_bytes,
         options.soft_pending_compaction_bytes_limit / 2,
         options.soft_pending_compaction_bytes_limit,
     );
-    let unmerged = share(facts.merging_bytes, unmerged_bytes / 2, unmerged_bytes);
+    let unmerged = fraction(inputs.pending_compaction_bytes, unmerged_bytes / 2, unmerged_bytes);
     // A long compaction retains much at once. Who is slowed meanwhile has less to wait for in the end.
-    let retained = share(facts.retained_bytes, facts.bounds.retained_unhindered(), retained_bytes);
+    let retained = fraction(inputs.retained_bytes, inputs.bounds.retained_unhindered(), retained_bytes);
     let worst = runs.max(sealed).max(debt).max(unmerged).max(retained);
     if worst == 0.0 {
         return 0.0;
     }
-    1.0 / (FASTEST * (SLOWEST / FASTEST).powf(worst))
+    1.0 / (RATE_MAX * (RATE_MIN / RATE_MAX).powf(worst))
 }
 
 /// How much of the way from `from` to `to` is gone, 0 to 1; 0 if there is no way.
-fn share(at: u64, from: u64, to: u64) -> f64 {
+fn fraction(at: u64, from: u64, to: u64) -> f64 {
     if to <= from { 0.0 } else { (at.saturating_sub(from) as f64 / (to - from) as f64).min(1.0) }
 }
 
@@ -99,16 +99,16 @@ mod tests {
     use super::*;
 
     /// Nothing is behind.
-    fn calm(bounds: Bounds) -> Facts {
-        Facts {
+    fn unstalled(bounds: Bounds) -> StallInputs {
+        StallInputs {
             full: false,
             sealed: 0,
             l0_runs: 0,
             debt_bytes: 0,
-            merging_bytes: 0,
+            pending_compaction_bytes: 0,
             retained_bytes: 0,
             bounds,
-            too_many_logs: false,
+            too_many_wals: false,
             delayed: false,
         }
     }
@@ -117,26 +117,30 @@ mod tests {
     fn brakes_before_it_stops() {
         let options = Options::leveldb_compatible();
         let cases = [
-            ((false, 0, 0, false), Room::Enough),
-            ((false, 1, 7, false), Room::Enough),
-            ((true, 0, 7, false), Room::Seal),
-            ((true, 1, 0, false), Room::Wait),
-            ((false, 0, 8, false), Room::Delay),
-            ((false, 0, 8, true), Room::Enough),
-            ((true, 0, 11, true), Room::Seal),
-            ((true, 0, 12, true), Room::Wait),
+            ((false, 0, 0, false), Admission::Proceed),
+            ((false, 1, 7, false), Admission::Proceed),
+            ((true, 0, 7, false), Admission::Seal),
+            ((true, 1, 0, false), Admission::Stop),
+            ((false, 0, 8, false), Admission::Slowdown),
+            ((false, 0, 8, true), Admission::Proceed),
+            ((true, 0, 11, true), Admission::Seal),
+            ((true, 0, 12, true), Admission::Stop),
         ];
         let bounds = Bounds::of(&options, None, 0, 0);
         for ((full, sealed, l0_runs, delayed), want) in cases {
-            let facts = Facts { full, sealed, l0_runs, delayed, ..calm(bounds) };
-            assert_eq!(room(&options, &facts), want, "{facts:?}");
+            let inputs = StallInputs { full, sealed, l0_runs, delayed, ..unstalled(bounds) };
+            assert_eq!(admit(&options, &inputs), want, "{inputs:?}");
         }
-        let calm = calm(Bounds::of(&options, Some(4 << 30), 0, 0));
-        let by_logs = Facts { too_many_logs: true, ..calm };
-        for held_up in [Facts { retained_bytes: 1 << 50, ..calm }, Facts { merging_bytes: 1 << 30, ..calm }, by_logs] {
+        let unstalled = unstalled(Bounds::of(&options, Some(4 << 30), 0, 0));
+        let by_logs = StallInputs { too_many_wals: true, ..unstalled };
+        for blocked in [
+            StallInputs { retained_bytes: 1 << 50, ..unstalled },
+            StallInputs { pending_compaction_bytes: 1 << 30, ..unstalled },
+            by_logs,
+        ] {
             assert_eq!(
-                [true, false].map(|full| room(&options, &Facts { full, ..held_up })),
-                [Room::Wait, Room::Enough]
+                [true, false].map(|full| admit(&options, &StallInputs { full, ..blocked })),
+                [Admission::Stop, Admission::Proceed]
             );
         }
     }
@@ -145,35 +149,35 @@ mod tests {
     fn the_pace_falls_steadily_and_never_stands_still() {
         let mut options = Options::leveldb_compatible();
         let bounds = |options: &Options| Bounds::of(options, Some(4 << 30), 0, 0);
-        let calm = calm(bounds(&options));
-        let busy = Facts { l0_runs: 11, sealed: 1, ..calm };
-        assert_eq!(pace(&options, &busy), 0.0, "off");
+        let unstalled = unstalled(bounds(&options));
+        let busy = StallInputs { l0_runs: 11, sealed: 1, ..unstalled };
+        assert_eq!(delay_per_byte(&options, &busy), 0.0, "off");
         (options.delayed_writes, options.max_write_buffer_number, options.soft_pending_compaction_bytes_limit) =
             (true, 4, 1 << 30);
-        let calm = Facts { bounds: bounds(&options), ..calm };
-        assert_eq!(room(&options, &busy), Room::Enough, "no delay besides");
-        let mib = |facts: &Facts| 1.0 / pace(&options, facts) / f64::from(1 << 20);
+        let unstalled = StallInputs { bounds: bounds(&options), ..unstalled };
+        assert_eq!(admit(&options, &busy), Admission::Proceed, "no delay besides");
+        let mib = |inputs: &StallInputs| 1.0 / delay_per_byte(&options, inputs) / f64::from(1 << 20);
         let cases = [
-            (Facts { sealed: 1, l0_runs: 7, debt_bytes: 1 << 29, ..calm }, f64::INFINITY),
-            (Facts { l0_runs: 8, ..calm }, 168.0), // a fifth of the way to 12
-            (Facts { l0_runs: 11, ..calm }, 6.0),
-            (Facts { l0_runs: 40, ..calm }, 2.0),
-            (Facts { sealed: 2, ..calm }, 80.0),
-            (Facts { sealed: 3, ..calm }, 12.6),
-            (Facts { debt_bytes: 3 << 28, ..calm }, 32.0),
-            (Facts { merging_bytes: 1 << 29, ..calm }, f64::INFINITY), // of 4 GiB of space
-            (Facts { merging_bytes: 3 << 28, ..calm }, 32.0),
-            (Facts { debt_bytes: 3 << 28, l0_runs: 12, ..calm }, 2.0), // the worst counts
-            (Facts { retained_bytes: 768 << 20, ..calm }, f64::INFINITY), // of 1 GiB
-            (Facts { retained_bytes: 896 << 20, ..calm }, 32.0),
-            (Facts { retained_bytes: 4 << 30, ..calm }, 2.0),
+            (StallInputs { sealed: 1, l0_runs: 7, debt_bytes: 1 << 29, ..unstalled }, f64::INFINITY),
+            (StallInputs { l0_runs: 8, ..unstalled }, 168.0), // a fifth of the way to 12
+            (StallInputs { l0_runs: 11, ..unstalled }, 6.0),
+            (StallInputs { l0_runs: 40, ..unstalled }, 2.0),
+            (StallInputs { sealed: 2, ..unstalled }, 80.0),
+            (StallInputs { sealed: 3, ..unstalled }, 12.6),
+            (StallInputs { debt_bytes: 3 << 28, ..unstalled }, 32.0),
+            (StallInputs { pending_compaction_bytes: 1 << 29, ..unstalled }, f64::INFINITY), // of 4 GiB of space
+            (StallInputs { pending_compaction_bytes: 3 << 28, ..unstalled }, 32.0),
+            (StallInputs { debt_bytes: 3 << 28, l0_runs: 12, ..unstalled }, 2.0), // the worst counts
+            (StallInputs { retained_bytes: 768 << 20, ..unstalled }, f64::INFINITY), // of 1 GiB
+            (StallInputs { retained_bytes: 896 << 20, ..unstalled }, 32.0),
+            (StallInputs { retained_bytes: 4 << 30, ..unstalled }, 2.0),
         ];
-        for (facts, want) in cases {
-            let rate = mib(&facts);
-            assert!(rate == want || (rate / want - 1.0).abs() < 0.15, "{facts:?}: {rate} MiB/s, not {want}");
+        for (inputs, want) in cases {
+            let rate = mib(&inputs);
+            assert!(rate == want || (rate / want - 1.0).abs() < 0.15, "{inputs:?}: {rate} MiB/s, not {want}");
         }
         options.soft_pending_compaction_bytes_limit = 0;
-        let calm = Facts { bounds: bounds(&options), ..calm };
-        assert_eq!(pace(&options, &Facts { debt_bytes: 1 << 40, ..calm }), 0.0, "no limit");
+        let unstalled = StallInputs { bounds: bounds(&options), ..unstalled };
+        assert_eq!(delay_per_byte(&options, &StallInputs { debt_bytes: 1 << 40, ..unstalled }), 0.0, "no limit");
     }
 }

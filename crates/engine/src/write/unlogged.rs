@@ -4,12 +4,12 @@
 //! others, and a log that begins behind a gap counts once the manifest vouches for what is in it: whoever syncs waits for that
 //! (docs/durability.md, "How a log is replayed").
 use super::{
-    WriteRequest, WriterState, Writes,
-    commit::{or_fail, publish, wait_visible},
+    WritePath, WriteRequest, WriterState,
+    commit::{publish, stop_on_error, wait_visible},
     group::JoinResult,
     room::make_room,
-    rotate::change_log,
-    sequence_gap::vouch,
+    rotate::rotate_wal,
+    sequence_gap::wait_manifest_covers,
 };
 use crate::{Error, Result, state::DbInner};
 use std::sync::Arc;
@@ -17,38 +17,36 @@ use terrace_format::{SeqNo, batch::Batch, value_log::INLINE};
 
 /// What the active memtable holds, and what no log has.
 #[derive(Default)]
-pub struct Unlogged {
+pub struct UnloggedWrites {
     /// The active memtable takes such writes, and its log stays empty.
-    pub open: bool,
+    pub active: bool,
     /// The last sequence of all of them, unless the manifest is known to vouch for it.
     pub last: Option<SeqNo>,
 }
 
-impl Writes {
+impl WritePath {
     /// Writes `batch` without a log and returns the sequence of its last operation.
     pub fn write_unlogged(&self, shared: &Arc<DbInner>, mut batch: Batch) -> Result<SeqNo> {
-        let JoinResult::LeaderGuard(mut lead, _) = self.queue.join(WriteRequest::Alone, false) else {
-            return Err(Error::Bug("somebody who wanted the baton alone was taken along".into()));
-        };
-        let core = lead.baton();
-        shared.check_writable(&shared.control.lock())?;
+        let mut leader = self.lead_exclusively()?;
+        let writer = leader.state();
+        shared.check_writable(&shared.state.lock())?;
         if batch.is_empty() {
-            return Ok(core.last);
+            return Ok(writer.last);
         }
-        make_room(shared, core, batch.byte_len())?;
-        if !core.unlogged.open {
-            wait_visible(shared, core.last)?; // what is still being inserted may have the memtable, empty as it looks
-            if !core.mem.is_empty() {
-                make_way(shared, core)?;
+        make_room(shared, writer, batch.byte_len())?;
+        if !writer.unlogged.active {
+            wait_visible(shared, writer.last)?; // what is still being inserted may have the memtable, empty as it looks
+            if !writer.mem.is_empty() {
+                seal_memtable(shared, writer)?;
             }
         }
-        let (before, last) = core.sequences(&batch)?;
-        core.unlogged = Unlogged { open: true, last: Some(last) };
+        let (before, last) = writer.sequences(&batch)?;
+        writer.unlogged = UnloggedWrites { active: true, last: Some(last) };
         batch.set_sequence(before.plus(1));
-        core.last = last;
-        let head = if shared.values_apart { INLINE } else { &[] };
-        or_fail(shared, || {
-            core.mem.insert_behind(head, &batch);
+        writer.last = last;
+        let head = if shared.separates_values { INLINE } else { &[] };
+        stop_on_error(shared, || {
+            writer.mem.insert_behind(head, &batch);
             publish(shared, before, last)
         })?;
         Ok(last)
@@ -56,20 +54,20 @@ impl Writes {
 }
 
 /// Goes on in a new memtable and log, as soon as one more memtable may wait.
-pub fn make_way(shared: &Arc<DbInner>, core: &mut WriterState) -> Result<()> {
+pub fn seal_memtable(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     shared.wait_to_seal()?;
-    change_log(shared, core)
+    rotate_wal(shared, writer)
 }
 
 /// A logged group comes behind such writes. It needs a log that begins behind them; if it is synced, the manifest has to vouch
 /// for them first.
-pub fn go_on_with_a_log(shared: &Arc<DbInner>, core: &mut WriterState, sync: bool) -> Result<()> {
-    if core.unlogged.open {
-        make_way(shared, core)?;
+pub fn resume_logging(shared: &Arc<DbInner>, writer: &mut WriterState, sync: bool) -> Result<()> {
+    if writer.unlogged.active {
+        seal_memtable(shared, writer)?;
     }
-    let Some(last) = core.unlogged.last.filter(|_| sync) else { return Ok(()) };
-    shared.wait_until(|control| control.versions.base() >= last)?;
-    vouch(shared, last)?;
-    core.unlogged.last = None;
+    let Some(last) = writer.unlogged.last.filter(|_| sync) else { return Ok(()) };
+    shared.wait_until(|state| state.versions.base() >= last)?;
+    wait_manifest_covers(shared, last)?;
+    writer.unlogged.last = None;
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! What survives a power cut must be a prefix of the history, so before a synced write is acknowledged *all* older live
 //! logs are synced, oldest first. LevelDB syncs only the newest and can lose the tail of an older one.
-use crate::{Result, closed_logs::ClosedLogs};
+use crate::{Result, closed_wals::ClosedWals};
 use terrace_format::{Batch, LogId, SeqNo};
 use terrace_storage::placement::LogWriter;
 
@@ -41,7 +41,7 @@ impl Wal {
     }
 
     /// Closes the active log and goes on in another.
-    pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>, closed: &ClosedLogs) {
+    pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>, closed: &ClosedWals) {
         let mut old = std::mem::replace(self, Wal::new(id, writer, self.bytes_max, self.marked));
         if old.dirty {
             old.writer.end();
@@ -51,7 +51,7 @@ impl Wal {
 
     /// Everything appended, here and to `closed`, survives a power cut. All writes up to `last` are among it or in durable
     /// tables, which a durable mark then says.
-    pub fn sync(&mut self, closed: &ClosedLogs, last: SeqNo) -> Result<()> {
+    pub fn sync(&mut self, closed: &ClosedWals, last: SeqNo) -> Result<()> {
         closed.sync()?;
         if self.dirty {
             self.writer.sync()?;

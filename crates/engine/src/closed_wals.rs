@@ -10,9 +10,9 @@ use terrace_storage::placement::LogWriter;
 
 /// Writers of closed logs with an unsynced tail, oldest first. A leaf lock; no I/O under it.
 #[derive(Default)]
-pub struct ClosedLogs(Mutex<Vec<(LogId, Arc<dyn LogWriter>)>>);
+pub struct ClosedWals(Mutex<Vec<(LogId, Arc<dyn LogWriter>)>>);
 
-impl ClosedLogs {
+impl ClosedWals {
     /// The log that was active until now.
     pub fn add(&self, id: LogId, writer: Box<dyn LogWriter>) {
         self.0.lock().push((id, writer.into()));
@@ -20,10 +20,10 @@ impl ClosedLogs {
 
     /// Durable tables have what is in logs before `replay_from`. Dropping what is returned closes their files, which is I/O.
     #[must_use = "it is dropped under no lock"]
-    pub fn let_go(&self, replay_from: LogId) -> Vec<Arc<dyn LogWriter>> {
-        let mut logs = self.0.lock();
-        let kept = logs.iter().position(|(id, _)| *id >= replay_from).unwrap_or(logs.len());
-        logs.drain(..kept).map(|(_, writer)| writer).collect()
+    pub fn take_obsolete(&self, replay_from: LogId) -> Vec<Arc<dyn LogWriter>> {
+        let mut wals = self.0.lock();
+        let kept = wals.iter().position(|(id, _)| *id >= replay_from).unwrap_or(wals.len());
+        wals.drain(..kept).map(|(_, writer)| writer).collect()
     }
 
     /// How many there are before `replay_from`.
@@ -36,7 +36,7 @@ impl ClosedLogs {
         loop {
             let Some((id, writer)) = self.0.lock().first().cloned() else { return Ok(()) };
             writer.sync()?;
-            drop(self.let_go(LogId(id.0 + 1)));
+            drop(self.take_obsolete(LogId(id.0 + 1)));
         }
     }
 }

@@ -17,7 +17,7 @@ use terrace_storage::placement::{BlockCursor, Fragment};
 
 /// User keys of one part of a merge.
 #[derive(Default)]
-pub struct Part {
+pub struct Subcompaction {
     /// Included.
     pub from: Option<Vec<u8>>,
     /// Not included.
@@ -31,7 +31,7 @@ pub fn readers(shared: &DbInner) -> Readers {
 }
 
 /// What nobody can see any more of one part of a merge.
-pub struct Sieve<'a> {
+pub struct DropFilter<'a> {
     shared: &'a DbInner,
     plan: &'a Plan,
     /// The inputs' deletes of ranges, within the part.
@@ -40,25 +40,25 @@ pub struct Sieve<'a> {
     pub rule: MayDrop,
 }
 
-impl<'a> Sieve<'a> {
+impl<'a> DropFilter<'a> {
     /// Of what none of `readers` sees any more.
     ///
     /// # Errors
     /// A table that cannot be read.
-    pub fn new(shared: &'a DbInner, plan: &'a Plan, part: &Part, readers: &Readers) -> Result<Sieve<'a>> {
+    pub fn new(shared: &'a DbInner, plan: &'a Plan, sub: &Subcompaction, readers: &Readers) -> Result<DropFilter<'a>> {
         let mut all = RangeTombstones::default();
-        for (_, table) in plan.inputs().filter(|_| shared.deletes_ranges) {
+        for (_, table) in plan.inputs().filter(|_| shared.has_range_tombstones) {
             if let Some(ranges) = table.open(&*shared.storage)?.range_tombstones()? {
                 all.extend(&shared.order, &ranges);
             }
         }
-        let ranges = all.within(&shared.order, part.from.as_deref(), part.to.as_deref());
-        Ok(Sieve { shared, plan, ranges, rule: MayDrop::new(readers.clone()) })
+        let ranges = all.within(&shared.order, sub.from.as_deref(), sub.to.as_deref());
+        Ok(DropFilter { shared, plan, ranges, rule: MayDrop::new(readers.clone()) })
     }
 
     /// Whether `entry` goes. It must be asked of each entry, in their order.
     pub fn drops(&mut self, entry: &Parsed<'_>) -> bool {
-        let Sieve { shared: DbInner { order, .. }, plan, .. } = self;
+        let DropFilter { shared: DbInner { order, .. }, plan, .. } = self;
         let bottom = || is_bottom(order, &plan.version, plan.output_level, entry.user);
         let by_rule = self.rule.entry(order, entry, bottom);
         by_rule || {
@@ -85,8 +85,8 @@ impl<'a> Sieve<'a> {
 
     /// What must be kept of the deletes of ranges: those that some reader sees who does not see the next newer one, but for the last one
     /// where all see it and nothing is left that it could hide.
-    pub fn kept_ranges(&self) -> Vec<Fragment> {
-        let Sieve { shared: DbInner { order, .. }, plan, rule, .. } = self;
+    pub fn kept_range_tombstones(&self) -> Vec<Fragment> {
+        let DropFilter { shared: DbInner { order, .. }, plan, rule, .. } = self;
         let (mut kept, oldest_reader) = (self.ranges.clone(), rule.readers().oldest());
         kept.keep(|fragment| {
             let range = KeyRange { from: Some(&fragment.from), to: Some(&fragment.to) };
