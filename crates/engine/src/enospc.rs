@@ -1,4 +1,14 @@
-//! What is done where there is no space: what is kept for safety only is given up, and whoever may give some back is waited for.
+//! Out of space (ENOSPC): frees the space that is kept for safety only, waits for jobs and
+//! readers that may free some, and retries.
+//!
+//! ```text
+//!  attempt ──ENOSPC──► reclaim_space: storage.commit, commit pending edits, release the reserve
+//!     ▲                      │
+//!     │                      ▼
+//!     └── space freed ◄── attempt again ──ENOSPC──► wait_for_space, at most the retry budget
+//!                                                        │
+//!                                                        └── no space: the error of the attempt
+//! ```
 use crate::{Options, Result, reserve::ReserveGuard, state::DbInner};
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -7,16 +17,17 @@ use std::{
 };
 use terrace_storage::BlockingScope;
 
-/// How long one who finds no space hopes that other jobs give some back, and how often it looks.
+/// How long a job without space waits for other jobs to free some.
 const RETRY_BUDGET: Duration = Duration::from_secs(1);
-/// How long it hopes for readers alone. Most of them need a moment; one may stay for hours.
+/// How long it waits for readers alone. Most of them need a moment; a long scan may keep its
+/// files for hours.
 const READER_RETRY_BUDGET: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 impl DbInner {
-    /// Does something that takes space, as `own` of the jobs that run. If there is none, once more after everything was given up that is
-    /// kept for safety only: tables and logs whose replacement can be made durable at once, and the reserve. And then, for a while,
-    /// whenever somebody has given space back.
+    /// Runs `attempt`, which takes space, as `own_jobs` of the running jobs. On ENOSPC it retries
+    /// after it has committed all pending edits, deleted the files that this makes obsolete and
+    /// released the reserve; then, within the retry budget, whenever space was freed.
     pub fn retry_on_no_space<T>(
         self: &Arc<Self>,
         own_jobs: usize,
@@ -25,7 +36,8 @@ impl DbInner {
         self.retry_with_reserve(own_jobs, |_reserve| attempt())
     }
 
-    /// As [`with_relief`](Self::with_relief), where the reserve is free for the taking only until the attempt drops what it is given.
+    /// As [`retry_on_no_space`](Self::retry_on_no_space), for an attempt that ends the release of
+    /// the reserve itself by dropping the guard.
     pub fn retry_with_reserve<T>(
         self: &Arc<Self>,
         own_jobs: usize,
@@ -50,8 +62,10 @@ impl DbInner {
         }
     }
 
-    /// Whether the disk has space for so many bytes that nothing depends on, and then for what writers put until the next flush, which with values in
-    /// the log is a segment. Who finds it full in the midst of an append stops everybody. I/O, so not to be called under a lock.
+    /// Returns whether the disk has space for `bytes` of optional work, and after that for all
+    /// writes until the next flush: a memtable, or with value separation a segment. A writer that
+    /// meets ENOSPC during an append stops the store, so optional work must leave that much. I/O:
+    /// not to be called under a lock.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Options { write_buffer_size, value_log_segment_size, .. } = self.options;
         let room =
@@ -59,29 +73,33 @@ impl DbInner {
         self.storage.free_bytes().is_none_or(|free| free >= bytes.saturating_add(room))
     }
 
-    /// Gives up what is kept for safety only. The reserve is free for the taking for as long as what this returns lives.
+    /// Frees the space that is kept for safety only. The reserve stays released while the returned
+    /// guard is alive.
     fn reclaim_space(self: &Arc<Self>) -> Result<ReserveGuard<'_>> {
         let _awaited = BlockingScope::new();
         {
             let _for_file_systems_that_allocate_late = self.reserve.release(&*self.storage);
-            let _ = self.storage.commit(); // a failure is its tickets' to tell
+            let _ = self.storage.commit(); // a failure reaches the durability handles of the files
         }
-        self.commit_edits_for_space()?; // with the reserve for the manifest, if that needs it: whoever runs beside would have taken it
+        // the manifest may need the reserve, and concurrent jobs would take it
+        self.commit_edits_for_space()?;
         Ok(self.reserve.release(&*self.storage))
     }
 
-    /// Waits until space was given back more often than `before`. False if nobody will, or not soon enough.
+    /// Waits until space was freed more often than `before` times. Returns false if no job and no
+    /// reader is going to free any, or not within the retry budget.
     fn wait_for_space(self: &Arc<Self>, own_jobs: usize, before: u64, waited: &mut Duration) -> bool {
         self.jobs_out_of_space.fetch_add(own_jobs, Ordering::AcqRel);
         let comes = loop {
-            thread::sleep(RETRY_INTERVAL); // first: what the attempt itself gave back, such as a log that it left, is not what it hopes for
+            // sleep first: files that the failed attempt itself deleted do not count
+            thread::sleep(RETRY_INTERVAL);
             *waited += RETRY_INTERVAL;
             let _ = self.storage.commit();
             if self.commit_edits_for_space().is_err() {
                 break false;
             }
             if self.space_freed.load(Ordering::Acquire) != before {
-                break *waited <= RETRY_BUDGET; // whoever comes again and again is refused in the end
+                break *waited <= RETRY_BUDGET; // repeated small gains do not extend the budget
             }
             if *waited > self.retry_budget() {
                 break false;
@@ -91,14 +109,16 @@ impl DbInner {
         comes
     }
 
-    /// Whether somebody may give space back: what waits to be durable or for its readers, or a job.
+    /// Returns whether space may be freed: by pending edits, by readers of obsolete files, or by a
+    /// job.
     pub fn may_free_space(&self) -> bool {
         let state = self.state.lock();
         let waits = state.versions.retained_bytes() > 0 || state.versions.retire.waiting() > 0;
         waits || state.flush_scheduled || !state.compactions.is_empty()
     }
 
-    /// How long to wait for a job that has space to go on, or a reader who keeps what nobody else needs.
+    /// Returns how long to wait: for a job that has space to proceed, or for a reader of obsolete
+    /// files.
     fn retry_budget(&self) -> Duration {
         let state = self.state.lock();
         let jobs = state.compactions.len() + usize::from(state.flush_scheduled);
@@ -111,7 +131,7 @@ impl DbInner {
         }
     }
 
-    /// Releases what can be. Whether that makes enough space, whoever needs it finds out.
+    /// Commits pending edits. Whether that frees enough space is left to the next attempt.
     fn commit_edits_for_space(self: &Arc<Self>) -> Result<()> {
         match (self.jobs.commit_edits_now)(self) {
             Err(full) if full.is_no_space() => Ok(()),

@@ -1,18 +1,21 @@
-//! Compactions and collectors that write too fast for the share of the device that they are granted wait.
+//! Rate limiter of background I/O (`rate_bytes_per_sec`): compactions and value-log GC wait when
+//! they write faster.
 use crate::{bounds::Bounds, compact::pace, state::DbInner};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
-/// How many bytes compactions write between two looks at whether that is too fast.
+/// Bytes written between two checks of the rate.
 const BYTES_PER_LOOK: u64 = 64 << 10;
 
-/// Shorter waits add up first.
+/// Shorter waits accumulate first.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// How long to sleep before looking again whether there is still a reason to.
+/// Longest sleep before the caller checks again whether there is still a reason to wait.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Waits, if they have a limit, as long as compactions may not write, which had written `looked_at` bytes when this was last asked: not
-/// at all where they have fallen behind, since writers would wait for them, nor where writing has failed, since who resumes it does.
+/// Waits while compactions are above `rate_bytes_per_sec`, if that is set. `bytes_at_last_check`
+/// is what they had written at the caller's last check. There is no wait where compactions are
+/// behind, since writers would wait for them, and none after a failure, since `Db::resume` waits
+/// for all jobs to end.
 #[inline]
 pub fn throttle(shared: &DbInner, bytes_at_last_check: &mut u64) {
     if shared.options.rate_bytes_per_sec > 0 {
@@ -48,7 +51,7 @@ fn has_failed(shared: &DbInner) -> bool {
     shared.check_writable(&shared.state.lock()).is_err()
 }
 
-/// Whether writes are slowed for want of compactions, or soon would be.
+/// Returns whether writes are slowed for lack of compactions, or soon would be.
 fn compactions_are_behind(shared: &DbInner) -> bool {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     let ((debt, unmerged), most) = (shared.compaction_debt(), shared.options.soft_pending_compaction_bytes_limit);

@@ -1,9 +1,11 @@
-//! Space on the device that is kept for the moment when there is none: for the manifest and one batch.
+//! The reserve: space on the device kept for the manifest and one batch, for the moment when the
+//! disk is full.
 use crate::Result;
 use parking_lot::Mutex;
 use terrace_storage::placement::Storage;
 
-/// A store's reserve. Given up for as long as somebody needs the space; taken again as soon as there is some.
+/// The reserve of one store. Released while it is needed; allocated again as soon as there is
+/// space.
 #[derive(Debug)]
 pub struct Reserve {
     bytes: u64,
@@ -12,25 +14,25 @@ pub struct Reserve {
 
 #[derive(Debug, Default)]
 struct ReserveState {
-    /// What is allocated is what is wanted.
+    /// The reserve is allocated in full.
     held: bool,
-    /// Who needs the space just now.
+    /// Guards alive, for which the reserve stays released.
     users: usize,
 }
 
-/// While it lives, the space is free for the taking.
+/// While it lives, the reserve is released.
 pub struct ReserveGuard<'a> {
     reserve: &'a Reserve,
     storage: &'a dyn Storage,
 }
 
 impl Reserve {
-    /// Of so many bytes, and not taken yet.
+    /// A reserve of `bytes`, not allocated yet.
     pub fn new(bytes: u64) -> Reserve {
         Reserve { bytes, state: Mutex::default() }
     }
 
-    /// Takes it, unless it is there already. If somebody needs the space, it is taken when that is over.
+    /// Allocates the reserve, unless it is allocated or released by a guard.
     pub fn allocate(&self, storage: &dyn Storage) -> Result<()> {
         let mut state = self.state.lock();
         if !state.held && state.users == 0 {
@@ -40,13 +42,15 @@ impl Reserve {
         Ok(())
     }
 
-    /// Frees the space until what this returns is dropped. That drop takes it again if it can: who failed for want of more has given
-    /// back what it took, and a store that writes no more needs the reserve to be opened. Else the next release does.
+    /// Releases the reserve until the returned guard is dropped. The drop allocates it again if
+    /// there is space: an attempt that failed for lack of more space has freed its own, and a store
+    /// that stopped writing needs the reserve for its next open. Otherwise the next commit of
+    /// pending edits allocates it.
     pub fn release<'a>(&'a self, storage: &'a dyn Storage) -> ReserveGuard<'a> {
         let mut state = self.state.lock();
         state.users += 1;
         state.held = false;
-        let _ = storage.reserve(0); // who finds no space still will say so
+        let _ = storage.reserve(0); // if this fails, the attempt meets ENOSPC again
         ReserveGuard { reserve: self, storage }
     }
 }
@@ -54,6 +58,7 @@ impl Reserve {
 impl Drop for ReserveGuard<'_> {
     fn drop(&mut self) {
         self.reserve.state.lock().users -= 1;
-        let _ = self.reserve.allocate(self.storage); // if there is too little space, after the next release
+        // without space, the next commit of pending edits allocates it
+        let _ = self.reserve.allocate(self.storage);
     }
 }

@@ -1,12 +1,35 @@
-//! What the parts of the engine share, and the locks that guard it.
+//! State shared by the parts of the engine, and the locks that guard it.
 //!
 //! ```text
-//! lock order:  write core → manifest → control → (view, stats, snapshots: leaves)
-//! write core   log writers and the next sequence; held during log I/O; readers never take it
-//! manifest     the manifest's writer; held during its I/O; only who releases takes it: the job, or whoever needs the space
-//! control      versions, running jobs, failure; never held during I/O
+//! lock order:   leader state → manifest → state → (view, stats, snapshots: leaves)
+//!
+//! leader state  WAL writers and the next sequence number; held during WAL I/O; readers never
+//!               take it
+//! manifest      the manifest's writer; held during its I/O; taken to commit pending edits, by
+//!               the commit job or by a caller that needs the space
+//! state         versions, running jobs, failure; never held during I/O
 //! ```
-//! Readers take one atomic load of the view and, for a snapshot, a leaf lock: nothing that anybody holds during I/O.
+//!
+//! Readers take one atomic load of the view and, for a snapshot, a leaf lock: no lock that is
+//! held during I/O.
+//!
+//! The life of a version, from a job's output to the manifest:
+//!
+//! ```text
+//!   flush or compaction job writes SSTables ──► durability handle: pending ... durable
+//!         │
+//!         ▼  install: under the state lock, no I/O
+//!   live version  ── serves all new views, is ahead of the manifest
+//!         │
+//!         ▼  pending edit, in install order
+//!   commit_edits job: handle durable?  ──►  append the edits to the manifest, one sync
+//!         │
+//!         ▼
+//!   durable version  ── equals the content of the manifest
+//!         │
+//!         ▼  neither version and no reader needs the replaced files
+//!   obsolete files are deleted; closed WALs before `replay_from` are dropped
+//! ```
 mod scheduling;
 mod value_log_gc;
 
@@ -39,115 +62,119 @@ use std::{
 use terrace_format::{KeyOrder, SeqNo, TableId};
 use terrace_storage::{Process, placement::Storage};
 
-/// Who waits for background work looks again after so long: whether there is space may change without it.
+/// Interval at which a waiting thread checks again: the free space may change without a signal.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Guarded by the control lock.
+/// Guarded by the state lock.
 pub struct DbState {
-    /// Live and durable.
+    /// The live and the durable version.
     pub versions: VersionSet,
-    /// Compactions that run.
+    /// Running compactions.
     pub compactions: Busy,
     /// A flush is queued or runs.
     pub flush_scheduled: bool,
-    /// A release is queued or runs.
+    /// A commit of pending edits is queued or runs.
     pub commit_scheduled: bool,
-    /// Held by whoever copies the tables of a version: none is given up meanwhile, or nobody would hear that it never got to the device.
+    /// Cloned by each checkpoint that copies the SSTables of a version. While one does, no pending
+    /// SSTable is given up: its copy would never become durable unnoticed.
     pub checkpoints: Arc<()>,
-    /// Since when no table is being made.
+    /// Since when no flush or compaction runs; `None` while one does.
     pub no_jobs_since: Option<Duration>,
-    /// A table that has cost too many seeks.
+    /// The SSTable that has spent its seek budget, and its level.
     pub seek_hint: Option<(usize, TableId)>,
-    /// What is done about garbage in the value log.
+    /// Garbage collection of the value log.
     pub gc: ValueLogGc,
-    /// The first failure; writes and background work stop with it.
+    /// The first failure. Writes and background work stop with it.
     pub failed: Option<Error>,
-    /// The store is being closed: releases do not wait for their time.
+    /// The store is closing: pending edits are committed without delay.
     pub closing: bool,
-    /// The store was closed.
+    /// The store is closed.
     pub closed: bool,
 }
 
-/// The background jobs, handed in by `db`, so that what they share need not know them.
+/// The background jobs, handed in by `db`, so that `state` need not import them.
 pub struct Jobs {
-    /// The sealed memtables become a table.
+    /// Flushes the immutable memtables into an SSTable.
     pub flush: fn(&Arc<DbInner>) -> Result<()>,
-    /// A plan is carried out.
+    /// Runs a compaction plan.
     pub compact: fn(&Arc<DbInner>, &Plan) -> Result<()>,
-    /// Mature edits enter the manifest.
+    /// Commits pending edits whose files are durable to the manifest.
     pub commit_edits: fn(&Arc<DbInner>) -> Result<()>,
-    /// The same for whoever needs the space that goes with it, beside that job.
+    /// The same for a caller that needs the freed space, concurrently with that job.
     pub commit_edits_now: fn(&Arc<DbInner>) -> Result<()>,
-    /// What is alive in the victims of the tail collector is put again.
+    /// Tail GC: relocates the live values of the victims.
     pub relocate: Box<Job>,
 }
 
-/// A job that has more than what all share.
+/// A job that needs more than `DbInner`.
 type Job = dyn Fn(&Arc<DbInner>) -> Result<()> + Send + Sync;
 
 /// One open store.
 pub struct DbInner {
-    /// As given at open.
+    /// The options, as given at open.
     pub options: Options,
-    /// Of user keys.
+    /// The order of user keys.
     pub order: KeyOrder,
-    /// Where bytes live.
+    /// The storage that holds all files.
     pub storage: Arc<dyn Storage>,
-    /// Features that the manifest must announce.
+    /// Feature flags that the manifest must announce.
     pub requires: Vec<String>,
-    /// Whether one of them is deletes of ranges.
+    /// Whether range tombstones are one of them.
     pub has_range_tombstones: bool,
-    /// Whether what is stored for a value is not the value: then the placement knows it.
+    /// Whether values are separated from keys, so that SSTables hold value pointers that `storage`
+    /// resolves.
     pub separates_values: bool,
-    /// Logs that this opening found to hold something which is no part of the history.
+    /// WALs in which recovery found bytes that are no part of the history.
     pub torn_logs: u64,
-    /// Files under `lost/` when it was opened.
+    /// Files in `lost/` at open.
     pub lost_files: u64,
-    /// Which opened the store, and alone may use it.
+    /// The process that opened the store, the only one that may use it.
     pub process: Process,
-    /// Time.
+    /// The clock.
     pub clock: Clock,
-    /// Who runs jobs.
+    /// The executor of background jobs.
     pub work: Arc<Work>,
-    /// Which.
+    /// The background jobs.
     pub jobs: Jobs,
-    /// Space for when there is none.
+    /// Disk space for the moment when there is none.
     pub reserve: Reserve,
     /// How fast compactions have written. A leaf lock.
     pub rate: Mutex<Rate>,
-    /// What is merged when.
+    /// The compaction policy.
     pub policy: Box<dyn Policy>,
     /// Counters.
     pub stats: Counters,
-    /// Read positions held.
+    /// Snapshots held.
     pub snapshots: Arc<Snapshots>,
-    /// What readers see; replaced under the control lock.
+    /// The view that readers load; replaced under the state lock.
     pub view: ArcSwap<View>,
-    /// Logs that a sync must still reach.
+    /// WALs that a sync must still reach.
     pub closed_wals: ClosedWals,
-    /// Counts what may change what stands in writers' way: a new view, a release, a failure, the close. While it stands still, they need
-    /// not take the control lock. Raised under that lock.
+    /// Stall epoch: counts the events that may change the admission of writes (a new view, a commit
+    /// of edits, a failure, the close). While it is unchanged, writers need not take the state
+    /// lock. Raised under that lock.
     pub stall_epoch: AtomicU64,
-    /// How often space was given back.
+    /// How often space was freed.
     pub space_freed: AtomicU64,
-    /// Jobs that wait for that.
+    /// Jobs that wait for space.
     pub jobs_out_of_space: AtomicUsize,
-    /// The last sequence readers may see.
+    /// The last sequence number that readers may see.
     pub visible: AtomicU64,
-    /// Every write up to here survives a power cut.
+    /// Durable watermark: every write up to this sequence number survives a power cut.
     pub durable: AtomicU64,
-    /// Tasks that wait for it.
+    /// Asynchronous tasks that wait for the durable watermark.
     pub waiters: Waiters,
     /// See the lock order above. `None` in a store opened for reading only.
     pub manifest: Mutex<Option<Manifest>>,
     /// See the lock order above.
     pub state: Mutex<DbState>,
-    /// Signalled whenever control changes.
+    /// Signalled whenever the state changes.
     pub changed: Condvar,
 }
 
 impl DbInner {
-    /// Refuses a forked child, which has neither the threads of the process that opened the store nor its locks.
+    /// Refuses a forked child, which has neither the threads nor the locks of the process that
+    /// opened the store.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
         if self.process.is_current() { Ok(()) } else { Err(self.forked()) }
@@ -158,39 +185,39 @@ impl DbInner {
         terrace_storage::Error::forked(self.storage.name(), self.process).into()
     }
 
-    /// The last sequence readers may see.
+    /// Returns the last sequence number that readers may see.
     pub fn visible(&self) -> SeqNo {
         SeqNo(self.visible.load(Ordering::Acquire))
     }
 
-    /// Writes up to `seq` survive a power cut, if this placement promises such things.
+    /// Raises the durable watermark to `seq`, if the durability mode promises anything.
     pub fn advance_durable(&self, seq: SeqNo) {
         if self.storage.promises() {
             self.durable.fetch_max(seq.0, Ordering::AcqRel);
         }
     }
 
-    /// Wakes the tasks that wait for what is durable by now.
+    /// Wakes the tasks that wait for the durable watermark.
     pub fn wake_durable(&self) {
         self.waiters.wake(self.durable.load(Ordering::Acquire));
     }
 
-    /// Wakes the tasks that wait for what a failure has made impossible. Like [`wake_durable`](DbInner::wake_durable) to be called
-    /// without any lock, and without the baton: a waker may drop a store.
+    /// Wakes all waiting tasks after a failure. Like [`wake_durable`](DbInner::wake_durable) to be
+    /// called without any lock and without the leader state: a waker may drop a store.
     pub fn wake_failed(&self) {
         if self.state.lock().failed.is_some() {
             self.waiters.wake(u64::MAX);
         }
     }
 
-    /// Stops writes and background work. The first failure stays the reason, unless it was a lack of space, which can be
-    /// cured, and this one cannot.
+    /// Stops writes and background work. The first failure stays the reason, except that a
+    /// permanent one replaces a lack of space.
     pub fn fail(&self, error: &Error) {
         self.fail_and_end(error, |_| ());
     }
 
-    /// As [`fail`](DbInner::fail), for a job that `ended` notes to be over. In one step: who waits for the end of all jobs to lift a
-    /// stop must not lift it in between.
+    /// As [`fail`](DbInner::fail), for a job whose end `ended` records. Both in one step: otherwise
+    /// `resume`, which waits for all jobs to end, could clear the failure in between.
     fn fail_and_end(&self, error: &Error, ended: impl FnOnce(&mut DbState)) {
         let mut state = self.state.lock();
         ended(&mut state);
@@ -206,18 +233,18 @@ impl DbInner {
         }
     }
 
-    /// Tells the listener of the end of a sync that began when the clock said `began`.
+    /// Notifies the listener of the end of a sync that began at `began`.
     pub fn notify_sync_ended(&self, began: Duration) {
         let durable = self.durable.load(Ordering::Acquire);
         self.options.tell(|| Event::SyncEnded { durable, time: self.clock.since(began) });
     }
 
-    /// Makes the next writer look at control.
+    /// Makes the next writer look at the state.
     pub fn bump_stall_epoch(&self, _control: &DbState) {
         self.stall_epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// An error if writing is over.
+    /// Returns an error if the store takes no more writes.
     pub fn check_writable(&self, state: &DbState) -> Result<()> {
         match &state.failed {
             _ if state.closed => Err(Error::Closed),
@@ -226,14 +253,15 @@ impl DbInner {
         }
     }
 
-    /// Replaces the view. Call under the control lock.
+    /// Replaces the view. The caller holds the state lock.
     pub fn set_view(&self, state: &DbState, change: impl FnOnce(&View) -> View) {
         let next = change(&self.view.load());
         self.view.store(Arc::new(next));
         self.bump_stall_epoch(state);
     }
 
-    /// Waits until `done`, running background steps where nobody else does. An error once the store has failed.
+    /// Waits until `done` returns true, and runs background steps of a manual executor meanwhile.
+    /// Returns an error once the store has failed.
     pub fn wait_until(&self, mut done: impl FnMut(&mut DbState) -> bool) -> Result<()> {
         let mut state = self.state.lock();
         loop {
@@ -245,12 +273,13 @@ impl DbInner {
         }
     }
 
-    /// Closed logs that are kept only until the tables that have their entries are durable.
+    /// Number of closed WALs whose entries are in SSTables that are not durable yet.
     pub fn flushed_open_wals(&self, state: &DbState) -> usize {
         self.closed_wals.count_before(state.versions.replay_from())
     }
 
-    /// Whether so many of those logs are open that no other may be closed before a commit has come.
+    /// Returns whether so many of them are open that no other WAL may be closed before the file
+    /// system commits.
     pub fn has_too_many_wals(&self, state: &DbState) -> bool {
         self.flushed_open_wals(state) / 2 >= self.storage.closed_logs_max()
     }
@@ -265,16 +294,16 @@ impl DbInner {
         })
     }
 
-    /// One wait: for a signal, or by running a step of a manual executor.
+    /// Waits once: for a signal, or by running a step of a manual executor.
     pub fn wait_for_change(&self, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
         if !self.work.is_manual() {
             self.changed.wait_for(state, LOOK_AGAIN);
             return Ok(());
         }
-        // Who waits may hold the baton, for which what puts again, or syncs, would wait.
+        // The waiting thread may hold the leader state. Jobs of these lanes would wait for it.
         match MutexGuard::unlocked(state, || self.work.step_except(&[Lane::Relocate, Lane::Idle])) {
             Some(_) => Ok(()),
-            None => Err(Error::Bug("waiting for background work that nobody has queued".into())),
+            None => Err(Error::Bug("waiting for background work that is not queued".into())),
         }
     }
 }

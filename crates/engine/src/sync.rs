@@ -1,7 +1,8 @@
-//! What threads meet at: atomics, locks and condition variables, for the parts of the engine that `make loom` takes apart.
+//! Synchronisation primitives of the parts that `make loom` model-checks: atomics, locks and
+//! condition variables.
 //!
-//! With `cfg(loom)` they are Loom's, which tries every interleaving of a few threads, and every value that their loads may
-//! see. Else they are what everybody uses.
+//! With `cfg(loom)` they are Loom's, which tries every interleaving of a few threads and every
+//! value that their loads may see. Otherwise they are `std`'s and `parking_lot`'s.
 #[cfg(loom)]
 mod modelled;
 #[cfg(not(loom))]

@@ -1,6 +1,7 @@
-//! Background work: lanes of threads that run closures. Knows nothing of what a job does.
+//! The executor: lanes of threads that run closures. It does not know the content of a job.
 //!
-//! A manual executor has no threads: jobs wait until somebody [steps](Work::step), so a test decides what runs when.
+//! A manual executor has no threads: jobs wait until a test [steps](Work::step), which decides
+//! the order of all background work.
 use crate::clock::Clock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
@@ -11,27 +12,29 @@ use std::{
     time::Duration,
 };
 
-/// Jobs of one lane never wait for a thread that another lane holds.
+/// Lanes of jobs. A job of one lane never waits for a thread that another lane holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Memtable to table.
+    /// Flush jobs: memtables to SSTables.
     Flush,
-    /// Tables to tables.
+    /// Compaction jobs.
     Compact,
-    /// Edits to the manifest.
+    /// Commits of pending edits to the manifest.
     Durability,
-    /// Values of the log to its end. They are written as a user's, who may wait for any lane before this one.
+    /// Tail GC: re-appends live values to the value log. It writes as a user does and may wait for
+    /// every lane above.
     Relocate,
-    /// IdleTimer. They may wait for a writer, which may wait for any other lane.
+    /// The idle timer and syncs for [`Durable`](crate::Durable). They may wait for a writer, which
+    /// may wait for any other lane.
     Idle,
 }
 
-/// Who runs background jobs.
+/// The thread on which background jobs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
     /// Threads of the store's own.
     Threads,
-    /// The caller, step by step.
+    /// The caller's, step by step.
     Manual,
 }
 
@@ -51,7 +54,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Queues that nobody serves yet.
+    /// Queues without threads.
     pub fn new(executor: Executor) -> Arc<Work> {
         Arc::new(Work {
             queues: Mutex::new(Queues { jobs: VecDeque::new(), stopping: false }),
@@ -61,8 +64,9 @@ impl Work {
         })
     }
 
-    /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, one that calls `tick`
-    /// once every `period`, and one that collects if `collects`. A manual executor starts none.
+    /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, one
+    /// for tail GC if `relocates`, and one that calls `tick` once every `period`. A manual executor
+    /// starts none.
     pub fn start(
         self: &Arc<Work>,
         compactions: usize,
@@ -93,12 +97,12 @@ impl Work {
         spawn("terrace-idle", Box::new(move |work| work.serve(Lane::Idle, Some((period, &tick)))))
     }
 
-    /// Whether the caller runs the jobs.
+    /// Returns whether the caller runs the jobs.
     pub fn is_manual(&self) -> bool {
         self.executor == Executor::Manual
     }
 
-    /// Queues a job; dropped if the work is stopping.
+    /// Queues a job. Drops it if the executor is stopping.
     pub fn submit(&self, lane: Lane, name: &'static str, job: impl FnOnce() + Send + 'static) {
         let mut queues = self.queues.lock();
         if !queues.stopping {
@@ -107,17 +111,18 @@ impl Work {
         }
     }
 
-    /// Runs one waiting job of a manual executor, the `pick`-th modulo their number, and tells its name.
+    /// Runs one waiting job of a manual executor, number `pick` modulo the number of waiting jobs.
+    /// Returns its name.
     pub fn step(&self, pick: u64) -> Option<&'static str> {
         self.run_one(|jobs| (!jobs.is_empty()).then(|| (pick % jobs.len() as u64) as usize))
     }
 
-    /// Runs the job of a manual executor that has waited longest and is of none of `lanes`.
+    /// Runs the oldest waiting job of a manual executor that is in none of `lanes`.
     pub fn step_except(&self, lanes: &[Lane]) -> Option<&'static str> {
         self.run_one(|jobs| jobs.iter().position(|(of, _, _)| !lanes.contains(of)))
     }
 
-    /// Runs the job of a manual executor that has waited longest in `lane`.
+    /// Runs the oldest waiting job of a manual executor in `lane`.
     pub fn step_in(&self, lane: Lane) -> Option<&'static str> {
         self.run_one(|jobs| jobs.iter().position(|(of, _, _)| *of == lane))
     }
@@ -132,8 +137,8 @@ impl Work {
         Some(name)
     }
 
-    /// Runs the parts of one job at the same time, each on a thread of its own, and returns what they return, in order.
-    /// A manual executor, which has no threads, runs them one after the other.
+    /// Runs the parts of one job in parallel, each on its own thread, and returns their results in
+    /// order. A manual executor, which has no threads, runs them one after the other.
     pub fn run_parallel<T: Send>(&self, parts: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
         if self.is_manual() || parts.len() < 2 {
             return parts.into_iter().map(|part| part()).collect();
@@ -149,10 +154,11 @@ impl Work {
         };
         thread::scope(|scope| {
             let spawn = |_| thread::Builder::new().name("terrace-part".into()).spawn_scoped(scope, serve).ok();
-            // Without a thread of their own, parts wait for this one: that costs time and nothing else.
+            // A part without a thread of its own runs on this one, which costs time and nothing
+            // else.
             let helpers: Vec<_> = (1..count).filter_map(spawn).collect();
             serve();
-            // The scope would wait too; ThreadSanitizer sees this, and not that.
+            // The scope would join them too, but ThreadSanitizer sees only an explicit join.
             helpers.into_iter().for_each(|helper| helper.join().unwrap_or_else(|panicked| resume_unwind(panicked)));
         });
         let mut done = done.into_inner();
@@ -160,12 +166,12 @@ impl Work {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Whether the threads are asked to end; long jobs look now and then.
+    /// Returns whether the executor is stopping. Long jobs check it now and then.
     pub fn stopping(&self) -> bool {
         self.queues.lock().stopping
     }
 
-    /// Drops waiting jobs and waits for running ones, but for one that calls this itself.
+    /// Drops waiting jobs and joins the threads, except the one that calls this.
     pub fn stop(&self) {
         let dropped: Vec<_> = {
             let mut queues = self.queues.lock();
@@ -173,7 +179,7 @@ impl Work {
             self.wake.notify_all();
             queues.jobs.drain(..).collect()
         };
-        drop(dropped); // outside the lock: a job may own what takes locks when dropped
+        drop(dropped); // outside the lock: a job may own values whose drop takes locks
         let threads: Vec<_> = self.threads.lock().drain(..).collect();
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id()) {
             let _ = thread.join(); // jobs catch their own panics
@@ -208,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_run_together_and_answer_in_order() {
+    fn parts_run_in_parallel_and_return_results_in_order() {
         for executor in [Executor::Threads, Executor::Manual] {
             let parts: Vec<_> = (0..20u64).map(|n| move || n * n).collect();
             assert_eq!(Work::new(executor).run_parallel(parts), (0..20u64).map(|n| n * n).collect::<Vec<_>>());
@@ -216,14 +222,15 @@ mod tests {
         }
         let meet = std::sync::Barrier::new(2);
         let wait = || meet.wait().is_leader();
-        let leaders = Work::new(Executor::Threads).run_parallel(vec![wait, wait]); // one after the other they would never end
+        // run one after the other, they would never end
+        let leaders = Work::new(Executor::Threads).run_parallel(vec![wait, wait]);
         assert_ne!(leaders[0], leaders[1]);
     }
 
     #[test]
-    fn a_part_that_panics_is_heard() {
+    fn a_panic_of_a_part_reaches_the_caller() {
         let parts: Vec<_> = (0..4u64).map(|n| move || assert_ne!(n, 2)).collect();
-        let heard = std::panic::catch_unwind(|| Work::new(Executor::Threads).run_parallel(parts));
-        assert!(heard.is_err());
+        let outcome = std::panic::catch_unwind(|| Work::new(Executor::Threads).run_parallel(parts));
+        assert!(outcome.is_err());
     }
 }

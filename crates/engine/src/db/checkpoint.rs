@@ -1,4 +1,4 @@
-//! What is done to a whole store from outside.
+//! Operations on a whole store: repair and checkpoint.
 use super::Db;
 use crate::{
     Error, Options, RepairReport, Result,
@@ -15,28 +15,33 @@ use terrace_storage::{
 /// A copy of a store as of one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// It holds every write up to this sequence, and no other.
+    /// The checkpoint holds every write up to this sequence number, and no other.
     pub sequence: u64,
-    /// Files of tables, and of segments they point into, that are links to the store's own files, which take no space as long as the store has them too.
+    /// Files of SSTables and value-log segments that are hard links to the store's own files. They
+    /// take no space as long as the store has them too.
     pub linked: u64,
-    /// Those that had to be copied, because the checkpoint is on another file system or there are no links.
+    /// Files that were copied, because the checkpoint is on another file system or hard links are
+    /// not supported.
     pub copied: u64,
-    /// Bytes of all of them.
+    /// Bytes of all files.
     pub bytes: u64,
 }
 
 impl Db {
-    /// Salvages what can be read of the damaged store in directory `from`, whatever is left of it, into a new store in
-    /// directory `to`, which must be absent or empty and outside of `from`. Changes nothing in `from`, which nobody may be
-    /// writing. Try [`Db::open`] first: a store that opens needs no repair.
+    /// Salvages all readable data of the damaged store in directory `from` into a new store in
+    /// directory `to`, which must be absent or empty and outside of `from`. Changes nothing in
+    /// `from`; no process may write there meanwhile. Try [`Db::open`] first: a store that opens
+    /// needs no repair.
     ///
-    /// Of each key the newest readable version counts, out of every table and log, unless a whole manifest says that a file was
-    /// no longer in use. `options` say how the new store is made; its order of keys must be that of the old one.
+    /// The newest readable version of each key counts, from every SSTable and WAL, unless an intact
+    /// manifest says that the file was no longer in use. `options` apply to the new store; their
+    /// comparator must be that of the old one.
     ///
     /// # Errors
-    /// Damage is no error: it is told in [`RepairReport::lost`]. [`Error::Missing`] where `from` is not there or holds no table, WAL or
-    /// manifest, [`Error::Io`] where a file of it may not be read (permissions), [`Error::Invalid`] where `to` will not do or the comparator
-    /// is another: then nothing was made. After any other error what was made in `to` is removed.
+    /// Damage is no error: it is reported in [`RepairReport::lost`]. [`Error::Missing`] if `from`
+    /// does not exist or holds no SSTable, WAL or manifest; [`Error::Io`] if a file of it may not
+    /// be read (permissions); [`Error::Invalid`] if `to` is not usable or the comparator differs:
+    /// then nothing was created. After any other error the files created in `to` are removed.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -63,34 +68,39 @@ impl Db {
                 true => {
                     format!("{to} is the damaged store itself, in which a repair writes nothing; name another place")
                 }
-                false => format!("{to} lies in {from}, in which a repair writes nothing"),
+                false => format!(
+                    "{to} is inside the damaged store {from}, in which a repair writes nothing; name another place"
+                ),
             }));
         }
         let open = |mode| terrace_storage::open(&Location::at(to), mode, options.durability, &options.setup());
         if to.exists() {
             recover::check_empty(&*open(OpenMode::Salvage)?, "repair")?;
         }
-        // All refusals come before anything is made.
+        // All refusals come before anything is created.
         let survey = Survey::of(&*damaged, options)?;
         let fresh = open(OpenMode::Create)?;
         recover::check_empty(&*fresh, "repair")?;
         let built = build(&*damaged, &survey, &*fresh, options);
         drop(fresh);
         built.inspect_err(|_| {
-            let _ = Db::destroy(to); // best effort: the first error is the news
+            let _ = Db::destroy(to); // best effort: the first error matters
         })
     }
 
-    /// Makes a copy of the store as it is now in directory `to`, which must be absent or empty: a store of its own, which may be
-    /// opened, changed and destroyed without harm to this one. Finished tables are linked, or copied to another file system;
-    /// what is in memory is flushed first. Writes and reads go on meanwhile; those that come after this call may be left out.
+    /// Makes a copy of the store as of now in directory `to`, which must be absent or empty. The
+    /// copy is a store of its own, which may be opened, changed and destroyed without effect on
+    /// this one. SSTables are hard-linked, or copied to another file system. Memtables are flushed
+    /// first. Reads and writes proceed meanwhile; writes that begin after this call may be left
+    /// out.
     ///
-    /// The copy survives a power cut once this returns, whatever the store's tier promises. Cut short by one, it is no store
-    /// yet, and opening it says so.
+    /// Durability: once this returns the copy survives a power cut, in every durability mode of the
+    /// store. A power cut before that leaves a directory that is not a store yet, and opening it
+    /// reports so.
     ///
     /// # Errors
-    /// [`Error::Invalid`] or [`Error::Unsupported`] where `to` will not do; [`Error::Io`] or [`Error::NoSpace`] where the copy cannot be
-    /// written. The store itself goes on.
+    /// [`Error::Invalid`] or [`Error::Unsupported`] if `to` is not usable; [`Error::Io`] or
+    /// [`Error::NoSpace`] if the copy cannot be written. The store itself is not affected.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -112,11 +122,12 @@ impl Db {
         self.checkpoint_on(&*copy)
     }
 
-    /// As [`checkpoint`](Db::checkpoint), in any placement that is open for writing and empty. If it promises nothing at a power
-    /// cut, neither does the copy.
+    /// As [`checkpoint`](Db::checkpoint), into any empty storage that is open for writing. If that
+    /// promises nothing at a power cut, neither does the copy.
     ///
     /// # Errors
-    /// As of [`checkpoint`](Db::checkpoint); [`Error::Invalid`] if the placement is made of other parts than this store.
+    /// As of [`checkpoint`](Db::checkpoint); [`Error::Invalid`] if the storage has another layout
+    /// than this store.
     ///
     /// ```
     /// # use terrace::{Db, Options, DurabilityMode};
@@ -135,7 +146,7 @@ impl Db {
         recover::check_empty(to, "checkpoint")?;
         let alike = Layout { medium: to.layout().medium, ..shared.storage.layout() };
         if to.layout() != alike {
-            let text = format!("{} is made of other parts than {}", to.name(), shared.storage.name());
+            let text = format!("{} has another layout than {}", to.name(), shared.storage.name());
             return Err(Error::Invalid(text));
         }
         let sequence = SeqNo(self.last_sequence());
@@ -147,8 +158,9 @@ impl Db {
             captured = flushed.then(capture);
             flushed
         })?;
-        let (_pinned, start, _checkpoint) = captured.expect("waited for");
-        // Its tables may be on their way to the device still. One that never gets there must not be copied as if it had.
+        let (_pinned, start, _checkpoint) = captured.expect("set by the wait above");
+        // SSTables of the live version may not be durable yet. One that fails to become durable
+        // must not be copied as if it had.
         shared.storage.commit()?;
         shared.state.lock().versions.releasable()?;
         let objects: BTreeSet<ObjectId> = start.version.tables().flat_map(|(_, table)| files(table)).collect();

@@ -1,34 +1,37 @@
-//! A store's pairs go into another store, whatever either is made of.
+//! Copies the pairs of a store into another store, whatever their layouts.
 use super::Db;
 use crate::{Error, ReadOptions, Result, WriteBatch};
 
-/// Pairs are written in batches of about this size …
+/// Approximate size, in bytes, of a batch of copied pairs.
 const BATCH_BYTES: usize = 1 << 20;
-/// … and made durable after so many bytes: what a kill costs is to be copied again.
+/// Bytes between two durability barriers: an interrupted copy repeats at most that much.
 const BARRIER_BYTES: u64 = 256 << 20;
 
-/// How far a copy has come.
+/// Progress of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Pairs written.
     pub pairs: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// The last key written, or found.
+    /// The last key written or found.
     pub last: Option<Vec<u8>>,
-    /// The key behind which it went on, as an earlier copy had come so far.
+    /// The key after which the copy resumed, if an earlier copy had come so far.
     pub resumed_behind: Option<Vec<u8>>,
 }
 
 impl Db {
-    /// Writes every pair, as of now, into `to`, in the order of keys and without a log: so one store becomes another of any make. All
-    /// of it survives a power cut when this returns. `to` should be new; or it holds what an earlier copy of the same store has
-    /// left, which then goes on behind the last key there. `watch` is shown the progress, about once a megabyte.
+    /// Writes every pair, as of now, into `to`, in key order and without a WAL, so that a store can
+    /// change its layout. `to` should be new; or it holds the result of an interrupted copy of the
+    /// same store, which is resumed after its last key. `watch` gets the progress, about once a
+    /// megabyte.
     ///
-    /// Snapshots, and the sequences under which pairs were written, stay behind.
+    /// Durability: all pairs survive a power cut when this returns. Snapshots and sequence numbers
+    /// are not copied.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the two sort keys differently, or if the last key of `to` is not a pair of this store.
+    /// [`Error::Invalid`] if the two stores have different comparators, or if the last key of `to`
+    /// is not a pair of this store.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -44,7 +47,9 @@ impl Db {
     pub fn copy_into(&self, to: &Db, mut watch: impl FnMut(&Copied)) -> Result<Copied> {
         let (ours, theirs) = (self.shared().order.name(), to.shared().order.name());
         if ours != theirs {
-            return Err(Error::Invalid(format!("{ours:?} sorts the keys here, {theirs:?} there")));
+            return Err(Error::Invalid(format!(
+                "the stores have different comparators: {ours:?} here, {theirs:?} in the store to copy into"
+            )));
         }
         let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);
         let mut found = to.cursor(options());
@@ -56,7 +61,7 @@ impl Db {
             if !cursor.valid() || (cursor.key(), cursor.value()) != (found.key(), found.value()) {
                 let key = found.key().escape_ascii();
                 return Err(Error::Invalid(format!(
-                    "the store to copy into holds '{key}', which is not of this store"
+                    "the store to copy into holds key '{key}', which this store does not have with the same value"
                 )));
             }
             copied.resumed_behind = Some(found.key().to_vec());

@@ -1,20 +1,23 @@
-//! Range deletes: one range tombstone where the store has them, point deletes elsewhere.
+//! Range deletes: one range tombstone in stores that have them, point tombstones elsewhere.
 //!
-//! Invariant: an empty range, one whose end is not behind its start in the store's order, is a no-op, alone or within a batch. The order
-//! is known to an open store only, so batches are looked through when they are written, not when they are made.
+//! Invariant: an empty range, one whose end is not greater than its start in the store's order,
+//! is a no-op, alone or within a batch. Only an open store knows the order, so a batch is checked
+//! when it is written, not when it is built.
 use super::Db;
 use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, write::WriteRequest};
 use terrace_format::batch::{Batch, Op};
 
 impl Db {
-    /// Removes every key from `from` on, up to but not including `to`; nothing, if none lies there. Costs about as much as
-    /// one put, and reads pass over the range at once; compactions then remove what was in it.
+    /// Deletes every key from `from` (inclusive) to `to` (exclusive). Costs about as much as one
+    /// put; reads skip the range at once, and compactions then remove its entries.
     ///
-    /// That is so in stores with feature `range-deletes` (option `range_tombstones` at creation). In others, which LevelDB can
-    /// read, the keys of the range are looked up and deleted one by one, in a single batch as long as the deletes, some 13 bytes and the
-    /// key each, fit `write_buffer_size` (4 MiB by default: 140,000 keys of 16 bytes). **A larger range is split into several such batches and
-    /// is not atomic**: readers may see, and an error or a crash may leave, the first part of it deleted. In either case a key that another thread
-    /// puts into the range during the call may stay or go.
+    /// This holds in stores with feature `range-deletes` (option `range_tombstones` at creation).
+    /// In others, which LevelDB can read, the keys of the range are looked up and deleted one by
+    /// one. They form one atomic batch as long as the tombstones, some 13 bytes plus the key each,
+    /// fit into `write_buffer_size` (4 MiB by default: 140,000 keys of 16 bytes). **A larger range
+    /// is split into several such batches and is not atomic**: readers may see, and an error or a
+    /// crash may leave, the first part of it deleted. In either case a key that another thread puts
+    /// into the range during the call may be deleted or not.
     ///
     /// # Errors
     /// As of [`put`](Db::put); where keys are deleted one by one, also as of [`get`](Db::get).
@@ -43,7 +46,7 @@ impl Db {
         self.delete_keys(from, to, options)
     }
 
-    /// Deletes the keys of a range by point deletes.
+    /// Deletes the keys of a range with point tombstones.
     fn delete_keys(&self, from: &[u8], to: &[u8], options: WriteOptions) -> Result<()> {
         self.writes()?;
         let bytes_max = usize::try_from(self.shared().options.write_buffer_size).unwrap_or(usize::MAX);
@@ -62,8 +65,8 @@ impl Db {
         Ok(())
     }
 
-    /// The batch as it is written: without deletes of empty ranges. Refuses what the format or this store cannot hold; sizes are
-    /// checked later.
+    /// Returns the batch as it is written: without range deletes of empty ranges. Refuses
+    /// operations that the format or this store does not support; sizes are checked later.
     pub(super) fn checked_batch(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
         if let Some(oversized) = batch.oversized {
             return Err(Error::Invalid(oversized));
@@ -80,7 +83,7 @@ impl Db {
         let shared = self.shared();
         if !shared.has_range_tombstones && batch.ops().any(|op| matches!(op, Op::DeleteRange(..))) {
             return Err(Error::Unsupported(format!(
-                "{} was not created with range_tombstones=on, so a batch cannot delete a range; Db::delete_range can, key by key",
+                "{} was created without range_tombstones=on, so a batch cannot contain a range delete; Db::delete_range can delete the keys one by one",
                 shared.storage.name()
             )));
         }

@@ -7,10 +7,11 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Resolves once some write, and all before it, survive a power cut; made by [`Db::when_durable`].
+/// Resolves once a write, and all before it, survive a power cut; made by [`Db::when_durable`].
 ///
-/// Needs no runtime of any kind: it is woken by the store's own threads. An error means that this will not happen: the store has
-/// failed or was closed before. Dropping it is fine at any time.
+/// Needs no particular async runtime: the store's own threads wake it. An error means that the
+/// write will not become durable because the store has failed or was closed. May be dropped at
+/// any time.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Durable {
     shared: Arc<DbInner>,
@@ -20,14 +21,14 @@ pub struct Durable {
 }
 
 impl Db {
-    /// As [`wait_durable`](Db::wait_durable), for asynchronous code: a future that sees to it when it is first polled, on a thread of
-    /// the store's own. Many that wait at once share one sync.
+    /// As [`wait_durable`](Db::wait_durable), for asynchronous code: returns a future that requests
+    /// a sync on one of the store's threads when it is first polled. Many futures that wait at once
+    /// share one sync.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for a `sequence` that has not been written,
-    /// [`Error::ReadOnly`](crate::Error::ReadOnly) in a store
-    /// opened for reading only. What goes wrong
-    /// later is told by the future.
+    /// [`Error::Invalid`](crate::Error::Invalid) if `sequence` has not been written yet;
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) in a store opened for reading only. Later errors
+    /// are the future's.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -73,7 +74,8 @@ impl Durable {
             let (shared, writes) = (self.shared.clone(), self.writes.clone());
             self.shared.work.submit(Lane::Idle, "sync", move || {
                 shared.waiters.begin_sync();
-                let _ = make_durable(&shared, &writes); // a failure has stopped the store: who waits hears of it
+                // a failure has stopped the store, which the waiting tasks learn from `wake_failed`
+                let _ = make_durable(&shared, &writes);
                 shared.wake_durable();
                 shared.wake_failed();
             });
@@ -90,7 +92,8 @@ impl Future for Durable {
         }
         self.shared.waiters.wait(self.waiter, self.sequence, context.waker().clone());
         self.request_sync();
-        self.outcome() // again: whatever came before the waker was there has woken nobody
+        // check again: the write may have become durable before the waker was registered
+        self.outcome()
     }
 }
 
@@ -100,6 +103,6 @@ impl Drop for Durable {
             self.shared.waiters.remove(self.waiter);
             return;
         }
-        std::mem::forget((self.shared.clone(), self.writes.clone())); // as of a store
+        std::mem::forget((self.shared.clone(), self.writes.clone())); // leaked, as a forked `Db` is
     }
 }

@@ -1,5 +1,8 @@
-//! What a store does from time to time: it sees whether anybody writes, gives memory back that nobody needs, and makes durable what
-//! the last writer left. A tick must not keep the store open: it would have to close it.
+//! The idle timer: detects that no write arrives, returns unused memory, and makes the last
+//! writes durable.
+//!
+//! A tick must not keep the store open, since it would then have to close it; so the timer holds
+//! weak references.
 use super::make_durable;
 use crate::{state::DbInner, write::WritePath};
 use parking_lot::Mutex;
@@ -9,46 +12,48 @@ use std::{
     time::Duration,
 };
 
-/// Between two ticks at most. Without a write from one to the next it is a lull.
+/// Longest time between two ticks. The store is idle if no write arrives from one tick to the
+/// next.
 const PERIOD: Duration = Duration::from_millis(250);
-/// A lull is long when so much has passed since a tick that saw a write: it is told within a second of the write, as long as the lab waits
-/// for deferred work to begin. Where turns are short it is two of them, if that is less.
+/// Time since a tick that saw a write after which the store is idle for long. Reported within a
+/// second of the write. With short rounds it is two of them, if that is less.
 const LONG_IDLE: Duration = Duration::from_millis(400);
-/// Between two of the turns that do more, where nothing becomes durable on its own.
+/// Time between two rounds, where the timer does not make writes durable.
 const ROUND: Duration = Duration::from_millis(2500);
 
-/// A store, as its ticks see it.
+/// The timer's view of a store.
 pub struct IdleTimer {
     shared: Weak<DbInner>,
     writes: Option<Weak<WritePath>>,
-    /// Half of what an idle store has time to become durable: what was written is seen by one turn, and that nothing followed by the next.
+    /// Half of `idle_durability_ms`: one round sees a write, and the next one sees that none
+    /// followed it.
     round: Duration,
     makes_durable: bool,
-    observed: Mutex<Observed>, // a leaf
+    observed: Mutex<Observed>, // a leaf lock
 }
 
-/// What there was at the last tick.
+/// The state at the last tick.
 #[derive(Debug, Default)]
 struct Observed {
     newest: u64,
-    /// When a tick saw that first, or a writer at work last.
+    /// When a tick first saw that sequence number, or last saw a writer at work.
     since: Duration,
-    /// What was told of the lull since then.
+    /// Idleness since then was reported.
     idle_begins: bool,
     long: bool,
     ticks: u32,
-    /// At the last turn.
+    /// The sequence number at the last round.
     last_round: u64,
 }
 
-/// What a tick has found.
+/// The result of a tick.
 #[derive(Debug, PartialEq, Eq)]
 struct TickResult {
-    /// A lull begins.
+    /// The store becomes idle.
     idle_begins: bool,
-    /// Whether it is a long one, where that has changed, and at each turn.
+    /// Whether the store is idle for long; reported when that changes, and at each round.
     long: Option<bool>,
-    /// It is time for more; and whether nothing was written since the last such turn.
+    /// A round is due; and whether no write arrived since the last one.
     round: Option<bool>,
 }
 
@@ -61,7 +66,7 @@ impl IdleTimer {
         IdleTimer { shared: Arc::downgrade(shared), writes, round, makes_durable, observed: Mutex::default() }
     }
 
-    /// Between two ticks.
+    /// Time between two ticks.
     pub fn period(&self) -> Duration {
         self.round / self.ticks_per_round()
     }
@@ -81,7 +86,7 @@ impl IdleTimer {
         let (idle, newest, now) = (writes.are_idle(), shared.visible().0, shared.clock.now());
         let found = self.observed.lock().look(newest, idle, now, self.long(), self.ticks_per_round());
         if found.idle_begins {
-            shared.update_idle(|idle_begins| idle_begins.rest(newest));
+            shared.update_idle(|idle| idle.rest(newest));
         }
         if let Some(long) =
             found.long.filter(|_| shared.separates_values || shared.options.tombstone_compaction_percent > 0)
@@ -90,18 +95,20 @@ impl IdleTimer {
                 shared.load_range_tombstone_flags();
                 shared.load_table_contents();
             }
-            shared.update_idle(|idle_begins| idle_begins.rest_long(long && newest == shared.visible().0));
+            shared.update_idle(|idle| idle.rest_long(long && newest == shared.visible().0));
         }
         let Some(quiet) = found.round else { return };
         shared.storage.budget().rest();
         if quiet && self.makes_durable {
-            let _ = make_durable(&shared, &writes); // a failure has stopped the store, and its next writer hears of it
+            // a failure has stopped the store, and its next write reports it
+            let _ = make_durable(&shared, &writes);
         }
     }
 }
 
 impl Observed {
-    /// A tick at `now`. While a writer is held up nothing new is seen, but that is no long lull.
+    /// Evaluates a tick at `now`. While a writer is stalled no new write is seen, but the store is
+    /// not idle for long.
     fn look(&mut self, newest: u64, idle: bool, now: Duration, long: Duration, ticks_per_round: u32) -> TickResult {
         let same = newest == self.newest;
         if !same || !idle {
@@ -110,14 +117,14 @@ impl Observed {
         self.newest = newest;
         self.ticks = (self.ticks + 1) % ticks_per_round;
         let round = (self.ticks == 0).then(|| newest == mem::replace(&mut self.last_round, newest));
-        let was_lull = mem::replace(&mut self.idle_begins, same);
+        let was_idle = mem::replace(&mut self.idle_begins, same);
         let long = now.saturating_sub(self.since) >= long;
         let changes = long != mem::replace(&mut self.long, long);
-        TickResult { idle_begins: same && !was_lull, long: (changes || round.is_some()).then_some(long), round }
+        TickResult { idle_begins: same && !was_idle, long: (changes || round.is_some()).then_some(long), round }
     }
 }
 
-/// Somebody waits until all work is done, as long as this lives.
+/// A caller waits until all background work is done, as long as this lives.
 pub struct IdleWait<'a>(&'a Arc<DbInner>);
 
 impl IdleWait<'_> {
@@ -145,14 +152,15 @@ mod tests {
     use terrace_format::Values;
 
     #[test]
-    fn a_long_lull_is_told_within_a_second() {
+    fn a_long_idle_time_is_reported_within_a_second() {
         for interval_ms in [1_u64, 100, 499, 500, 501, 998, 5000, 100_000] {
             let round = Duration::from_millis(interval_ms) / 2;
-            let ticks =
+            let timer =
                 IdleTimer { shared: Weak::new(), writes: None, round, makes_durable: true, observed: Mutex::default() };
-            let (mut observed, mut now) = (Observed::default(), ticks.period()); // a write right behind the tick before
-            while observed.look(1, true, now, ticks.long(), ticks.ticks_per_round()).long != Some(true) {
-                now += ticks.period();
+            // the write arrived right after the tick before
+            let (mut observed, mut now) = (Observed::default(), timer.period());
+            while observed.look(1, true, now, timer.long(), timer.ticks_per_round()).long != Some(true) {
+                now += timer.period();
             }
             let bounds = LONG_IDLE.min(2 * round)..=Duration::from_secs(1);
             assert!(bounds.contains(&now), "after {now:?} where idle_durability_ms is {interval_ms}");
@@ -160,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lull_is_told_once_and_a_turn_sees_what_ticks_between_it_saw() {
+    fn idleness_is_reported_once_and_a_round_covers_all_its_ticks() {
         let mut observed = Observed::default();
         let mut now = Duration::ZERO;
         let found: Vec<_> = [5, 5, 5, 6, 6, 6, 6, 6, 6]
@@ -169,17 +177,17 @@ mod tests {
                 observed.look(newest, true, now, LONG_IDLE, 3)
             })
             .into();
-        let lulls: Vec<_> = found.iter().map(|found| found.idle_begins).collect();
-        assert_eq!(lulls, [false, true, false, false, true, false, false, false, false]);
+        let begins: Vec<_> = found.iter().map(|found| found.idle_begins).collect();
+        assert_eq!(begins, [false, true, false, false, true, false, false, false, false]);
         let long: Vec<_> = found.iter().map(|found| found.long).collect();
         let (begun, over) = (Some(true), Some(false));
-        assert_eq!(long, [None, None, begun, over, None, begun, None, None, begun], "the last two at turns");
+        assert_eq!(long, [None, None, begun, over, None, begun, None, None, begun], "the last two at rounds");
         let turns: Vec<_> = found.iter().map(|found| found.round).collect();
         assert_eq!(turns, [None, None, Some(false), None, None, Some(false), None, None, Some(true)]);
     }
 
     #[test]
-    fn while_a_writer_waits_it_is_no_long_lull() {
+    fn a_store_with_a_waiting_writer_is_not_idle_for_long() {
         let mut observed = Observed::default();
         let mut look = |at, idle| observed.look(5, idle, PERIOD * at, LONG_IDLE, 100);
         let busy: Vec<_> = (1..8).map(|at| look(at, false)).collect();
@@ -189,40 +197,40 @@ mod tests {
         assert_eq!(look(11, false).long, Some(false));
     }
 
-    /// A put stands in its sync, with nothing new to see: whoever would collect beside it is not told of a rest.
+    /// A put blocks in its sync and nothing new is written: optional work must not start meanwhile.
     #[test]
-    fn a_store_whose_writer_is_held_up_does_not_rest() {
+    fn optional_work_does_not_start_while_a_writer_is_blocked() {
         let (began, begun) = mpsc::channel();
-        let (go_on, gone) = mpsc::channel::<()>();
-        let gone = Mutex::new(gone);
+        let (go_on, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
         let mut options = Options::default().listener(Arc::new(move |event: &Event| {
             if matches!(event, Event::SyncBegun) {
                 let _ = began.send(());
-                let _ = gone.lock().recv(); // until the other end is dropped
+                let _ = released.lock().recv(); // until the other end is dropped
             }
         }));
         options.values = Some(Values::Log);
-        options.idle_durability_ms = 0; // or a turn would sync
+        options.idle_durability_ms = 0; // otherwise a round would sync
         let db = Db::open_in_memory(options).expect("open");
-        let rests = |wanted: bool| {
+        let wait_for_idle = |wanted: bool| {
             let end = db.shared().clock.now() + Duration::from_secs(60);
             while db.shared().state.lock().compactions.lull.is_long() != wanted {
-                assert!(db.shared().clock.now() < end, "STILL: rests is to be {wanted}");
+                assert!(db.shared().clock.now() < end, "STILL waiting for idle = {wanted}");
                 thread::sleep(Duration::from_millis(10));
             }
         };
-        rests(true);
+        wait_for_idle(true);
         thread::scope(|scope| {
-            let go_on = go_on; // dropped also if this panics
+            let go_on = go_on; // dropped even if this panics
             let put = scope.spawn(|| db.put_with("key", "value", WriteOptions::synced()));
-            begun.recv().expect("told");
-            rests(false);
+            begun.recv().expect("the listener ran");
+            wait_for_idle(false);
             thread::sleep(4 * LONG_IDLE);
-            assert!(!db.shared().state.lock().compactions.lull.is_long(), "RESTS beside a writer");
+            assert!(!db.shared().state.lock().compactions.lull.is_long(), "IDLE although a writer is blocked");
             drop(go_on);
             put.join().expect("joined").expect("put");
         });
-        rests(true);
+        wait_for_idle(true);
         db.close().expect("close");
     }
 }

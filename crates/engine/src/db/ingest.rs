@@ -1,4 +1,5 @@
-//! Sorted tables in and out: a store takes over tables that were built elsewhere, and hands out a range of its keys as such.
+//! Ingest and export: a store takes over SSTables that were built elsewhere, and writes a range
+//! of its keys as such.
 use super::Db;
 use crate::{
     Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter,
@@ -18,51 +19,56 @@ use terrace_storage::{
     placement::{Cursor, ObjectId, ReadHow, TableMeta},
 };
 
-/// What an ingest brought.
+/// The result of an ingest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ingested {
     /// Puts and deletes.
     pub entries: u64,
-    /// Tables that they are in now.
+    /// SSTables that hold them now.
     pub tables: u64,
-    /// Bytes of these.
+    /// Bytes of these tables.
     pub bytes: u64,
-    /// The sequence that all of them have.
+    /// The sequence number of all entries.
     pub sequence: u64,
     /// The level that the tables entered.
     pub level: usize,
 }
 
-/// Size up to which what enters level 0 is one table: every table is a run of its own there, which reads have to search.
+/// Size, in bytes, up to which an ingest into level 0 forms one table: each table is a sorted run
+/// there, which reads have to search.
 const LEVEL_0_TABLE_BYTES: u64 = 1 << 30;
 
-/// Tables of this store that hold what was ingested, and are in no version yet.
+/// SSTables of this store that hold the ingested entries and are in no version yet.
 struct Prepared {
     metas: Vec<TableMeta>,
     entries: u64,
-    /// They may enter level 0: there are as few as possible.
+    /// There are as few as possible, so that they may enter level 0.
     few: bool,
 }
 
-/// What became of tables that were to be installed.
+/// The outcome of an installation.
 enum Installed {
     At(usize),
-    /// They are many, and level 0 is all that is open to them.
+    /// There are many tables, and only level 0 can take them.
     TooMany,
 }
 
 impl Db {
-    /// Takes over what is in the tables at `paths`, which stay as they are: all of it becomes visible at once, newer than
-    /// everything written before, and survives a power cut when this returns (under tier `none`: no promise). Tables of
-    /// [`SortedTableWriter`], of [`export`](Db::export) or of LevelDB will do; of several versions of a key the newest counts.
-    /// The keys of no two of them may overlap.
+    /// Ingests the SSTables at `paths`, which are not changed. All their entries become visible at
+    /// once and are newer than all earlier writes. Accepts tables of [`SortedTableWriter`], of
+    /// [`export`](Db::export) and of LevelDB; of several versions of a key the newest counts. The
+    /// key ranges of the tables must not overlap.
     ///
-    /// Costs one reading and one writing of the tables, without log or memtable; two of each, if what others write meanwhile
-    /// leaves no level open to them but level 0. Writers wait while what they wrote before is flushed, not while tables are read
-    /// and written.
+    /// Costs one read and one write of the tables, without WAL or memtable; two of each, if
+    /// concurrent writes leave only level 0 for them. Writers wait while earlier writes are
+    /// flushed, not while the tables are read and written.
+    ///
+    /// Durability: the entries survive a power cut when this returns, except in durability mode
+    /// `none`, which promises nothing.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for a table with any damage, [`Error::Invalid`] for tables that overlap: then nothing was changed.
+    /// [`Error::Corrupt`] for a damaged table, [`Error::Invalid`] for tables that overlap: then
+    /// nothing was changed.
     ///
     /// ```
     /// # use terrace::{Db, Options, SortedTableWriter};
@@ -93,7 +99,7 @@ impl Db {
                 let outcome = self.install(&mut prepared, seq, log)?;
                 Ok(matches!(installed.insert(outcome), Installed::At(_)))
             });
-            passed?; // what was prepared goes at the next opening: it may have been installed
+            passed?; // on error the next open deletes the tables: they may have been installed
             match installed {
                 Some(Installed::At(level)) => {
                     let Prepared { metas, entries, .. } = prepared;
@@ -101,13 +107,14 @@ impl Db {
                     return Ok(Ingested { entries, tables: metas.len() as u64, bytes, sequence: seq.0, level });
                 }
                 Some(Installed::TooMany) => few = true,
-                None => ahead *= 16, // writers have passed it: a larger step next time
+                None => ahead *= 16, // writers have reached it: take a larger step next time
             }
             commit_edits::delete_outputs(shared, &prepared.metas);
         }
     }
 
-    /// Reads the tables at `paths` and writes them anew, every entry under `seq`, into `few` tables or into many.
+    /// Reads the tables at `paths` and rewrites all entries with sequence number `seq`, into `few`
+    /// tables or into many.
     fn prepare<P: AsRef<Path>>(&self, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {
@@ -126,7 +133,7 @@ impl Db {
             return Err(Error::Invalid(format!("the keys of {} and {} overlap", a.path, b.path)));
         }
         let [Some(first), Some(last)] = [foreign.first(), foreign.last()] else {
-            return Err(Error::Invalid("there is no table to ingest".into()));
+            return Err(Error::Invalid("no table to ingest was given".into()));
         };
         let few = few || shared.flush_level(&shared.state.lock(), &first.smallest, &last.largest) == 0;
         let target_file_size = shared.options.target_file_size;
@@ -147,17 +154,17 @@ impl Db {
             }
         }
         if entries == 0 {
-            return Err(Error::Invalid("there is nothing in the tables to ingest".into()));
+            return Err(Error::Invalid("the tables to ingest have no entries".into()));
         }
         Ok(Prepared { metas: out.finish()?, entries, few })
     }
 
-    /// Puts the tables into the version, as deep as what is there and what is going on allow. Nobody writes, and no memtable
-    /// waits.
+    /// Adds the tables to the version, at the deepest level that existing tables and running
+    /// compactions allow. No write runs, and no memtable waits.
     fn install(&self, prepared: &mut Prepared, seq: SeqNo, log: LogId) -> Result<Installed> {
         let shared = self.shared();
         let [Some(first), Some(last)] = [prepared.metas.first(), prepared.metas.last()] else {
-            return Err(Error::Bug("an ingest of nothing".into()));
+            return Err(Error::Bug("an ingest without tables".into()));
         };
         let (smallest, largest) = (user_key(&first.smallest).to_vec(), user_key(&last.largest).to_vec());
         let mut state = shared.state.lock();
@@ -166,7 +173,8 @@ impl Db {
             return Ok(Installed::TooMany);
         }
         if level == 0 {
-            // Level 0 is ordered by number, and flushes may have drawn theirs since these did.
+            // Level 0 is ordered by number, and flushes may have drawn theirs since these tables
+            // did.
             let numbers = prepared.metas.iter().map(|_| TableId(state.versions.new_number())).collect::<Vec<_>>();
             drop(state);
             let renamed = prepared.metas.iter().zip(&numbers);
@@ -174,7 +182,8 @@ impl Db {
                 renamed.map(|(meta, id)| Ok((shared.storage.file_of(ObjectId::Table(meta.id))?, ObjectId::Table(*id))));
             shared.storage.adopt(&renamed.collect::<Result<Vec<_>>>()?)?;
             for (meta, id) in prepared.metas.iter_mut().zip(numbers) {
-                let _ = shared.storage.remove(ObjectId::Table(meta.id)); // else at the next opening
+                // otherwise the next open deletes it
+                let _ = shared.storage.remove(ObjectId::Table(meta.id));
                 meta.id = id;
             }
             state = shared.state.lock();
@@ -188,11 +197,13 @@ impl Db {
         Ok(Installed::At(level))
     }
 
-    /// Writes the pairs that `options` ask for as sorted tables of about `target_file_size` each into directory `to`, which must be
-    /// there: `000001.ldb` and so on, in key order. No file is replaced. As of one moment; writers go on.
+    /// Writes the pairs selected by `options` as SSTables of about `target_file_size` bytes each
+    /// into the existing directory `to`: `000001.ldb` and so on, in key order. Replaces no file.
+    /// The tables show one moment; writes proceed meanwhile.
     ///
     /// # Errors
-    /// As of [`get`](Db::get); [`Error::Io`] or [`Error::NoSpace`] for a file that cannot be written, or is there already.
+    /// As of [`get`](Db::get); [`Error::Io`] or [`Error::NoSpace`] if a file cannot be written or
+    /// exists already.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -226,7 +237,8 @@ impl Db {
     }
 }
 
-/// A table from outside, under a number of this store while it is read. Not held open: there may be many.
+/// An external SSTable, under a number of this store while it is read. Not kept open: there may
+/// be many.
 struct ForeignTable {
     meta: TableMeta,
     path: String,
@@ -235,7 +247,7 @@ struct ForeignTable {
 }
 
 impl ForeignTable {
-    /// Takes the table at `path` over and verifies all of it.
+    /// Links or copies the table at `path` and verifies all of it.
     fn open(db: &Db, path: &Path) -> Result<ForeignTable> {
         let shared = db.shared();
         let shown = path.display().to_string();
@@ -247,7 +259,8 @@ impl ForeignTable {
         match table.verify(db) {
             Ok(()) => Ok(table),
             Err(error) => {
-                let _ = shared.storage.remove(ObjectId::Table(id)); // else at the next opening
+                // otherwise the next open deletes it
+                let _ = shared.storage.remove(ObjectId::Table(id));
                 Err(match error {
                     Error::Corrupt { what, offset, detail, .. } => {
                         Error::Corrupt { what, object: table.path, offset, detail }
@@ -262,7 +275,10 @@ impl ForeignTable {
         let table = db.shared().storage.open_table(&self.meta)?;
         table.verify()?;
         if table.range_tombstones()?.is_some() {
-            let text = format!("{} deletes ranges, which cannot be taken over; export its store", self.path);
+            let text = format!(
+                "{} has range tombstones, which an ingest does not support; ingest an export of its store",
+                self.path
+            );
             return Err(Error::Unsupported(text));
         }
         let mut cursor = self.cursor(db)?;
@@ -272,7 +288,7 @@ impl ForeignTable {
         Ok(())
     }
 
-    /// On the first entry.
+    /// Returns a cursor on the first entry.
     fn cursor(&self, db: &Db) -> Result<Cursor> {
         let table = db.shared().storage.open_table(&self.meta)?;
         let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false })?;

@@ -1,5 +1,5 @@
-//! Compaction by hand: every level of a range of keys into the next, and what lies at the bottom once more if that frees
-//! anything.
+//! Manual compaction: compacts a key range level by level down the tree, and rewrites its bottom
+//! level where that frees space.
 use super::Db;
 use crate::{
     Result,
@@ -15,16 +15,17 @@ use std::sync::Arc;
 use terrace_format::{LEVELS, TableId, key};
 
 impl Db {
-    /// Merges all tables that hold keys from `from` to `to`, both included, down the tree, however young: deleted and
-    /// overwritten data goes, unless a snapshot holds it. `None` is unbounded. What lies at the bottom already, and meets
-    /// nothing, is read, and written anew only if it has something to drop.
+    /// Compacts all SSTables with keys from `from` to `to`, both inclusive, down the tree, however
+    /// young they are. Deleted and overwritten entries are dropped, unless a snapshot holds them.
+    /// `None` is unbounded. Tables at the bottom that overlap nothing are read, and rewritten only
+    /// if they have something to drop. Memtables are flushed first.
     ///
-    /// Where values live in the log and collector `segments` works there, a compaction of all keys also moves those that lie in the order
-    /// in which they were written into the order of their keys, so that scans read what lies side by side. That takes as much space as they do
-    /// until it is over; if there is not so much, they stay where they are.
+    /// With value separation and `segments` GC, a compaction of all keys also moves values from
+    /// WALs into key order, so that scans read them sequentially. That takes as much space as the
+    /// values until it is over; without that space they stay in place.
     ///
     /// # Errors
-    /// As of [every write](Db#errors), and of a [read](Db::get) of what lies at the bottom.
+    /// As of [every write](Db#errors), and of a [read](Db::get) of the bottom level.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -49,7 +50,8 @@ impl Db {
                 self.compact_level_down(level, &range)?;
                 continue;
             }
-            // Automatic compactions may have moved tables below the deepest level meanwhile; what comes to lie above is newer.
+            // Automatic compactions may have moved tables below the deepest level meanwhile. Tables
+            // that overlap them from above are newer.
             for table in self.below(level, &range) {
                 self.compact_level_down(level, &table.span())?;
             }
@@ -58,8 +60,9 @@ impl Db {
         self.shared().wait_until(|state| !state.gc.sorts)
     }
 
-    /// Waits until what is being compacted now is over: it heeds snapshots that may be gone. Tables made after that have numbers
-    /// from the one returned on, merges within level 0 aside.
+    /// Waits until the compactions that run now are over: they respect snapshots that may be
+    /// released by now. Later tables have numbers from the returned one on, except for intra-L0
+    /// compactions.
     fn wait_for_running_compactions(&self) -> Result<TableId> {
         let shared = self.shared();
         let running = shared.state.lock().compactions.marks();
@@ -71,14 +74,14 @@ impl Db {
         Ok(TableId(next))
     }
 
-    /// The deepest level, below level 0, that has keys of `range`; 1 if none has.
+    /// Returns the deepest level below level 0 with keys of `range`; 1 if there is none.
     fn deepest(&self, range: &KeyRange<'_>) -> usize {
         let version = self.shared().view.load().version.clone();
         let holds = |level: &usize| version.levels[*level].tables().any(|t| t.overlaps(&self.shared().order, range));
         (1..LEVELS).rev().find(holds).unwrap_or(1)
     }
 
-    /// The tables below `level` that hold keys of `range` and meet one of its own.
+    /// Returns the tables below `level` with keys of `range` that overlap a table of `level`.
     fn below(&self, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
         let (version, order) = (self.shared().view.load().version.clone(), &self.shared().order);
         let meets = |table: &Arc<TableRef>| {
@@ -88,7 +91,7 @@ impl Db {
         version.levels[level + 1..].iter().flat_map(|l| l.overlapping(order, range)).filter(meets).collect()
     }
 
-    /// Merges what `level` has of `range` into the next one.
+    /// Compacts the tables of `level` in `range` into the next level.
     fn compact_level_down(&self, level: usize, range: &KeyRange<'_>) -> Result<()> {
         let mut from = range.from.map(<[u8]>::to_vec);
         while let Some(largest) = self.compact_next_range(level, &KeyRange { from: from.as_deref(), to: range.to })? {
@@ -97,19 +100,20 @@ impl Db {
         Ok(())
     }
 
-    /// One compaction of `level`, from the start of `range`. Returns the last key it took from the level if there may be
-    /// more behind it.
+    /// Runs one compaction of `level`, from the start of `range`. Returns the last key that it took
+    /// from the level, if there may be more keys after it.
     fn compact_next_range(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
         let shared = self.shared();
         let done = self.run_plan(|situation| shared.policy.plan_range(situation, level, range))?;
         let Some(plan) = done else { return Ok(None) };
-        let more = level > 0; // in level 0 everything that overlaps goes at once
+        let more = level > 0; // in level 0 all overlapping tables are taken at once
         let taken = || key::user_key(&plan.pointer).to_vec();
         let past_end = range.to.is_some_and(|to| shared.order.user(&taken(), to).is_ge());
         Ok((more && !past_end).then(taken))
     }
 
-    /// Writes those of `level`'s tables anew that are older than table `begun` and have something to drop.
+    /// Rewrites those tables of `level` that are older than table `begun` and have something to
+    /// drop.
     fn rewrite_bottom(&self, level: usize, range: &KeyRange<'_>, begun: TableId) -> Result<()> {
         let shared = self.shared();
         let mut after: Option<Vec<u8>> = None;
@@ -122,7 +126,7 @@ impl Db {
             };
             let Some(mut plan) = plan else { return Ok(()) };
             let drops_some = jobs::compact::drops_some(shared, &plan)?;
-            drop(kept); // it kept the tables that were looked through
+            drop(kept); // it pinned the tables that were scanned
             if drops_some {
                 match self.run_plan(next)? {
                     Some(done) => plan = done,
@@ -133,7 +137,8 @@ impl Db {
         }
     }
 
-    /// Runs what `choose` chooses, once nothing is in its way, to its end. Returns what that was.
+    /// Runs the plan that `choose` returns, once no other compaction conflicts with it, to its end.
+    /// Returns the plan.
     fn run_plan(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
         let shared = self.shared();
         let (mut started, mut damage) = (None, None);
@@ -152,7 +157,8 @@ impl Db {
                 plan => {
                     state.compactions.want(None);
                     started = plan.inspect(|plan| shared.start_compaction(state, plan.clone()));
-                    shared.schedule(state); // what the claim held back, if nobody else comes to start it
+                    // compactions that the claim held up, if no other thread starts them
+                    shared.schedule(state);
                     true
                 }
             }
@@ -173,7 +179,7 @@ impl Db {
         if let Some(damage) = damage {
             return Err(damage);
         }
-        shared.check_writable(&shared.state.lock())?; // it may have ended by failing
+        shared.check_writable(&shared.state.lock())?; // it may have ended with a failure
         Ok(Some(plan))
     }
 }

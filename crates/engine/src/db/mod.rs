@@ -1,5 +1,14 @@
-//! The face. A store is closed here and opened in `open`; the calls on it are `write`, `read` and `report`, each of which checks its
-//! arguments and hands them to the part that does the work.
+//! The public interface: [`Db`]. The methods check their arguments and call the part of the
+//! engine that does the work.
+//!
+//! - `open`: in a directory, in memory, on a storage
+//! - `write`, `delete_range`: writes and batches; flush, resume; sequence numbers and durability
+//! - `durable`: wait for durability in asynchronous code
+//! - `read`: point lookups, scans, cursors, snapshots, approximate sizes
+//! - `manual_compaction`: compact a key range
+//! - `ingest`, `copy`, `checkpoint`, `updates`: SSTables in and out, copies, repair, change feed
+//! - `report`, `property`: levels, statistics, LevelDB's properties
+//! - this file: close, destroy, wait for background work
 mod checkpoint;
 mod copy;
 mod delete_range;
@@ -34,16 +43,37 @@ use std::{
 use terrace_format::batch::Batch;
 use terrace_storage::Location;
 
-/// An open store. Clones are handles on the same one; use it from any thread.
+/// An open store. Clones are handles to the same store; use them from any thread.
+///
+/// - Open: [`open`](Db::open), [`open_read_only`](Db::open_read_only),
+///   [`open_in_memory`](Db::open_in_memory)
+/// - Write: [`put`](Db::put), [`delete`](Db::delete), [`delete_range`](Db::delete_range),
+///   [`write`](Db::write), [`write_unlogged`](Db::write_unlogged)
+/// - Read: [`get`](Db::get), [`multi_get`](Db::multi_get), [`scan`](Db::scan),
+///   [`cursor`](Db::cursor), [`snapshot`](Db::snapshot)
+/// - Make durable: [`wait_durable`](Db::wait_durable), [`when_durable`](Db::when_durable),
+///   [`durable_sequence`](Db::durable_sequence)
+/// - Maintain: [`flush`](Db::flush), [`compact_range`](Db::compact_range),
+///   [`wait_idle`](Db::wait_idle), [`resume`](Db::resume)
+/// - Move data: [`ingest`](Db::ingest), [`export`](Db::export), [`copy_into`](Db::copy_into),
+///   [`checkpoint`](Db::checkpoint), [`repair`](Db::repair),
+///   [`updates_since`](Db::updates_since)
+/// - Inspect: [`statistics`](Db::statistics), [`layout`](Db::layout),
+///   [`property`](Db::property), [`approximate_sizes`](Db::approximate_sizes)
+/// - End: [`close`](Db::close), [`destroy`](Db::destroy)
+///
+/// Dropping the last handle without [`close`](Db::close) is like killing the process: no
+/// acknowledged write is lost, but unsynced writes do not survive a power cut.
 ///
 /// # Errors
-/// Every writing call answers [`Error::ReadOnly`] in a store opened for reading only, [`Error::Closed`] after a close, and
-/// [`Error::FailStopped`] after a failed write, sync or background job, whose own error went to whoever waited for it.
-/// Reads go on in all three cases. Every call answers [`Error::Forked`] in a child of the process that opened the store. Opening answers [`Error::InUse`] while somebody else writes, [`Error::Missing`] where a
-/// store, or a file that it names, is not there, and [`Error::Corrupt`] where bytes cannot be what was written.
-///
-/// Dropping the last handle without [`close`](Db::close) is as killing the process: nothing acknowledged is lost, but
-/// what was not synced would not survive a power cut.
+/// - Every write returns [`Error::ReadOnly`] in a store opened for reading only,
+///   [`Error::Closed`] after a close, and [`Error::FailStopped`] after a failed write, sync or
+///   background job; the caller that waited for it got its original error. Reads still work in
+///   all three cases.
+/// - Every call returns [`Error::Forked`] in a child of the process that opened the store.
+/// - An open returns [`Error::InUse`] while another process or handle has the store open for
+///   writing, [`Error::Missing`] if the store or a file that it names does not exist, and
+///   [`Error::Corrupt`] if bytes cannot be those that were written.
 ///
 /// ```
 /// # use terrace::{Db, Options};
@@ -66,7 +96,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// Ends background work. Whoever still waits for some of it hears that the store is closed.
+    /// Ends background work. Callers that still wait for some of it get [`Error::Closed`].
     fn shut_down(&self) {
         let mut state = self.shared.state.lock();
         state.closed = true;
@@ -80,8 +110,8 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// A forked child forgets what it has a copy of: to end it would wait for threads that it has not got, and cut the
-    /// log that its parent goes on writing.
+    /// In a forked child, leaks the copied state instead of dropping it: a drop would wait for
+    /// threads that the child does not have, and truncate the WAL that the parent still writes.
     fn drop(&mut self) {
         if !self.shared.process.is_current() {
             std::mem::forget((self.shared.clone(), self.writes.clone()));
@@ -91,7 +121,7 @@ impl Drop for Inner {
     }
 }
 
-/// Makes every visible write durable, unless nothing is promised here.
+/// Makes every visible write durable, unless the durability mode promises nothing.
 fn make_durable(shared: &Arc<DbInner>, writes: &WritePath) -> Result<()> {
     let durable = shared.durable.load(Ordering::Acquire) >= shared.visible().0;
     if durable || !shared.storage.promises() {
@@ -114,11 +144,11 @@ impl Db {
         }
     }
 
-    /// Makes everything written durable and ends background work. Other handles then refuse to write; the directory stays
-    /// locked until they, and cursors and scans that are still alive, are dropped.
+    /// Makes all writes durable and ends background work. Other handles then refuse to write. The
+    /// directory stays locked until they, and all cursors and scans, are dropped.
     ///
     /// # Errors
-    /// What kept the last writes from becoming durable; the store is closed all the same.
+    /// The error that kept the last writes from becoming durable; the store is closed nevertheless.
     ///
     /// ```
     /// # use terrace::{Db, Error, Options};
@@ -138,7 +168,7 @@ impl Db {
         synced
     }
 
-    /// Jobs and readers may have let go of something since the last release.
+    /// Deletes files that jobs and readers have released since the last commit of pending edits.
     fn delete_obsolete_files(&self) {
         let shared = self.shared();
         let removable = shared.state.lock().versions.removable();
@@ -148,7 +178,8 @@ impl Db {
     fn sync_for_close(&self, writes: &WritePath) -> Result<()> {
         let shared = self.shared();
         shared.state.lock().closing = true;
-        let released = self.commit_all_edits(); // first, so that logs whose entries are in tables need no sync
+        // first, so that WALs whose entries are in durable SSTables need no sync
+        let released = self.commit_all_edits();
         let synced = writes.write(shared, WriteRequest::Batch(Batch::new()), true);
         released?;
         synced?;
@@ -161,11 +192,11 @@ impl Db {
         shared.wait_until(|state| state.versions.pending() == 0)
     }
 
-    /// Removes the store in directory, or on device, `path`: its own files and nothing else. Fine if there is none; refused while it is
-    /// open.
+    /// Removes the store in directory, or on device, `path`: its own files and no others. Does
+    /// nothing if there is no store.
     ///
     /// # Errors
-    /// [`Error::InUse`] while it is open; [`Error::Io`] for what could not be removed.
+    /// [`Error::InUse`] while it is open; [`Error::Io`] for a file that could not be removed.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -180,7 +211,8 @@ impl Db {
         Ok(terrace_storage::destroy(&Location::at(path.as_ref()))?)
     }
 
-    /// Returns when no background work is left: nothing to flush, nothing due for compaction or collection, no edit unreleased.
+    /// Returns when no background work is left: nothing to flush, no compaction or value-log GC
+    /// due, no pending edit.
     ///
     /// # Errors
     /// As of [every write](Db#errors).
@@ -197,7 +229,8 @@ impl Db {
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
-        let waiting = IdleWait::begin(shared); // also, readers may have let go of what a collection waits for
+        // also, readers may have released files that GC waits for
+        let waiting = IdleWait::begin(shared);
         loop {
             shared.wait_until(|state| {
                 let putting = state.gc.putting && !shared.work.is_manual();
@@ -214,8 +247,8 @@ impl Db {
         Ok(())
     }
 
-    /// Runs one waiting background job of a store opened by [`open_manual`](Db::open_manual), the `pick`-th modulo their
-    /// number, and tells its name; `None` if none waits.
+    /// Runs one waiting background job of a store opened by [`open_manual`](Db::open_manual):
+    /// number `pick` modulo the number of waiting jobs. Returns its name; `None` if no job waits.
     ///
     /// ```
     /// # use terrace::{Db, Options};

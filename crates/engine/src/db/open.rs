@@ -1,4 +1,4 @@
-//! Opens a store: what lies in its place, what is left of its history, and the work that goes on behind it.
+//! Opens a store: recovers its history and starts its background work.
 use super::{Db, Inner, idle_timer::IdleTimer};
 use crate::{
     Error, Event, GcMode, Options, Result,
@@ -32,12 +32,13 @@ use terrace_storage::{
 };
 
 impl Db {
-    /// Opens the store in directory `path` for reading and writing; makes it if `options` say so. A path of a block device, or of a
-    /// regular file, that was prepared for a store is one, too.
+    /// Opens the store in directory `path` for reading and writing; creates it if `options` allow.
+    /// `path` may also be a block device, or a regular file, that was formatted for a store.
     ///
     /// # Errors
-    /// As of [opening](Db#errors); [`Error::Invalid`] names every option that is out of bounds, [`Error::Unsupported`] what the store has and
-    /// this version, or these options, do not.
+    /// As of [opening](Db#errors); [`Error::Invalid`] names every option that is out of bounds;
+    /// [`Error::Unsupported`] names a feature of the store that this version, or these options, do
+    /// not support.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -57,8 +58,9 @@ impl Db {
         Db::open_on(storage, options)
     }
 
-    /// Opens the store in directory, or on device, `path` for reading only, together with other readers but no writer. Replays logs in
-    /// memory; creates, changes and removes nothing, and works on a read-only file system.
+    /// Opens the store in directory, or on device, `path` for reading only. Other readers may have
+    /// it open, but no writer. Replays WALs in memory; creates, changes and removes nothing, and
+    /// works on a read-only file system.
     ///
     /// # Errors
     /// As of [`open`](Db::open).
@@ -80,10 +82,11 @@ impl Db {
         Db::build(storage.into(), options, Executor::Threads, true)
     }
 
-    /// A new store in memory; it ends with its last handle.
+    /// Opens a new store in memory. It ends with its last handle.
     ///
     /// # Errors
-    /// [`Error::Invalid`] names every option that is out of bounds; [`Error::Unsupported`] for options that need a device.
+    /// [`Error::Invalid`] names every option that is out of bounds; [`Error::Unsupported`] for
+    /// options that need a device.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -97,7 +100,8 @@ impl Db {
         Db::open_on(terrace_storage::open(&location, OpenMode::Create, options.durability, &options.setup())?, options)
     }
 
-    /// Opens the store that `placement`, which is open for writing, holds. `options.durability` is the placement's matter.
+    /// Opens the store in `storage`, which is open for writing. The storage, not
+    /// `options.durability`, determines the durability mode.
     ///
     /// # Errors
     /// As of [`open`](Db::open).
@@ -118,8 +122,8 @@ impl Db {
         Db::build(storage.into(), options, Executor::Threads, false)
     }
 
-    /// As [`open_on`](Db::open_on), but nothing happens in the background: the caller runs it by [`step`](Db::step).
-    /// For tests that need to know what happens when.
+    /// As [`open_on`](Db::open_on), without background threads: the caller runs background work by
+    /// [`step`](Db::step). For tests that control the order of jobs.
     ///
     /// # Errors
     /// As of [`open`](Db::open).
@@ -213,7 +217,7 @@ impl Db {
             shared.stats.removal_failed();
         }
         match shared.reserve.allocate(&*shared.storage) {
-            Err(full) if full.is_no_space() => {} // a release will take it
+            Err(full) if full.is_no_space() => {} // a commit of pending edits will allocate it
             taken => taken?,
         }
         shared.advance_durable(shared.visible()); // recovery made the whole history durable
@@ -231,17 +235,17 @@ impl Db {
     }
 }
 
-/// What `path` is, once it is sure that `options` allow it.
+/// Returns the kind of store at `path`, if `options` allow it.
 fn locate(path: &Path, options: &Options) -> Result<Location> {
     let location = Location::at(path);
     let wanted = match location {
         Location::Split(_) => None,
         _ if options.split => Some((
-            "split=true asks for a directory that goes with a device",
-            "terrace raw format DEVICE --meta DIRECTORY` makes",
+            "split=true needs a directory that belongs to a device",
+            "terrace raw format DEVICE --meta DIRECTORY` creates",
         )),
         Location::Directory(_) if options.device => {
-            Some(("device=true asks for a device, or a file in its place", "terrace raw format` prepares"))
+            Some(("device=true needs a device, or a file formatted like one", "terrace raw format` prepares"))
         }
         _ => None,
     };
@@ -251,18 +255,19 @@ fn locate(path: &Path, options: &Options) -> Result<Location> {
     }
 }
 
-/// What background work does.
+/// Returns the background jobs.
 fn jobs(writes: Option<&Arc<WritePath>>) -> Jobs {
-    let weak = writes.map(Arc::downgrade); // as with ticks: a job must not keep what it is a part of
+    // as in the idle timer: a job must not keep the store open that owns it
+    let weak = writes.map(Arc::downgrade);
     let relocate = move |shared: &Arc<DbInner>| match weak.as_ref().and_then(Weak::upgrade) {
         Some(writes) => match writes.relocate(shared) {
             Err(Error::Closed) => {
-                shared.state.lock().gc.putting = false; // it will be begun anew
+                shared.state.lock().gc.putting = false; // the next open starts it again
                 Ok(())
             }
             outcome => outcome,
         },
-        None => Ok(()), // closed
+        None => Ok(()), // the store was dropped
     };
     Jobs {
         flush: flush::run,
@@ -273,7 +278,7 @@ fn jobs(writes: Option<&Arc<WritePath>>) -> Jobs {
     }
 }
 
-/// The state of a store in which nothing has happened yet.
+/// Returns the state of a store after recovery.
 fn initial_state(versions: VersionSet) -> DbState {
     DbState {
         versions,

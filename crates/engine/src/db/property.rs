@@ -1,4 +1,5 @@
-//! LevelDB's property strings, in its words, for tools that know them, and one of ours. [`Db::statistics`] says more, in types.
+//! LevelDB's property strings, in LevelDB's format, for tools that know them, and one of ours.
+//! [`Db::statistics`] has more, in types.
 //!
 //! Source: LevelDB's `DBImpl::GetProperty`, `Version::DebugString`, `EscapeString`.
 use super::Db;
@@ -7,15 +8,15 @@ use std::fmt::Write;
 use terrace_format::{LEVELS, key};
 
 impl Db {
-    /// What LevelDB calls a property; `None` if it has none of that name:
+    /// Returns a property by LevelDB's name; `None` for an unknown name:
     ///
-    /// | name | says |
+    /// | name | value |
     /// |---|---|
-    /// | `leveldb.num-files-at-levelN` | how many tables level N has, from 0 to 6 |
-    /// | `leveldb.stats` | a table for people: what the levels hold and what compactions into them cost |
-    /// | `leveldb.sstables` | every table: number, size, first and last internal key |
-    /// | `leveldb.approximate-memory-usage` | bytes of memtables, of cached blocks, and of what open tables hold besides |
-    /// | `terrace.durability` | lines for people: how far the store has become durable, what is kept until its tables have, and the syncs that took |
+    /// | `leveldb.num-files-at-levelN` | number of SSTables in level N, from 0 to 6 |
+    /// | `leveldb.stats` | a text table: sizes of levels and the cost of compactions into them |
+    /// | `leveldb.sstables` | every SSTable: number, size, first and last internal key |
+    /// | `leveldb.approximate-memory-usage` | bytes of memtables, cached blocks and open SSTables |
+    /// | `terrace.durability` | text lines: durable watermark, files kept for durability, syncs |
     ///
     /// ```
     /// # let db = terrace::Db::open_in_memory(terrace::Options::default()).unwrap();
@@ -45,8 +46,9 @@ impl Db {
         let (logs, tables) = (mib(now.retained_log_bytes), mib(now.shadow_bytes));
         let (durability_mode, durable, last) = (now.durability, now.durable_sequence, now.last_sequence);
         let mut out = format!("durability {durability_mode}: {durable} of {last} changes are durable\n");
-        let edits = now.pending_edits;
-        out += &format!("kept until tables are: {logs:.1} MB of logs, {tables:.1} MB of tables, for {edits} edits\n");
+        let (edits, noun) = (now.pending_edits, if now.pending_edits == 1 { "edit" } else { "edits" });
+        out += &format!("kept until their replacements are durable: {logs:.1} MB of WALs, ");
+        out += &format!("{tables:.1} MB of tables, for {edits} pending {noun}\n");
         for (kind, syncs) in &now.syncs {
             let seconds = syncs.time.as_secs_f64();
             out += &format!("syncs of {kind}: {}, {} blocking, {seconds:.3} s\n", syncs.count, syncs.blocking);
@@ -64,7 +66,7 @@ impl Db {
                 let (size, read, written) = (mib(held.bytes), mib(did.bytes_read), mib(did.bytes_written));
                 let seconds = did.time.as_secs_f64();
                 let line = format!("{level:3} {:8} {size:8.0} {seconds:9.0} {read:8.0} {written:9.0}", held.tables);
-                writeln!(out, "{line}").expect("a string takes all");
+                writeln!(out, "{line}").expect("writing to a string does not fail");
             }
         }
         out
@@ -78,9 +80,9 @@ fn mib(bytes: u64) -> f64 {
 fn tables(version: &Version) -> String {
     let mut out = String::new();
     for (number, level) in version.levels.iter().enumerate() {
-        writeln!(out, "--- level {number} ---").expect("a string takes all");
+        writeln!(out, "--- level {number} ---").expect("writing to a string does not fail");
         for table in level.tables() {
-            writeln!(out, "{}", line(table)).expect("a string takes all");
+            writeln!(out, "{}", line(table)).expect("writing to a string does not fail");
         }
     }
     out
@@ -91,14 +93,14 @@ fn line(table: &TableRef) -> String {
     format!(" {}:{}[{} .. {}]", meta.id.0, meta.bytes, internal(&meta.smallest), internal(&meta.largest))
 }
 
-/// An internal key as LevelDB prints it.
+/// Formats an internal key as LevelDB does.
 fn internal(bytes: &[u8]) -> String {
     let parsed = key::apart(bytes);
     let mut user = String::new();
     for &byte in parsed.user {
         match byte {
             b' '..=b'~' => user.push(char::from(byte)),
-            _ => write!(user, "\\x{byte:02x}").expect("a string takes all"),
+            _ => write!(user, "\\x{byte:02x}").expect("writing to a string does not fail"),
         }
     }
     format!("'{user}' @ {} : {}", parsed.seq, parsed.kind as u8)

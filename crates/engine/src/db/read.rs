@@ -1,4 +1,4 @@
-//! Reading: points, ranges, snapshots.
+//! Reads: point lookups, ranges, snapshots.
 use super::Db;
 use crate::{
     Result,
@@ -24,11 +24,11 @@ use terrace_format::{
 };
 use terrace_storage::placement::ReadHow;
 
-/// What a plain [`Db::get`] reads with.
+/// The read options of a plain [`Db::get`].
 static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
-/// What a reader at `seq` sees of `view`.
-#[inline(always)] // it is large, and moves otherwise
+/// Returns an iterator over the pairs that a reader at `seq` sees in `view`.
+#[inline(always)] // the iterator is large and would be moved otherwise
 fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> SnapshotIter {
     let runs = view.version.runs();
     let mut sources = Sources::new();
@@ -44,8 +44,8 @@ fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadH
     SnapshotIter::new(order(), Merge::new(order(), sources), covers, seq)
 }
 
-/// What a cursor of `view` needs where values live apart.
-#[inline(never)] // most stores have none
+/// Returns what a cursor needs in a store with value separation.
+#[inline(never)] // most stores do not separate values
 fn separated_values(
     shared: &Arc<DbInner>,
     view: &Arc<View>,
@@ -63,17 +63,17 @@ fn separated_values(
     Box::new(Apart::new(storage, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
 }
 
-/// Keys whose blocks are asked for before the first is waited for. Enough for any queue of a device; few enough that the
-/// first ones are still in memory when they are read.
+/// Keys whose blocks are prefetched before the first of them is read. Enough for the queue of any
+/// device; few enough that the first blocks are still in memory when they are read.
 const PREFETCH_KEYS_MAX: usize = 128;
 
 impl Db {
-    /// The value of `key` now, if it has one.
+    /// Returns the value of `key`, or `None`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt), [`Error::Missing`](crate::Error::Missing) or [`Error::Io`](crate::Error::Io)
-    /// where what holds the answer cannot be read; [`Error::Invalid`](crate::Error::Invalid) for a snapshot of
-    /// another store.
+    /// [`Error::Corrupt`](crate::Error::Corrupt), [`Error::Missing`](crate::Error::Missing) or
+    /// [`Error::Io`](crate::Error::Io) if a file that may hold the key cannot be read;
+    /// [`Error::Invalid`](crate::Error::Invalid) for a snapshot of another store.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -87,7 +87,7 @@ impl Db {
         self.get_with(key, &READ_OPTIONS)
     }
 
-    /// As [`get`](Db::get), as of a snapshot or with other choices. Bounds do not apply.
+    /// As [`get`](Db::get), with read options, for instance a snapshot. Key bounds do not apply.
     ///
     /// # Errors
     /// As of [`get`](Db::get).
@@ -105,8 +105,9 @@ impl Db {
         self.look_up_now(key.as_ref(), options, |value| value.to_vec())
     }
 
-    /// As [`get_with`](Db::get_with), without a copy: what is returned shows the value where it lies, in a cached block, a
-    /// memtable, or a mapped table, and keeps that in memory. Worth it for values of some KiB and more.
+    /// As [`get_with`](Db::get_with), without a copy: the result refers to the value in a cached
+    /// block, a memtable or a mapped SSTable, and pins that in memory. Worth it for values of some
+    /// KiB and more.
     ///
     /// # Errors
     /// As of [`get`](Db::get).
@@ -124,8 +125,9 @@ impl Db {
     }
 
     fn look_up_now<T>(&self, key: &[u8], options: &ReadOptions, take: impl Fn(Value<'_>) -> T) -> Result<Option<T>> {
-        // The view first: the other way round a compaction could have dropped what the sequence sees. A view that a seal
-        // has just overtaken shows an earlier prefix, which holds everything acknowledged before this call.
+        // The view is loaded before the sequence number: the other way round, a compaction could
+        // have dropped an entry that the sequence number sees. A view that was just replaced by a
+        // rotation shows an earlier prefix, which holds every write acknowledged before this call.
         let view = self.shared().view.load();
         let lookup = Lookup::new(key, self.read_sequence(options)?);
         Ok(self.look_up(&view, &lookup, self.how(options))?.map(take))
@@ -135,7 +137,7 @@ impl Db {
         self.look_up_stored(view, lookup, self.shared().separates_values, how)
     }
 
-    /// The value, or what is stored for it where it lives apart and is not to be resolved.
+    /// Returns the value; or the value pointer, if values are separated and `resolve` is false.
     #[inline]
     fn look_up_stored<'a>(
         &self,
@@ -150,11 +152,11 @@ impl Db {
         get::get(&point_lookup, view, |level, table| shared.on_seek_budget_spent(level, table))
     }
 
-    /// The values of `keys`, each as [`get`](Db::get) would answer it, all as of one moment.
+    /// Returns the values of `keys`, each as [`get`](Db::get) would, all as of one moment.
     ///
-    /// Keys are looked up in their order, whatever order they come in, so that those which lie together share blocks. Where
-    /// tables are files that are read (not mapped), the kernel is told of the blocks of many keys before the first of them
-    /// is waited for, so that a device that serves several reads at a time does.
+    /// Keys are looked up in sorted order, so that neighbours share blocks. Where SSTables are read
+    /// rather than mapped, the blocks of many keys are prefetched before the first of them is
+    /// awaited, so that a device that serves several reads at a time does.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -168,7 +170,8 @@ impl Db {
         self.multi_get_with(keys, &ReadOptions::default())
     }
 
-    /// As [`multi_get`](Db::multi_get), as of a snapshot or with other choices. Bounds do not apply.
+    /// As [`multi_get`](Db::multi_get), with read options, for instance a snapshot. Key bounds do
+    /// not apply.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -180,7 +183,7 @@ impl Db {
     /// ```
     pub fn multi_get_with<K: AsRef<[u8]>>(&self, keys: &[K], options: &ReadOptions) -> Vec<Result<Option<Vec<u8>>>> {
         let shared = self.shared();
-        let view = shared.view.load_full(); // first, as in `get_with`
+        let view = shared.view.load_full(); // first, as in `look_up_now`
         let seq = match self.read_sequence(options) {
             Ok(seq) => seq,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
@@ -191,7 +194,7 @@ impl Db {
         for window in sorted.chunks(PREFETCH_KEYS_MAX) {
             let lookup = |at: usize| Lookup::new(keys[at].as_ref(), seq);
             if window.len() > 1 {
-                // What goes wrong here goes wrong again below, where it is answered.
+                // An error here occurs again below, where it is returned.
                 window.iter().for_each(|&at| drop(get::expect(&*shared.storage, &shared.order, &view, &lookup(at))));
             }
             if window.len() > 1 && shared.separates_values {
@@ -209,7 +212,7 @@ impl Db {
         answers
     }
 
-    /// The pairs of a range in key order.
+    /// Returns the pairs of a range in key order.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -225,7 +228,7 @@ impl Db {
         Scan::new(self.cursor(options), false)
     }
 
-    /// The pairs of a range in reverse key order.
+    /// Returns the pairs of a range in reverse key order.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -239,7 +242,8 @@ impl Db {
         Scan::new(self.cursor(options), true)
     }
 
-    /// A cursor over a range, standing nowhere yet. It sees the store as it is now, or as of the snapshot.
+    /// Returns a cursor over a range, not positioned yet. It sees the store as of now, or as of the
+    /// snapshot in `options`.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -266,7 +270,7 @@ impl Db {
         Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }
 
-    /// The sequence at which to read.
+    /// Returns the sequence number at which to read.
     fn read_sequence(&self, options: &ReadOptions) -> Result<SeqNo> {
         let shared = self.shared();
         shared.check_process()?;
@@ -278,7 +282,8 @@ impl Db {
         ReadHow { verify, fill_cache: options.fill_cache }
     }
 
-    /// Holds the store as it is now, for reads through [`ReadOptions::snapshot`].
+    /// Returns a snapshot of the store as of now, for reads with [`ReadOptions::snapshot`]. It
+    /// keeps old versions of keys until it is dropped.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -293,11 +298,11 @@ impl Db {
         shared.snapshots.hold(|| shared.visible())
     }
 
-    /// About how many bytes of tables the keys from the first (included) to the second (excluded) of each pair take up.
-    /// Memtables do not count.
+    /// Returns the approximate bytes of SSTables for each key range (start inclusive, end
+    /// exclusive). Memtables do not count.
     ///
     /// # Errors
-    /// Those of opening a table.
+    /// As of opening an SSTable.
     ///
     /// ```
     /// # use terrace::{Db, Options};

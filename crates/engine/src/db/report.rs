@@ -1,4 +1,4 @@
-//! What a store tells about itself.
+//! Reports on the state of a store: levels and statistics.
 use super::Db;
 use crate::{
     stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics},
@@ -24,29 +24,29 @@ fn value_log(segments: &Segments, spared: usize) -> ValueLogStatistics {
 /// One level of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelInfo {
-    /// 0 is the newest.
+    /// Level 0 is the newest.
     pub level: usize,
-    /// Level 0 newest first, deeper levels in key order.
+    /// In level 0 newest first, in deeper levels in key order.
     pub tables: Vec<TableInfo>,
 }
 
-/// One table.
+/// One SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableInfo {
-    /// Its number, which names its file.
+    /// Its file number.
     pub number: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// First user key.
     pub smallest: Vec<u8>,
     /// Last user key.
     pub largest: Vec<u8>,
-    /// Whether that one is not in the table any more: it ends a range that the table deletes.
+    /// Whether that key is excluded: it is the end of a range tombstone.
     pub largest_excluded: bool,
 }
 
 impl Db {
-    /// The levels and their tables.
+    /// Returns the levels and their SSTables.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -69,7 +69,8 @@ impl Db {
         levels.map(|(level, l)| LevelInfo { level, tables: l.tables().map(info).collect() }).collect()
     }
 
-    /// The state of the store and what it did since it was opened. In a forked child nothing but its place, preset and sequences.
+    /// Returns the state of the store, and counters since it was opened. In a forked child: only
+    /// its path, preset and sequence numbers.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -121,7 +122,8 @@ impl Db {
         statistics.counted(&shared.stats, shared.storage.traffic())
     }
 
-    /// All that a forked child can tell without a lock that may never be released.
+    /// Returns the values that a forked child can read without a lock, which a thread of the parent
+    /// may have held at the fork.
     fn inherited_statistics(&self) -> Statistics {
         Statistics {
             place: self.shared().storage.name(),

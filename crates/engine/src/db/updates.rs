@@ -1,20 +1,23 @@
-//! Following the history: what was written since.
+//! Change feed: the writes since a sequence number.
 use super::Db;
 use crate::{Error, Result, Updates};
 use terrace_format::SeqNo;
 
 impl Db {
-    /// What was written behind `sequence`, up to now, from the logs, oldest first: the means to follow a store, for a replica,
-    /// an index, or a change feed. Begin with a copy of the whole store and its [`last_sequence`](Db::last_sequence); go
-    /// on with the [`last_sequence`](crate::Update::last_sequence) of the last update that was taken over. The first update
-    /// may begin at or before `sequence`, where that lies within a batch.
+    /// Returns the writes after `sequence`, up to now, from the WALs, oldest first: for a replica,
+    /// an index or a change feed. Start with a copy of the whole store and its
+    /// [`last_sequence`](Db::last_sequence); continue with the
+    /// [`last_sequence`](crate::Update::last_sequence) of the last applied update. The first update
+    /// may begin at or before `sequence`, if that lies within a batch.
     ///
-    /// Logs go as soon as their writes are durable in tables, unless the option `wal_size_limit` keeps some longer; so ask
-    /// often. Those that the answer has yet to read stay until it is dropped; like a cursor it keeps the directory locked.
+    /// WALs are deleted as soon as their writes are in durable SSTables, unless the option
+    /// `wal_size_limit` keeps some longer; so call this often. WALs that the result has yet to read
+    /// stay until it is dropped; like a cursor it keeps the directory locked.
     ///
     /// # Errors
-    /// [`Error::SequenceGone`], at once or at the place of the gap, if the logs no longer have what comes next;
-    /// [`Error::Invalid`] if `sequence` has not been written yet; [`Error::ReadOnly`] in a store opened for reading only.
+    /// [`Error::SequenceGone`], at once or at the position of the gap, if the WALs no longer have
+    /// the next write; [`Error::Invalid`] if `sequence` has not been written yet;
+    /// [`Error::ReadOnly`] in a store opened for reading only.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {

@@ -1,14 +1,19 @@
-//! Writing, and what moves written data: flush, compaction, durability.
+//! Writes, flush, and the durability of writes.
 use super::{Db, make_durable};
 use crate::{Error, Result, WriteBatch, WriteOptions, batch, write::WriteRequest};
 use std::sync::atomic::Ordering;
 use terrace_format::batch::Op;
 
 impl Db {
-    /// Sets `key` to `value`. Survives the end of this process, not a power cut: see [`put_with`](Db::put_with).
+    /// Sets `key` to `value`.
+    ///
+    /// Durability: survives the end of this process, but not a power cut; see
+    /// [`put_with`](Db::put_with) with [`WriteOptions::synced`], or
+    /// [`wait_durable`](Db::wait_durable).
     ///
     /// # Errors
-    /// As of [every write](Db#errors). [`Error::Invalid`] for a key or value that is too long for the store.
+    /// As of [every write](Db#errors). [`Error::Invalid`] if the key or the value is too long for
+    /// the store.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -22,7 +27,8 @@ impl Db {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// As [`put`](Db::put), with a choice.
+    /// As [`put`](Db::put), with write options. With `sync` the write, and all before it, survive a
+    /// power cut when this returns.
     ///
     /// # Errors
     /// As of [`put`](Db::put).
@@ -40,7 +46,8 @@ impl Db {
             .map(drop)
     }
 
-    /// Removes `key`. Fine if it is not there.
+    /// Deletes `key`. Does nothing visible if the key does not exist. Durability as of
+    /// [`put`](Db::put).
     ///
     /// # Errors
     /// As of [`put`](Db::put).
@@ -58,7 +65,7 @@ impl Db {
         self.delete_with(key, WriteOptions::default())
     }
 
-    /// As [`delete`](Db::delete), with a choice.
+    /// As [`delete`](Db::delete), with write options.
     ///
     /// # Errors
     /// As of [`put`](Db::put).
@@ -74,12 +81,14 @@ impl Db {
         self.write_checked(WriteRequest::Single(Op::Delete(key)), (key.len() as u64, 0), options).map(drop)
     }
 
-    /// Applies `batch` atomically and returns the sequence of its last operation, for
-    /// [`wait_durable`](Db::wait_durable). Keys up to 4 GiB − 17 and values up to 4 GiB − 1 bytes; more is refused.
+    /// Applies `batch` atomically. Returns the sequence number of its last operation, for
+    /// [`wait_durable`](Db::wait_durable). Keys may have up to 4 GiB − 17 bytes and values up to 4
+    /// GiB − 1; longer ones are refused. Durability as of [`put_with`](Db::put_with).
     ///
     /// # Errors
-    /// As of [`put`](Db::put); [`Error::Unsupported`] for a batch that deletes a range, unless an empty one, where the store cannot. Nothing
-    /// of it was applied then.
+    /// As of [`put`](Db::put); [`Error::Unsupported`] for a batch with a range delete of a range
+    /// that is not empty, if the store has no range tombstones. Then nothing of the batch was
+    /// applied.
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -95,14 +104,18 @@ impl Db {
         self.write_checked(WriteRequest::Batch(batch.batch), (batch.key_bytes, batch.value_bytes), options)
     }
 
-    /// As [`write`](Db::write), but without a log: for much that comes at once and could be written again. Costs a log's bytes and
-    /// writes less. Atomic, visible at once and in its place in the history like any other write, but the end of the process
-    /// loses it, and **with it whatever was written behind it without `sync`**, until what is in memory has become durable
-    /// tables. A synced write, [`wait_durable`](Db::wait_durable) and [`close`](Db::close) see to that, so
-    /// `wait_durable(db.last_sequence())` is the barrier behind a load. To change between the two kinds of writes costs a flush.
+    /// As [`write`](Db::write), without the WAL: for bulk loads that can be repeated. Saves the
+    /// WAL's bytes. Atomic, visible at once and in order with all other writes.
+    ///
+    /// Durability: the end of the process loses such a write, and **with it every later write
+    /// without `sync`**, until the memtable has become a durable SSTable. A synced write,
+    /// [`wait_durable`](Db::wait_durable) and [`close`](Db::close) ensure that, so
+    /// `wait_durable(db.last_sequence())` is the barrier after a load. A change between logged and
+    /// unlogged writes costs a flush.
     ///
     /// # Errors
-    /// As of [`write`](Db::write). [`updates_since`](Db::updates_since) cannot tell of such writes, and says so.
+    /// As of [`write`](Db::write). [`updates_since`](Db::updates_since) does not see such writes
+    /// and returns an error at their position.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -123,7 +136,7 @@ impl Db {
         Ok(self.writes()?.write_unlogged(self.shared(), batch.batch)?.0)
     }
 
-    /// Writes, if its longest key and value are not too long.
+    /// Writes `request`, after a check of its longest key and value.
     pub(super) fn write_checked(
         &self,
         request: WriteRequest<'_>,
@@ -134,7 +147,7 @@ impl Db {
         Ok(self.writes()?.write(self.shared(), request, options.sync)?.0)
     }
 
-    /// Whether the longest key and value are not too long.
+    /// Checks the lengths of the longest key and value.
     fn check_sizes(&self, longest: (u64, u64)) -> Result<()> {
         let (limits, (key_bytes, value_bytes)) = (self.shared().storage.limits(), longest);
         if let Some(oversized) = batch::oversized(key_bytes, value_bytes) {
@@ -142,15 +155,15 @@ impl Db {
         }
         if key_bytes > limits.key_bytes_max || value_bytes > limits.value_bytes_max {
             return Err(Error::Invalid(format!(
-                "the longest key has {key_bytes} bytes, the longest value {value_bytes}: keys may have {} here, values {}",
+                "the longest key has {key_bytes} bytes and the longest value {value_bytes}; the limits of this store are {} and {} bytes",
                 limits.key_bytes_max, limits.value_bytes_max
             )));
         }
         Ok(())
     }
 
-    /// Moves what is in memory into tables. Returns when they serve reads; see [`wait_durable`](Db::wait_durable) for
-    /// when they survive a power cut.
+    /// Flushes the memtable into an SSTable. Returns when that serves reads; see
+    /// [`wait_durable`](Db::wait_durable) for its durability.
     ///
     /// # Errors
     /// As of [every write](Db#errors).
@@ -168,13 +181,15 @@ impl Db {
         self.shared().wait_until(|_| self.shared().view.load().sealed.is_empty())
     }
 
-    /// Goes on after a full disk ([`Error::is_no_space`]) without opening anew, once there is space again: at least
-    /// `reserve_bytes` and what memtables and a manifest take. Everything acknowledged is there and durable when this
-    /// returns; a batch that was refused is not. Does nothing in a store that has not stopped.
+    /// Resumes writes after a full disk ([`Error::is_no_space`]) without reopening the store, once
+    /// there is space again: at least `reserve_bytes` plus the memtables and a manifest. Every
+    /// acknowledged write is present and durable when this returns; a refused batch is not present.
+    /// Does nothing in a store that has not stopped.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], or [`Error::FailStopped`] with it inside, if there is still too little: try again.
-    /// [`Error::FailStopped`] with the reason if writes stopped for another one: only opening anew helps then.
+    /// [`Error::NoSpace`], or [`Error::FailStopped`] with it inside, if there is still too little
+    /// space: try again. [`Error::FailStopped`] with the reason if writes stopped for another
+    /// reason: reopen the store.
     ///
     /// ```no_run
     /// # fn main() -> terrace::Result<()> {
@@ -194,7 +209,7 @@ impl Db {
         self.writes()?.resume(self.shared())
     }
 
-    /// Sequence of the newest visible write; 0 before the first.
+    /// Returns the sequence number of the newest visible write; 0 before the first.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -207,8 +222,8 @@ impl Db {
         self.shared().visible().0
     }
 
-    /// Every write up to here survives a power cut. Always 0 where nothing is promised: under tier `none`, and in a store
-    /// opened for reading only.
+    /// Returns the durable watermark: every write up to this sequence number survives a power cut.
+    /// Always 0 in durability mode `none`, and in a store opened for reading only.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -222,11 +237,11 @@ impl Db {
         self.shared().durable.load(Ordering::Acquire)
     }
 
-    /// Returns once every write up to `sequence` survives a power cut, and sees to it that it happens. Under tier `none`
-    /// it returns at once, without that promise.
+    /// Waits until every write up to `sequence` survives a power cut, with a sync if necessary. In
+    /// durability mode `none` it returns at once, without that promise.
     ///
     /// # Errors
-    /// As of [every write](Db#errors). [`Error::Invalid`] for a `sequence` that has not been written.
+    /// As of [every write](Db#errors). [`Error::Invalid`] if `sequence` has not been written yet.
     ///
     /// ```
     /// # use terrace::{Db, Error, Options, WriteOptions, WriteBatch};

@@ -1,7 +1,8 @@
-//! Release: edits whose outputs have become durable enter the manifest, and what they replaced goes.
+//! Commits pending edits to the manifest and deletes the files that become obsolete.
 //!
-//! Here the one rule of docs/durability.md is carried out: nothing is logged before its ticket is mature, nothing is
-//! removed before its edit is durable. One release runs at a time.
+//! This is where the rule of docs/durability.md is enforced: an edit enters the manifest only
+//! when the files it names are durable, and a file is deleted only when the edit that removes it
+//! is durable. One commit runs at a time, under the manifest lock.
 use crate::{
     Error, Event, Result,
     bounds::Bounds,
@@ -20,18 +21,19 @@ use terrace_storage::{
     placement::{ObjectId, TableMeta},
 };
 
-/// How long to wait before asking again for tickets that are not mature.
+/// Interval between two checks of durability handles that are not durable yet.
 const POLL: Duration = Duration::from_millis(2);
-/// The same where they take seconds to mature.
+/// The same in modes that wait for the file system's own commits, which take seconds.
 const JOURNAL_POLL: Duration = Duration::from_millis(20);
-/// No table is about to be merged if none has been made for so long.
+/// Time without a flush or compaction after which none is expected soon.
 const QUIET_AFTER: Duration = Duration::from_millis(200);
-/// A batch begins when so much is retained, or sooner.
+/// Upper bound of the unsynced bytes at which a commit is forced.
 const BATCH_BYTES_MAX: u64 = 512 << 20;
-/// The same in memtables: whoever opens the store after a kill makes a run of level 0 of each.
+/// The same in memtables: the next open after a kill makes a level 0 run of each.
 const BATCH_MEMTABLES_MAX: u64 = 16;
 
-/// Releases every mature edit at the front of the queue; queues itself again if some are left.
+/// Commits all durable edits at the front of the queue. `schedule` queues the job again if some
+/// are left.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let released = commit_batch(shared)?;
     shared.wake_durable(); // under no lock: a waker may drop a store
@@ -44,7 +46,8 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     Ok(())
 }
 
-/// As [`run`], beside the job that is queued or runs: for whoever needs the space. Also removes what waited for readers only.
+/// As [`run`], for a caller that needs the space, concurrently with the job. Also deletes files
+/// that only readers held.
 pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
     commit_batch(shared)?;
     let removable = shared.state.lock().versions.removable();
@@ -52,10 +55,10 @@ pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
     Ok(())
 }
 
-/// One batch. Returns how many edits it made durable.
+/// Commits one batch of edits. Returns how many became durable in the manifest.
 fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     let mut slot = shared.manifest.lock();
-    let manifest = slot.as_mut().expect("a store that is written has a manifest");
+    let manifest = slot.as_mut().expect("a store open for writing has a manifest");
     let free = shared.free_bytes();
     let (due, stops_writers) = {
         let state = shared.state.lock();
@@ -69,7 +72,8 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     };
     let _blocking = stops_writers.then(BlockingScope::new);
     let decided = if due { shared.storage.commit() } else { shared.storage.advance().map(drop) };
-    let (mut count, mut edits) = shared.state.lock().versions.releasable()?; // what a failure means for one of them comes first
+    // a failed durability handle takes precedence over the error of the commit
+    let (mut count, mut edits) = shared.state.lock().versions.releasable()?;
     decided?;
     if count == 0 {
         return Ok(0);
@@ -78,7 +82,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     shared.options.tell(|| Event::SyncBegun);
     match manifest.log(&edits) {
         Err(full) if full.is_no_space() => {
-            // Where the manifest ends is unknown now, so nothing can be appended to it.
+            // The end of the manifest is unknown now, so nothing can be appended to it.
             let _guard = shared.reserve.release(&*shared.storage);
             rewrite_manifest(shared, manifest)?;
             (count, edits) = shared.state.lock().versions.releasable()?;
@@ -86,51 +90,54 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
         }
         logged => logged?,
     }
-    let (removable, gone) = {
+    let (removable, replaced) = {
         let mut state = shared.state.lock();
         let (removable, tables) = state.versions.released(count)?;
         shared.advance_durable(state.versions.durable_base());
-        // First: who is told that nothing needs the old logs must not find them waiting for a sync.
+        // First: a thread that sees the new `durable_replay_from` must not find the old WALs in
+        // line for a sync.
         let logs = shared.closed_wals.take_obsolete(state.versions.durable_replay_from());
-        shared.bump_stall_epoch(&state); // less is retained
+        shared.bump_stall_epoch(&state); // fewer bytes are retained
         shared.changed.notify_all();
         (removable, (tables, logs))
     };
-    drop(gone); // which closes files
+    drop(replaced); // this closes files
     shared.notify_sync_ended(started);
     delete_obsolete(shared, &removable);
     if manifest.overlong(shared.options.max_manifest_file_size) && shared.has_room(0) {
         match rewrite_manifest(shared, manifest) {
-            Err(full) if full.is_no_space() && manifest.is_sure() => {} // so it goes on
+            // the old manifest stays in use
+            Err(full) if full.is_no_space() && manifest.is_sure() => {}
             begun => begun?,
         }
     }
-    let _ = shared.reserve.allocate(&*shared.storage); // if there is too little space, after the next release
+    let _ = shared.reserve.allocate(&*shared.storage); // without space, after the next commit
     Ok(count)
 }
 
-/// Bytes retained at which a commit is forced. Where a commit is to come by itself, that is when writers begin to be held up.
-/// Elsewhere it is sooner: what waits long is written to the device for nothing, as kernels do not keep much for long. It is not at
-/// once, either: a table that is merged before its batch begins never needs to be written.
+/// Returns the retained bytes at which a commit is forced. Where the file system commits on its
+/// own schedule, that is the point at which writers would be slowed. Elsewhere it is sooner: the
+/// kernel writes back old pages anyway, so a long wait saves no device writes. It is not at once
+/// either: an SSTable that a compaction consumes before its sync never has to reach the device.
 fn unsynced_bytes_at_commit(shared: &DbInner, bounds: &Bounds) -> u64 {
     let memtables = BATCH_MEMTABLES_MAX * shared.options.write_buffer_size;
     let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);
     if shared.storage.is_patient() { bounds.retained_unhindered() } else { soon }
 }
 
-/// Logs whose entries are in tables, each of which is kept open, at which a commit is forced.
+/// Returns the number of flushed but still open WALs at which a commit is forced.
 fn open_wals_at_commit(shared: &DbInner) -> usize {
     let most = shared.storage.closed_logs_max();
     if shared.storage.is_patient() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
 }
 
-/// Whether nothing will be merged soon, so that a batch gains nothing by waiting until it is due.
+/// Returns whether no compaction is expected soon, so that a batch gains nothing by waiting.
 fn no_jobs_for_a_while(shared: &DbInner, state: &DbState) -> bool {
     let patient = shared.storage.is_patient() || shared.work.is_manual();
     !patient && state.no_jobs_since.is_some_and(|since| shared.clock.since(since) >= QUIET_AFTER)
 }
 
-/// Replaces a manifest by one that begins with the durable version.
+/// Replaces the manifest by one that begins with the durable version.
 fn rewrite_manifest(shared: &DbInner, manifest: &mut Manifest) -> Result<()> {
     let (id, snapshot) = {
         let mut state = shared.state.lock();
@@ -149,7 +156,7 @@ fn rewrite_manifest(shared: &DbInner, manifest: &mut Manifest) -> Result<()> {
     Ok(())
 }
 
-/// Removes what was needed until now, and tells whoever waits for space.
+/// Deletes files that became obsolete and wakes the threads that wait for space.
 pub fn delete_obsolete(shared: &DbInner, objects: &[ObjectId]) {
     if objects.is_empty() {
         return;
@@ -162,7 +169,7 @@ pub fn delete_obsolete(shared: &DbInner, objects: &[ObjectId]) {
     shared.changed.notify_all();
 }
 
-/// Removes what nobody needs. A failure costs space, not safety: the next open removes the rest.
+/// Deletes files. A failure costs space, not safety: the next open deletes the rest.
 pub fn delete_files(shared: &DbInner, objects: &[ObjectId]) {
     for object in objects {
         if shared.storage.remove(*object).is_err() {
@@ -171,7 +178,8 @@ pub fn delete_files(shared: &DbInner, objects: &[ObjectId]) {
     }
 }
 
-/// Removes what came to be with `metas`, which are in no version: tables, then their bundles, and the segments that have their numbers.
+/// Deletes the files that were written for `metas`, which are in no version: SSTables, their
+/// bundles, and the segments with the same numbers.
 pub fn delete_outputs(shared: &DbInner, metas: &[TableMeta]) {
     let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
     let is_new = |object: &ObjectId| match object {

@@ -1,4 +1,5 @@
-//! Carries a plan out: merges its inputs, leaves out what nobody can see, installs the outputs.
+//! The compaction job: merges the inputs of a plan, drops entries that no reader can see,
+//! installs the outputs.
 use crate::{
     Event, Options, Result,
     bounds::Bounds,
@@ -24,22 +25,23 @@ use terrace_storage::{
     placement::{Hint, Lifetime, ObjectId, ReadHow, StoredValue, TableMeta},
 };
 
-/// Bytes of entries that pass between two looks at whether the store is closing, …
+/// Bytes of entries between two checks of the stop flag.
 const BYTES_PER_LOOK: u64 = 4 << 20;
-/// … where each entry counts as so many more.
+/// Bytes that each entry counts in addition, so that many small entries are checked as well.
 const BYTES_PER_ENTRY: u64 = 1 << 10;
 
-/// Counts what passes, to look at the stop flag now and then: neither at each small entry, nor gigabytes apart.
+/// Counts progress until the next check of the stop flag: not at each small entry, and not
+/// gigabytes apart.
 #[derive(Default)]
 struct StopPoll(u64);
 
 impl StopPoll {
-    /// Counts `entries` of together `bytes`.
+    /// Counts `entries` of `bytes` in all.
     fn add(&mut self, entries: u64, bytes: u64) {
         self.0 = self.0.saturating_add(bytes).saturating_add(entries * BYTES_PER_ENTRY);
     }
 
-    /// Counts an entry with what is `stored` for its value; one that lies in a log as well, as it may be moved.
+    /// Counts one entry and its value. A separated value counts too, since it may be moved.
     fn add_entry(&mut self, shared: &DbInner, stored: &[u8]) {
         let value = if shared.separates_values
             && let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored)
@@ -51,7 +53,7 @@ impl StopPoll {
         self.add(1, value);
     }
 
-    /// Whether it is time to look; then it counts from the beginning.
+    /// Returns whether a check is due, and if so restarts the count.
     fn is_due(&mut self) -> bool {
         let is_due = self.0 >= BYTES_PER_LOOK;
         if is_due {
@@ -101,16 +103,19 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// What a merge replaces is retained, beside what is retained already: on a disk that is nearly full the latter goes first, lest merges
-/// outrun releases.
+/// Commits pending edits first on a nearly full disk. The inputs of a compaction stay until its
+/// outputs are durable, in addition to the files retained already, and compactions must not
+/// outrun the commits.
 fn commit_edits_if_crowded(shared: &Arc<DbInner>) {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     if Bounds::of(&shared.options, free, shared.compaction_debt().1, retained).crowds_merges(retained) {
-        let _ = commit_edits::run_now(shared); // the job that releases fails likewise, and tells of it
+        // the commit job fails in the same way and reports it
+        let _ = commit_edits::run_now(shared);
     }
 }
 
-/// Makes `outputs` part of the version, in the place of the plan's inputs. Those of the inputs that nobody has begun to make durable go at once.
+/// Replaces the inputs of `plan` by the outputs in the live version. Inputs for which no step
+/// towards durability has begun are given up: their files are deleted at once.
 fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOutput) -> Result<()> {
     let CompactionOutput { outputs, contents, handles } = merged;
     let mut state = shared.state.lock();
@@ -136,12 +141,13 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOut
     let removable = if given_up.is_empty() { Vec::new() } else { state.versions.removable() };
     drop(state);
     shared.stats.given_up(given_up.len());
-    drop(given_up); // which closes files
+    drop(given_up); // this closes files
     commit_edits::delete_obsolete(shared, &removable);
     Ok(())
 }
 
-/// Whether carrying `plan` out would leave something out. Reads its inputs as far as the first such entry.
+/// Returns whether a run of `plan` would drop anything. Reads the inputs up to the first entry
+/// that it would drop.
 ///
 /// # Errors
 /// An input that cannot be read; a store that has stopped or is closed meanwhile.
@@ -167,17 +173,17 @@ pub fn drops_some(shared: &Arc<DbInner>, plan: &Plan) -> Result<bool> {
     Ok(false)
 }
 
-/// What a plan comes to.
+/// The result of a compaction.
 #[derive(Default)]
 struct CompactionOutput {
     outputs: Vec<TableMeta>,
-    /// What they hold, if they are new.
+    /// Contents of the outputs, if they are new.
     contents: Vec<(TableId, Contents)>,
     handles: Vec<DurabilityHandle>,
 }
 
-/// Merges the inputs into new tables; `None` if the store began to close meanwhile. A large merge is cut into ranges of
-/// keys that are merged at the same time; all of it ends in one edit.
+/// Merges the inputs into new SSTables; `None` if the store began to close meanwhile. A large
+/// compaction is split into subcompactions by key range that run in parallel and end in one edit.
 fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<CompactionOutput>> {
     let readers = &readers(shared);
     let spent = {
@@ -200,11 +206,13 @@ fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<Compa
         }
     }
     let Some(unmerged) = unmerged else { return Ok(Some(all)) };
-    commit_edits::delete_outputs(shared, &all.outputs); // what a part has finished, no other part gives up
+    // no other subcompaction deletes the finished outputs
+    commit_edits::delete_outputs(shared, &all.outputs);
     unmerged
 }
 
-/// Where the merge is cut: nowhere if it is small, or may yield only one table.
+/// Splits a plan into subcompactions by key range. A small plan, or one that must yield one
+/// table, is not split.
 fn split_plan(shared: &DbInner, plan: &Plan) -> Result<Vec<Subcompaction>> {
     let Options { max_subcompactions, min_subcompaction_size, .. } = shared.options;
     let most = shared.compaction_threads(&shared.state.lock(), max_subcompactions);
@@ -225,7 +233,8 @@ fn split_plan(shared: &DbInner, plan: &Plan) -> Result<Vec<Subcompaction>> {
     Ok(subs)
 }
 
-/// Merges one part, without what leads into a segment that is `spent`; `None` if the store began to close meanwhile.
+/// Runs one subcompaction. Drops pointers into `spent` segments. Returns `None` if the store
+/// began to close meanwhile.
 fn run_subcompaction(
     shared: &Arc<DbInner>,
     plan: &Plan,
@@ -274,16 +283,18 @@ fn run_subcompaction(
     out.finish().map(Some)
 }
 
-/// Whether what is `stored` for an entry is a pointer into one of `segments`.
+/// Returns whether a put's `stored` value is a pointer into one of `segments`.
 fn points_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool {
     !segments.is_empty()
         && kind == Kind::Put
         && matches!(StoredValue::parse(stored), Ok(StoredValue::At(pointer)) if segments.contains(&ObjectId::from(&pointer)))
 }
 
-/// The plan's inputs as one. Every run of the upper level is a source of its own; the lower inputs are one run.
+/// The plan's inputs as one sorted stream. Every sorted run of the upper level is a source of its
+/// own; the lower inputs are one run.
 fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
-    let how = ReadHow { verify: true, fill_cache: false }; // damage must not get a fresh checksum
+    // a damaged block must not get a fresh checksum
+    let how = ReadHow { verify: true, fill_cache: false };
     let source = |tables: Vec<Arc<TableRef>>| {
         let run = Arc::new(Tables::new(&shared.order, tables));
         Source::Run(RunCursor::new(shared.storage.clone(), shared.order.clone(), run, how))
@@ -309,15 +320,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_comes_every_few_megabytes_however_large_entries_are() {
+    fn the_stop_flag_is_checked_every_few_megabytes_for_any_entry_size() {
         let between = |bytes: u64| {
             let mut stop_poll = StopPoll::default();
             let entries = (1..10_000).find(|_| {
                 stop_poll.add(1, bytes);
                 stop_poll.is_due()
             });
-            assert!(!stop_poll.is_due(), "it counts from the beginning");
-            entries.expect("a look")
+            assert!(!stop_poll.is_due(), "the count restarts");
+            entries.expect("a check")
         };
         assert_eq!([0, 1 << 10, 1 << 20, 1 << 30].map(between), [4096, 2048, 4, 1]);
     }

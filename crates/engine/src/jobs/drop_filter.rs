@@ -1,4 +1,4 @@
-//! Which entries and deletes of ranges a merge leaves out.
+//! Decides which entries and range tombstones a compaction drops.
 use crate::{
     Result,
     compact::{
@@ -15,36 +15,36 @@ use terrace_format::{
 };
 use terrace_storage::placement::{BlockCursor, Fragment};
 
-/// User keys of one part of a merge.
+/// The range of user keys of one subcompaction.
 #[derive(Default)]
 pub struct Subcompaction {
-    /// Included.
+    /// Inclusive.
     pub from: Option<Vec<u8>>,
-    /// Not included.
+    /// Exclusive.
     pub to: Option<Vec<u8>>,
 }
 
-/// Whoever reads now or later.
+/// Returns the sequence numbers at which current and future readers read.
 pub fn readers(shared: &DbInner) -> Readers {
     let (snapshots, visible) = shared.snapshots.positions(|| shared.visible());
     Readers::new(snapshots, visible)
 }
 
-/// What nobody can see any more of one part of a merge.
+/// The entries of one subcompaction that no reader can see any more.
 pub struct DropFilter<'a> {
     shared: &'a DbInner,
     plan: &'a Plan,
-    /// The inputs' deletes of ranges, within the part.
+    /// The range tombstones of the inputs, cut to the subcompaction.
     pub ranges: RangeTombstones,
-    /// Of the entries.
+    /// The rule for point entries.
     pub rule: MayDrop,
 }
 
 impl<'a> DropFilter<'a> {
-    /// Of what none of `readers` sees any more.
+    /// A filter for one subcompaction under `readers`.
     ///
     /// # Errors
-    /// A table that cannot be read.
+    /// An SSTable that cannot be read.
     pub fn new(shared: &'a DbInner, plan: &'a Plan, sub: &Subcompaction, readers: &Readers) -> Result<DropFilter<'a>> {
         let mut all = RangeTombstones::default();
         for (_, table) in plan.inputs().filter(|_| shared.has_range_tombstones) {
@@ -56,7 +56,7 @@ impl<'a> DropFilter<'a> {
         Ok(DropFilter { shared, plan, ranges, rule: MayDrop::new(readers.clone()) })
     }
 
-    /// Whether `entry` goes. It must be asked of each entry, in their order.
+    /// Returns whether `entry` is dropped. To be called for each entry, in their order.
     pub fn drops(&mut self, entry: &Parsed<'_>) -> bool {
         let DropFilter { shared: DbInner { order, .. }, plan, .. } = self;
         let bottom = || is_bottom(order, &plan.version, plan.output_level, entry.user);
@@ -67,8 +67,9 @@ impl<'a> DropFilter<'a> {
         }
     }
 
-    /// Whether none of the entries at hand goes, and if so, whether the first one begins a user key, and what they are. If one goes, all are
-    /// still to be asked.
+    /// Checks a whole block: if no entry is dropped, returns whether the first one begins a user
+    /// key, and the contents of the block. If one is dropped, returns `None` and resets the rule to
+    /// the start of the block.
     pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<(bool, Contents)> {
         let (place, mut begins_key, mut contents) = (self.rule.place(), None, Contents::default());
         for (internal_key, _) in entries.at_hand() {
@@ -83,8 +84,9 @@ impl<'a> DropFilter<'a> {
         begins_key.map(|begins_key| (begins_key, contents))
     }
 
-    /// What must be kept of the deletes of ranges: those that some reader sees who does not see the next newer one, but for the last one
-    /// where all see it and nothing is left that it could hide.
+    /// Returns the range tombstones to keep. One is kept if some reader sees it without the next
+    /// newer one; the newest that all readers see is dropped if no older run can hold a key that it
+    /// deletes.
     pub fn kept_range_tombstones(&self) -> Vec<Fragment> {
         let DropFilter { shared: DbInner { order, .. }, plan, rule, .. } = self;
         let (mut kept, oldest_reader) = (self.ranges.clone(), rule.readers().oldest());

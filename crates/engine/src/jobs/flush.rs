@@ -1,4 +1,4 @@
-//! Flush: sealed memtables become a table.
+//! The flush job: immutable memtables become one SSTable.
 use crate::{
     Event, Result,
     compact::may_drop::{MayDrop, Readers},
@@ -19,15 +19,17 @@ use terrace_storage::{
     placement::{EntryRef, Hint, Lifetime, Origin, Storage, TableMeta, TableSink},
 };
 
-/// Flushes the sealed memtables that wait into one table and installs it. One flush runs at a time, so flushes end in
-/// order. Several wait when flushing has fallen behind: together they cost one build, and level 0 one run.
+/// Flushes all waiting immutable memtables into one SSTable and installs it. One flush runs at a
+/// time, so flushes end in the order of their memtables. Several memtables wait when flushes are
+/// slower than writes: together they cost one output table and one level 0 run.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let waiting = shared.view.load().sealed.clone();
-    let newest = waiting.first().expect("a flush is queued only for a sealed memtable");
+    let newest = waiting.first().expect("a flush is queued only for an immutable memtable");
     let started = shared.clock.now();
     shared.options.tell(|| Event::FlushBegun { bytes: waiting.iter().map(|mem| mem.charged_bytes()).sum() });
     if shared.options.sync_sealed_wals {
-        // Nobody was promised this. Who is promised something later asks again, and is told; what is written here cures it.
+        // Best effort: no caller waits for it. A later sync meets the same error and reports it,
+        // unless the SSTable written here makes the WAL obsolete.
         let _ = shared.closed_wals.sync();
     }
     let readers = (shared.options.tombstone_compaction_percent > 0).then(|| readers(shared));
@@ -42,7 +44,8 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, newest)).last();
     let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
     let log_bytes = |mem: &Arc<MemTable>| match shared.separates_values {
-        true => state.versions.retire.log_bytes(mem.log), // far more than of the memtable
+        // the WAL holds the values too and is far larger than the memtable
+        true => state.versions.retire.log_bytes(mem.log),
         false => mem.charged_bytes(),
     };
     let log_bytes = waiting.iter().map(log_bytes).sum();
@@ -63,7 +66,8 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the entries of `mems` as table `id`, without those that none of `readers` can see; all, if these are not told.
+/// Writes the entries of `mems` as SSTable `id`. Drops entries that none of `readers` can see;
+/// keeps all of them if `readers` is `None`.
 pub fn write_table(
     storage: &dyn Storage,
     order: &KeyOrder,
@@ -90,15 +94,16 @@ pub fn write_table(
     }
     sink.end_table()?;
     let (mut metas, handle) = sink.finish()?;
-    Ok((metas.pop().expect("a build of one table yields one"), contents, handle))
+    Ok((metas.pop().expect("one table was begun"), contents, handle))
 }
 
-/// What a flush takes over. Every key's newest entry is among it, or a delete of a range that hides that.
+/// The entries that a flush keeps. Each key's newest entry is one of them, or a range tombstone
+/// that deletes it.
 struct FlushFilter<'a> {
     sink: &'a mut dyn TableSink,
     order: &'a KeyOrder,
     ranges: &'a RangeTombstones,
-    /// Whether what nobody can see is left out.
+    /// Whether entries that no reader can see are dropped.
     drops: bool,
     rule: MayDrop,
     contents: Contents,

@@ -1,7 +1,8 @@
-//! What happens in the background: memtable to table, tables to tables, edits to the manifest.
+//! Background jobs: flush, compaction, and the commit of pending edits to the manifest.
 //!
-//! A job does its I/O without the control lock, takes the lock to install what it made, and asks `state` what is due
-//! next. `state` knows the jobs only as [`Jobs`](crate::state::Jobs), which `db` hands to it.
+//! A job does its I/O without the state lock and takes the lock to install its result. Then
+//! `state` starts the work that this makes due. `state` knows the jobs only as
+//! [`Jobs`](crate::state::Jobs), which `db` hands to it.
 pub mod commit_edits;
 pub mod compact;
 pub mod drop_filter;

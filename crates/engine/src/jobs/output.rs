@@ -1,4 +1,4 @@
-//! The tables that a merge makes: where one ends and the next begins.
+//! The output tables of a compaction: where one ends and the next begins.
 use crate::{
     Error, Result,
     compact::plan::Plan,
@@ -14,42 +14,43 @@ use terrace_storage::{
     placement::{EntryRef, Fragment, TableMeta, TableSink, WholeBlock},
 };
 
-/// What one part of a merge has yielded.
+/// The output of one subcompaction.
 pub struct FinishedOutputs {
-    /// The tables.
+    /// The SSTables.
     pub metas: Vec<TableMeta>,
-    /// What they hold.
+    /// Their contents.
     pub contents: Vec<(TableId, Contents)>,
-    /// Since when they will be durable.
+    /// Becomes durable when all of them are.
     pub handle: DurabilityHandle,
 }
 
-/// What one part of a merge yields.
+/// Builds the outputs of one subcompaction.
 pub struct OutputBuilder<'a> {
     shared: &'a DbInner,
     plan: &'a Plan,
     sink: Box<dyn TableSink>,
-    /// Deletes of ranges that are not stored yet, in order.
+    /// Range tombstones that are not written yet, in order.
     ranges: VecDeque<Fragment>,
     open: bool,
-    /// What the open table holds so far, …
+    /// Contents of the open table so far.
     contents: Contents,
-    /// … and those before.
+    /// Contents of the finished tables.
     finished: Vec<(TableId, Contents)>,
     end_due: bool,
     /// Grandparents passed so far, and their bytes since the open table began.
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,
-    /// What compactions had written at the last look at how fast they do.
+    /// Bytes written by compactions and GC at the last check of the rate limit.
     bytes_at_last_check: u64,
-    /// What all compactions had written, moved values as well, at the last look at what that leaves to writers, before the first 0; `None` where
-    /// nothing is moved, and others depend on what is written.
+    /// Bytes that all compactions had written, relocated values included, at the last check of the
+    /// free space; 0 before the first. `None` where no value is relocated and the store depends on
+    /// the output.
     written: Option<u64>,
 }
 
 impl<'a> OutputBuilder<'a> {
-    /// To hold what `plan` merges, and the deletes of `ranges`, in their order.
+    /// A builder for `plan`, with the range tombstones `ranges` in their order.
     pub fn new(
         shared: &'a DbInner,
         plan: &'a Plan,
@@ -74,8 +75,8 @@ impl<'a> OutputBuilder<'a> {
         }
     }
 
-    /// The merge passes `internal`, kept or not. An output that met too many grandparents would be dear to compact
-    /// further; it ends before this key.
+    /// Advances to key `internal`, kept or not. An output that overlaps too many grandparents would
+    /// be expensive to compact further, so it ends before this key.
     pub fn advance(&mut self, internal: &[u8]) {
         let order = &self.shared.order;
         let aligned = self.shared.options.min_overlapping_ratio();
@@ -94,7 +95,8 @@ impl<'a> OutputBuilder<'a> {
         }
     }
 
-    /// Stores an entry. Versions of one user key never part: only one that begins a user key may begin a table.
+    /// Writes an entry. The versions of one user key stay in one table: a table begins only with
+    /// the first entry of a user key.
     pub fn keep(&mut self, entry: EntryRef<'_>, begins_key: bool) -> Result<()> {
         if self.open && begins_key && self.is_full() {
             self.end_table(Some(key::user_key(entry.key)))?;
@@ -106,7 +108,8 @@ impl<'a> OutputBuilder<'a> {
         self.check_space()
     }
 
-    /// Leaves values where they are from when on there is soon no space for writers. An error if nothing depends on this.
+    /// Stops the relocation of values once there is soon no space for writers. Returns an error if
+    /// the whole compaction is optional.
     #[inline]
     fn check_space(&mut self) -> Result<()> {
         let Some(seen) = &mut self.written else { return Ok(()) };
@@ -127,8 +130,9 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Stores a block as it is if all of it belongs to the part and is kept by `sieve`, and no output needs to end within it: how many entries it
-    /// has. Else nothing has happened, and there are none.
+    /// Copies a block unchanged if all of it lies in the subcompaction, `drop_filter` drops none of
+    /// its entries, and no output has to end within it. Returns its number of entries, or 0 without
+    /// effect.
     pub fn keep_block(
         &mut self,
         block: &WholeBlock<'_>,
@@ -158,7 +162,7 @@ impl<'a> OutputBuilder<'a> {
 
     fn begin_table(&mut self) -> Result<()> {
         if !self.open {
-            self.end_due = false; // there was nothing to end
+            self.end_due = false; // no table was open
             let drawn = || TableId(self.shared.state.lock().versions.new_number());
             let id = self.plan.number.unwrap_or_else(drawn);
             self.sink.begin_table(id)?;
@@ -168,8 +172,8 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Stores the deletes of ranges before `next`. A range that goes on there is cut: tables do not overlap, and each has
-    /// all that hides its keys.
+    /// Writes the range tombstones before `next`. One that extends beyond it is cut there: tables
+    /// do not overlap, and each holds all range tombstones for its keys.
     fn write_range_tombstones(&mut self, next: Option<&[u8]>) -> Result<()> {
         let order = &self.shared.order;
         while let Some(first) = self.ranges.front_mut() {
@@ -194,20 +198,17 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Whether the open table is to end before the next user key. Where outputs look for the ends of tables below, one may
-    /// grow beyond its size to find one, so that they have that size on average.
+    /// Returns whether the open table has to end before the next user key. With `least_overlap` a
+    /// table may exceed its target size by half in search of a grandparent's end, so that tables
+    /// have the target size on average.
     fn is_full(&self) -> bool {
-        let target_file_size = self.shared.options.target_file_size;
-        let most = if self.shared.options.min_overlapping_ratio() {
-            target_file_size + target_file_size / 2
-        } else {
-            target_file_size
-        };
-        let single = self.plan.number.is_some(); // a number was kept for one output
+        let Options { target_file_size, least_overlap, .. } = self.shared.options;
+        let most = if least_overlap { target_file_size + target_file_size / 2 } else { target_file_size };
+        let single = self.plan.number.is_some(); // the plan has a reserved number for one output
         !single && (self.end_due || self.sink.table_bytes() >= most)
     }
 
-    /// The next table begins at user key `next`, if there is one.
+    /// Ends the open table; `next` is the user key with which the next one begins.
     fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
         self.write_range_tombstones(next)?;
         (self.open, self.end_due) = (false, false);
@@ -217,7 +218,7 @@ impl<'a> OutputBuilder<'a> {
         Ok(self.sink.end_table()?)
     }
 
-    /// The tables, what they hold, and since when they will be durable.
+    /// Ends the last table and returns the finished outputs.
     pub fn finish(mut self) -> Result<FinishedOutputs> {
         if !self.ranges.is_empty() {
             self.begin_table()?;
@@ -226,15 +227,16 @@ impl<'a> OutputBuilder<'a> {
             self.end_table(None)?;
         }
         if self.finished.is_empty() {
-            return Ok(FinishedOutputs { metas: Vec::new(), contents: Vec::new(), handle: DurabilityHandle::mature() }); // everything was dropped
+            // everything was dropped
+            return Ok(FinishedOutputs { metas: Vec::new(), contents: Vec::new(), handle: DurabilityHandle::mature() });
         }
         let (metas, handle) = self.sink.finish()?;
         Ok(FinishedOutputs { metas, contents: self.finished, handle })
     }
 }
 
-/// Why something is not done that nothing depends on.
+/// The error of optional work for which there is no space.
 pub fn no_room(shared: &DbInner) -> Error {
-    let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "what is left is for writers"));
+    let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "the remaining space is kept for writes"));
     Error::NoSpace { op: "collect garbage in", object: shared.storage.name(), source }
 }

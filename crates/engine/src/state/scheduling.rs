@@ -1,4 +1,5 @@
-//! Background work: what is due, and its beginning and end as jobs.
+//! Scheduling of background work: picks flushes, compactions and commits that are due, and starts
+//! and ends them as jobs.
 use super::{DbInner, DbState};
 use crate::{
     Error, Event, Options, Result,
@@ -18,16 +19,16 @@ use std::{
 use terrace_format::{TableForm, TableId};
 use terrace_storage::BlockingScope;
 
-/// Tables that are looked at in one turn of an idle store.
+/// SSTables whose contents are loaded in one round of the idle timer.
 const TABLES_PER_ROUND: usize = 256;
 
 impl DbInner {
-    /// Sizes for policies.
+    /// Returns the sizes and triggers for compaction policies.
     pub fn limits(&self) -> Limits {
         let Options { target_file_size, mut max_entries_for_level_base, .. } = self.options;
         let max_bytes_for_level_base = self.options.level_1_bytes();
         if self.storage.layout().tables != TableForm::Directory {
-            max_entries_for_level_base = 0; // nobody counts them
+            max_entries_for_level_base = 0; // only SSTable directories count entries
         }
         let Options {
             level0_file_num_compaction_trigger,
@@ -50,21 +51,23 @@ impl DbInner {
         }
     }
 
-    /// Bytes that lie above their levels' sizes, and with level 0 those that compactions have yet to merge.
+    /// Returns the compaction debt: the bytes above their levels' size limits, and the same plus
+    /// level 0.
     pub fn compaction_debt(&self) -> (u64, u64) {
         let held = self.view.load().version.held();
         let debt = self.limits().debt(&held);
         (debt, debt.saturating_add(held[0]))
     }
 
-    /// Bytes that the disk has left, where that should make work hurry: not where commits come by themselves, which cannot. I/O, so
-    /// not to be called under a lock.
+    /// Returns the free bytes of the disk, where a lack of them should speed up commits; `None`
+    /// where the file system commits on its own schedule. I/O: not to be called under a lock.
     pub fn free_bytes(&self) -> Option<u64> {
         if self.storage.is_patient() { None } else { self.storage.free_bytes() }
     }
 
-    /// Looks what tables hold that were there when the store was opened, some at a time, for [`tombstones`](crate::compact::tombstones).
-    /// I/O; what cannot be read is told to whoever reads it.
+    /// Loads the counts of entries and tombstones of SSTables that were there at open, some at a
+    /// time, for the tombstone trigger (`compact/tombstones.rs`). I/O. A read error is reported to
+    /// the reader of the table.
     pub fn load_table_contents(&self) {
         if self.options.tombstone_compaction_percent == 0 {
             return;
@@ -72,14 +75,14 @@ impl DbInner {
         let view = self.view.load_full();
         let unknown = view.version.tables().filter(|(_, table)| table.contents().is_none());
         for (_, table) in unknown.take(TABLES_PER_ROUND) {
-            // What cannot be read now may be read later, unless it is damaged.
+            // A table that cannot be read now may be read later, unless it is damaged.
             if table.look_for_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
                 table.learn(Contents::default());
             }
         }
     }
 
-    /// Hands a policy what it looks at.
+    /// Calls `look` with the inputs of the compaction policy.
     pub fn with_situation<T>(&self, state: &DbState, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         let limits = self.limits();
         look(&Situation {
@@ -95,14 +98,15 @@ impl DbInner {
         })
     }
 
-    /// The most urgent compaction that may start now.
+    /// Returns the most urgent compaction that may start now.
     pub fn pick_compaction(&self, state: &DbState) -> Option<Plan> {
         self.with_situation(state, |situation| self.policy.plan(situation))
     }
 
-    /// The level into which a flush of these keys may go. While a compaction runs, its outputs may yet lie anywhere between
-    /// its inputs, so only level 0 is safe; while one waits to be released, staying in level 0 keeps the flush free to be
-    /// released before it (docs/durability.md).
+    /// Returns the level into which a flush of these keys may place its SSTable. Only level 0 is
+    /// safe in two cases. While a compaction runs, its outputs may fall anywhere between its
+    /// inputs. While one waits to be committed, a flush into level 0 stays free to be committed
+    /// before it (docs/durability.md).
     pub fn flush_level(&self, state: &DbState, smallest: &[u8], largest: &[u8]) -> usize {
         if !state.compactions.is_empty() || state.versions.compaction_pending() {
             return 0;
@@ -111,7 +115,8 @@ impl DbInner {
         self.with_situation(state, |situation| leveled::level_for_flush(situation, &range))
     }
 
-    /// Starts whatever background work is due. Call under the control lock, after every change.
+    /// Starts all background work that is due. To be called under the state lock, after every
+    /// change of the state.
     pub fn schedule(self: &Arc<Self>, state: &mut DbState) {
         self.changed.notify_all();
         if self.view.load().mem.is_none() || state.failed.is_some() || state.closed {
@@ -136,7 +141,7 @@ impl DbInner {
         }
     }
 
-    /// What waits for a lull may have become due, as `told` tells it.
+    /// Updates the idle detector with `update` and starts the work that waited for an idle store.
     pub fn update_idle(self: &Arc<Self>, update: impl FnOnce(&mut idle::IdleDetector)) {
         let mut state = self.state.lock();
         if !state.closing {
@@ -145,13 +150,14 @@ impl DbInner {
         }
     }
 
-    /// Threads that compactions get now, of the `most` that an option grants.
+    /// Returns the number of compactions, or subcompactions, that may run now, of the `most` that
+    /// an option allows.
     pub fn compaction_threads(&self, state: &DbState, most: u64) -> usize {
         let l0_runs = state.versions.live().levels[0].runs.len() as u64;
         pace::threads(&self.options, most, l0_runs, state.compactions.lull.is_quiet())
     }
 
-    /// Begins `plan`, which must not meet a running compaction.
+    /// Starts `plan`, which must not conflict with a running compaction.
     pub fn start_compaction(self: &Arc<Self>, state: &mut DbState, plan: Plan) {
         debug_assert!(state.compactions.admits(&self.order, &plan));
         state.compactions.begin(&self.order, &plan);
@@ -180,21 +186,23 @@ impl DbInner {
         self.submit(Lane::Compact, "compact", job, move |state| state.compactions.end(&ended));
     }
 
-    /// An input of `plan` cannot be read. Nothing was lost by that which was not lost before, so nothing stops: the inputs stay where they
-    /// are, and nothing is merged with them any more. What they hold that is sound is still read.
+    /// Ends a compaction with an input that cannot be read. It lost nothing that was not lost
+    /// before, so the store does not stop: the inputs stay in place and take part in no further
+    /// compaction. Their sound parts can still be read.
     fn on_damaged_input(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let (level, output_level) = (plan.level, plan.output_level);
         let mut state = self.state.lock();
         state.compactions.end_damaged(&self.order, plan, error.clone());
-        self.bump_stall_epoch(&state); // who waits for level 0 to shrink waits for nothing now
+        // a writer that waits for level 0 to shrink has to decide again
+        self.bump_stall_epoch(&state);
         self.schedule(&mut state);
         drop(state);
         self.options.tell(|| Event::CompactionFailed { level, output_level, error });
         Ok(())
     }
 
-    /// Queues a job whose failure, or panic, stops the store. `ended` notes in control that a failed one is over; others
-    /// do so themselves.
+    /// Queues a job whose failure, or panic, stops the store. `ended` records the end of a failed
+    /// job in the state; a job that succeeds does so itself.
     pub fn submit(
         self: &Arc<Self>,
         lane: Lane,
@@ -215,7 +223,8 @@ impl DbInner {
         });
     }
 
-    /// Notes that a table has used up its seeks.
+    /// Handles an SSTable that has spent its seek budget: extends the budget, or requests a seek
+    /// compaction.
     pub fn on_seek_budget_spent(self: &Arc<Self>, level: usize, table: TableId) {
         let Options { seek_compaction, seek_compaction_bytes: worth, .. } = self.options;
         if seek_compaction
@@ -226,8 +235,8 @@ impl DbInner {
         }
     }
 
-    /// Whether a table that has used up its seeks gets more, as they have not paid for its merge at `worth` bytes each; or is no more
-    /// in `level`.
+    /// Returns whether the seek budget of a table was extended, because the seeks, at `worth` bytes
+    /// each, have not paid for its compaction, or because the table is no longer in `level`.
     fn extend_seek_budget(&self, level: usize, table: TableId, worth: u64) -> bool {
         let state = self.state.lock();
         self.with_situation(&state, |situation| {
@@ -235,7 +244,8 @@ impl DbInner {
         })
     }
 
-    /// Has a table of `level` merged into the next as soon as nothing is more urgent.
+    /// Requests the compaction of an SSTable of `level` into the next level, as soon as nothing is
+    /// more urgent.
     pub fn request_compaction(self: &Arc<Self>, level: usize, table: TableId) {
         let mut state = self.state.lock();
         state.seek_hint = Some((level, table));

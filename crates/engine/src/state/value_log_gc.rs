@@ -1,4 +1,22 @@
-//! What is done about garbage in the value log, beside what else is due.
+//! Garbage collection (GC) of the value log: when it runs, and on which segments.
+//!
+//! ```text
+//!  segments mode:
+//!    garbage > limit? ──no──► nothing
+//!         │ yes
+//!         ├── much of it only suspected ──► compact the tables that shadow it, to count it
+//!         ▼
+//!    choose victims ──► storage.set_gc_victims ──► compactions move values out of the victims
+//!         ▲                                              │
+//!         └──── victim without live values: obsolete ◄───┘
+//!
+//!  tail mode (WiscKey):
+//!    oldest segments ──► Lane::Relocate re-appends live values ──► flush ──► rewrite tables that
+//!    still point into the victims, whose pointers are all shadowed by now ──► segments obsolete
+//! ```
+//!
+//! One table at a time is rewritten for GC, so that it never uses more than one thread, and all
+//! other compactions take precedence.
 use super::{DbInner, DbState};
 use crate::{
     Error, GcMode, Result,
@@ -15,25 +33,26 @@ use terrace_storage::placement::ObjectId;
 
 /// The value log at one moment.
 struct ValueLogTotals {
-    /// Its segments as one, without those that are spared.
+    /// All segments as one, without quarantined ones.
     all: Segment,
-    /// See [`DbInner::hiding_share`].
+    /// See [`DbInner::shadowed_share`].
     share: f64,
-    /// Bytes of live values that may be garbage in truth.
+    /// Upper bound, in bytes, of values that count as live although newer entries shadow them.
     hidden_at_most: u64,
 }
 
-/// What to do about garbage next.
+/// The next step of GC.
 enum GcStep {
     None,
     Compact(Plan),
-    /// Segments are to be emptied.
+    /// Choose segments to empty.
     ChooseVictims,
 }
 
 impl DbInner {
-    /// Looks which tables above the deepest level delete ranges, where that is for [`shadow_estimate::deleting`] to know. I/O; what cannot be read is
-    /// told to whoever reads it.
+    /// Finds out which SSTables above the deepest level have range tombstones, for the shadow
+    /// estimate ([`shadow_estimate::deleting`]). I/O. A read error is reported to the reader of the
+    /// table.
     pub fn load_range_tombstone_flags(&self) {
         if !self.separates_values || !self.has_range_tombstones {
             return;
@@ -44,8 +63,8 @@ impl DbInner {
         }
     }
 
-    /// Does something about garbage in the value log, if there is too much: with one table at a time, so that it never has more than a
-    /// thread, and whatever else is due comes first.
+    /// Starts one GC compaction, or one pass of tail GC, if there is too much garbage and nothing
+    /// else is due.
     pub(super) fn schedule_value_log_gc(self: &Arc<Self>, state: &mut DbState) {
         let off = self.options.collection == GcMode::Off || state.gc.starved;
         if !self.separates_values || off || state.compactions.collects() {
@@ -87,8 +106,9 @@ impl DbInner {
         ValueLogTotals { all, share, hidden_at_most }
     }
 
-    /// How much of what lies above the deepest level is taken to hide something. Merges have found that; in a store at rest all of it may, and
-    /// WiscKey's collector asks for it only then.
+    /// Returns the fraction of entries above the deepest level that are assumed to shadow a value.
+    /// Compactions have measured it. In an idle store all of them may, and tail GC looks for them
+    /// only then.
     fn shadowed_share(&self, state: &DbState) -> f64 {
         match self.options.collection {
             _ if state.compactions.lull.is_long() => 1.0,
@@ -97,14 +117,17 @@ impl DbInner {
         }
     }
 
-    /// How much of the log, in percent, may be garbage now. At rest, when moving values delays nobody, it is three fifths: so there is room within
-    /// the limit for keys, pointers and heads of entries, a tenth of the space where values have 512 B. WiscKey's collector has one limit.
+    /// Returns the percentage of the value log that may be garbage now. In an idle store, where
+    /// relocation delays no writer, it is three fifths of the option: that leaves room within the
+    /// limit for keys, pointers and entry heads, a tenth of the space with values of 512 B. Tail GC
+    /// has one limit.
     fn garbage_limit_percent(&self, state: &DbState) -> u64 {
         let rests = state.compactions.lull.is_long() && self.options.collection == GcMode::Segments;
         if rests { (self.options.value_log_gc_percent * 3 / 5).max(1) } else { self.options.value_log_gc_percent }
     }
 
-    /// What to do where no segment is being emptied, and, if one is `free`, there is a thread to merge.
+    /// Returns the next step while no victim has live values. `free` says whether a compaction may
+    /// start.
     fn next_step(&self, state: &DbState, situation: &Situation<'_>, log: &ValueLogTotals, free: bool) -> GcStep {
         let ValueLogGc { refused, cramped, calm_bytes, .. } = &state.gc;
         let (percent, resting, merges) =
@@ -135,8 +158,8 @@ impl DbInner {
         }
     }
 
-    /// A plan that only collects came to nothing. Nothing depended on it, so nothing stops. Where it met something that it could not read, or
-    /// write, its tables and what they point into are left alone.
+    /// Ends a GC compaction that failed. Nothing depends on it, so the store does not stop. After a
+    /// read or write error its tables, and the segments they point into, are left alone.
     pub(super) fn on_gc_compaction_failed(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let mut state = self.state.lock();
         let reveals = plan.output_level > plan.level && state.gc.victims.is_empty();
@@ -155,7 +178,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// Nothing more is tried with those of `segments` that are being emptied.
+    /// Quarantines those of `segments` that are victims: GC leaves them alone until the next open.
     pub fn quarantine(&self, state: &mut DbState, segments: BTreeSet<ObjectId>) {
         if segments.is_empty() {
             return;
@@ -166,12 +189,12 @@ impl DbInner {
         }
     }
 
-    /// Whether compactions that begin now move values out of victims.
+    /// Returns whether compactions that start now move values out of victims.
     pub fn relocates_values(&self, state: &DbState) -> bool {
         self.options.collection == GcMode::Segments && !state.gc.victims.is_empty()
     }
 
-    /// There is no space for what is collected, so nothing is until some is given back. Compactions leave values where they are.
+    /// Suspends GC for lack of space, until some is freed. Compactions leave values where they are.
     pub fn suspend_gc(&self, state: &mut DbState) {
         state.gc.starved = true;
         if self.relocates_values(state) {
@@ -181,7 +204,8 @@ impl DbInner {
         }
     }
 
-    /// From now on values are moved out of all logs that tables point into, if the collector is one that moves.
+    /// Makes all WALs that SSTables point into victims, so that compactions write their values in
+    /// key order. Only in `segments` mode.
     pub fn relocate_from_wals(self: &Arc<Self>, state: &mut DbState) {
         if !self.separates_values || self.options.collection != GcMode::Segments || state.gc.starved {
             return;
@@ -195,7 +219,7 @@ impl DbInner {
         self.schedule(state);
     }
 
-    /// The victims of collector `segments`.
+    /// Returns the victims of `segments` mode that still have live values.
     fn remaining_victims(&self, state: &mut DbState) -> BTreeSet<ObjectId> {
         let DbState { versions, gc, .. } = state;
         gc.victims.retain(|victim| versions.segments.live(*victim) > 0);
@@ -203,7 +227,7 @@ impl DbInner {
         gc.victims.clone()
     }
 
-    /// New ones.
+    /// Chooses new victims.
     fn choose_victims(&self, state: &mut DbState) -> BTreeSet<ObjectId> {
         let percent = self.garbage_limit_percent(state);
         let DbState { versions, gc, .. } = state;
@@ -212,7 +236,8 @@ impl DbInner {
         gc.victims.clone()
     }
 
-    /// The victims of collector `tail`, once tables need not point to them any more.
+    /// Returns the victims of `tail` mode that no SSTable needs to point into any more. Chooses
+    /// victims and queues their relocation if there are none.
     fn tail_gc_victims(self: &Arc<Self>, state: &mut DbState) -> BTreeSet<ObjectId> {
         let DbState { versions, gc, closing, .. } = state;
         if gc.putting {

@@ -1,4 +1,4 @@
-//! Loom's locks with the faces of `parking_lot`'s.
+//! Loom's locks with the interface of `parking_lot`'s.
 use std::ops::{Deref, DerefMut};
 
 use loom::hint;
@@ -11,17 +11,17 @@ pub struct Mutex<T>(loom::sync::Mutex<T>);
 pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {
-    /// Nobody holds it.
+    /// An unlocked lock.
     pub fn new(value: T) -> Mutex<T> {
         Mutex(loom::sync::Mutex::new(value))
     }
 
-    /// Waits for whoever holds it.
+    /// Waits until the lock is free.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(Some(self.0.lock().expect("a panic ends the model")))
     }
 
-    /// What nobody else can hold.
+    /// Returns the value without locking: `&mut` proves that no other thread can hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().expect("a panic ends the model")
     }
@@ -46,44 +46,45 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 pub struct Condvar(loom::sync::Condvar);
 
 impl Condvar {
-    /// Nobody waits.
+    /// A condition variable without waiters.
     pub fn new() -> Condvar {
         Condvar(loom::sync::Condvar::new())
     }
 
-    /// Lets the lock go until somebody notifies.
+    /// Releases the lock until a notification.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("held");
         guard.0 = Some(self.0.wait(held).expect("a panic ends the model"));
     }
 
-    /// Wakes one that waits.
+    /// Wakes one waiter.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 }
 
-/// Looks once: no time passes in a model, and what else the others do while somebody waits awake, they do while it sleeps.
+/// Checks once: no time passes in a model, and every step that other threads take during a spin
+/// they also take while this thread sleeps.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     let now = ready();
     hint::spin_loop();
     now
 }
 
-/// Stands for bytes that are written before others may see them: whoever reads them without being ordered behind their
-/// writing fails the model.
+/// Stands for bytes that are written before other threads may see them: a read that is not
+/// ordered after the write fails the model.
 #[derive(Debug)]
 pub struct Witness(loom::cell::UnsafeCell<()>);
 
 impl Witness {
-    /// The bytes are being written.
+    /// Marks the bytes as being written.
     pub fn new() -> Witness {
         let cell = loom::cell::UnsafeCell::new(());
         cell.with_mut(drop);
         Witness(cell)
     }
 
-    /// The bytes are being read.
+    /// Marks the bytes as being read.
     pub fn read(&self) {
         self.0.with(drop);
     }

@@ -1,29 +1,29 @@
-//! Outside of Loom's models nobody has to watch, and time passes.
+//! The primitives outside of Loom's models: the witness does nothing, and time passes.
 use crate::clock::Clock;
 use std::{hint, thread, time::Duration};
 
-/// Looks before somebody gives way to others.
+/// Checks before the thread starts to yield.
 const SPINS: u32 = 60;
-/// How long somebody gives way: twice what being woken takes.
+/// Longest time spent yielding: twice the cost of a wake-up.
 const YIELD_MAX: Duration = Duration::from_micros(100);
 
-/// Stands for bytes that are written before others may see them. Takes no room.
+/// Stands for bytes that are written before other threads may see them. Takes no space.
 #[derive(Debug)]
 pub struct Witness;
 
 impl Witness {
-    /// The bytes are being written.
+    /// Marks the bytes as being written.
     pub fn new() -> Witness {
         Witness
     }
 
-    /// The bytes are being read.
+    /// Marks the bytes as being read.
     #[inline]
     pub fn read(&self) {}
 }
 
-/// Waits awake until it is `ready`, but not for long; gives way to others after a few looks. Whether it is. Source of the idea:
-/// RocksDB's `WriteThread::AwaitState`.
+/// Spins until `ready`, but not for long; yields after a few checks. Returns whether it became
+/// ready. Source of the idea: RocksDB's `WriteThread::AwaitState`.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     for _ in 0..SPINS {
         if ready() {
@@ -47,12 +47,12 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     #[test]
-    fn patience_ends() {
+    fn spinning_ends_after_its_bound() {
         let (ready, clock) = (AtomicBool::new(false), Clock::start());
         assert!(!spin_until(|| ready.load(SeqCst)));
-        assert!(clock.now() >= YIELD_MAX, "it gives up too soon");
+        assert!(clock.now() >= YIELD_MAX, "it returns too early");
         ready.store(true, SeqCst);
-        assert!(spin_until(|| ready.swap(false, SeqCst)), "it looks at least once");
+        assert!(spin_until(|| ready.swap(false, SeqCst)), "it checks at least once");
         assert!(!ready.load(SeqCst));
     }
 }

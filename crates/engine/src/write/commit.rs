@@ -1,4 +1,4 @@
-//! The life of a group: into the log, into the memtable, and in front of readers.
+//! The life of a write group: append to the WAL, insert into the memtable, publish to readers.
 use super::{GroupStats, WriterState, group::LeaderGuard, resume};
 use crate::{Error, Event, Result, state::DbInner, sync::spin_until};
 use std::{
@@ -10,18 +10,19 @@ use std::{
 use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
 
-/// A buffer for single operations is kept up to this size.
+/// Upper bound, in bytes, of the buffer kept for the next single operation.
 const REUSED_BATCH_BYTES_MAX: usize = 64 << 10;
-/// A group of at least this size is worth passing the baton on for before its insert, even if nobody waits yet.
+/// From this many bytes on a group hands the leadership over before its insert even if no writer
+/// waits yet.
 const LONG_INSERT_BYTES: usize = 64 << 10;
-/// How often to look whether a long insert is over.
+/// Interval between two checks whether a long insert of an earlier group has ended.
 const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
 
 impl WriterState {
-    /// The last sequence before those of `batch`, and its last one.
+    /// Returns the last sequence number before those of `batch`, and the last one of `batch`.
     pub(super) fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
         let last = self.last.plus(u64::from(batch.len()));
-        // The last of all is no sequence of any write: an opening would refuse it.
+        // The largest sequence number is never assigned: recovery would refuse it.
         if last >= SeqNo::MAX {
             return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
         }
@@ -29,8 +30,8 @@ impl WriterState {
     }
 }
 
-/// Log, memtable, publish: the life of a group. A failure is the end of all writing, because what the log holds is then
-/// unknown.
+/// Commits one group: WAL, memtable, publish. An error stops the store, because the content of
+/// the WAL is unknown then.
 pub(super) fn commit(
     shared: &Arc<DbInner>,
     leader: &mut LeaderGuard<'_, Box<WriterState>>,
@@ -40,17 +41,19 @@ pub(super) fn commit(
     stop_on_error(shared, || write_group(shared, leader, batch, sync))
 }
 
-/// Does what must not be left half done: an error, or a panic of the comparator, stops the store.
+/// Runs a step that must not be left half done: an error, or a panic of the comparator, stops the
+/// store.
 pub(super) fn stop_on_error<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     stop_on_panic(shared, write).inspect_err(|error| shared.fail(error))
 }
 
-/// Does what may be left half done only by a panic, of the comparator above all: that stops the store.
+/// Runs a step that an error may leave half done: only a panic, for instance of the comparator,
+/// stops the store.
 pub(super) fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(write)) {
         Ok(outcome) => outcome,
         Err(panic) => {
-            shared.fail(&Error::Bug("a write panicked, or its comparator did, so what was written is unknown".into()));
+            shared.fail(&Error::Bug("a write or its comparator panicked, so the content of the WAL is unknown".into()));
             resume_unwind(panic)
         }
     }
@@ -71,12 +74,14 @@ fn write_group(
     }
     let mut began = None;
     if sync {
-        let _blocking = (!batch.is_empty()).then(BlockingScope::new); // else it is for an idle store's sake, or for whoever waits by his own wish
+        // an empty batch syncs for the idle timer or for `wait_durable`, so no write is blocked
+        let _blocking = (!batch.is_empty()).then(BlockingScope::new);
         let started = shared.clock.now();
         shared.options.tell(|| Event::SyncBegun);
         writer.wal.sync(&shared.closed_wals, last)?;
         let sync_time = shared.clock.since(started);
-        // The group will be back, and these have come meanwhile.
+        // The same group is likely to write again, together with the writers that queued up
+        // meanwhile.
         let writers = 1 + leader.followers() + leader.queue_len();
         leader.state().last_group = GroupStats { writers, sync_time };
         began = Some(started);
@@ -94,9 +99,10 @@ fn write_group(
     Ok(last)
 }
 
-/// Hands `batch` to the log. If the disk is full, what waits to be durable is made so at once, and whoever is about to give space back is
-/// waited for. Where the full log ends is unknown by then, so writing goes on in another one, as after a stop. It stops at once where
-/// tables are going to point into that log: the log would have to be synced on a full disk.
+/// Appends `batch` to the WAL. On a full disk it commits pending edits at once, waits for jobs
+/// and readers that may free space, and tries again in a fresh WAL, since the end of the full one
+/// is unknown (see [`resume`]). With value separation there is no retry: SSTables would point
+/// into the full WAL, which would have to be synced on a full disk.
 fn append(shared: &Arc<DbInner>, writer: &mut WriterState, batch: &mut Batch) -> Result<&'static [u8]> {
     let full = match writer.wal.append(batch) {
         Err(full) if full.is_no_space() && !shared.separates_values && shared.may_free_space() => full,
@@ -104,15 +110,16 @@ fn append(shared: &Arc<DbInner>, writer: &mut WriterState, batch: &mut Batch) ->
     };
     let appended = shared.retry_with_reserve(0, |reserve| {
         resume::start_fresh_wal(shared, writer)?;
-        drop(reserve); // a batch in a log gives nothing back, and the next opening would miss it
+        drop(reserve); // a batch in a WAL frees no space, and the next open would need the reserve
         shared.reserve.allocate(&*shared.storage)?;
         writer.wal.append(batch)
     });
     appended.map_err(|still| if still.is_no_space() { full } else { still })
 }
 
-/// Inserts a group whose sequences are given away. With pipelined writes, and if somebody waits for it, the next group's
-/// log goes on meanwhile.
+/// Inserts a group whose sequence numbers are assigned into the memtable. With
+/// `pipelined_writes`, and if writers wait or the group is large, the leadership is handed over
+/// first, so that the next group's WAL append overlaps with the insert.
 fn insert(shared: &DbInner, leader: &mut LeaderGuard<'_, Box<WriterState>>, head: &[u8], batch: Batch) {
     let worthwhile = leader.queue_len() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
     if shared.options.pipelined_writes && worthwhile {
@@ -128,8 +135,8 @@ fn insert(shared: &DbInner, leader: &mut LeaderGuard<'_, Box<WriterState>>, head
     }
 }
 
-/// Readers may see the writes up to `last`, once they may see those up to `before`: groups become visible in the order of
-/// their sequences, whichever is inserted first.
+/// Makes writes up to `last` visible to readers, once those up to `before` are: groups become
+/// visible in the order of their sequence numbers, whichever insert ends first.
 pub(super) fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
     if shared.visible() < before {
         wait_visible(shared, before)?;
@@ -138,8 +145,9 @@ pub(super) fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()
     Ok(())
 }
 
-/// Waits until everything up to `seq` is inserted. That is a matter of microseconds, without I/O; an error if one of the
-/// inserts panicked. A lack of space keeps no insert from ending, and is not for ever.
+/// Waits until everything up to `seq` is inserted: microseconds, without I/O. Returns an error if
+/// one of the inserts panicked. A lack of space does not keep an insert from ending and is not
+/// permanent, so it is no error here.
 pub(super) fn wait_visible(shared: &DbInner, seq: SeqNo) -> Result<()> {
     let visible = || shared.visible() >= seq;
     if spin_until(visible) {

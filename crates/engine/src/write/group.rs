@@ -1,9 +1,13 @@
-//! Write groups: whoever holds the baton leads, takes along the batches of those who wait, and tells them how it went.
+//! Group commit: one writer leads, writes the batches of its followers together with its own, and
+//! gives each its result.
 //!
-//! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync serve the whole group. The baton is what only
-//! a leader may touch. It lies in the line while nobody leads; else it goes from leader to leader, in line order. A writer
-//! who finds it there leads at once, and allocates nothing. Who waits for it without a sync stays awake for a while: waking
-//! takes some 50 µs, in which nobody would write, as the baton waits for its new holder.
+//! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync serve the whole group.
+//!
+//! - The *leader state* is what only a leader may touch. While nobody leads, it rests in the
+//!   queue. Else it passes from leader to leader in queue order.
+//! - A writer that finds it in the queue leads at once and allocates nothing.
+//! - A writer that waits without a sync spins for a while before it sleeps: a wake-up takes some
+//!   50 µs, during which the store would write nothing.
 use crate::{
     Error, Result,
     sync::{
@@ -21,18 +25,19 @@ use terrace_format::{
     batch::{Batch, Op},
 };
 
-/// A group grows to this many bytes …
+/// Upper bound of a group's bytes.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// … but a small write waits for no more than this much beyond its own size.
+/// A small write accepts at most this many bytes of followers beyond its own, which bounds its
+/// latency.
 const SMALL_BYTES: usize = 128 << 10;
 
-/// What a writer brings.
+/// A write on its way into the queue.
 pub enum WriteRequest<'a> {
     /// One operation, not encoded yet.
     Single(Op<'a>),
-    /// Any number of them, or none.
+    /// Any number of operations, or none.
     Batch(Batch),
-    /// Nothing to write: the caller wants the baton for itself, and takes nobody along.
+    /// No operation: the caller needs the leader state for itself and takes no followers.
     Exclusive,
 }
 
@@ -50,17 +55,18 @@ impl WriteRequest<'_> {
     }
 }
 
-/// What somebody in line waits for.
+/// The request of a writer that waits in the queue.
 struct QueuedWrite {
     batch: Batch,
     sync: bool,
     exclusive: bool,
 }
 
-/// The baton, or the line of those who wait for it.
+/// The queue of writers. It holds the leader state while no writer leads.
 pub struct Queue<T> {
-    list: Mutex<WriterList<T>>, // leaf lock, but for a writer's own; no I/O under it
-    queue_len: AtomicUsize,     // as many as the line has; a hint for who does not hold the lock
+    // a leaf lock, except that a writer's own `status` may be locked under it; no I/O under it
+    list: Mutex<WriterList<T>>,
+    queue_len: AtomicUsize, // the length of the list, as a hint for readers without the lock
 }
 
 struct WriterList<T> {
@@ -71,7 +77,7 @@ struct WriterList<T> {
 struct QueuedWriter<T> {
     status: Mutex<Status<T>>,
     changed: Condvar,
-    ready: AtomicBool, // the state is `LeaderGuard` or `Done`
+    ready: AtomicBool, // `status` is `Leader` or `Done`
 }
 
 enum Status<T> {
@@ -81,16 +87,17 @@ enum Status<T> {
     Done(Result<SeqNo>),
 }
 
-/// How joining the line ended.
+/// The result of joining the queue.
 pub enum JoinResult<'a, T> {
-    /// The caller leads, with what it brought.
+    /// The caller leads, with its own request.
     Leader(LeaderGuard<'a, T>, WriteRequest<'a>),
-    /// Another leader has written the batch.
+    /// A leader has written the request.
     Done(Result<SeqNo>),
 }
 
-/// A leader's hold on the baton, and its duty to its members. Dropped, it passes the baton on and tells the members that
-/// their leader panicked, unless it told them otherwise.
+/// Leadership, and the duty to complete the followers. If it is dropped without
+/// [`complete`](LeaderGuard::complete), as in a panic, it hands the leadership over and fails its
+/// followers.
 pub struct LeaderGuard<'a, T> {
     queue: &'a Queue<T>,
     leader_state: Option<T>,
@@ -98,13 +105,14 @@ pub struct LeaderGuard<'a, T> {
 }
 
 impl<T> Queue<T> {
-    /// Nobody in line.
+    /// An empty queue.
     pub fn new(leader_state: T) -> Queue<T> {
         let list = WriterList { leader_state: Some(leader_state), writers: VecDeque::new() };
         Queue { list: Mutex::new(list), queue_len: AtomicUsize::new(0) }
     }
 
-    /// Leads if nobody else does; else waits to lead or to be taken along.
+    /// Leads at once if no writer does; else waits until this writer leads or a leader has written
+    /// its request.
     pub fn join<'a>(&'a self, request: WriteRequest<'a>, sync: bool) -> JoinResult<'a, T> {
         let mut list = self.list.lock();
         if let Some(leader_state) = list.leader_state.take() {
@@ -126,7 +134,7 @@ impl<T> Queue<T> {
                 JoinResult::Leader(self.lead(leader_state), WriteRequest::Batch(queued.batch))
             }
             Status::Done(outcome) => JoinResult::Done(outcome),
-            Status::Waiting(_) | Status::Joined => unreachable!("`ready` says otherwise"),
+            Status::Waiting(_) | Status::Joined => unreachable!("`ready` is set only with `Leader` or `Done`"),
         }
     }
 
@@ -134,12 +142,12 @@ impl<T> Queue<T> {
         LeaderGuard { queue: self, leader_state: Some(leader_state), followers: Vec::new() }
     }
 
-    /// Whether nobody leads.
+    /// Returns whether no writer leads.
     pub fn is_idle(&self) -> bool {
         self.list.lock().leader_state.is_some()
     }
 
-    /// Writers in line, about.
+    /// Approximate number of waiting writers.
     pub fn queue_len(&self) -> usize {
         self.queue_len.load(Relaxed)
     }
@@ -167,29 +175,30 @@ impl<T> QueuedWriter<T> {
 }
 
 impl<T> LeaderGuard<'_, T> {
-    /// What only a leader may touch.
+    /// Returns the leader state.
     ///
     /// # Panics
-    /// If the baton was passed on.
+    /// After [`hand_over`](LeaderGuard::hand_over).
     pub fn state(&mut self) -> &mut T {
-        self.leader_state.as_mut().expect("a leader works before it passes the baton on")
+        self.leader_state.as_mut().expect("a leader does not use the state after handing it over")
     }
 
-    /// How many wait for the baton, about.
+    /// Approximate number of waiting writers.
     pub fn queue_len(&self) -> usize {
         self.queue.queue_len()
     }
 
-    /// How many came along.
+    /// Number of followers in this group.
     pub fn followers(&self) -> usize {
         self.followers.len()
     }
 
-    /// Takes along those who wait, in order, up to the first that wants more durability than the leader does or that would
-    /// make the group too large; their operations go behind those of `batch`.
+    /// Takes waiting writers into the group, in queue order, and appends their operations to
+    /// `batch`. Stops at the first writer that needs a sync the leader does not make, that is
+    /// exclusive, or that would make the group too large.
     #[inline]
     pub fn collect_followers(&mut self, batch: &mut Batch, sync: bool) {
-        // Who comes this very moment waits for the next group.
+        // A writer that arrives at this very moment waits for the next group.
         if self.queue_len() > 0 {
             self.collect_queued(batch, sync);
         }
@@ -197,14 +206,14 @@ impl<T> LeaderGuard<'_, T> {
 
     fn collect_queued(&mut self, batch: &mut Batch, sync: bool) {
         let max = match batch.byte_len() {
-            request if batch.is_empty() => request, // not even one operation more
-            request @ 0..=SMALL_BYTES => request + SMALL_BYTES,
+            bytes if batch.is_empty() => bytes, // no follower's operation fits
+            bytes @ 0..=SMALL_BYTES => bytes + SMALL_BYTES,
             _ => GROUP_BYTES_MAX,
         };
         let mut list = self.queue.list.lock();
         while let Some(writer) = list.writers.front() {
             let mut status = writer.status.lock();
-            let Status::Waiting(queued) = &*status else { unreachable!("who stands in line waits") };
+            let Status::Waiting(queued) = &*status else { unreachable!("a queued writer waits") };
             let bytes = if queued.batch.is_empty() { 0 } else { queued.batch.byte_len() };
             if queued.exclusive || (queued.sync && !sync) || batch.byte_len() + bytes > max {
                 break;
@@ -217,7 +226,8 @@ impl<T> LeaderGuard<'_, T> {
         self.queue.queue_len.store(list.writers.len(), Relaxed);
     }
 
-    /// Lets the next in line lead. The members still wait for [`tell`](LeaderGuard::tell).
+    /// Hands the leadership to the next writer in the queue. The followers still wait for
+    /// [`complete`](LeaderGuard::complete).
     pub fn hand_over(&mut self) {
         let Some(leader_state) = self.leader_state.take() else { return };
         let mut list = self.queue.list.lock();
@@ -229,13 +239,13 @@ impl<T> LeaderGuard<'_, T> {
                 drop(list);
                 next.wake(|status| match status {
                     Status::Waiting(queued) => Status::Leader(leader_state, queued),
-                    _ => unreachable!("who stands in line waits"),
+                    _ => unreachable!("a queued writer waits"),
                 });
             }
         }
     }
 
-    /// Passes the baton on if that is yet to be done, and tells the members how it went.
+    /// Hands the leadership over, unless that was done, and completes all followers with `outcome`.
     #[inline]
     pub fn complete(mut self, outcome: Result<SeqNo>) -> Result<SeqNo> {
         self.hand_over();
@@ -269,7 +279,8 @@ mod tests {
         thread,
     };
 
-    /// Leads as the write path does, and passes the baton on before it tells.
+    /// Leads as the write path does, with the leadership handed over before the followers are
+    /// completed.
     fn write(queue: &Queue<u64>, op: Op<'_>, sync: bool) -> Result<SeqNo> {
         match queue.join(WriteRequest::Single(op), sync) {
             JoinResult::Done(outcome) => outcome,
@@ -286,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn every_writer_is_written_once_and_hears_of_it() {
+    fn every_write_is_committed_once_and_every_writer_gets_its_result() {
         let queue = Queue::new(0);
         thread::scope(|scope| {
             for writer in 0..8u32 {
@@ -304,12 +315,12 @@ mod tests {
         assert_eq!((list.leader_state, list.writers.len(), queue.queue_len()), (Some(1600), 0, 0));
     }
 
-    /// Who wants the baton alone gets it between two groups, and is in none.
+    /// An exclusive request leads between two groups and is part of none.
     #[test]
-    fn alone_is_alone() {
+    fn an_exclusive_request_joins_no_group() {
         let queue = Queue::new(0);
         let JoinResult::Leader(mut leader, _) = queue.join(WriteRequest::Exclusive, false) else {
-            panic!("nobody else is there")
+            panic!("no other writer leads")
         };
         thread::scope(|scope| {
             let exclusive = scope.spawn(|| {
@@ -328,10 +339,10 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_leader_blocks_nobody_and_its_members_hear_of_it() {
+    fn a_panicking_leader_fails_its_followers_and_hands_the_leadership_over() {
         let queue = Queue::new(0);
         let JoinResult::Leader(mut leader, request) = queue.join(WriteRequest::Batch(Batch::new()), false) else {
-            panic!("nobody leads")
+            panic!("no writer leads")
         };
         let mut batch = request.into_queued(false).batch;
         batch.delete(b"k");
@@ -346,7 +357,7 @@ mod tests {
                 panic!("on purpose")
             }));
             assert!(blown.is_err());
-            assert!(matches!(follower.join().expect("it hears"), Err(Error::Bug(_))));
+            assert!(matches!(follower.join().expect("it does not panic"), Err(Error::Bug(_))));
         });
         assert!(write(&queue, Op::Delete(b"next"), false).is_err_and(|error| matches!(error, Error::Closed)));
     }

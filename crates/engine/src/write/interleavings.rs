@@ -1,4 +1,5 @@
-//! Few writers at one baton, in every order: `make loom`. A writer whom nobody wakes fails the model, as a deadlock.
+//! Model check of the writer queue: a few writers, in every order (`make loom`). A writer that is
+//! never woken fails the model as a deadlock.
 use super::group::{JoinResult, Queue, WriteRequest};
 use crate::{Error, Result};
 use loom::{model::Builder, sync::Arc, thread};
@@ -15,8 +16,8 @@ fn model(scene: impl Fn() + Send + Sync + 'static) {
     builder.check(scene);
 }
 
-/// Writes one operation as the write path does; `early` passes the baton on before it tells. The sequence of the last
-/// operation of the group.
+/// Writes one operation as the write path does; `early` hands the leadership over before the
+/// followers are completed. Returns the sequence number of the group's last operation.
 fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
     match queue.join(WriteRequest::Single(Op::Delete(b"k")), sync) {
         JoinResult::Done(outcome) => outcome,
@@ -43,14 +44,14 @@ fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
 
 fn leader_state(queue: &Queue<u64>) -> u64 {
     let JoinResult::Leader(mut leader, _) = queue.join(WriteRequest::Exclusive, false) else {
-        panic!("alone is alone")
+        panic!("an exclusive request leads")
     };
     *leader.state()
 }
 
-/// Each writer's operation is written once and each hears of it, whoever leads.
+/// Each operation is written once, and each writer gets its result, whichever leads.
 #[test]
-fn every_writer_is_written_once_and_hears_of_it() {
+fn every_write_is_committed_once_and_every_writer_gets_its_result() {
     model(|| {
         let queue = Arc::new(Queue::new(0));
         let others = [(true, false), (false, true)].map(|(early, sync)| {
@@ -58,19 +59,19 @@ fn every_writer_is_written_once_and_hears_of_it() {
             thread::spawn(move || write(&queue, early, sync).expect("written"))
         });
         let request = write(&queue, true, true).expect("written");
-        let heard = others.map(|other| other.join().expect("it does not panic"));
-        assert!(heard.iter().chain([&request]).all(|last| (1..=3).contains(&last.0)));
+        let results = others.map(|other| other.join().expect("it does not panic"));
+        assert!(results.iter().chain([&request]).all(|last| (1..=3).contains(&last.0)));
         assert_eq!((leader_state(&queue), queue.queue_len()), (3, 0));
     });
 }
 
-/// A leader that gives up tells those whom it took along, and the baton goes on.
+/// A leader that ends without `complete` fails its followers and hands the leadership over.
 #[test]
-fn a_leader_that_gives_up_leaves_nobody_waiting() {
+fn a_leader_dropped_without_complete_leaves_no_writer_waiting() {
     model(|| {
         let queue = Arc::new(Queue::new(0));
         let JoinResult::Leader(mut leader, _) = queue.join(WriteRequest::Batch(Batch::new()), false) else {
-            panic!("nobody else leads")
+            panic!("no other writer leads")
         };
         let other = {
             let queue = queue.clone();
@@ -79,10 +80,10 @@ fn a_leader_that_gives_up_leaves_nobody_waiting() {
         let mut batch = Batch::new();
         batch.delete(b"k");
         leader.collect_followers(&mut batch, false);
-        let taken_along = leader.followers() == 1;
+        let joined = leader.followers() == 1;
         drop(leader);
-        let heard = other.join().expect("it does not panic");
-        assert_eq!(matches!(heard, Err(Error::Bug(_))), taken_along, "{heard:?}");
-        assert_eq!(leader_state(&queue), u64::from(!taken_along));
+        let results = other.join().expect("it does not panic");
+        assert_eq!(matches!(results, Err(Error::Bug(_))), joined, "{results:?}");
+        assert_eq!(leader_state(&queue), u64::from(!joined));
     });
 }

@@ -1,4 +1,30 @@
-//! The write path: join a group ([`group`]), make room ([`room`]), append to the log, insert into the memtable, publish ([`commit`](mod@commit)).
+//! The write path, from the caller of a write to the readers that see it.
+//!
+//! ```text
+//!  put(k1)       put(k2)      delete(k3)
+//!     │             │             │
+//!     ▼             ▼             ▼
+//!  ┌─────────── writer queue ───────────┐   group::Queue::join
+//!  │ leader │ follower │ follower │ ... │
+//!  └────┬───────────────────────────────┘
+//!       │  1. make_room           may slow down, stop, or seal the memtable and rotate the WAL
+//!       │  2. collect_followers   append the followers' batches to the leader's batch
+//!       │  3. Wal::append         one record for the whole group
+//!       │  4. Wal::sync           once, if the leader asked for it; closed WALs first
+//!       ▼
+//!   memtable insert ──►  publish: `visible` becomes the group's last sequence number
+//!       │                (with pipelined writes the next leader starts at step 1 meanwhile)
+//!       ▼
+//!   LeaderGuard::complete         every follower returns with the group's result
+//! ```
+//!
+//! Invariants:
+//! - Only the commit leader touches [`WriterState`]: the WAL, the next sequence number and the
+//!   active memtable. Leadership passes in the order of the queue.
+//! - Groups become visible in the order of their sequence numbers, in whichever order their
+//!   inserts end.
+//! - An error after the append starts, or a panic, stops the store: the content of the WAL is
+//!   unknown from then on.
 mod commit;
 pub mod group;
 #[cfg(all(test, loom))]
@@ -25,30 +51,33 @@ use throttle_debt::ThrottleDebt;
 use unlogged::UnloggedWrites;
 use wal::Wal;
 
-/// The writers of one store. One leads at a time: see [`group`].
+/// The writers of one store. At most one of them is the commit leader: see [`group`].
 pub struct WritePath {
     queue: Queue<Box<WriterState>>,
 }
 
-/// The baton: what the leader of a write group, or a flush that seals, has to itself during its I/O.
+/// The state that only the commit leader, or a flush that seals the memtable, may touch. It is
+/// held during WAL I/O.
 struct WriterState {
     wal: Wal,
-    /// The last sequence given away. Ahead of the visible one while groups are being inserted.
+    /// The last assigned sequence number. Ahead of the visible one while groups are being inserted.
     last: SeqNo,
-    /// The active memtable, as in the view.
+    /// The active memtable, the same as in the view.
     mem: Arc<MemTable>,
-    /// A buffer for the next single operation.
+    /// A buffer for the next single operation, so that it allocates nothing.
     reusable_batch: Option<Batch>,
     throttle_debt: ThrottleDebt,
-    /// Seconds that writers owe for each byte.
+    /// Write delay: seconds that each byte adds to the throttle debt.
     delay_per_byte: f64,
-    /// The news that the pace, and the leave to go on, go by.
+    /// The stall epoch for which `delay_per_byte`, and the admission without a look at the state,
+    /// are valid.
     seen_epoch: Option<u64>,
     last_group: GroupStats,
     unlogged: UnloggedWrites,
 }
 
-/// What the last synced group was like: how many writers come at once, and what a sync takes.
+/// Size of the last synced group and duration of its sync, from which the next leader derives how
+/// long it waits for followers.
 #[derive(Default)]
 struct GroupStats {
     writers: usize,
@@ -56,7 +85,7 @@ struct GroupStats {
 }
 
 impl WritePath {
-    /// Writing goes on behind `last`, into `wal` and `mem`.
+    /// A write path that continues after sequence number `last`, in `wal` and `mem`.
     pub fn new(wal: Wal, last: SeqNo, mem: Arc<MemTable>) -> WritePath {
         let writer = WriterState {
             wal,
@@ -72,8 +101,9 @@ impl WritePath {
         WritePath { queue: Queue::new(Box::new(writer)) }
     }
 
-    /// Writes, alone or as part of a group, and returns the sequence of the last operation that was written with or
-    /// before it. An empty synced batch makes everything before it durable.
+    /// Writes `request`, alone or as part of a group. Returns the sequence number of the last
+    /// operation of its group, or of the last one before it if the group is empty. An empty batch
+    /// with `sync` makes all earlier writes durable.
     pub fn write(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
         match self.queue.join(request, sync) {
             JoinResult::Done(outcome) => outcome,
@@ -90,7 +120,7 @@ impl WritePath {
         }
     }
 
-    /// Waits for the leadership without joining a group.
+    /// Waits in the queue for the leadership, without followers and without joining a group.
     fn lead_exclusively(&self) -> Result<LeaderGuard<'_, Box<WriterState>>> {
         match self.queue.join(WriteRequest::Exclusive, false) {
             JoinResult::Leader(leader, _) => Ok(leader),
@@ -130,12 +160,14 @@ impl WritePath {
         let own_bytes = batch.byte_len();
         leader.collect_followers(&mut batch, sync);
         let writer = leader.state();
-        writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64); // who was taken along has paid nothing
+        // followers have paid nothing so far
+        writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64);
         commit(shared, leader, batch, sync)
     }
 
-    /// The writers whom the last sync served are about to come back: waits for them a little, lest every second sync serve
-    /// one writer alone.
+    /// Waits until as many writers queue up as the last synced group had: its members are about to
+    /// write again, and without the wait every second sync would serve one writer. At most
+    /// `group_commit_wait_us`, and at most half of the last sync's duration.
     fn wait_for_followers(&self, shared: &DbInner, last_group: &GroupStats) {
         let wait_max = Duration::from_micros(shared.options.group_commit_wait_us).min(last_group.sync_time / 2);
         if wait_max.is_zero() || self.queue.queue_len() + 1 >= last_group.writers {
@@ -147,12 +179,13 @@ impl WritePath {
         }
     }
 
-    /// Whether nobody writes, or waits for what keeps writes up.
+    /// Returns whether no writer leads; a stalled writer counts as a leader.
     pub fn are_idle(&self) -> bool {
         self.queue.is_idle()
     }
 
-    /// Seals the active memtable, if it has anything, and starts a new log.
+    /// Seals the active memtable, unless it is empty, and rotates the WAL. The caller waits while
+    /// too many memtables wait for their flush.
     pub fn seal(&self, shared: &Arc<DbInner>) -> Result<()> {
         let mut leader = self.lead_exclusively()?;
         let writer = leader.state();

@@ -1,4 +1,5 @@
-//! Room for a write: whether it may go on, what it owes, and the waits for background work that either takes.
+//! Admission of a write: whether it may proceed, the delay it owes, and the waits for background
+//! work. [`stall`] decides; this module waits.
 use super::{
     WriterState,
     rotate::rotate_wal,
@@ -16,11 +17,11 @@ use std::{
 };
 use terrace_storage::nap;
 
-/// LevelDB's brake: each write gives compaction this much time once level 0 grows long.
+/// LevelDB's slowdown: each write gives compaction this much time once level 0 grows long.
 const DELAY: Duration = Duration::from_millis(1);
 
 impl WriterState {
-    /// Whether memtable or log have to end.
+    /// Returns whether the memtable or the WAL has reached its size.
     fn is_full(&self, options: &Options) -> bool {
         self.mem.charged_bytes() > options.write_buffer_size || self.wal.is_full()
     }
@@ -37,7 +38,8 @@ pub(super) fn make_room(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: 
     make_room_slow(shared, writer, bytes, full || !nothing_new)
 }
 
-/// As [`make_room`], where background work has a say: it is looked at anew, or writers only owe it time.
+/// [`make_room`] where background work may delay the write: looks at the state again, or only
+/// charges the delay.
 #[inline(never)]
 fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize, look: bool) -> Result<()> {
     let mut waited = Duration::ZERO;
@@ -52,7 +54,7 @@ fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize,
     outcome
 }
 
-/// Gives background work the time that `bytes` are due.
+/// Charges the delay of `bytes` and sleeps, if the debt is large enough.
 fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, waited: &mut Duration) {
     if writer.delay_per_byte == 0.0 {
         return writer.throttle_debt.clear();
@@ -66,7 +68,7 @@ fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, wait
     *waited += slept;
 }
 
-/// Tells of a stall that begins, unless this write has waited before.
+/// Notifies the listener of a stall, unless this write has waited before.
 fn begin_stall(shared: &DbInner, waited: Duration) {
     if waited.is_zero() {
         shared.options.tell(|| Event::StallBegun);
@@ -82,7 +84,7 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, waited: &mut D
         let inputs = inputs(shared, writer, &state, free, delayed);
         match admit(&shared.options, &inputs) {
             Admission::Proceed => {
-                // As long as writes are delayed one by one, every one of them has to look.
+                // While `Slowdown` delays single writes, each of them has to look.
                 writer.seen_epoch = (!delayed).then(|| shared.stall_epoch.load(Ordering::Acquire));
                 writer.delay_per_byte = stall::delay_per_byte(&shared.options, &inputs);
                 return Ok(());
@@ -112,7 +114,8 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, waited: &mut D
     }
 }
 
-/// The damage for which level 0, which is as long as it may get, cannot be made shorter; `None` if something may still be done about it.
+/// Returns the damage that keeps level 0, which is at its stop trigger, from being compacted;
+/// `None` if a compaction may still shorten it.
 fn blocked_by_damage(shared: &DbInner, state: &DbState, inputs: &stall::StallInputs) -> Option<Error> {
     if inputs.l0_runs < shared.options.level0_stop_writes_trigger || !state.compactions.is_empty() {
         return None;

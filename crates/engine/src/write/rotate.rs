@@ -1,4 +1,4 @@
-//! From one log and memtable to the next.
+//! Rotation: the next WAL and the next memtable.
 use super::{WriterState, commit::wait_visible};
 use crate::{Result, mem::MemTable, read::view::View, state::DbInner};
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use terrace_storage::{
     placement::{LogKind, LogWriter, ObjectId},
 };
 
-/// Goes on in a new log with a new memtable; the active one, if it has anything, stops growing and waits for its flush. If
-/// the log cannot be made, writing is over, here as at every failure of a log.
+/// Continues in a new WAL with a new memtable. The active memtable is sealed and waits for its
+/// flush, unless it is empty. If the WAL cannot be created the store stops, as after every WAL
+/// failure.
 pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     let _blocking = BlockingScope::new();
     wait_visible(shared, writer.last)?;
@@ -23,7 +24,7 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
     writer.mem = mem.clone();
     writer.unlogged.active = false;
     if full.is_none() {
-        shared.storage.log_flushed(ended); // nothing is in it
+        shared.storage.log_flushed(ended); // it is empty
     }
     let mut state = shared.state.lock();
     state.versions.retire.log_ended(ended, bytes + small_bytes);
@@ -34,7 +35,7 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
     }
     let view = shared.view.load_full();
     let version = if full.is_none() && view.sealed.is_empty() {
-        // No flush will say that the old log is not needed.
+        // No flush will record that the old WAL is obsolete.
         state.versions.install_flush(Edit::default(), writer.last, log, 0, DurabilityHandle::mature())?
     } else {
         view.version.clone()
@@ -47,8 +48,11 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
     Ok(())
 }
 
-/// A log that goes on behind `last`, and the number of the table that the memtable before it becomes. The manifest may name a log
-/// only once a power cut leaves its name: that is so with the first table flushed behind it, or at once if it is to be `durable`.
+/// Creates the WAL that continues after `last`, and draws the number of the SSTable that the
+/// sealed memtable becomes.
+///
+/// The manifest may name a WAL only when its directory entry survives a power cut. The sync of
+/// the first SSTable flushed after it makes that so; `durable` syncs the WAL at once.
 fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
     let (log, table) = {
         let mut state = shared.state.lock();
@@ -64,7 +68,8 @@ fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Bo
         Ok(wal_writer)
     });
     if created.is_err() {
-        let _ = shared.storage.remove(ObjectId::Wal(log)); // half a log; best effort, the next open removes it too
+        // half a WAL; best effort, the next open removes it too
+        let _ = shared.storage.remove(ObjectId::Wal(log));
     }
     Ok((log, created?, table))
 }

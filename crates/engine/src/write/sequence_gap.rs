@@ -1,23 +1,26 @@
-//! Writes that reach tables without a log: the history jumps ahead over sequences that no log has.
+//! Ingest: SSTables enter the tree without a WAL, so the history skips sequence numbers that no
+//! WAL has.
 use super::{
-    WritePath, WriteRequest,
+    WritePath,
     commit::{stop_on_panic, wait_visible},
-    group::JoinResult,
     rotate::rotate_wal,
     unlogged::seal_memtable,
 };
-use crate::{Error, Result, state::DbInner};
+use crate::{Result, state::DbInner};
 use std::sync::{Arc, atomic::Ordering};
 use terrace_format::{LogId, SeqNo};
 
 impl WritePath {
-    /// Lets the history go on behind `seq`, with what `install` adds to the version under that sequence. Nothing is done if it has
-    /// got there already, or `install` answers false.
+    /// Advances the history past `seq`. `install` adds SSTables with that sequence number to the
+    /// live version. Does nothing if a write has reached `seq` already, or if `install` returns
+    /// false.
     ///
-    /// Nobody writes meanwhile. Everything written before is in tables when `install` is called, and the manifest says so, and
-    /// what was installed, when this returns: so a log may begin behind the gap (docs/durability.md, "How a log is replayed"). One does:
-    /// a gap within a log would end it for whoever does not read our manifest; and a reader who has a view from before, and a
-    /// sequence from behind the jump, has a memtable in which nothing is written any more.
+    /// No write runs meanwhile. When `install` is called, all earlier writes are in SSTables. When
+    /// this returns, the manifest covers them and the installed tables, so a WAL may begin after
+    /// the gap (docs/durability.md, "How a log is replayed"). The WAL is rotated, for two reasons:
+    /// a gap inside a WAL would end its replay for readers that do not know our manifest, and a
+    /// reader with an older view but a newer sequence number must find a memtable that takes no
+    /// more writes.
     pub fn advance_sequence(
         &self,
         shared: &Arc<DbInner>,
@@ -38,12 +41,13 @@ impl WritePath {
         if !stop_on_panic(shared, || install(writer.mem.log))? {
             return Ok(());
         }
-        // The version has it: from here on nobody may write below `seq`, whatever goes wrong.
+        // The version has the tables: from here on no write may get a sequence number up to `seq`,
+        // whatever fails.
         writer.last = seq;
         shared.visible.store(seq.0, Ordering::Release);
         wait_manifest_covers(shared, seq).inspect_err(|error| shared.fail(error))?;
         shared.advance_durable(seq);
-        // What was asked for is done. Without a log it is the next writer that is refused.
+        // The ingest itself is done. Without a WAL it is the next write that fails.
         if let Err(error) = rotate_wal(shared, writer) {
             shared.fail(&error);
         }
@@ -51,7 +55,7 @@ impl WritePath {
     }
 }
 
-/// Returns once the manifest vouches for everything up to `seq`.
+/// Waits until the manifest covers every write up to `seq`.
 pub fn wait_manifest_covers(shared: &Arc<DbInner>, seq: SeqNo) -> Result<()> {
     shared.storage.commit()?;
     shared.wait_until(|state| state.versions.durable_base() >= seq)

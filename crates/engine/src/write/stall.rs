@@ -1,45 +1,48 @@
-//! May a write go on, or must background work catch up first? Pure. LevelDB's rules, in LevelDB's order; and, with
-//! `delayed_writes`, a pace that falls steadily as background work falls behind, so that no write waits long.
+//! Write stalls: may a write proceed, or must background work catch up first? Pure.
+//!
+//! LevelDB's rules in LevelDB's order. With `delayed_writes`, a rate that falls steadily with the
+//! backlog replaces the slowdown, so that no single write waits long.
 use crate::{Options, bounds::Bounds};
 
-/// Bytes a second that writers get when background work begins to fall behind …
+/// Bytes per second that writers get when the backlog begins to matter.
 const RATE_MAX: f64 = (512 << 20) as f64;
-/// … and at the limits where they would have to stop.
+/// Bytes per second at the limits where writers would have to stop.
 const RATE_MIN: f64 = (2 << 20) as f64;
 
-/// What the decision goes by.
+/// Inputs of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct StallInputs {
     /// The active memtable has reached its size.
     pub full: bool,
-    /// Memtables that wait to be flushed.
+    /// Immutable memtables that wait for their flush.
     pub sealed: u64,
-    /// Runs in level 0.
+    /// Sorted runs in level 0.
     pub l0_runs: u64,
-    /// Bytes that lie above their level's limit.
+    /// Compaction debt: bytes above their levels' size limits.
     pub debt_bytes: u64,
-    /// The same and level 0, while something is merged: else there is nothing to wait for.
+    /// Compaction debt plus level 0, in bytes, while a compaction runs; else 0, since there is
+    /// nothing to wait for.
     pub pending_compaction_bytes: u64,
-    /// Bytes that wait for what replaces them to be durable.
+    /// Bytes of obsolete files kept until their replacements are durable.
     pub retained_bytes: u64,
-    /// How many of the last two may be.
+    /// Limits of the last two.
     pub bounds: Bounds,
-    /// No other log may be closed before tables are durable that have what is in those that are.
+    /// No other WAL may be closed until the SSTables that replace the closed ones are durable.
     pub too_many_wals: bool,
-    /// This write was delayed already.
+    /// This write was slowed down already.
     pub delayed: bool,
 }
 
 /// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Go on.
+    /// Proceed.
     Proceed,
-    /// Sleep a little, once, so that many writes are slowed a little instead of one a lot.
+    /// Sleep once for a short time, so that many writes are slowed a little instead of one a lot.
     Slowdown,
-    /// Wait until something in the background has ended.
+    /// Wait until a background job has ended.
     Stop,
-    /// Seal the memtable and look again.
+    /// Seal the memtable and decide again.
     Seal,
 }
 
@@ -60,19 +63,22 @@ pub fn admit(options: &Options, inputs: &StallInputs) -> Admission {
     }
 }
 
-/// Whether who waits waits for what others make durable.
+/// Returns whether a stopped writer waits for the file system to make data durable, rather than
+/// for our own jobs.
 pub fn waits_for_commit(inputs: &StallInputs) -> bool {
     inputs.bounds.stop_at(inputs.retained_bytes) || inputs.too_many_wals
 }
 
-/// Seconds that a write owes for each byte: the time that it gives to background work. The rate falls by the same factor with each
-/// step towards a limit, so it settles where background work just keeps up, on fast devices and slow ones.
+/// Seconds that a write owes to background work for each of its bytes. The rate falls by the same
+/// factor with each step towards a limit, so it settles where background work just keeps up, on
+/// fast and slow devices alike. 0 if writes are not delayed.
 pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     if !options.delayed_writes {
         return 0.0;
     }
     let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
-    let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number); // one is being flushed: that is as it should be
+    // one immutable memtable is normal: it is being flushed
+    let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number);
     let Bounds { unmerged_bytes, retained_bytes, .. } = inputs.bounds;
     let debt = fraction(
         inputs.debt_bytes,
@@ -80,7 +86,8 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
         options.soft_pending_compaction_bytes_limit,
     );
     let unmerged = fraction(inputs.pending_compaction_bytes, unmerged_bytes / 2, unmerged_bytes);
-    // A long compaction retains much at once. Who is slowed meanwhile has less to wait for in the end.
+    // A long compaction makes many files obsolete at once. Writers slowed during it have less to
+    // wait for at its end.
     let retained = fraction(inputs.retained_bytes, inputs.bounds.retained_unhindered(), retained_bytes);
     let worst = runs.max(sealed).max(debt).max(unmerged).max(retained);
     if worst == 0.0 {
@@ -89,7 +96,7 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     1.0 / (RATE_MAX * (RATE_MIN / RATE_MAX).powf(worst))
 }
 
-/// How much of the way from `from` to `to` is gone, 0 to 1; 0 if there is no way.
+/// Position of `at` between `from` and `to`, 0 to 1; 0 if the interval is empty.
 fn fraction(at: u64, from: u64, to: u64) -> f64 {
     if to <= from { 0.0 } else { (at.saturating_sub(from) as f64 / (to - from) as f64).min(1.0) }
 }
@@ -98,7 +105,7 @@ fn fraction(at: u64, from: u64, to: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Nothing is behind.
+    /// Inputs without any backlog.
     fn unstalled(bounds: Bounds) -> StallInputs {
         StallInputs {
             full: false,
@@ -114,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn brakes_before_it_stops() {
+    fn slows_writes_down_before_it_stops_them() {
         let options = Options::leveldb_compatible();
         let cases = [
             ((false, 0, 0, false), Admission::Proceed),
@@ -146,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_falls_steadily_and_never_stands_still() {
+    fn the_write_rate_falls_steadily_and_never_reaches_zero() {
         let mut options = Options::leveldb_compatible();
         let bounds = |options: &Options| Bounds::of(options, Some(4 << 30), 0, 0);
         let unstalled = unstalled(bounds(&options));
@@ -155,20 +162,23 @@ mod tests {
         (options.delayed_writes, options.max_write_buffer_number, options.soft_pending_compaction_bytes_limit) =
             (true, 4, 1 << 30);
         let unstalled = StallInputs { bounds: bounds(&options), ..unstalled };
-        assert_eq!(admit(&options, &busy), Admission::Proceed, "no delay besides");
+        assert_eq!(admit(&options, &busy), Admission::Proceed, "no slowdown in addition");
         let mib = |inputs: &StallInputs| 1.0 / delay_per_byte(&options, inputs) / f64::from(1 << 20);
         let cases = [
             (StallInputs { sealed: 1, l0_runs: 7, debt_bytes: 1 << 29, ..unstalled }, f64::INFINITY),
-            (StallInputs { l0_runs: 8, ..unstalled }, 168.0), // a fifth of the way to 12
+            (StallInputs { l0_runs: 8, ..unstalled }, 168.0), // a fifth of the way from 7 to 12
             (StallInputs { l0_runs: 11, ..unstalled }, 6.0),
             (StallInputs { l0_runs: 40, ..unstalled }, 2.0),
             (StallInputs { sealed: 2, ..unstalled }, 80.0),
             (StallInputs { sealed: 3, ..unstalled }, 12.6),
             (StallInputs { debt_bytes: 3 << 28, ..unstalled }, 32.0),
-            (StallInputs { pending_compaction_bytes: 1 << 29, ..unstalled }, f64::INFINITY), // of 4 GiB of space
+            // of 4 GiB of free space
+            (StallInputs { pending_compaction_bytes: 1 << 29, ..unstalled }, f64::INFINITY),
             (StallInputs { pending_compaction_bytes: 3 << 28, ..unstalled }, 32.0),
-            (StallInputs { debt_bytes: 3 << 28, l0_runs: 12, ..unstalled }, 2.0), // the worst counts
-            (StallInputs { retained_bytes: 768 << 20, ..unstalled }, f64::INFINITY), // of 1 GiB
+            // the largest fraction counts
+            (StallInputs { debt_bytes: 3 << 28, l0_runs: 12, ..unstalled }, 2.0),
+            // of a limit of 1 GiB
+            (StallInputs { retained_bytes: 768 << 20, ..unstalled }, f64::INFINITY),
             (StallInputs { retained_bytes: 896 << 20, ..unstalled }, 32.0),
             (StallInputs { retained_bytes: 4 << 30, ..unstalled }, 2.0),
         ];

@@ -1,13 +1,15 @@
-//! WiscKey's collector, as one of the writers: what is alive at the old end of the value log is put again, at its new end.
+//! Tail garbage collection, as in WiscKey: re-appends live values from the oldest segments of the
+//! value log, as one of the writers.
 //!
-//! Which values lie in the victims, their tables know; whether one is still alive, the tree is asked, twice: before the value is
-//! read, and once more with the baton in hand, when nobody else can overwrite or delete it any more. What is put again has a
-//! sequence of its own and is no news to anybody. When all is put, and flushed, whatever leads into the victims is hidden by
-//! something newer in tables, and may be left out of them (`compact/collect.rs`).
+//! The SSTables say which values lie in the victims. A value is live if a lookup of its key finds
+//! the same pointer. The lookup runs twice: before the value is read, and again as commit leader,
+//! when no other write can overwrite or delete the key. A relocated value gets a new sequence
+//! number but is no change for readers. When all live values are relocated and flushed, every
+//! pointer into a victim is shadowed by a newer entry in SSTables, and compactions may drop it
+//! (`compact/value_log_gc.rs`).
 use super::{
-    WritePath, WriteRequest,
+    WritePath,
     commit::{commit, wait_visible},
-    group::JoinResult,
     room::make_room,
     unlogged,
 };
@@ -28,35 +30,37 @@ use terrace_format::{
 };
 use terrace_storage::placement::{Bytes, Cursor, ObjectId, ReadHow, StoredValue};
 
-/// Bytes of values that are put at once, as long as writers have to wait.
+/// Bytes of values relocated in one write group while other writers wait.
 const RELOCATION_BATCH_BYTES: usize = 256 << 10;
 const READ_HOW: ReadHow = ReadHow { verify: true, fill_cache: false };
 
-/// A value that was alive when it was read.
+/// A value that was live when it was read.
 struct LiveValue {
     user: Vec<u8>,
-    /// What the tree has for it.
+    /// The pointer to it in the tree.
     stored: Vec<u8>,
     value: Bytes,
-    /// Where that lies.
+    /// The victim segment that holds it.
     victim: ObjectId,
 }
 
-/// One turn of the collector.
+/// One pass of tail GC over its victims.
 struct TailGcPass {
     victims: BTreeSet<ObjectId>,
-    /// Those in which something could not be read.
+    /// Victims in which something could not be read.
     unreadable: BTreeSet<ObjectId>,
-    /// To be put with the next group. It goes on from table to table, lest small tables made small frames.
+    /// To be relocated with the next group. Carried over from SSTable to SSTable: small tables must
+    /// not lead to small segment frames.
     live_values: Vec<LiveValue>,
-    /// Bytes of it.
+    /// Bytes of `live_values`.
     bytes: usize,
-    /// What compactions and collectors had written at the last look at how fast they do.
+    /// Bytes written by compactions and GC at the last check of the rate limit.
     bytes_at_last_check: u64,
 }
 
 impl TailGcPass {
-    /// Goes on in `table`, where `cursor` has come to, until there is enough to be put. False at its end. Only reads.
+    /// Continues in `table` at `cursor` until a group's worth of live values is gathered. Returns
+    /// false at the end of the table. Reads only.
     fn gather_live_values(&mut self, shared: &DbInner, table: &TableRef, cursor: &mut Option<Cursor>) -> Result<bool> {
         let cursor = match cursor {
             Some(cursor) => cursor,
@@ -85,7 +89,8 @@ impl TailGcPass {
                             victim,
                         });
                     }
-                    Err(_) => drop(self.unreadable.insert(victim)), // whoever reads it is told why
+                    // the error is reported to the reader of the value
+                    Err(_) => drop(self.unreadable.insert(victim)),
                 }
             }
             cursor.next()?;
@@ -95,8 +100,8 @@ impl TailGcPass {
 }
 
 impl WritePath {
-    /// Puts again what is alive in the victims of the tail collector. Ends early if the store is being closed, or has no space for it: what
-    /// was put by then is there twice for a while.
+    /// Relocates the live values of tail GC's victims. Ends early if the store is closing or has no
+    /// space for them: values relocated by then are stored twice for a while.
     pub fn relocate(&self, shared: &Arc<DbInner>) -> Result<()> {
         let (victims, version) = {
             let state = shared.state.lock();
@@ -124,7 +129,7 @@ impl WritePath {
         Ok(())
     }
 
-    /// The part of all tables. False if there is no space for it.
+    /// Relocates from all SSTables that point into a victim. Returns false if there is no space.
     fn relocate_all(&self, shared: &Arc<DbInner>, version: &Version, pass: &mut TailGcPass) -> Result<bool> {
         if !shared.has_room(RELOCATION_BATCH_BYTES as u64) {
             return Ok(false);
@@ -139,7 +144,8 @@ impl WritePath {
         self.append_live_values(shared, pass)
     }
 
-    /// The part of one table. False if there is no space for it. Where something of the table cannot be read, what it points into stays.
+    /// Relocates from one SSTable. Returns false if there is no space. If a part of the table
+    /// cannot be read, the segments it points into are quarantined.
     fn relocate_table(&self, shared: &Arc<DbInner>, table: &TableRef, pass: &mut TailGcPass) -> Result<bool> {
         let mut cursor = None;
         loop {
@@ -148,7 +154,7 @@ impl WritePath {
                 Ok(false) => return Ok(true),
                 Err(error) if error.is_input_or_output() => {
                     pass.unreadable.extend(table.meta.segments().map(|(object, _)| object));
-                    return Ok(true); // whoever reads it is told why
+                    return Ok(true); // the error is reported to the reader of the table
                 }
                 Err(other) => return Err(other),
             }
@@ -158,7 +164,10 @@ impl WritePath {
         }
     }
 
-    /// Puts those that are alive still. False if there is no space for that. [`Error::Closed`] if the store is being closed.
+    /// Writes those gathered values that are still live. Returns false if there is no space.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the store is closing.
     fn append_live_values(&self, shared: &Arc<DbInner>, pass: &mut TailGcPass) -> Result<bool> {
         if shared.state.lock().closing {
             return Err(Error::Closed);
@@ -194,13 +203,13 @@ impl WritePath {
         }
         shared.stats.put_again(batch.byte_len() as u64);
         commit(shared, &mut leader, batch, false)?;
-        drop(leader); // others write while this waits
+        drop(leader); // other writers proceed while this waits for the rate limit
         throttle(shared, &mut pass.bytes_at_last_check);
         Ok(true)
     }
 }
 
-/// Until space is given back nothing is collected.
+/// Ends a pass for which there is no space. Value-log GC is suspended until space is freed.
 fn abandon(shared: &Arc<DbInner>, unreadable: BTreeSet<ObjectId>) {
     let mut state = shared.state.lock();
     state.gc.spare(unreadable);
@@ -210,7 +219,8 @@ fn abandon(shared: &Arc<DbInner>, unreadable: BTreeSet<ObjectId>) {
     shared.schedule(&mut state);
 }
 
-/// Whether `stored` is what the tree has for `user` at `seq`. An entry of a segment is there once, so it is the same put.
+/// Returns whether the tree has `stored` for key `user` at `seq`. A segment holds each entry
+/// once, so an equal pointer is the same put.
 fn is_current(shared: &DbInner, view: &View, seq: SeqNo, user: &[u8], stored: &[u8]) -> Result<bool> {
     let lookup = Lookup::new(user, seq);
     let (storage, order) = (&*shared.storage, &shared.order);

@@ -1,30 +1,33 @@
-//! The time that writers owe background work, as [`pace`](super::stall::pace) has it, and when they sleep for it. Pure.
+//! Throttle debt: the time that writers owe to background work, as
+//! [`delay_per_byte`](super::stall::delay_per_byte) charges it, and when they sleep for it. Pure.
 use std::time::Duration;
 
-/// Smaller debts add up first: what the shortest sleep takes on a virtual machine. Larger ones would be what one write in a thousand takes
-/// where writers are slowed at all.
+/// Seconds. Smaller debts accumulate first: the shortest sleep takes about this long on a virtual
+/// machine. A larger value would slow one write in a thousand wherever writers are slowed at all.
 const SLEEP_MIN: f64 = 16e-6;
-/// One write sleeps no longer than this, however large it is; the rest is forgiven. As much can be had in advance by waking up late.
+/// Seconds: the longest sleep of one write, whatever its size; the rest of its debt is dropped. A
+/// late wake-up may be credited up to the same amount.
 const SLEEP_MAX: f64 = 50e-3;
 
-/// All in seconds.
+/// All fields in seconds.
 #[derive(Debug, Default)]
 pub struct ThrottleDebt {
-    /// Below zero where somebody has slept too long.
+    /// Below zero after a sleep that took too long.
     debt: f64,
-    /// How much longer a sleep takes than it was asked for, lately.
+    /// Moving average of how much longer a sleep takes than requested.
     oversleep: f64,
-    /// For how long the last one was asked.
+    /// The last requested sleep.
     requested: f64,
 }
 
 impl ThrottleDebt {
-    /// So much more is owed, to be slept by whoever writes next, who sleeps no longer than one write does.
+    /// Adds debt that the next write sleeps off, up to the longest sleep of one write.
     pub fn charge(&mut self, seconds: f64) {
         self.debt = (self.debt + seconds).min(SLEEP_MAX);
     }
 
-    /// A write owes so much more. Returns for how long it must ask to sleep, if it must; then say how long it [did](ThrottleDebt::paid).
+    /// Adds a write's debt. Returns how long the write must sleep, if it must. The caller reports
+    /// the actual time with [`slept`](ThrottleDebt::slept).
     pub fn charge_write(&mut self, seconds: f64) -> Option<Duration> {
         self.charge(seconds);
         if self.debt < SLEEP_MIN {
@@ -34,16 +37,17 @@ impl ThrottleDebt {
         Some(Duration::from_secs_f64(self.requested))
     }
 
-    /// There is no reason left to sleep.
+    /// Drops the debt: no write is delayed any more. A credit stays.
     pub fn clear(&mut self) {
         self.debt = self.debt.min(0.0);
     }
 
-    /// A write has slept.
+    /// Records that a write has slept for `time`.
     pub fn slept(&mut self, time: Duration) {
         let seconds = time.as_secs_f64();
         self.debt = (self.debt - seconds).max(-SLEEP_MAX);
-        let oversleep = (seconds - self.requested).clamp(0.0, SLEEP_MIN); // one that found no processor says nothing of the others
+        // a sleeper that found no free processor says nothing about other sleeps
+        let oversleep = (seconds - self.requested).clamp(0.0, SLEEP_MIN);
         self.oversleep += (oversleep - self.oversleep) / 8.0;
     }
 }
@@ -52,7 +56,8 @@ impl ThrottleDebt {
 mod tests {
     use super::*;
 
-    /// What `writes`, each owing so many seconds, sleep if each sleep takes `late` longer: the naps and their sum.
+    /// Lets `writes` writes that owe `seconds` each sleep, where each sleep takes `oversleep`
+    /// longer than requested. Returns the number of sleeps and their sum.
     fn sleep_all(writes: usize, seconds: f64, oversleep: f64) -> (usize, f64) {
         let mut throttle_debt = ThrottleDebt::default();
         (0..writes).fold((0, 0.0), |(sleeps, sum), _| match throttle_debt.charge_write(seconds) {
@@ -66,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn many_sleep_a_little_and_as_much_in_all_as_they_owe() {
+    fn writers_sleep_rarely_and_in_sum_as_long_as_they_owe() {
         let cases = [
             (6e-6, 0.0, 325..=345),
             (6e-6, 3e-6, 325..=345),
@@ -79,14 +84,14 @@ mod tests {
             assert!(sleeps.contains(&count), "{count} sleeps for {seconds} s each, {oversleep} s too long");
             assert!(
                 (sum - 1000.0 * seconds).abs() <= SLEEP_MIN + oversleep,
-                "{sum} s slept by those who owe {seconds} each"
+                "{sum} s slept by writers that owe {seconds} s each"
             );
         }
     }
 
-    /// The first few naps are asked for in full.
+    /// The first few sleeps are requested in full.
     #[test]
-    fn who_wakes_up_late_asks_for_less() {
+    fn a_late_wake_up_shortens_the_next_request() {
         let mut throttle_debt = ThrottleDebt::default();
         for sleep in 0..100 {
             let Some(requested) = throttle_debt.charge_write(20e-6) else { continue };
@@ -96,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_owe_is_slept_with_the_next_write() {
+    fn debt_of_followers_is_slept_by_the_next_write() {
         let mut throttle_debt = ThrottleDebt::default();
         (0..7).for_each(|_| throttle_debt.charge(100e-6));
         assert_eq!(throttle_debt.charge_write(100e-6), Some(Duration::from_micros(800)));
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_debt_nor_what_was_had_in_advance_lasts() {
+    fn neither_debt_nor_credit_exceeds_one_sleep() {
         let mut throttle_debt = ThrottleDebt::default();
         assert_eq!(throttle_debt.charge_write(3.0), Some(Duration::from_millis(50)));
         throttle_debt.slept(Duration::from_secs(3));

@@ -1,31 +1,33 @@
-//! Writes without a log: they are in memory, and survive nothing until the memtable that has them is flushed.
+//! Writes without a WAL. They are lost with the process until the memtable that holds them is
+//! flushed.
 //!
-//! No log has their sequences, and replay takes a gap for the end of the history. So a memtable has either logged writes or
-//! others, and a log that begins behind a gap counts once the manifest vouches for what is in it: whoever syncs waits for that
-//! (docs/durability.md, "How a log is replayed").
+//! No WAL has their sequence numbers, and replay takes a gap for the end of the history. Two
+//! rules follow (docs/durability.md, "How a log is replayed"):
+//! - A memtable holds either logged writes or unlogged ones.
+//! - A WAL that begins after a gap counts only once the manifest covers the writes in the gap, so
+//!   a synced write waits for that.
 use super::{
-    WritePath, WriteRequest, WriterState,
+    WritePath, WriterState,
     commit::{publish, stop_on_error, wait_visible},
-    group::JoinResult,
     room::make_room,
     rotate::rotate_wal,
     sequence_gap::wait_manifest_covers,
 };
-use crate::{Error, Result, state::DbInner};
+use crate::{Result, state::DbInner};
 use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch, value_log::INLINE};
 
-/// What the active memtable holds, and what no log has.
+/// Unlogged writes in the active memtable, and those that no WAL covers.
 #[derive(Default)]
 pub struct UnloggedWrites {
-    /// The active memtable takes such writes, and its log stays empty.
+    /// The active memtable takes unlogged writes, and its WAL stays empty.
     pub active: bool,
-    /// The last sequence of all of them, unless the manifest is known to vouch for it.
+    /// The last unlogged sequence number, unless the manifest is known to cover it.
     pub last: Option<SeqNo>,
 }
 
 impl WritePath {
-    /// Writes `batch` without a log and returns the sequence of its last operation.
+    /// Writes `batch` without a WAL. Returns the sequence number of its last operation.
     pub fn write_unlogged(&self, shared: &Arc<DbInner>, mut batch: Batch) -> Result<SeqNo> {
         let mut leader = self.lead_exclusively()?;
         let writer = leader.state();
@@ -35,7 +37,9 @@ impl WritePath {
         }
         make_room(shared, writer, batch.byte_len())?;
         if !writer.unlogged.active {
-            wait_visible(shared, writer.last)?; // what is still being inserted may have the memtable, empty as it looks
+            // a pipelined insert may still be about to write to the memtable, although it looks
+            // empty
+            wait_visible(shared, writer.last)?;
             if !writer.mem.is_empty() {
                 seal_memtable(shared, writer)?;
             }
@@ -53,14 +57,14 @@ impl WritePath {
     }
 }
 
-/// Goes on in a new memtable and log, as soon as one more memtable may wait.
+/// Seals the memtable and rotates the WAL as soon as one more memtable may wait for its flush.
 pub fn seal_memtable(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     shared.wait_to_seal()?;
     rotate_wal(shared, writer)
 }
 
-/// A logged group comes behind such writes. It needs a log that begins behind them; if it is synced, the manifest has to vouch
-/// for them first.
+/// Prepares for a logged group after unlogged writes. Its WAL has to begin after them. If the
+/// group is synced, the manifest has to cover them first.
 pub fn resume_logging(shared: &Arc<DbInner>, writer: &mut WriterState, sync: bool) -> Result<()> {
     if writer.unlogged.active {
         seal_memtable(shared, writer)?;

@@ -1,46 +1,52 @@
-//! The write-ahead log: one log per memtable, and the order in which logs become durable.
+//! The write-ahead log (WAL): one per memtable, and the order in which WALs become durable.
 //!
-//! What survives a power cut must be a prefix of the history, so before a synced write is acknowledged *all* older live
-//! logs are synced, oldest first. LevelDB syncs only the newest and can lose the tail of an older one.
+//! Invariant: a power cut leaves a prefix of the history. So before a synced write is
+//! acknowledged, *all* older live WALs are synced, oldest first. LevelDB syncs only the newest
+//! and can lose the tail of an older one.
 use crate::{Result, closed_wals::ClosedWals};
 use terrace_format::{Batch, LogId, SeqNo};
 use terrace_storage::placement::LogWriter;
 
-/// The active log's writer.
+/// The writer of the active WAL.
 pub struct Wal {
     id: LogId,
     writer: Box<dyn LogWriter>,
-    /// How long it may become before its memtable is sealed, however little that holds.
+    /// Bytes at which the memtable is sealed, however little it holds.
     bytes_max: u64,
-    /// Something was appended since the last sync.
+    /// Bytes were appended since the last sync.
     dirty: bool,
-    /// All writes up to it are durable, and a durable mark or the manifest says so.
+    /// All writes up to this sequence number are durable, and a durable mark or the manifest
+    /// records it.
     marked: SeqNo,
 }
 
 impl Wal {
-    /// Continues in a fresh log, which is full with `bytes_max`; the manifest has all writes up to `marked`.
+    /// Continues in the fresh WAL `id`, which is full at `bytes_max` bytes. The manifest covers all
+    /// writes up to `marked`.
     pub fn new(id: LogId, writer: Box<dyn LogWriter>, bytes_max: u64, marked: SeqNo) -> Wal {
         Wal { id, writer, bytes_max, dirty: false, marked }
     }
 
-    /// Whether it is as long as it may become.
+    /// Returns whether the WAL has reached its maximum size.
     pub fn is_full(&self) -> bool {
         self.bytes_max < u64::MAX && self.writer.bytes() >= self.bytes_max
     }
 
-    /// Its number, its bytes so far, and those of its part without values that stay.
+    /// Returns its number, its bytes so far, and those of its sidecar, which holds everything but
+    /// separated values.
     pub fn size(&self) -> (LogId, u64, u64) {
         (self.id, self.writer.bytes(), self.writer.small_bytes())
     }
 
-    /// Hands a batch to the operating system; what the memtable is to hold of it takes its place, behind what is returned.
+    /// Appends `batch` and hands it to the operating system. With value separation, `batch` is
+    /// rewritten to what the memtable stores; the returned bytes precede each stored value.
     pub fn append(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
         self.dirty = true;
         Ok(self.writer.append_batch(batch)?)
     }
 
-    /// Closes the active log and goes on in another.
+    /// Closes the active WAL and continues in another. A closed WAL with unsynced bytes goes to
+    /// `closed`.
     pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>, closed: &ClosedWals) {
         let mut old = std::mem::replace(self, Wal::new(id, writer, self.bytes_max, self.marked));
         if old.dirty {
@@ -49,8 +55,8 @@ impl Wal {
         }
     }
 
-    /// Everything appended, here and to `closed`, survives a power cut. All writes up to `last` are among it or in durable
-    /// tables, which a durable mark then says.
+    /// Makes everything appended durable, in the WALs of `closed` and in this one. Then all writes
+    /// up to `last` are durable, in WALs or in durable SSTables, and a durable mark records it.
     pub fn sync(&mut self, closed: &ClosedWals, last: SeqNo) -> Result<()> {
         closed.sync()?;
         if self.dirty {
@@ -59,7 +65,8 @@ impl Wal {
         }
         if self.marked < last {
             self.marked = last;
-            // The writes are durable with or without the mark. If it fails, the next append returns its error.
+            // The writes are durable with or without the mark. If the mark fails, the next append
+            // returns its error.
             let _ = self.writer.mark_durable(last.plus(1));
         }
         Ok(())

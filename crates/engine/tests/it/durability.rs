@@ -329,12 +329,12 @@ fn a_batch_promises_all_that_was_built_before_it() {
         assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (0, 1), "{way:?}");
         let told = || db.property("terrace.durability").unwrap();
         assert!(told().contains(": 0 of 50 changes are durable\n"), "{}", told());
-        assert!(told().contains(": 0.1 MB of logs, 0.0 MB of tables, for 1 edits\n"), "{}", told());
+        assert!(told().contains(": 0.1 MB of WALs, 0.0 MB of tables, for 1 pending edit\n"), "{}", told());
         assert!(after_cuts(&disk).iter().any(|model| model.is_empty()), "{way:?}: the control");
         db.wait_durable(50).unwrap();
         assert!(told().contains(": 50 of 50 changes are durable\n"), "{}", told());
         assert!(
-            told().contains(": 0.1 MB of logs") && told().contains("\nsyncs of log: 1, "),
+            told().contains(": 0.1 MB of WALs") && told().contains("\nsyncs of log: 1, "),
             "by the log: {}",
             told()
         );
