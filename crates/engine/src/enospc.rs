@@ -81,7 +81,7 @@ impl DbInner {
             let _for_file_systems_that_allocate_late = self.reserve.release(&*self.storage);
             let _ = self.storage.commit(); // a failure reaches the durability handles of the files
         }
-        // the manifest may need the reserve, and concurrent jobs would take it
+        // The manifest may need the reserve, and concurrent jobs would take it.
         self.commit_edits_for_space()?;
         Ok(self.reserve.release(&*self.storage))
     }
@@ -91,7 +91,7 @@ impl DbInner {
     fn wait_for_space(self: &Arc<Self>, own_jobs: usize, before: u64, waited: &mut Duration) -> bool {
         self.jobs_out_of_space.fetch_add(own_jobs, Ordering::AcqRel);
         let comes = loop {
-            // sleep first: files that the failed attempt itself deleted do not count
+            // Sleep first: files that the failed attempt itself deleted do not count.
             thread::sleep(RETRY_INTERVAL);
             *waited += RETRY_INTERVAL;
             let _ = self.storage.commit();

@@ -58,7 +58,7 @@ impl Reserve {
 impl Drop for ReserveGuard<'_> {
     fn drop(&mut self) {
         self.reserve.state.lock().users -= 1;
-        // without space, the next commit of pending edits allocates it
+        // Without space, the next commit of pending edits allocates it.
         let _ = self.reserve.allocate(self.storage);
     }
 }

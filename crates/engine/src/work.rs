@@ -222,7 +222,7 @@ mod tests {
         }
         let meet = std::sync::Barrier::new(2);
         let wait = || meet.wait().is_leader();
-        // run one after the other, they would never end
+        // Run one after the other, they would never end.
         let leaders = Work::new(Executor::Threads).run_parallel(vec![wait, wait]);
         assert_ne!(leaders[0], leaders[1]);
     }

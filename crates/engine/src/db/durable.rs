@@ -74,7 +74,7 @@ impl Durable {
             let (shared, writes) = (self.shared.clone(), self.writes.clone());
             self.shared.work.submit(Lane::Idle, "sync", move || {
                 shared.waiters.begin_sync();
-                // a failure has stopped the store, which the waiting tasks learn from `wake_failed`
+                // A failure has stopped the store, which the waiting tasks learn from `wake_failed`.
                 let _ = make_durable(&shared, &writes);
                 shared.wake_durable();
                 shared.wake_failed();
@@ -92,7 +92,7 @@ impl Future for Durable {
         }
         self.shared.waiters.wait(self.waiter, self.sequence, context.waker().clone());
         self.request_sync();
-        // check again: the write may have become durable before the waker was registered
+        // Check again: the write may have become durable before the waker was registered.
         self.outcome()
     }
 }

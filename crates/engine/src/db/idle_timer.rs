@@ -100,7 +100,7 @@ impl IdleTimer {
         let Some(quiet) = found.round else { return };
         shared.storage.budget().rest();
         if quiet && self.makes_durable {
-            // a failure has stopped the store, and its next write reports it
+            // A failure has stopped the store, and its next write reports it.
             let _ = make_durable(&shared, &writes);
         }
     }
@@ -157,7 +157,7 @@ mod tests {
             let round = Duration::from_millis(interval_ms) / 2;
             let timer =
                 IdleTimer { shared: Weak::new(), writes: None, round, makes_durable: true, observed: Mutex::default() };
-            // the write arrived right after the tick before
+            // The write arrived right after the tick before.
             let (mut observed, mut now) = (Observed::default(), timer.period());
             while observed.look(1, true, now, timer.long(), timer.ticks_per_round()).long != Some(true) {
                 now += timer.period();

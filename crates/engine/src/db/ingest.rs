@@ -182,7 +182,7 @@ impl Db {
                 renamed.map(|(meta, id)| Ok((shared.storage.file_of(ObjectId::Table(meta.id))?, ObjectId::Table(*id))));
             shared.storage.adopt(&renamed.collect::<Result<Vec<_>>>()?)?;
             for (meta, id) in prepared.metas.iter_mut().zip(numbers) {
-                // otherwise the next open deletes it
+                // Otherwise the next open deletes it.
                 let _ = shared.storage.remove(ObjectId::Table(meta.id));
                 meta.id = id;
             }
@@ -259,7 +259,7 @@ impl ForeignTable {
         match table.verify(db) {
             Ok(()) => Ok(table),
             Err(error) => {
-                // otherwise the next open deletes it
+                // Otherwise the next open deletes it.
                 let _ = shared.storage.remove(ObjectId::Table(id));
                 Err(match error {
                     Error::Corrupt { what, offset, detail, .. } => {

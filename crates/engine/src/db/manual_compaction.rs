@@ -157,7 +157,7 @@ impl Db {
                 plan => {
                     state.compactions.want(None);
                     started = plan.inspect(|plan| shared.start_compaction(state, plan.clone()));
-                    // compactions that the claim held up, if no other thread starts them
+                    // Compactions that the claim held up, if no other thread starts them.
                     shared.schedule(state);
                     true
                 }

@@ -178,7 +178,7 @@ impl Db {
     fn sync_for_close(&self, writes: &WritePath) -> Result<()> {
         let shared = self.shared();
         shared.state.lock().closing = true;
-        // first, so that WALs whose entries are in durable SSTables need no sync
+        // First, so that WALs whose entries are in durable SSTables need no sync.
         let released = self.commit_all_edits();
         let synced = writes.write(shared, WriteRequest::Batch(Batch::new()), true);
         released?;
@@ -229,7 +229,7 @@ impl Db {
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
-        // also, readers may have released files that GC waits for
+        // Also, readers may have released files that GC waits for.
         let waiting = IdleWait::begin(shared);
         loop {
             shared.wait_until(|state| {

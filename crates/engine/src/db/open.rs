@@ -257,7 +257,7 @@ fn locate(path: &Path, options: &Options) -> Result<Location> {
 
 /// Returns the background jobs.
 fn jobs(writes: Option<&Arc<WritePath>>) -> Jobs {
-    // as in the idle timer: a job must not keep the store open that owns it
+    // As in the idle timer: a job must not keep the store open that owns it.
     let weak = writes.map(Arc::downgrade);
     let relocate = move |shared: &Arc<DbInner>| match weak.as_ref().and_then(Weak::upgrade) {
         Some(writes) => match writes.relocate(shared) {

@@ -72,7 +72,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     };
     let _blocking = stops_writers.then(BlockingScope::new);
     let decided = if due { shared.storage.commit() } else { shared.storage.advance().map(drop) };
-    // a failed durability handle takes precedence over the error of the commit
+    // A failed durability handle takes precedence over the error of the commit.
     let (mut count, mut edits) = shared.state.lock().versions.releasable()?;
     decided?;
     if count == 0 {
@@ -106,7 +106,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     delete_obsolete(shared, &removable);
     if manifest.overlong(shared.options.max_manifest_file_size) && shared.has_room(0) {
         match rewrite_manifest(shared, manifest) {
-            // the old manifest stays in use
+            // The old manifest stays in use.
             Err(full) if full.is_no_space() && manifest.is_sure() => {}
             begun => begun?,
         }

@@ -109,7 +109,7 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
 fn commit_edits_if_crowded(shared: &Arc<DbInner>) {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     if Bounds::of(&shared.options, free, shared.compaction_debt().1, retained).crowds_merges(retained) {
-        // the commit job fails in the same way and reports it
+        // The commit job fails in the same way and reports it.
         let _ = commit_edits::run_now(shared);
     }
 }
@@ -206,7 +206,7 @@ fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<Compa
         }
     }
     let Some(unmerged) = unmerged else { return Ok(Some(all)) };
-    // no other subcompaction deletes the finished outputs
+    // No other subcompaction deletes the finished outputs.
     commit_edits::delete_outputs(shared, &all.outputs);
     unmerged
 }
@@ -293,7 +293,7 @@ fn points_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool
 /// The plan's inputs as one sorted stream. Every sorted run of the upper level is a source of its
 /// own; the lower inputs are one run.
 fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
-    // a damaged block must not get a fresh checksum
+    // A damaged block must not get a fresh checksum.
     let how = ReadHow { verify: true, fill_cache: false };
     let source = |tables: Vec<Arc<TableRef>>| {
         let run = Arc::new(Tables::new(&shared.order, tables));

@@ -44,7 +44,7 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, newest)).last();
     let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
     let log_bytes = |mem: &Arc<MemTable>| match shared.separates_values {
-        // the WAL holds the values too and is far larger than the memtable
+        // The WAL holds the values too and is far larger than the memtable.
         true => state.versions.retire.log_bytes(mem.log),
         false => mem.charged_bytes(),
     };

@@ -227,7 +227,7 @@ impl<'a> OutputBuilder<'a> {
             self.end_table(None)?;
         }
         if self.finished.is_empty() {
-            // everything was dropped
+            // Everything was dropped.
             return Ok(FinishedOutputs { metas: Vec::new(), contents: Vec::new(), handle: DurabilityHandle::mature() });
         }
         let (metas, handle) = self.sink.finish()?;

@@ -193,7 +193,7 @@ impl DbInner {
         let (level, output_level) = (plan.level, plan.output_level);
         let mut state = self.state.lock();
         state.compactions.end_damaged(&self.order, plan, error.clone());
-        // a writer that waits for level 0 to shrink has to decide again
+        // A writer that waits for level 0 to shrink has to decide again.
         self.bump_stall_epoch(&state);
         self.schedule(&mut state);
         drop(state);

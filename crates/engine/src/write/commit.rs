@@ -74,7 +74,7 @@ fn write_group(
     }
     let mut began = None;
     if sync {
-        // an empty batch syncs for the idle timer or for `wait_durable`, so no write is blocked
+        // An empty batch syncs for the idle timer or for `wait_durable`, so no write is blocked.
         let _blocking = (!batch.is_empty()).then(BlockingScope::new);
         let started = shared.clock.now();
         shared.options.tell(|| Event::SyncBegun);

@@ -64,7 +64,7 @@ struct QueuedWrite {
 
 /// The queue of writers. It holds the leader state while no writer leads.
 pub struct Queue<T> {
-    // a leaf lock, except that a writer's own `status` may be locked under it; no I/O under it
+    // A leaf lock, except that a writer's own `status` may be locked under it; no I/O under it.
     list: Mutex<WriterList<T>>,
     queue_len: AtomicUsize, // the length of the list, as a hint for readers without the lock
 }

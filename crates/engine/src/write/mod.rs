@@ -160,7 +160,7 @@ impl WritePath {
         let own_bytes = batch.byte_len();
         leader.collect_followers(&mut batch, sync);
         let writer = leader.state();
-        // followers have paid nothing so far
+        // Followers have paid nothing so far.
         writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64);
         commit(shared, leader, batch, sync)
     }

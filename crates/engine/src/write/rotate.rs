@@ -68,7 +68,7 @@ fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Bo
         Ok(wal_writer)
     });
     if created.is_err() {
-        // half a WAL; best effort, the next open removes it too
+        // Half a WAL; best effort, the next open removes it too.
         let _ = shared.storage.remove(ObjectId::Wal(log));
     }
     Ok((log, created?, table))

@@ -77,7 +77,7 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
         return 0.0;
     }
     let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
-    // one immutable memtable is normal: it is being flushed
+    // One immutable memtable is normal: it is being flushed.
     let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number);
     let Bounds { unmerged_bytes, retained_bytes, .. } = inputs.bounds;
     let debt = fraction(
@@ -172,12 +172,12 @@ mod tests {
             (StallInputs { sealed: 2, ..unstalled }, 80.0),
             (StallInputs { sealed: 3, ..unstalled }, 12.6),
             (StallInputs { debt_bytes: 3 << 28, ..unstalled }, 32.0),
-            // of 4 GiB of free space
+            // Of 4 GiB of free space.
             (StallInputs { pending_compaction_bytes: 1 << 29, ..unstalled }, f64::INFINITY),
             (StallInputs { pending_compaction_bytes: 3 << 28, ..unstalled }, 32.0),
-            // the largest fraction counts
+            // The largest fraction counts.
             (StallInputs { debt_bytes: 3 << 28, l0_runs: 12, ..unstalled }, 2.0),
-            // of a limit of 1 GiB
+            // Of a limit of 1 GiB.
             (StallInputs { retained_bytes: 768 << 20, ..unstalled }, f64::INFINITY),
             (StallInputs { retained_bytes: 896 << 20, ..unstalled }, 32.0),
             (StallInputs { retained_bytes: 4 << 30, ..unstalled }, 2.0),

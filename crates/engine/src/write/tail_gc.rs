@@ -89,7 +89,7 @@ impl TailGcPass {
                             victim,
                         });
                     }
-                    // the error is reported to the reader of the value
+                    // The error is reported to the reader of the value.
                     Err(_) => drop(self.unreadable.insert(victim)),
                 }
             }

@@ -46,7 +46,7 @@ impl ThrottleDebt {
     pub fn slept(&mut self, time: Duration) {
         let seconds = time.as_secs_f64();
         self.debt = (self.debt - seconds).max(-SLEEP_MAX);
-        // a sleeper that found no free processor says nothing about other sleeps
+        // A sleeper that found no free processor says nothing about other sleeps.
         let oversleep = (seconds - self.requested).clamp(0.0, SLEEP_MIN);
         self.oversleep += (oversleep - self.oversleep) / 8.0;
     }

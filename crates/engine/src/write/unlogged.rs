@@ -37,8 +37,8 @@ impl WritePath {
         }
         make_room(shared, writer, batch.byte_len())?;
         if !writer.unlogged.active {
-            // a pipelined insert may still be about to write to the memtable, although it looks
-            // empty
+            // A pipelined insert may still be about to write to the memtable, although it looks
+            // empty.
             wait_visible(shared, writer.last)?;
             if !writer.mem.is_empty() {
                 seal_memtable(shared, writer)?;
