@@ -86,7 +86,7 @@ pub struct DbState {
     pub gc: ValueLogGc,
     /// The first failure. Writes and background work stop with it.
     pub failed: Option<Error>,
-    /// The store is closing: pending edits are committed without delay.
+    /// The store is closing: pending edits are committed without delay, and no compaction starts.
     pub closing: bool,
     /// The store is closed.
     pub closed: bool,

@@ -2,7 +2,7 @@
 //! level where that frees space.
 use super::Db;
 use crate::{
-    Result,
+    Error, Result,
     compact::{
         claim::Claim,
         leveled,
@@ -179,7 +179,11 @@ impl Db {
         if let Some(damage) = damage {
             return Err(damage);
         }
-        shared.check_writable(&shared.state.lock())?; // it may have ended with a failure
+        let state = shared.state.lock();
+        shared.check_writable(&state)?; // it may have ended with a failure
+        if state.closing {
+            return Err(Error::Closed); // it may have been cancelled
+        }
         Ok(Some(plan))
     }
 }

@@ -20,6 +20,8 @@ mod open;
 mod property;
 mod read;
 mod report;
+#[cfg(test)]
+mod tests;
 mod updates;
 mod write;
 

@@ -127,18 +127,25 @@ impl DbInner {
             state.flush_scheduled = true;
             self.submit(Lane::Flush, "flush", self.jobs.flush, |state| state.flush_scheduled = false);
         }
-        while state.compactions.len() < self.compaction_threads(state, self.options.max_background_compactions)
-            && let Some(plan) = self.pick_compaction(state)
-        {
-            self.start_compaction(state, plan);
+        if !state.closing {
+            self.schedule_compactions(state);
         }
-        self.schedule_value_log_gc(state);
         let busy = state.flush_scheduled || !state.compactions.is_empty();
         state.no_jobs_since = state.no_jobs_since.or_else(|| Some(self.clock.now())).filter(|_| !busy);
         if !state.commit_scheduled && state.versions.pending() > 0 {
             state.commit_scheduled = true;
             self.submit(Lane::Durability, "release", self.jobs.commit_edits, |state| state.commit_scheduled = false);
         }
+    }
+
+    /// Starts the compactions and the value-log GC that are due.
+    fn schedule_compactions(self: &Arc<Self>, state: &mut DbState) {
+        while state.compactions.len() < self.compaction_threads(state, self.options.max_background_compactions)
+            && let Some(plan) = self.pick_compaction(state)
+        {
+            self.start_compaction(state, plan);
+        }
+        self.schedule_value_log_gc(state);
     }
 
     /// Updates the idle detector with `update` and starts the work that waited for an idle store.
@@ -169,6 +176,9 @@ impl DbInner {
         }
         let ended = plan.clone();
         let job = move |shared: &Arc<DbInner>| {
+            if shared.cancel_if_closing(&plan) {
+                return Ok(());
+            }
             let moved = shared.relocates_values(&shared.state.lock());
             let outcome = match (shared.jobs.compact)(shared, &plan) {
                 Err(full) if full.is_no_space() && moved && !plan.only_collects => {
@@ -184,6 +194,16 @@ impl DbInner {
             }
         };
         self.submit(Lane::Compact, "compact", job, move |state| state.compactions.end(&ended));
+    }
+
+    /// Ends a queued compaction before it starts if the store is closing. Returns whether it did.
+    fn cancel_if_closing(&self, plan: &Plan) -> bool {
+        let mut state = self.state.lock();
+        if state.closing {
+            state.compactions.end(plan);
+            self.changed.notify_all();
+        }
+        state.closing
     }
 
     /// Ends a compaction with an input that cannot be read. It lost nothing that was not lost

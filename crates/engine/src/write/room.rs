@@ -96,6 +96,8 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, waited: &mut D
                 *waited += DELAY;
                 delayed = true;
             }
+            // No compaction starts any more that this write could wait for.
+            Admission::Stop if state.closing => return Err(Error::Closed),
             Admission::Stop => {
                 if let Some(damage) = blocked_by_damage(shared, &state, &inputs) {
                     return Err(Error::FailStopped(Arc::new(damage)));

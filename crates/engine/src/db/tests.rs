@@ -1,0 +1,70 @@
+//! Background work at the edges of a store's life: at its close, under a full disk, beside a
+//! listener. Most tests run the jobs of a manual executor one by one.
+use super::Db;
+use crate::{Event, Options, state::DbInner, work::Lane};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+use terrace_storage::{Location, Memory, placement::OpenMode};
+
+/// Small memtables and levels, so that little data makes background work.
+fn tight() -> Options {
+    let mut options = Options::leveldb_compatible();
+    options.set("durability", "group").expect("an option");
+    options.write_buffer_size = 64 << 10;
+    options.target_file_size = 64 << 10;
+    options.max_bytes_for_level_base = 1 << 20;
+    options
+}
+
+/// Opens a store in memory without background threads.
+fn open(options: &Options) -> Db {
+    let location = Location::Memory(Memory::new());
+    let storage = terrace_storage::open(&location, OpenMode::Create, options.durability, &options.setup());
+    Db::open_manual(storage.expect("open"), options.clone()).expect("open")
+}
+
+/// Writes overlapping memtables and runs only flushes, until `done`.
+fn fill_until(db: &Db, done: impl Fn(&DbInner) -> bool) {
+    for n in 0..100_000u32 {
+        if done(db.shared()) {
+            return;
+        }
+        db.put(n.wrapping_mul(0x9E37_79B1).to_be_bytes(), [n as u8; 100]).expect("put");
+        while db.shared().work.step_in(Lane::Flush).is_some() {}
+    }
+    panic!("no work became due");
+}
+
+fn has_compactions(shared: &DbInner) -> bool {
+    !shared.state.lock().compactions.is_empty()
+}
+
+/// Options whose listener counts the compactions that begin.
+fn counting_compactions(options: Options) -> (Options, Arc<AtomicUsize>) {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let options = options.listener(Arc::new(move |event: &Event| {
+        if matches!(event, Event::CompactionBegun { .. }) {
+            count.fetch_add(1, SeqCst);
+        }
+    }));
+    (options, begun)
+}
+
+#[test]
+fn close_starts_no_compaction() {
+    let (mut options, begun) = counting_compactions(tight());
+    options.durability_interval_ms = 60_000; // the first batch is committed at once, the next one is not
+    let db = open(&options);
+    db.put("the first batch", "").expect("put");
+    db.flush().expect("flush");
+    db.wait_idle().expect("idle");
+    fill_until(&db, has_compactions);
+    // The commit is queued again, so the compaction is the oldest job when the close runs jobs.
+    db.shared().work.step_in(Lane::Durability).expect("a commit is queued");
+    assert!(db.statistics().pending_edits > 0, "the edits are committed already");
+    db.close().expect("close");
+    assert_eq!(begun.load(SeqCst), 0, "a compaction BEGAN in a close");
+}
