@@ -233,10 +233,10 @@ impl DbInner {
         }
     }
 
-    /// Notifies the listener of the end of a sync that began at `began`.
-    pub fn notify_sync_ended(&self, began: Duration) {
+    /// Notifies the listener of the end of a sync that took `time`. To be called under no lock.
+    pub fn notify_sync_ended(&self, time: Duration) {
         let durable = self.durable.load(Ordering::Acquire);
-        self.options.tell(|| Event::SyncEnded { durable, time: self.clock.since(began) });
+        self.options.tell(|| Event::SyncEnded { durable, time });
     }
 
     /// Makes the next writer look at the state.

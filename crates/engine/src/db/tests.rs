@@ -1,9 +1,10 @@
 //! Background work at the edges of a store's life: at its close, under a full disk, beside a
 //! listener. Most tests run the jobs of a manual executor one by one.
 use super::Db;
-use crate::{Event, Options, state::DbInner, work::Lane};
+use crate::{Event, Options, WriteOptions, state::DbInner, work::Lane};
+use parking_lot::Mutex;
 use std::sync::{
-    Arc,
+    Arc, OnceLock, Weak,
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 use terrace_storage::{Location, Memory, placement::OpenMode};
@@ -67,4 +68,32 @@ fn close_starts_no_compaction() {
     assert!(db.statistics().pending_edits > 0, "the edits are committed already");
     db.close().expect("close");
     assert_eq!(begun.load(SeqCst), 0, "a compaction BEGAN in a close");
+}
+
+/// A listener may ask the store for its statistics, which takes the state lock.
+#[test]
+fn a_listener_is_called_under_no_lock() {
+    let store: Arc<OnceLock<Weak<DbInner>>> = Arc::default();
+    let (seen, locked) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (inner, events, under_lock) = (store.clone(), seen.clone(), locked.clone());
+    let db = open(&tight().listener(Arc::new(move |event: &Event| {
+        let Some(shared) = inner.get().and_then(Weak::upgrade) else { return };
+        let is_free = shared.state.try_lock().is_some() && shared.manifest.try_lock().is_some();
+        let name = format!("{event:?}").split([' ', '{']).next().unwrap_or_default().to_string();
+        if !is_free {
+            under_lock.lock().push(name.clone());
+        }
+        events.lock().push(name);
+    })));
+    store.set(Arc::downgrade(db.shared())).expect("set once");
+    for n in 0..5000u32 {
+        db.put(n.wrapping_mul(0x9E37_79B1).to_be_bytes(), [n as u8; 100]).expect("put");
+    }
+    db.put_with("synced", "", WriteOptions::synced()).expect("put");
+    db.wait_idle().expect("idle");
+    db.close().expect("close");
+    for event in ["StallBegun", "StallEnded", "SyncBegun", "SyncEnded", "FlushBegun", "CompactionEnded"] {
+        assert!(seen.lock().iter().any(|seen| seen == event), "no {event}");
+    }
+    assert_eq!(*locked.lock(), Vec::<String>::new(), "events under a LOCK");
 }

@@ -55,10 +55,9 @@ pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
     Ok(())
 }
 
-/// Commits one batch of edits. Returns how many became durable in the manifest.
+/// Commits one batch of edits. Returns how many became durable in the manifest. Calls the listener
+/// under no lock.
 fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
-    let mut slot = shared.manifest.lock();
-    let manifest = slot.as_mut().expect("a store open for writing has a manifest");
     let free = shared.free_bytes();
     let (due, stops_writers) = {
         let state = shared.state.lock();
@@ -73,13 +72,27 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     let _blocking = stops_writers.then(BlockingScope::new);
     let decided = if due { shared.storage.commit() } else { shared.storage.advance().map(drop) };
     // A failed durability handle takes precedence over the error of the commit.
-    let (mut count, mut edits) = shared.state.lock().versions.releasable()?;
+    let (count, _) = shared.state.lock().versions.releasable()?;
     decided?;
     if count == 0 {
         return Ok(0);
     }
     let started = shared.clock.now();
     shared.options.tell(|| Event::SyncBegun);
+    let (count, ended) = append_edits(shared)?;
+    shared.notify_sync_ended(ended.saturating_sub(started));
+    Ok(count)
+}
+
+/// Appends the edits whose files are durable to the manifest, with one sync, and deletes the files
+/// that this makes obsolete. Returns the number of edits, and when the sync ended.
+fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
+    let mut slot = shared.manifest.lock();
+    let manifest = slot.as_mut().expect("a store open for writing has a manifest");
+    let (mut count, mut edits) = shared.state.lock().versions.releasable()?;
+    if count == 0 {
+        return Ok((0, shared.clock.now())); // a concurrent commit had them
+    }
     match manifest.log(&edits) {
         Err(full) if full.is_no_space() => {
             // The end of the manifest is unknown now, so nothing can be appended to it.
@@ -101,8 +114,8 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
         shared.changed.notify_all();
         (removable, (tables, logs))
     };
+    let ended = shared.clock.now();
     drop(replaced); // this closes files
-    shared.notify_sync_ended(started);
     delete_obsolete(shared, &removable);
     if manifest.overlong(shared.options.max_manifest_file_size) && shared.has_room(0) {
         match rewrite_manifest(shared, manifest) {
@@ -112,7 +125,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
         }
     }
     let _ = shared.reserve.allocate(&*shared.storage); // without space, after the next commit
-    Ok(count)
+    Ok((count, ended))
 }
 
 /// Returns the retained bytes at which a commit is forced. Where the file system commits on its

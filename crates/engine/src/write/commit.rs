@@ -94,7 +94,7 @@ fn write_group(
     if let Some(began) = began {
         shared.advance_durable(last);
         shared.changed.notify_all();
-        shared.notify_sync_ended(began);
+        shared.notify_sync_ended(shared.clock.since(began));
     }
     Ok(last)
 }

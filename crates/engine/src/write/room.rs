@@ -11,6 +11,7 @@ use crate::{
     state::{DbInner, DbState},
 };
 use std::{
+    mem,
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
@@ -38,44 +39,58 @@ pub(super) fn make_room(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: 
     make_room_slow(shared, writer, bytes, full || !nothing_new)
 }
 
+/// The stall of one write, as far as it has got.
+#[derive(Default)]
+struct Stall {
+    begun: bool,
+    waited: Duration,
+}
+
+impl Stall {
+    /// Notifies the listener of the beginning, once. To be called under no lock.
+    fn begin(&mut self, shared: &DbInner) {
+        if !mem::replace(&mut self.begun, true) {
+            shared.options.tell(|| Event::StallBegun);
+        }
+    }
+
+    /// Counts the stall, if there was one, and notifies the listener of its end.
+    fn end(self, shared: &DbInner) {
+        if self.begun {
+            shared.stats.stalled(self.waited);
+            shared.options.tell(|| Event::StallEnded { time: self.waited });
+        }
+    }
+}
+
 /// [`make_room`] where background work may delay the write: looks at the state again, or only
 /// charges the delay.
 #[inline(never)]
 fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize, look: bool) -> Result<()> {
-    let mut waited = Duration::ZERO;
-    let outcome = if look { wait_for_room(shared, writer, &mut waited) } else { Ok(()) };
+    let mut stall = Stall::default();
+    let outcome = if look { wait_for_room(shared, writer, &mut stall) } else { Ok(()) };
     if outcome.is_ok() {
-        sleep_off_debt(shared, writer, bytes, &mut waited);
+        sleep_off_debt(shared, writer, bytes, &mut stall);
     }
-    if !waited.is_zero() {
-        shared.stats.stalled(waited);
-        shared.options.tell(|| Event::StallEnded { time: waited });
-    }
+    stall.end(shared);
     outcome
 }
 
 /// Charges the delay of `bytes` and sleeps, if the debt is large enough.
-fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, waited: &mut Duration) {
+fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, stall: &mut Stall) {
     if writer.delay_per_byte == 0.0 {
         return writer.throttle_debt.clear();
     }
     let Some(time) = writer.throttle_debt.charge_write(writer.delay_per_byte * bytes as f64) else { return };
-    begin_stall(shared, *waited);
+    stall.begin(shared);
     let started = shared.clock.now();
     nap(time);
     let slept = shared.clock.since(started);
     writer.throttle_debt.slept(slept);
-    *waited += slept;
+    stall.waited += slept;
 }
 
-/// Notifies the listener of a stall, unless this write has waited before.
-fn begin_stall(shared: &DbInner, waited: Duration) {
-    if waited.is_zero() {
-        shared.options.tell(|| Event::StallBegun);
-    }
-}
-
-fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, waited: &mut Duration) -> Result<()> {
+fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut Stall) -> Result<()> {
     let mut delayed = false;
     loop {
         let free = shared.free_bytes();
@@ -91,9 +106,9 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, waited: &mut D
             }
             Admission::Slowdown => {
                 drop(state);
-                begin_stall(shared, *waited);
+                stall.begin(shared);
                 thread::sleep(DELAY);
-                *waited += DELAY;
+                stall.waited += DELAY;
                 delayed = true;
             }
             // No compaction starts any more that this write could wait for.
@@ -102,11 +117,15 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, waited: &mut D
                 if let Some(damage) = blocked_by_damage(shared, &state, &inputs) {
                     return Err(Error::FailStopped(Arc::new(damage)));
                 }
+                if !stall.begun {
+                    drop(state);
+                    stall.begin(shared);
+                    continue; // the state may have changed meanwhile
+                }
                 let started = shared.clock.now();
-                begin_stall(shared, *waited);
                 let _awaits = stall::waits_for_commit(&inputs).then(|| shared.storage.traffic().await_others());
                 shared.wait_for_change(&mut state)?;
-                *waited += shared.clock.since(started);
+                stall.waited += shared.clock.since(started);
             }
             Admission::Seal => {
                 drop(state);
