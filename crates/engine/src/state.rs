@@ -75,6 +75,8 @@ pub struct DbState {
     pub flush_scheduled: bool,
     /// A commit of pending edits is queued or runs.
     pub commit_scheduled: bool,
+    /// Counts the events after which the commit job has to look at the pending edits again.
+    pub commit_epoch: u64,
     /// Cloned by each checkpoint that copies the SSTables of a version. While one does, no pending
     /// SSTable is given up: its copy would never become durable unnoticed.
     pub checkpoints: Arc<()>,
@@ -170,6 +172,9 @@ pub struct DbInner {
     pub state: Mutex<DbState>,
     /// Signalled whenever the state changes.
     pub changed: Condvar,
+    /// How often the compaction policy was asked for a plan.
+    #[cfg(test)]
+    pub picks: AtomicU64,
 }
 
 impl DbInner {
@@ -251,6 +256,19 @@ impl DbInner {
             Some(first) => Err(Error::FailStopped(Arc::new(first.clone()))),
             None => Ok(()),
         }
+    }
+
+    /// Makes the commit job look at the pending edits. To be called without the state lock.
+    pub fn request_commit(&self) {
+        self.state.lock().commit_epoch += 1;
+        self.changed.notify_all();
+    }
+
+    /// Makes all finished files durable and has the edits that wait for them committed.
+    pub fn commit_storage(&self) -> Result<()> {
+        let outcome = self.storage.commit();
+        self.request_commit(); // also after an error, which the handles of the files have
+        Ok(outcome?)
     }
 
     /// Replaces the view. The caller holds the state lock.

@@ -161,7 +161,7 @@ impl Db {
         let (_pinned, start, _checkpoint) = captured.expect("set by the wait above");
         // SSTables of the live version may not be durable yet. One that fails to become durable
         // must not be copied as if it had.
-        shared.storage.commit()?;
+        shared.commit_storage()?;
         shared.state.lock().versions.releasable()?;
         let objects: BTreeSet<ObjectId> = start.version.tables().flat_map(|(_, table)| files(table)).collect();
         let file = |object| Ok((shared.storage.file_of(object)?, object));

@@ -190,7 +190,7 @@ impl Db {
 
     fn commit_all_edits(&self) -> Result<()> {
         let shared = self.shared();
-        shared.storage.commit()?;
+        shared.commit_storage()?;
         shared.wait_until(|state| state.versions.pending() == 0)
     }
 

@@ -199,6 +199,8 @@ impl Db {
             manifest: Mutex::new(manifest),
             state: Mutex::new(initial_state(found.versions)),
             changed: Condvar::new(),
+            #[cfg(test)]
+            picks: AtomicU64::new(0),
             storage,
             options,
         });
@@ -285,6 +287,7 @@ fn initial_state(versions: VersionSet) -> DbState {
         compactions: Default::default(),
         flush_scheduled: false,
         commit_scheduled: false,
+        commit_epoch: 0,
         checkpoints: Arc::default(),
         no_jobs_since: None,
         seek_hint: None,

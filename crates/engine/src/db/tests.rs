@@ -3,9 +3,13 @@
 use super::Db;
 use crate::{Event, Options, WriteOptions, state::DbInner, work::Lane};
 use parking_lot::Mutex;
-use std::sync::{
-    Arc, OnceLock, Weak,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
 };
 use terrace_storage::{Location, Memory, placement::OpenMode};
 
@@ -96,4 +100,29 @@ fn a_listener_is_called_under_no_lock() {
         assert!(seen.lock().iter().any(|seen| seen == event), "no {event}");
     }
     assert_eq!(*locked.lock(), Vec::<String>::new(), "events under a LOCK");
+}
+
+/// An edit waits for more to join its batch. The thread that waits must not search for compactions
+/// again and again meanwhile, under the state lock.
+#[test]
+fn a_pending_edit_does_not_plan_compactions() {
+    let options = tight();
+    let db = Db::open_in_memory(options).expect("open");
+    let flush = |key: &str| {
+        db.put(key, "").expect("put");
+        db.flush().expect("flush");
+    };
+    let wait_committed = || {
+        while db.statistics().pending_edits > 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    flush("the first commit is due at once");
+    wait_committed();
+    flush("the second waits for others");
+    let before = db.shared().picks.load(SeqCst);
+    wait_committed();
+    let picks = db.shared().picks.load(SeqCst) - before;
+    assert!(picks <= 12, "{picks} PLANS while an edit was pending");
+    db.close().expect("close");
 }

@@ -9,10 +9,10 @@ use crate::{
     state::{DbInner, DbState},
     version::set::Manifest,
 };
+use parking_lot::MutexGuard;
 use std::{
     collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
-    thread,
     time::Duration,
 };
 use terrace_format::{LogId, TableId};
@@ -21,8 +21,10 @@ use terrace_storage::{
     placement::{ObjectId, TableMeta},
 };
 
-/// Interval between two checks of durability handles that are not durable yet.
-const POLL: Duration = Duration::from_millis(2);
+/// Shortest time between two checks of durability handles without an event in between.
+const POLL_MIN: Duration = Duration::from_millis(2);
+/// Longest time between two checks of them.
+const POLL_MAX: Duration = Duration::from_millis(100);
 /// The same in modes that wait for the file system's own commits, which take seconds.
 const JOURNAL_POLL: Duration = Duration::from_millis(20);
 /// Time without a flush or compaction after which none is expected soon.
@@ -32,24 +34,65 @@ const BATCH_BYTES_MAX: u64 = 512 << 20;
 /// The same in memtables: the next open after a kill makes a level 0 run of each.
 const BATCH_MEMTABLES_MAX: u64 = 16;
 
-/// Commits all durable edits at the front of the queue. `schedule` queues the job again if some
-/// are left.
+/// Commits pending edits, each batch as soon as its files are durable, until none is left. Looks for
+/// due compactions only after a commit. A manual executor commits at most one batch per step.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
-    let released = commit_batch(shared)?;
-    shared.wake_durable(); // under no lock: a waker may drop a store
-    if released == 0 && !shared.work.is_manual() {
-        thread::sleep(if shared.storage.is_patient() { JOURNAL_POLL } else { POLL });
+    loop {
+        let seen = shared.state.lock().commit_epoch;
+        let committed = commit_batch(shared)?;
+        shared.wake_durable(); // under no lock: a waker may drop a store
+        let mut state = shared.state.lock();
+        if shared.work.is_manual() || is_over(&state) {
+            state.commit_scheduled = false;
+            shared.schedule(&mut state);
+            return Ok(());
+        }
+        if committed > 0 {
+            shared.schedule(&mut state);
+        } else {
+            wait_for_event(shared, state, seen);
+        }
     }
-    let mut state = shared.state.lock();
-    state.commit_scheduled = false;
-    shared.schedule(&mut state);
-    Ok(())
+}
+
+/// Returns whether the job has nothing to wait for.
+fn is_over(state: &DbState) -> bool {
+    state.versions.pending() == 0 || state.failed.is_some() || state.closed
+}
+
+/// Waits until an edit is installed, a caller has committed the storage, the store is closing, or a
+/// deadline has passed.
+fn wait_for_event(shared: &DbInner, mut state: MutexGuard<'_, DbState>, seen: u64) {
+    let end = shared.clock.now() + time_to_deadline(shared, &state);
+    while state.commit_epoch == seen && !is_over(&state) {
+        let left = end.saturating_sub(shared.clock.now());
+        if left.is_zero() {
+            return;
+        }
+        shared.changed.wait_for(&mut state, left);
+    }
+}
+
+/// Returns the time until the durability mode may have made an edit durable on its own, or until
+/// the store has been without jobs for so long that a commit is due.
+fn time_to_deadline(shared: &DbInner, state: &DbState) -> Duration {
+    if shared.storage.is_patient() {
+        return JOURNAL_POLL;
+    }
+    let interval = Duration::from_millis(shared.options.durability_interval_ms);
+    let poll = (interval / 8).clamp(POLL_MIN, POLL_MAX);
+    match state.no_jobs_since {
+        Some(since) => poll.min(QUIET_AFTER.saturating_sub(shared.clock.since(since))).max(POLL_MIN),
+        None => poll,
+    }
 }
 
 /// As [`run`], for a caller that needs the space, concurrently with the job. Also deletes files
 /// that only readers held.
 pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
-    commit_batch(shared)?;
+    if commit_batch(shared)? > 0 {
+        shared.request_commit(); // the job may have nothing left to wait for
+    }
     let removable = shared.state.lock().versions.removable();
     delete_obsolete(shared, &removable);
     Ok(())

@@ -100,6 +100,8 @@ impl DbInner {
 
     /// Returns the most urgent compaction that may start now.
     pub fn pick_compaction(&self, state: &DbState) -> Option<Plan> {
+        #[cfg(test)]
+        self.picks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.with_situation(state, |situation| self.policy.plan(situation))
     }
 
@@ -118,6 +120,7 @@ impl DbInner {
     /// Starts all background work that is due. To be called under the state lock, after every
     /// change of the state.
     pub fn schedule(self: &Arc<Self>, state: &mut DbState) {
+        state.commit_epoch += 1;
         self.changed.notify_all();
         if self.view.load().mem.is_none() || state.failed.is_some() || state.closed {
             return;

@@ -58,7 +58,7 @@ pub fn start_fresh_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Resul
     rotate_wal(shared, writer)?;
     // No foreground sync may start before this is over: the old WAL would fail it.
     shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
-    shared.storage.commit()?;
+    shared.commit_storage()?;
     // Waits for the manifest only, not for compactions, which may take hours.
     let (last, log) = (writer.last, writer.mem.log);
     shared.wait_until(|state| state.versions.durable_base() >= last && state.versions.durable_replay_from() >= log)
