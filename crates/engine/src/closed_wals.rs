@@ -9,34 +9,49 @@ use std::sync::Arc;
 use terrace_format::LogId;
 use terrace_storage::placement::LogWriter;
 
-/// Writers of closed WALs with an unsynced tail, oldest first. A leaf lock; no I/O under it.
+/// Writers of closed WALs with an unsynced tail, oldest first.
 #[derive(Default)]
-pub struct ClosedWals(Mutex<Vec<(LogId, Arc<dyn LogWriter>)>>);
+pub struct ClosedWals {
+    wals: Mutex<Vec<(LogId, Arc<dyn LogWriter>)>>, // a leaf lock; no I/O under it
+    syncing: Mutex<()>,                            // held during syncs, so that no WAL is synced twice
+}
 
 impl ClosedWals {
     /// Adds the WAL that was active until now.
     pub fn add(&self, id: LogId, writer: Box<dyn LogWriter>) {
-        self.0.lock().push((id, writer.into()));
+        self.wals.lock().push((id, writer.into()));
     }
 
     /// Takes the WALs before `replay_from`, whose entries are in durable SSTables. Dropping the
     /// result closes their files, which is I/O.
     #[must_use = "it is dropped under no lock"]
     pub fn take_obsolete(&self, replay_from: LogId) -> Vec<Arc<dyn LogWriter>> {
-        let mut wals = self.0.lock();
+        let mut wals = self.wals.lock();
         let kept = wals.iter().position(|(id, _)| *id >= replay_from).unwrap_or(wals.len());
         wals.drain(..kept).map(|(_, writer)| writer).collect()
     }
 
     /// Number of WALs before `replay_from`.
     pub fn count_before(&self, replay_from: LogId) -> usize {
-        self.0.lock().partition_point(|(id, _)| *id < replay_from)
+        self.wals.lock().partition_point(|(id, _)| *id < replay_from)
+    }
+
+    /// Returns the newest of them.
+    pub fn newest(&self) -> Option<LogId> {
+        self.wals.lock().last().map(|(id, _)| *id)
     }
 
     /// Syncs all of them, oldest first. An error leaves the rest as they are.
     pub fn sync(&self) -> Result<()> {
+        self.sync_to(LogId(u64::MAX - 1))
+    }
+
+    /// Syncs those up to WAL `last`, oldest first. An error leaves the rest as they are.
+    pub fn sync_to(&self, last: LogId) -> Result<()> {
+        let _one_at_a_time = self.syncing.lock();
         loop {
-            let Some((id, writer)) = self.0.lock().first().cloned() else { return Ok(()) };
+            let oldest = self.wals.lock().first().cloned();
+            let Some((id, writer)) = oldest.filter(|(id, _)| *id <= last) else { return Ok(()) };
             writer.sync()?;
             drop(self.take_obsolete(LogId(id.0 + 1)));
         }

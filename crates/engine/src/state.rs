@@ -8,6 +8,8 @@
 //! manifest      the manifest's writer; held during its I/O; taken to commit pending edits, by
 //!               the commit job or by a caller that needs the space
 //! state         versions, running jobs, failure; never held during I/O
+//!
+//! `ClosedWals::syncing` is held during syncs of closed WALs, alone or under the leader state.
 //! ```
 //!
 //! Readers take one atomic load of the view and, for a snapshot, a leaf lock: no lock that is
@@ -88,6 +90,8 @@ pub struct DbState {
     pub gc: ValueLogGc,
     /// The first failure. Writes and background work stop with it.
     pub failed: Option<Error>,
+    /// Writing moves on to a fresh WAL after an error: older WALs may not be synced any more.
+    pub replacing_wal: bool,
     /// The store is closing: pending edits are committed without delay, and no compaction starts.
     pub closing: bool,
     /// The store is closed.

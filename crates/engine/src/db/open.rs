@@ -293,6 +293,7 @@ fn initial_state(versions: VersionSet) -> DbState {
         seek_hint: None,
         gc: Default::default(),
         failed: None,
+        replacing_wal: false,
         closing: false,
         closed: false,
     }

@@ -7,11 +7,16 @@ use std::{
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
     },
     thread,
     time::Duration,
 };
-use terrace_storage::{Location, Memory, placement::OpenMode};
+use terrace_format::{LogId, SeqNo};
+use terrace_storage::{
+    Location, Memory,
+    placement::{LogWriter, OpenMode},
+};
 
 /// Small memtables and levels, so that little data makes background work.
 fn tight() -> Options {
@@ -124,5 +129,58 @@ fn a_pending_edit_does_not_plan_compactions() {
     wait_committed();
     let picks = db.shared().picks.load(SeqCst) - before;
     assert!(picks <= 12, "{picks} PLANS while an edit was pending");
+    db.close().expect("close");
+}
+
+/// A closed WAL whose sync takes until the sender is dropped.
+struct SlowWal(Mutex<mpsc::Receiver<()>>, Arc<AtomicUsize>);
+
+impl LogWriter for SlowWal {
+    fn append(&mut self, _record: &[u8]) -> terrace_storage::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> terrace_storage::Result<()> {
+        self.1.fetch_add(1, SeqCst);
+        let _ = self.0.lock().recv();
+        Ok(())
+    }
+
+    fn mark_durable(&mut self, _next: SeqNo) -> terrace_storage::Result<()> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn other_writers_proceed_while_a_synced_put_syncs_closed_wals() {
+    let db = Db::open_in_memory(tight()).expect("open");
+    let (finish, finished) = mpsc::channel();
+    let syncs = Arc::new(AtomicUsize::new(0));
+    let newest = db.shared().state.lock().versions.next_number();
+    db.shared().closed_wals.add(LogId(newest), Box::new(SlowWal(Mutex::new(finished), syncs.clone())));
+    let synced = {
+        let db = db.clone();
+        thread::spawn(move || db.put_with("synced", "", WriteOptions::synced()))
+    };
+    while syncs.load(SeqCst) == 0 {
+        thread::yield_now();
+    }
+    let (report, reported) = mpsc::channel();
+    let other = {
+        let db = db.clone();
+        thread::spawn(move || report.send(db.put("other", "")))
+    };
+    let put = reported.recv_timeout(Duration::from_secs(10));
+    assert!(db.durable_sequence() == 0, "the synced put returned before its sync");
+    drop(finish);
+    synced.join().expect("joined").expect("put");
+    other.join().expect("joined").expect("sent");
+    put.expect("a put WAITED for the syncs of closed WALs").expect("put");
+    assert_eq!(syncs.load(SeqCst), 1, "synced twice");
+    assert!(db.durable_sequence() > 0);
     db.close().expect("close");
 }

@@ -42,6 +42,15 @@ pub enum WriteRequest<'a> {
 }
 
 impl WriteRequest<'_> {
+    /// Returns whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            WriteRequest::Single(_) => false,
+            WriteRequest::Batch(batch) => batch.is_empty(),
+            WriteRequest::Exclusive => true,
+        }
+    }
+
     fn into_queued(self, sync: bool) -> QueuedWrite {
         match self {
             WriteRequest::Single(op) => {

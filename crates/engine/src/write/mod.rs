@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  put(k1)       put(k2)      delete(k3)
-//!     │             │             │
+//!     │             │             │          a synced write first syncs closed WALs
 //!     ▼             ▼             ▼
 //!  ┌─────────── writer queue ───────────┐   group::Queue::join
 //!  │ leader │ follower │ follower │ ... │
@@ -10,7 +10,7 @@
 //!       │  1. make_room           may slow down, stop, or seal the memtable and rotate the WAL
 //!       │  2. collect_followers   append the followers' batches to the leader's batch
 //!       │  3. Wal::append         one record for the whole group
-//!       │  4. Wal::sync           once, if the leader asked for it; closed WALs first
+//!       │  4. Wal::sync           once, if the leader asked for it
 //!       ▼
 //!   memtable insert ──►  publish: `visible` becomes the group's last sequence number
 //!       │                (with pipelined writes the next leader starts at step 1 meanwhile)
@@ -40,13 +40,14 @@ mod unlogged;
 pub mod wal;
 
 use crate::{Error, Result, mem::MemTable, state::DbInner};
-use commit::commit;
+use commit::{commit, stop_on_error};
 pub use group::WriteRequest;
 use group::{JoinResult, LeaderGuard, Queue};
 use room::make_room;
 use rotate::rotate_wal;
 use std::{sync::Arc, thread, time::Duration};
 use terrace_format::{SeqNo, batch::Batch};
+use terrace_storage::BlockingScope;
 use throttle_debt::ThrottleDebt;
 use unlogged::UnloggedWrites;
 use wal::Wal;
@@ -105,6 +106,9 @@ impl WritePath {
     /// operation of its group, or of the last one before it if the group is empty. An empty batch
     /// with `sync` makes all earlier writes durable.
     pub fn write(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
+        if sync {
+            sync_closed_wals(shared, &request)?;
+        }
         match self.queue.join(request, sync) {
             JoinResult::Done(outcome) => outcome,
             JoinResult::Leader(mut leader, request) => {
@@ -196,4 +200,24 @@ impl WritePath {
         shared.wait_to_seal()?;
         rotate_wal(shared, writer)
     }
+}
+
+/// Syncs closed WALs before a synced write joins the queue: there may be dozens, and as commit
+/// leader it would keep all other writers waiting meanwhile. The leader syncs those that are closed
+/// after this.
+fn sync_closed_wals(shared: &Arc<DbInner>, request: &WriteRequest<'_>) -> Result<()> {
+    let Some(newest) = shared.closed_wals.newest() else { return Ok(()) };
+    {
+        let state = shared.state.lock();
+        shared.check_writable(&state)?;
+        if state.replacing_wal {
+            return Ok(()); // only the leader knows when the old WALs are out of use
+        }
+    }
+    let _blocking = (!request.is_empty()).then(BlockingScope::new);
+    let synced = stop_on_error(shared, || shared.closed_wals.sync_to(newest));
+    if synced.is_err() {
+        shared.wake_failed();
+    }
+    synced
 }

@@ -46,13 +46,14 @@ fn clear_failure(shared: &DbInner) -> Result<bool> {
         shared.fail(&lost);
         return Err(lost);
     }
-    state.failed = None;
+    (state.failed, state.replacing_wal) = (None, true);
     state.gc.relieve();
     Ok(true)
 }
 
 /// Moves on to a fresh WAL and waits until nothing needs an older one.
 pub fn start_fresh_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
+    shared.state.lock().replacing_wal = true;
     wait_visible(shared, writer.last)?;
     shared.reserve.allocate(&*shared.storage)?;
     rotate_wal(shared, writer)?;
@@ -61,5 +62,7 @@ pub fn start_fresh_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Resul
     shared.commit_storage()?;
     // Waits for the manifest only, not for compactions, which may take hours.
     let (last, log) = (writer.last, writer.mem.log);
-    shared.wait_until(|state| state.versions.durable_base() >= last && state.versions.durable_replay_from() >= log)
+    shared.wait_until(|state| state.versions.durable_base() >= last && state.versions.durable_replay_from() >= log)?;
+    shared.state.lock().replacing_wal = false;
+    Ok(())
 }
