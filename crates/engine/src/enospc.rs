@@ -2,12 +2,11 @@
 //! readers that may free some, and retries.
 //!
 //! ```text
-//!  attempt ──ENOSPC──► reclaim_space: storage.commit, commit pending edits, release the reserve
-//!     ▲                      │
-//!     │                      ▼
-//!     └── space freed ◄── attempt again ──ENOSPC──► wait_for_space, at most the retry budget
-//!                                                        │
-//!                                                        └── no space: the error of the attempt
+//!  attempt ──ENOSPC──► commit pending edits, release the reserve ──► attempt again
+//!                                                                   │        ▲
+//!                                                                 ENOSPC     │ space was freed
+//!                                                                   ▼        │
+//!  the error of the attempt ◄── retry budget spent ──────────── wait for space
 //! ```
 use crate::{Options, Result, reserve::ReserveGuard, state::DbInner};
 use std::{

@@ -84,6 +84,8 @@ pub struct DbState {
     pub checkpoints: Arc<()>,
     /// Since when no flush or compaction runs; `None` while one does.
     pub no_jobs_since: Option<Duration>,
+    /// There was no space for an optional compaction, and none was freed since.
+    pub optional_suspended: bool,
     /// The SSTable that has spent its seek budget, and its level.
     pub seek_hint: Option<(usize, TableId)>,
     /// Garbage collection of the value log.
@@ -246,6 +248,12 @@ impl DbInner {
     pub fn notify_sync_ended(&self, time: Duration) {
         let durable = self.durable.load(Ordering::Acquire);
         self.options.tell(|| Event::SyncEnded { durable, time });
+    }
+
+    /// Records that space was freed: optional work may be tried again.
+    pub fn note_space_freed(&self, state: &mut DbState) {
+        state.gc.relieve();
+        state.optional_suspended = false;
     }
 
     /// Makes the next writer look at the state.

@@ -156,7 +156,7 @@ impl Db {
                 }
                 plan => {
                     state.compactions.want(None);
-                    started = plan.inspect(|plan| shared.start_compaction(state, plan.clone()));
+                    started = plan.inspect(|plan| shared.start_compaction(state, plan.clone(), false));
                     // Compactions that the claim held up, if no other thread starts them.
                     shared.schedule(state);
                     true

@@ -290,6 +290,7 @@ fn initial_state(versions: VersionSet) -> DbState {
         commit_epoch: 0,
         checkpoints: Arc::default(),
         no_jobs_since: None,
+        optional_suspended: false,
         seek_hint: None,
         gc: Default::default(),
         failed: None,

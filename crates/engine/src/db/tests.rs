@@ -13,8 +13,9 @@ use std::{
     time::Duration,
 };
 use terrace_format::{LogId, SeqNo};
+use terrace_sim::SmallFs;
 use terrace_storage::{
-    Location, Memory,
+    Location, Memory, open_files,
     placement::{LogWriter, OpenMode},
 };
 
@@ -182,5 +183,35 @@ fn other_writers_proceed_while_a_synced_put_syncs_closed_wals() {
     put.expect("a put WAITED for the syncs of closed WALs").expect("put");
     assert_eq!(syncs.load(SeqCst), 1, "synced twice");
     assert!(db.durable_sequence() > 0);
+    db.close().expect("close");
+}
+
+/// A tombstone compaction is optional: on a nearly full disk it would take the space that writers
+/// need, and one of them would stop the store.
+#[test]
+fn tombstone_compactions_leave_space_to_writers() {
+    let (mut options, begun) = counting_compactions(tight());
+    options.tombstone_compaction_percent = 20;
+    options.write_buffer_size = 1 << 20;
+    options.reserve_bytes = 0;
+    let disk = SmallFs::new(Arc::new(Memory::new()), u64::MAX);
+    let tracker = options.durability.tracker(&disk, &options.setup()).expect("a tracker");
+    let storage = open_files(Arc::new(disk.clone()), OpenMode::Create, tracker, &options.setup()).expect("open");
+    let db = Db::open_manual(storage, options).expect("open");
+    let key = |n: u32| n.to_be_bytes();
+    (0..4000).for_each(|n| db.put(key(n), [n as u8; 100]).expect("put"));
+    db.compact_range(None, None).expect("compact");
+    db.wait_idle().expect("idle");
+    (0..4000).for_each(|n| db.delete(key(n)).expect("delete"));
+    let before = begun.load(SeqCst);
+    disk.leave(256 << 10); // enough for the flush, too little for a compaction and a memtable
+    db.flush().expect("flush");
+    while db.step(0).is_some() {}
+    assert_eq!(begun.load(SeqCst), before, "a tombstone compaction BEGAN without space");
+    disk.leave(64 << 20);
+    db.put("more", "").expect("put");
+    db.flush().expect("flush");
+    db.wait_idle().expect("idle");
+    assert!(begun.load(SeqCst) > before, "it never begins");
     db.close().expect("close");
 }

@@ -220,7 +220,7 @@ pub fn delete_obsolete(shared: &DbInner, objects: &[ObjectId]) {
     delete_files(shared, objects);
     shared.space_freed.fetch_add(1, Ordering::Release);
     let mut state = shared.state.lock();
-    state.gc.relieve();
+    shared.note_space_freed(&mut state);
     shared.bump_stall_epoch(&state);
     shared.changed.notify_all();
 }

@@ -84,25 +84,37 @@ impl DbInner {
 
     /// Calls `look` with the inputs of the compaction policy.
     pub fn with_situation<T>(&self, state: &DbState, look: impl FnOnce(&Situation<'_>) -> T) -> T {
-        let limits = self.limits();
+        self.with_limits(state, &self.limits(), look)
+    }
+
+    fn with_limits<T>(&self, state: &DbState, limits: &Limits, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         look(&Situation {
             order: &self.order,
             version: state.versions.live(),
             busy: &state.compactions,
             pointers: state.versions.pointers(),
-            limits: &limits,
+            limits,
             spares: state.versions.spares(),
             seek_hint: state.seek_hint,
             oldest_reader: self.snapshots.oldest(|| self.visible()),
-            hiding_share: state.gc.found.share(&limits),
+            hiding_share: state.gc.found.share(limits),
         })
     }
 
-    /// Returns the most urgent compaction that may start now.
-    pub fn pick_compaction(&self, state: &DbState) -> Option<Plan> {
+    /// Returns the most urgent compaction that may start now, and whether it is optional: one that
+    /// only drops tombstones. Without space for those, there is none until some is freed.
+    pub fn pick_compaction(&self, state: &DbState) -> Option<(Plan, bool)> {
         #[cfg(test)]
         self.picks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.with_situation(state, |situation| self.policy.plan(situation))
+        let limits = self.limits();
+        let required = Limits { tombstone_compaction_percent: 0, ..limits };
+        if let Some(plan) = self.with_limits(state, &required, |situation| self.policy.plan(situation)) {
+            return Some((plan, false));
+        }
+        if limits.tombstone_compaction_percent == 0 || state.optional_suspended {
+            return None;
+        }
+        self.with_limits(state, &limits, |situation| self.policy.plan(situation)).map(|plan| (plan, true))
     }
 
     /// Returns the level into which a flush of these keys may place its SSTable. Only level 0 is
@@ -144,9 +156,9 @@ impl DbInner {
     /// Starts the compactions and the value-log GC that are due.
     fn schedule_compactions(self: &Arc<Self>, state: &mut DbState) {
         while state.compactions.len() < self.compaction_threads(state, self.options.max_background_compactions)
-            && let Some(plan) = self.pick_compaction(state)
+            && let Some((plan, optional)) = self.pick_compaction(state)
         {
-            self.start_compaction(state, plan);
+            self.start_compaction(state, plan, optional);
         }
         self.schedule_value_log_gc(state);
     }
@@ -167,8 +179,9 @@ impl DbInner {
         pace::threads(&self.options, most, l0_runs, state.compactions.lull.is_quiet())
     }
 
-    /// Starts `plan`, which must not conflict with a running compaction.
-    pub fn start_compaction(self: &Arc<Self>, state: &mut DbState, plan: Plan) {
+    /// Starts `plan`, which must not conflict with a running compaction. An `optional` one does
+    /// nothing if the disk has no room for it.
+    pub fn start_compaction(self: &Arc<Self>, state: &mut DbState, plan: Plan, optional: bool) {
         debug_assert!(state.compactions.admits(&self.order, &plan));
         state.compactions.begin(&self.order, &plan);
         if let Some((_, id)) = state.seek_hint
@@ -180,6 +193,10 @@ impl DbInner {
         let ended = plan.clone();
         let job = move |shared: &Arc<DbInner>| {
             if shared.cancel_if_closing(&plan) {
+                return Ok(());
+            }
+            if optional && !plan.trivial_move && !shared.has_room(plan.bytes()) {
+                shared.suspend_optional_compactions(&plan);
                 return Ok(());
             }
             let moved = shared.relocates_values(&shared.state.lock());
@@ -207,6 +224,15 @@ impl DbInner {
             self.changed.notify_all();
         }
         state.closing
+    }
+
+    /// Ends an optional compaction for which there is no space. No other one starts until some is
+    /// freed.
+    fn suspend_optional_compactions(self: &Arc<Self>, plan: &Plan) {
+        let mut state = self.state.lock();
+        state.compactions.end(plan);
+        state.optional_suspended = true;
+        self.schedule(&mut state);
     }
 
     /// Ends a compaction with an input that cannot be read. It lost nothing that was not lost

@@ -94,7 +94,7 @@ impl DbInner {
         if let Some(plan) = plan
             .filter(|plan| state.compactions.admits(&self.order, plan) && !state.compactions.hinders(&self.order, plan))
         {
-            self.start_compaction(state, plan);
+            self.start_compaction(state, plan, false);
         }
     }
 
@@ -252,7 +252,7 @@ impl DbInner {
         if gc.put_by.is_none() && !gc.victims.is_empty() && !*closing {
             gc.putting = true;
             let job = |shared: &Arc<DbInner>| (shared.jobs.relocate)(shared);
-            self.submit(Lane::Relocate, "put again", job, |state| state.gc.putting = false);
+            self.submit(Lane::Relocate, "relocate", job, |state| state.gc.putting = false);
         }
         gc.spent(self.snapshots.oldest(|| self.visible()), versions.base())
     }

@@ -47,7 +47,7 @@ fn clear_failure(shared: &DbInner) -> Result<bool> {
         return Err(lost);
     }
     (state.failed, state.replacing_wal) = (None, true);
-    state.gc.relieve();
+    shared.note_space_freed(&mut state);
     Ok(true)
 }
 
