@@ -1,4 +1,4 @@
-//! Background work at the edges of a store's life: at its close, under a full disk, beside a
+//! Background work at the edges of a store's life: at its close, on a full disk, with a
 //! listener. Most tests run the jobs of a manual executor one by one.
 use super::Db;
 use crate::{Event, Options, WriteOptions, state::DbInner, work::Lane};

@@ -3,7 +3,7 @@
 //!
 //! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync serve the whole group.
 //!
-//! - The *leader state* is what only a leader may touch. While nobody leads, it rests in the
+//! - The *leader state* is what only a leader may touch. While no writer leads, it rests in the
 //!   queue. Else it passes from leader to leader in queue order.
 //! - A writer that finds it in the queue leads at once and allocates nothing.
 //! - A writer that waits without a sync spins for a while before it sleeps: a wake-up takes some
