@@ -225,7 +225,7 @@ impl Db {
         shared.advance_durable(shared.visible()); // recovery made the whole history durable
         let timer = IdleTimer::new(shared, self.inner.writes.as_ref());
         let (period, tick) = (timer.period(), move || timer.tick());
-        let relocates = shared.separates_values && shared.options.collection == GcMode::Tail;
+        let relocates = shared.separates_values && shared.options.value_log_gc == GcMode::Tail;
         let started = shared.work.start(shared.options.max_background_compactions as usize, relocates, period, tick);
         started.map_err(|source| Error::Io {
             op: "start threads for",

@@ -198,12 +198,12 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Returns whether the open table has to end before the next user key. With `least_overlap` a
+    /// Returns whether the open table has to end before the next user key. With `min_overlapping_ratio` a
     /// table may exceed its target size by half in search of a grandparent's end, so that tables
     /// have the target size on average.
     fn is_full(&self) -> bool {
-        let Options { target_file_size, least_overlap, .. } = self.shared.options;
-        let most = if least_overlap { target_file_size + target_file_size / 2 } else { target_file_size };
+        let target_file_size = self.shared.options.target_file_size;
+        let most = if self.shared.options.min_overlapping_ratio() { target_file_size + target_file_size / 2 } else { target_file_size };
         let single = self.plan.number.is_some(); // the plan has a reserved number for one output
         !single && (self.end_due || self.sink.table_bytes() >= most)
     }

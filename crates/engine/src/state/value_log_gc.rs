@@ -66,11 +66,11 @@ impl DbInner {
     /// Starts one GC compaction, or one pass of tail GC, if there is too much garbage and nothing
     /// else is due.
     pub(super) fn schedule_value_log_gc(self: &Arc<Self>, state: &mut DbState) {
-        let off = self.options.collection == GcMode::Off || state.gc.starved;
+        let off = self.options.value_log_gc == GcMode::Off || state.gc.starved;
         if !self.separates_values || off || state.compactions.collects() {
             return;
         }
-        let mut victims = match self.options.collection {
+        let mut victims = match self.options.value_log_gc {
             GcMode::Tail => self.tail_gc_victims(state),
             _ => self.remaining_victims(state),
         };
@@ -79,7 +79,7 @@ impl DbInner {
         if victims.is_empty() {
             let log = self.measure_value_log(state);
             step = self.with_situation(state, |situation| self.next_step(state, situation, &log, free));
-            if matches!(step, GcStep::ChooseVictims) && self.options.collection == GcMode::Segments {
+            if matches!(step, GcStep::ChooseVictims) && self.options.value_log_gc == GcMode::Segments {
                 victims = self.choose_victims(state);
             }
         }
@@ -110,7 +110,7 @@ impl DbInner {
     /// Compactions have measured it. In an idle store all of them may, and tail GC looks for them
     /// only then.
     fn shadowed_share(&self, state: &DbState) -> f64 {
-        match self.options.collection {
+        match self.options.value_log_gc {
             _ if state.compactions.lull.is_long() => 1.0,
             GcMode::Segments => state.gc.found.share(&self.limits()),
             _ => 0.0,
@@ -122,7 +122,7 @@ impl DbInner {
     /// limit for keys, pointers and entry heads, a tenth of the space with values of 512 B. Tail GC
     /// has one limit.
     fn garbage_limit_percent(&self, state: &DbState) -> u64 {
-        let rests = state.compactions.lull.is_long() && self.options.collection == GcMode::Segments;
+        let rests = state.compactions.lull.is_long() && self.options.value_log_gc == GcMode::Segments;
         if rests { (self.options.value_log_gc_percent * 3 / 5).max(1) } else { self.options.value_log_gc_percent }
     }
 
@@ -147,7 +147,7 @@ impl DbInner {
         let hidden = estimate.hidden(&log.all, log.share);
         match due(hidden) {
             Due::Nothing => GcStep::None,
-            Due::Collect if self.options.collection == GcMode::Segments => GcStep::ChooseVictims,
+            Due::Collect if self.options.value_log_gc == GcMode::Segments => GcStep::ChooseVictims,
             Due::Collect | Due::Reveal => {
                 let reveals = merges && hidden > 0;
                 reveals
@@ -184,14 +184,14 @@ impl DbInner {
             return;
         }
         state.gc.spare(segments);
-        if self.options.collection == GcMode::Segments {
+        if self.options.value_log_gc == GcMode::Segments {
             self.storage.condemn(state.gc.victims.clone());
         }
     }
 
     /// Returns whether compactions that start now move values out of victims.
     pub fn relocates_values(&self, state: &DbState) -> bool {
-        self.options.collection == GcMode::Segments && !state.gc.victims.is_empty()
+        self.options.value_log_gc == GcMode::Segments && !state.gc.victims.is_empty()
     }
 
     /// Suspends GC for lack of space, until some is freed. Compactions leave values where they are.
@@ -207,7 +207,7 @@ impl DbInner {
     /// Makes all WALs that SSTables point into victims, so that compactions write their values in
     /// key order. Only in `segments` mode.
     pub fn relocate_from_wals(self: &Arc<Self>, state: &mut DbState) {
-        if !self.separates_values || self.options.collection != GcMode::Segments || state.gc.starved {
+        if !self.separates_values || self.options.value_log_gc != GcMode::Segments || state.gc.starved {
             return;
         }
         let DbState { versions, gc, .. } = &mut *state;

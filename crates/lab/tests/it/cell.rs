@@ -351,7 +351,7 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
 #[test]
 fn value_log_bytes_are_counted_by_purpose() {
     let _exclusive = exclusive();
-    let engine = "terrace:wisckey+collection=segments+value_log_segment_size=65536+value_log_gc_percent=1".into();
+    let engine = "terrace:wisckey+value_log_gc=segments+value_log_segment_size=65536+value_log_gc_percent=1".into();
     let settings = Settings { write_buffer_size: 64 << 10, ..Settings::default() };
     let spec = CellSpec { engine, settings, num: 2000, ..spec("fillrandom,overwrite,overwrite") };
     let rows = whole(rows(&spec, &Fake::default()));
