@@ -1,6 +1,9 @@
-//! Checking a store from outside, without changing it.
-mod ages;
+//! Checks a store from outside without changing it.
+//!
+//! Memory: one memtable, one table's index and one block per sorted run. WAL entries are counted,
+//! not kept.
 mod values;
+mod version_order;
 
 use crate::{
     Damage, Options, Result,
@@ -17,44 +20,47 @@ use terrace_storage::{
     placement::{Listed, ObjectId, OpenMode, ReadHow, Storage},
 };
 
-/// What a check found.
+/// The outcome of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// What is wrong; empty if nothing is.
+    /// Problems found; empty if the store is intact.
     pub problems: Vec<String>,
-    /// What the store is made of.
+    /// The layout of the store.
     pub layout: Layout,
-    /// Tables looked at.
+    /// Tables checked.
     pub tables: u64,
     /// Their bytes.
     pub table_bytes: u64,
-    /// Entries in tables, deletes and old versions included. Counted by a deep check only.
+    /// Entries in tables, with tombstones and old versions. Counted by a deep check only.
     pub entries: u64,
-    /// Deletes of ranges in tables, each counted for every piece that others cut it into.
+    /// Range tombstones in tables. One that others overlap counts once for each of its fragments.
     pub range_tombstones: u64,
-    /// Entries replayed from logs.
+    /// Entries replayed from WALs.
     pub log_entries: u64,
-    /// Numbers of logs that hold something which is no part of the history: a torn end after a power cut, or damage. The
-    /// next writing open keeps copies of them under `lost/`.
+    /// Numbers of WALs with records that are not part of the history: a torn tail after a power
+    /// cut, or damage. The next writing open keeps copies of them under `lost/`.
     pub torn_logs: Vec<u64>,
-    /// What is wrong with those.
+    /// Damage in those WALs.
     pub damage: Vec<Damage>,
-    /// Files under `lost/`: what earlier opens found in WALs that was no part of the history, and LevelDB's repairs set aside.
+    /// Files under `lost/`: copies that earlier opens made of such WALs, and files that LevelDB's
+    /// repair set aside.
     pub lost: Vec<String>,
-    /// The end of the history.
+    /// The last sequence of the history.
     pub last_sequence: u64,
-    /// Tables and half-made files that the manifest does not name: space that the next writing open frees.
+    /// Tables and temporary files that the manifest does not name. The next writing open removes
+    /// them.
     pub leftovers: Vec<String>,
 }
 
-/// Checks the store at `path`, which nobody may be writing. Root, manifest, marker, logs and every table's frame and
-/// bounds; `deep` reads everything: every checksum, the order of entries, that filters admit every key, that what tables say of
-/// themselves is true, that no older version of a key stands above a newer one and no table holds what the manifest does not
-/// vouch for. A store that cannot be opened at all (a file that is missing, tables that overlap, a feature that the
-/// marker does not know) is an error; what is wrong inside it is in the report.
+/// Checks the store at `path`; no process may have it open for writing. Without `deep`: root,
+/// manifest, FORMAT file, WALs, and footer and bounds of every SSTable. With `deep` everything is
+/// read: every checksum, the order of entries, that filters admit every key, that table properties
+/// are true, that no older version of a key is in a newer run than a newer version, and that no
+/// table holds a sequence above the manifest's base. A store that cannot be opened (a missing file,
+/// overlapping tables, an unknown feature) is an error; damage inside the store is in the report.
 ///
-/// # Errors
-/// As of opening the store for reading only, see [`Db::open_read_only`](crate::Db::open_read_only).
+/// # Errors As of opening the store for reading only, see
+/// [`Db::open_read_only`](crate::Db::open_read_only).
 ///
 /// ```
 /// # use terrace::{Db, Options};
@@ -74,10 +80,9 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
     check_on(&*storage, options, deep)
 }
 
-/// As [`check`], in any placement.
+/// As [`check`], for a store in any [`Storage`].
 ///
-/// # Errors
-/// As of [`check`].
+/// # Errors As of [`check`].
 ///
 /// ```
 /// # use terrace::{Db, Options, DurabilityMode};
@@ -90,12 +95,12 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<CheckReport> {
-    let found = recover::open(storage, options, true)?;
+    let found = recover::inspect(storage, options)?;
     let mut report = CheckReport { layout: storage.layout(), last_sequence: found.last.0, ..CheckReport::default() };
     report.torn_logs = found.set_aside.iter().map(|log| log.0).collect();
     report.damage = found.damage;
     report.lost = storage.lost()?;
-    report.log_entries = found.memtables.iter().map(|mem| mem.len()).sum();
+    report.log_entries = found.replayed_entries;
     let listed = storage.list()?;
     report.problems.extend(orphans::missing_log(storage, options, &listed)?);
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
@@ -118,14 +123,15 @@ pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<
     }
     let (live, base) = (found.versions.live(), found.versions.base());
     if deep && !unread {
-        report.problems.extend(ages::check(storage, options.order(), live, base)?);
+        report.problems.extend(version_order::check(storage, options.order(), live, base)?);
     }
     report.problems.extend(bundles_without_directory(storage, live));
     report.leftovers = leftovers(storage, live, &listed);
     Ok(report)
 }
 
-/// What the manifest does not name. Logs and manifests are left out: the next opening replaces all of them.
+/// Lists files that the manifest does not name, except WALs and manifests: the next open replaces
+/// all of those.
 fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec<String> {
     let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
@@ -136,7 +142,8 @@ fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec
     listed.iter().map(|found| found.object).filter(idle).map(|object| storage.place_of(object)).collect()
 }
 
-/// Bundles whose own list of tables cannot be read: nothing needs it as long as the manifest is whole, and a repair without one does.
+/// Reports bundles whose own directory cannot be read. It is needed only by a repair without a
+/// manifest.
 fn bundles_without_directory(storage: &dyn Storage, version: &Version) -> Vec<String> {
     let within = version.tables().filter_map(|(_, table)| table.meta.within);
     let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();

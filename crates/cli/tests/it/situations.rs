@@ -145,7 +145,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: missing log that the manifest names: {}/000008.log",
+        "terrace: missing WAL that the manifest names: {}/000008.log",
     ),
     (
         "a table cut short",

@@ -25,7 +25,7 @@ const SITUATIONS: &[Situation] = &[
         },
         PUT,
         1,
-        "terrace: missing log that the manifest names: {}/000011.vlog",
+        "terrace: missing WAL that the manifest names: {}/000011.vlog",
     ),
     (
         "values: a damaged segment",
@@ -95,7 +95,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: {} uses \"value-log\" by its manifest, but its marker file TERRACE does not say so; restore that, or salvage what is there with `terrace repair`",
+        "terrace: {} uses \"value-log\" by its manifest, but its FORMAT file TERRACE does not list it; restore that file, or salvage the store with `terrace repair`",
     ),
     (
         "values: half a copy, no manifest",
@@ -221,7 +221,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: {} uses \"directory-tables\" by its manifest, but its marker file TERRACE does not say so; restore that, or salvage what is there with `terrace repair`",
+        "terrace: {} uses \"directory-tables\" by its manifest, but its FORMAT file TERRACE does not list it; restore that file, or salvage the store with `terrace repair`",
     ),
     (
         "folders: half a copy, no log",
@@ -231,7 +231,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: missing log that the manifest names: {}/000011.log",
+        "terrace: missing WAL that the manifest names: {}/000011.log",
     ),
     (
         "bundles: half a copy, no bundle",

@@ -1,4 +1,4 @@
-//! Whether every pointer of a table leads to its value, and whether the table counts rightly what it keeps alive.
+//! Checks the value pointers of a table, and the live bytes that the table claims per segment.
 use std::collections::BTreeMap;
 use terrace_format::{Kind, key};
 use terrace_storage::{
@@ -6,7 +6,7 @@ use terrace_storage::{
     placement::{Bytes, ObjectId, ReadHow, Storage, StoredValue, TableMeta},
 };
 
-/// Reads every value of the table that `meta` tells of. What is wrong, if anything is.
+/// Reads every value of table `meta`. Returns the problem found, if any.
 pub fn check(storage: &dyn Storage, meta: &TableMeta) -> Result<Option<String>> {
     let how = ReadHow { verify: true, fill_cache: false };
     let mut cursor = storage.open_table(meta)?.cursor(how)?;

@@ -1,9 +1,10 @@
-//! Reading a manifest: edits in order, up to its end or to the first bad byte.
+//! Reads a manifest: applies its edits in order, up to the end or to the first bad byte.
 //!
-//! A bad or torn tail is what a power cut leaves of edits whose sync never returned: the manifest ends there, and nothing
-//! is appended after it, because every open begins a new one. A durable mark, an empty record, follows each sync: a bad
-//! record before a mark is corruption. Edits that are missing without a trace show in what they named: a table or a WAL
-//! that should be there is not, or is not as long as it was.
+//! A bad or torn tail consists of edits whose sync never returned, as a power cut leaves them. The
+//! manifest ends there, and no edit is appended after it, because every open begins a new manifest.
+//! A durable mark, an empty record, follows each sync, so a bad record before a mark is corruption.
+//! Edits that are missing without a trace show in the files that they named: a table or a WAL is
+//! missing or has another length.
 use crate::{
     Error, Options, Result,
     version::{TableRef, Version, meta_of},
@@ -15,29 +16,29 @@ use terrace_storage::{
     placement::{LogEvent, LogKind, ObjectId, Storage, TableMeta},
 };
 
-/// What a manifest says.
+/// The state that a manifest describes.
 pub struct ManifestState {
-    /// Whether we wrote it. LevelDB's `last_sequence` means something else than ours.
+    /// Whether Terrace wrote it. LevelDB's `last_sequence` has another meaning than ours.
     pub ours: bool,
-    /// The tables.
+    /// The live version.
     pub version: Version,
-    /// Numbers below it are taken.
+    /// File numbers below it are taken.
     pub next_file: u64,
-    /// In our manifests, the largest sequence in tables; in LevelDB's, the largest handed out.
+    /// In our manifests the largest sequence in tables; in LevelDB's the largest one assigned.
     pub base: SeqNo,
-    /// Oldest log to replay.
+    /// The oldest WAL to replay.
     pub replay_from: LogId,
-    /// A still older one that LevelDB may name besides.
-    pub also_replay: Option<LogId>,
-    /// Where each level's next compaction starts.
+    /// An older WAL that LevelDB may name as well.
+    pub prev_log: Option<LogId>,
+    /// Per level, the internal key at which the next compaction starts.
     pub pointers: [Vec<u8>; LEVELS],
-    /// Features that a reader must know.
+    /// Features that a reader must support.
     pub requires: Vec<String>,
 }
 
-/// What the edits add up to so far.
+/// The sum of the edits read so far.
 #[derive(Default)]
-struct Sum {
+struct EditSum {
     edits: u64,
     numbers: Edit,
     pointers: [Vec<u8>; LEVELS],
@@ -48,7 +49,7 @@ struct Sum {
 pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<ManifestState> {
     let name = storage.place_of(ObjectId::Manifest(id));
     let mut reader = storage.open_log(id, LogKind::Manifest)?;
-    let mut sum = Sum::default();
+    let mut sum = EditSum::default();
     let mut bad: Option<(u64, String)> = None;
     loop {
         match reader.next()? {
@@ -63,7 +64,8 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
                 let edit = Edit::decode(&bytes).map_err(|e| StorageError::corrupt(name.clone(), offset, e))?;
                 sum.add(edit).map_err(|detail| Error::corrupt("manifest", name.clone(), offset, detail))?;
             }
-            // LevelDB syncs each edit by itself and refuses such a manifest; so do we with one that is not ours.
+            // LevelDB syncs every edit and refuses such a manifest. So does Terrace if LevelDB
+            // wrote it.
             LogEvent::Bad { offset, reason, .. } if options.paranoid_checks || !reader.ours() || sum.edits == 0 => {
                 return Err(Error::corrupt("manifest", name, offset, reason));
             }
@@ -74,30 +76,32 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
             LogEvent::End { .. } => break,
         }
     }
-    // LevelDB says in each edit what we never say; where it went on in a manifest of ours, its numbers count.
+    // LevelDB writes `prev_log_number` in every edit and Terrace never does. Where LevelDB appended
+    // to a manifest of ours, its numbers count.
     let ours = reader.ours() && sum.numbers.prev_log_number.is_none();
     sum.finish(options, ours).map_err(|detail| match detail {
-        Flaw::Text(detail) => Error::corrupt("manifest", name, 0, detail),
-        Flaw::Order(error) => error,
+        Unusable::Text(detail) => Error::corrupt("manifest", name, 0, detail),
+        Unusable::Order(error) => error,
     })
 }
 
-/// Far beyond what a store can use up, far below where counting on would overflow.
+/// Far above the number of files that a store can create, far below an overflow.
 pub const NUMBER_MAX: u64 = 1 << 62;
 
-enum Flaw {
+enum Unusable {
     Text(String),
     Order(Error),
 }
 
-impl Sum {
+impl EditSum {
     fn add(&mut self, edit: Edit) -> std::result::Result<(), String> {
         self.edits += 1;
         for (level, pointer) in edit.compact_pointers {
             self.pointers[level] = pointer;
         }
         for (level, id) in &edit.deleted {
-            // LevelDB's readers do not mind an unknown table here, and its own repairs write such edits.
+            // LevelDB accepts the deletion of an unknown table, and its own repair writes such
+            // edits.
             self.tables.remove(&(*level, *id));
         }
         let entries: BTreeMap<TableId, u64> = edit.entries.into_iter().collect();
@@ -117,27 +121,27 @@ impl Sum {
         Ok(())
     }
 
-    fn finish(self, options: &Options, ours: bool) -> std::result::Result<ManifestState, Flaw> {
-        let missing = |what: &str| Flaw::Text(format!("it never says the {what}"));
+    fn finish(self, options: &Options, ours: bool) -> std::result::Result<ManifestState, Unusable> {
+        let missing = |what: &str| Unusable::Text(format!("it never says the {what}"));
         let absurd = |number: &Option<u64>| number.is_some_and(|number| number > NUMBER_MAX);
         let Edit { next_file_number, log_number, last_sequence, .. } = &self.numbers;
         if absurd(next_file_number) || absurd(log_number) || last_sequence.is_some_and(|last| last >= SeqNo::MAX) {
-            return Err(Flaw::Text("a number in it is larger than any store reaches".into()));
+            return Err(Unusable::Text("a number in it is larger than any store reaches".into()));
         }
         let named = self.numbers.comparator.ok_or_else(|| missing("comparator"))?;
         if named != options.order().name() {
             let text =
                 format!("the store is sorted by comparator {named:?}, the options say {:?}", options.order().name());
-            return Err(Flaw::Order(Error::Invalid(text)));
+            return Err(Unusable::Order(Error::Invalid(text)));
         }
         let tables = self.tables.into_iter().map(|((level, _), meta)| (level, TableRef::new(meta))).collect();
         Ok(ManifestState {
             ours,
-            version: super::version_of(tables, options).map_err(Flaw::Text)?,
+            version: super::version_of(tables, options).map_err(Unusable::Text)?,
             next_file: self.numbers.next_file_number.ok_or_else(|| missing("next file number"))?,
             base: self.numbers.last_sequence.ok_or_else(|| missing("last sequence"))?,
             replay_from: LogId(self.numbers.log_number.ok_or_else(|| missing("log number"))?),
-            also_replay: self.numbers.prev_log_number.filter(|number| *number > 0).map(LogId),
+            prev_log: self.numbers.prev_log_number.filter(|number| *number > 0).map(LogId),
             pointers: self.pointers,
             requires: self.numbers.requires,
         })

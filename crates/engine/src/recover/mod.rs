@@ -1,20 +1,34 @@
-//! Opening a store: root → manifest → logs → tables; then a fresh manifest and root, and only then orphans go.
+//! Opening a store: root, manifest and WALs are read; then a new manifest and root are published.
 //!
-//! Nothing is trusted that the manifest does not vouch for, and nothing is removed before the new root is durable. A
-//! second crash at any step finds the store as the first one left it.
+//! ```text
+//!  CURRENT ──► manifest ──► version, base, oldest WAL
+//!                               │
+//!  WALs ──► replay ─────────────┼──► L0 tables ──► new manifest ──► new CURRENT ──► obsolete files removed
+//!            (one memtable)     │     (durable)      (durable)       (durable)
+//! ```
+//!
+//! Invariants:
+//! - No file counts that the manifest does not name, except the WALs from its `replay_from` on.
+//! - A manifest names a table only when the table is durable.
+//! - No file is removed before the new root is durable. A crash at any step leaves the old root in force; the
+//!   next open replays the same WALs and removes the tables that the interrupted one wrote.
+//! - An open that is refused leaves the directory as it was.
+//! - A writing open holds one memtable and the tables being synced, however large the WALs are. A read-only open
+//!   cannot write tables and keeps all replayed entries in memory.
 mod features;
 mod manifest;
 pub mod orphans;
-mod remains;
 pub mod repair;
 mod replay;
+mod replay_sink;
+mod salvage_iter;
+mod spill;
 pub mod survey;
 
 pub use features::create_alike;
 
 use crate::{
     Damage, Error, Options, Result,
-    jobs::flush,
     mem::MemTable,
     version::{
         TableRef, Version, add_to,
@@ -24,14 +38,12 @@ use crate::{
     write::wal::Wal,
 };
 use replay::{Replayed, replay};
+use replay_sink::{ReplayTarget, WrittenTables};
 use std::{collections::BTreeMap, sync::Arc};
-use terrace_format::{LogId, SeqNo, TableId, Values, batch, edit::Edit};
-use terrace_storage::{
-    DurabilityHandle,
-    placement::{Listed, LogKind, ObjectId, Storage},
-};
+use terrace_format::{LogId, SeqNo, Values, batch, edit::Edit};
+use terrace_storage::placement::{Listed, LogKind, ObjectId, Storage};
 
-/// A store that is ready to be served.
+/// A recovered store.
 pub struct Recovered {
     /// Live and durable versions.
     pub versions: VersionSet,
@@ -39,29 +51,39 @@ pub struct Recovered {
     pub last: SeqNo,
     /// Memtables, newest first, of a store opened for reading only.
     pub memtables: Vec<Arc<MemTable>>,
-    /// The means to write; `None` in a store opened for reading only.
+    /// Entries replayed from WALs; counted by [`inspect`] only.
+    pub replayed_entries: u64,
+    /// The parts that a writing store needs; `None` in a store opened for reading only.
     pub writer: Option<Writer>,
     /// Features that the manifest must announce.
     pub requires: Vec<String>,
-    /// Logs that hold something which does not belong to the history; kept under `lost/` by whoever opens to write.
+    /// WALs with records that do not belong to the history. A writing open keeps copies under `lost/`.
     pub set_aside: Vec<LogId>,
-    /// What is wrong with those.
+    /// Damage in those WALs.
     pub damage: Vec<Damage>,
 }
 
-/// What a store that is written needs besides.
+/// The parts of a recovered store that only a writing open has.
 pub struct Writer {
-    /// The manifest, which is the root.
+    /// The manifest that the root names.
     pub manifest: Manifest,
-    /// The log of the active memtable.
+    /// The WAL of the active memtable.
     pub wal: Wal,
-    /// Its number.
+    /// The number of that WAL.
     pub log: LogId,
-    /// What the old root needed and the new one does not.
+    /// Obsolete files: the old root needed them, the new one does not.
     pub orphans: Vec<ObjectId>,
 }
 
-/// Refuses a place that holds anything; `what` would make a new store there.
+/// The purpose of a recovery.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Write,
+    Read,
+    Inspect,
+}
+
+/// Refuses a place that is not empty. `what` names the operation that needs an empty one, for the error text.
 pub fn check_empty(place: &dyn Storage, what: &str) -> Result<()> {
     if place.load_root()?.is_none() && place.list()?.is_empty() {
         return Ok(());
@@ -69,15 +91,25 @@ pub fn check_empty(place: &dyn Storage, what: &str) -> Result<()> {
     Err(Error::Invalid(format!("{} is not empty; a {what} makes a new store", place.name())))
 }
 
-/// Opens what `placement` holds. `read_only` changes nothing there.
+/// Opens the store in `storage`. With `read_only` nothing is changed there.
 pub fn open(storage: &dyn Storage, options: &Options, read_only: bool) -> Result<Recovered> {
+    recover(storage, options, if read_only { Purpose::Read } else { Purpose::Write })
+}
+
+/// Reads the store in `storage` without changing it. Counts replayed entries instead of keeping them.
+pub fn inspect(storage: &dyn Storage, options: &Options) -> Result<Recovered> {
+    recover(storage, options, Purpose::Inspect)
+}
+
+fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result<Recovered> {
+    let writes = purpose == Purpose::Write;
     let listed = storage.list()?;
     if let Some(absurd) = listed.iter().find(|found| found.object.number() > manifest::NUMBER_MAX) {
         let text = format!("{} has a number larger than any store reaches", storage.place_of(absurd.object));
         return Err(Error::Unsupported(text));
     }
     let Some(root) = storage.load_root()? else {
-        if read_only || !options.create_if_missing {
+        if !writes || !options.create_if_missing {
             let object = storage.name();
             return Err(Error::Missing { what: "store (no CURRENT file in the directory)", object });
         }
@@ -92,40 +124,46 @@ pub fn open(storage: &dyn Storage, options: &Options, read_only: bool) -> Result
     let manifest = manifest::read(storage, options, root)?;
     let requires = features::check(storage, options, &manifest.requires)?;
     orphans::check_tables_present(storage, &manifest.version, &listed)?;
-    let replayed = replay(storage, options, &manifest, &listed)?;
+    let next_file = manifest.next_file.max(above(&listed));
+    let target = match purpose {
+        Purpose::Write => ReplayTarget::Tables(next_file),
+        Purpose::Read => ReplayTarget::Memtables,
+        Purpose::Inspect => ReplayTarget::Count,
+    };
+    let replayed = replay(storage, options, &manifest, &listed, target)?;
     let start = Start {
-        next_file: manifest.next_file.max(above(&listed)),
+        next_file,
         base: manifest.base,
         replay_from: manifest.replay_from,
         pointers: manifest.pointers,
         version: manifest.version,
     };
-    if read_only {
-        let last = replayed.last;
-        let memtables = replayed.memtables.iter().rev().cloned().collect();
+    let Replayed { memtables, tables, entries, last, set_aside, damage } = replayed;
+    if !writes {
+        let memtables = memtables.into_iter().rev().collect();
         let versions = VersionSet::new(options.order().clone(), start);
-        let Replayed { set_aside, damage, .. } = replayed;
-        return Ok(Recovered { versions, last, memtables, writer: None, requires, set_aside, damage });
+        let (writer, replayed_entries) = (None, entries);
+        return Ok(Recovered { versions, last, memtables, replayed_entries, writer, requires, set_aside, damage });
     }
-    let tables: Vec<_> = start.version.tables().map(|(_, table)| table.meta.clone()).collect();
-    storage.settle(&tables)?;
-    let start = write_tables(storage, options, start, &replayed)?;
-    for log in &replayed.set_aside {
+    let old_tables: Vec<_> = start.version.tables().map(|(_, table)| table.meta.clone()).collect();
+    storage.settle(&old_tables)?;
+    let start = add_tables(storage, options, start, tables, last)?;
+    for log in &set_aside {
         storage.set_aside(ObjectId::Wal(*log))?;
     }
     let begun = begin(storage, options, start, requires, &listed)?;
-    Ok(Recovered { set_aside: replayed.set_aside, damage: replayed.damage, ..begun })
+    Ok(Recovered { set_aside, damage, ..begun })
 }
 
-/// The disk was full when this was opened. What a session before kept for such a moment is given up, and tables that it had no time to
-/// tell the manifest of are removed. First the manifest that is believed in this is made durable, of which memory may show more than the device has.
+/// Makes space after an open failed because the disk was full: gives up the reserve of an earlier session and removes tables that
+/// no manifest names. Before that the manifest is made durable, because memory may show more of it than the device has.
 pub fn make_space(storage: &dyn Storage, options: &Options) -> Result<()> {
     storage.reserve(0)?;
     let Some(root) = storage.load_root()? else { return Ok(()) };
     let manifest = manifest::read(storage, options, root)?;
     orphans::check_tables_present(storage, &manifest.version, &storage.list()?)?;
     storage.settle_manifest(root)?;
-    let _ = storage.commit(); // lets go of files that the attempt has made
+    let _ = storage.commit(); // closes files that the failed open made
     orphans::remove_tables(storage, &manifest.version)
 }
 
@@ -133,31 +171,29 @@ fn fresh_start(listed: &[Listed]) -> Start {
     Start { next_file: above(listed).max(2), ..Start::default() }
 }
 
-/// A number that no file in the directory has, whether the manifest knows it or not.
+/// A number above that of every file in the directory, named by the manifest or not.
 fn above(listed: &[Listed]) -> u64 {
     listed.iter().map(|found| found.object.number() + 1).max().unwrap_or(0)
 }
 
-/// Replayed memtables become durable tables of level 0.
-fn write_tables(storage: &dyn Storage, options: &Options, mut start: Start, replayed: &Replayed) -> Result<Start> {
+/// Adds the tables that replay wrote to level 0 of `start`, all durable. `last` becomes its base.
+fn add_tables(
+    storage: &dyn Storage,
+    options: &Options,
+    mut start: Start,
+    tables: WrittenTables<'_>,
+    last: SeqNo,
+) -> Result<Start> {
+    let (metas, next_file) = tables.into_durable()?;
     let mut edit = Edit::default();
-    let mut tickets: Vec<DurabilityHandle> = Vec::new();
-    for mem in replayed.memtables.iter().filter(|mem| !mem.is_empty()) {
-        let mems = std::slice::from_ref(mem);
-        let (meta, _, ticket) = flush::write_table(storage, options.order(), mems, TableId(start.next_file), None)?;
-        start.next_file += 1;
-        add_to(&mut edit, 0, &meta);
-        tickets.push(ticket);
-    }
-    storage.commit()?;
-    tickets.iter().try_for_each(DurabilityHandle::wait_durable)?;
+    metas.iter().for_each(|meta| add_to(&mut edit, 0, meta));
     let apply = start.version.apply(options.order(), &edit);
     start.version = apply.map_err(|detail| Error::corrupt("manifest", storage.name(), 0, detail))?;
-    start.base = replayed.last;
+    (start.next_file, start.base) = (next_file, last);
     Ok(start)
 }
 
-/// A fresh log, a fresh manifest that says all of `start`, and the root that names it.
+/// Creates a WAL and a manifest that contains all of `start`, and publishes the root that names it.
 pub fn begin(
     storage: &dyn Storage,
     options: &Options,
@@ -184,6 +220,7 @@ pub fn begin(
         versions,
         last,
         memtables: Vec::new(),
+        replayed_entries: 0,
         writer: Some(writer),
         requires,
         set_aside: Vec::new(),
@@ -191,7 +228,7 @@ pub fn begin(
     })
 }
 
-/// A version of these tables, by level.
+/// Builds a version of these tables, given with their levels.
 fn version_of(tables: Vec<(usize, TableRef)>, options: &Options) -> std::result::Result<Version, String> {
     let mut levels: [Vec<Arc<TableRef>>; terrace_format::LEVELS] = Default::default();
     tables.into_iter().for_each(|(level, table)| levels[level].push(Arc::new(table)));

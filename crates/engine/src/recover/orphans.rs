@@ -1,11 +1,12 @@
-//! What lies in the directory beside what the manifest names.
+//! Files in the directory compared with those that the manifest names: missing ones, and obsolete
+//! ones (orphans).
 use super::manifest;
 use crate::{Error, Options, Result, version::Version};
 use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{LogId, batch::Batch};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Storage, TableMeta, Within};
 
-/// The logs of which something was listed, with the bytes of all their parts.
+/// Returns the listed WALs, each with the bytes of all its files.
 pub fn logs(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     let mut logs = BTreeMap::new();
     for found in listed {
@@ -16,7 +17,7 @@ pub fn logs(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     logs
 }
 
-/// Logs that are kept for those who follow the history: the newest, up to `bytes_max` in all.
+/// Returns the WALs that are kept for followers of the history: the newest, `bytes_max` in all.
 pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
     let mut left = bytes_max;
     let fits = |(_, bytes): &(LogId, u64)| {
@@ -28,8 +29,8 @@ pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
     logs(listed).into_iter().rev().filter(is_whole).take_while(fits).collect()
 }
 
-/// Everything that was listed before the new root was made, that `version` does not name and that is not `kept`. Logs and
-/// manifests of that time are all replaced.
+/// Returns the obsolete files: those listed before the new root was made that neither `version` nor
+/// `kept` names. All older WALs and manifests are among them.
 pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
     let tables = version.tables().flat_map(|(_, table)| crate::version::objects(table));
     let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::SmallLog(*log)]);
@@ -37,8 +38,8 @@ pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> V
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 
-/// Removes the tables that are there and that `version`, which is what the durable manifest says, does not name; and the segments that
-/// compactions moved values into for them, into which nothing else points.
+/// Removes the tables that `version`, the durable one, does not name, and the value-log segments
+/// that compactions wrote for them.
 pub fn remove_tables(storage: &dyn Storage, version: &Version) -> Result<()> {
     let is_table =
         |object: &ObjectId| matches!(object, ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_));
@@ -46,17 +47,18 @@ pub fn remove_tables(storage: &dyn Storage, version: &Version) -> Result<()> {
     orphans.into_iter().filter(is_table).try_for_each(|object| Ok(storage.remove(object)?))
 }
 
-/// Every table of the manifest must be there, and every segment that it points into. What is there may be damaged, and of any length:
-/// reading it fails then, and reading the rest does not.
+/// Checks that every table of the manifest is present, and every segment that it points into. A
+/// present file may be damaged or have another length: reading it fails then, and the rest of the
+/// store can be read.
 pub fn check_tables_present(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Result<()> {
-    let there: BTreeSet<ObjectId> = listed.iter().map(|found| found.object).collect();
+    let present: BTreeSet<ObjectId> = listed.iter().map(|found| found.object).collect();
     for (level, table) in version.tables() {
         let file = file_of(&table.meta);
-        if !there.contains(&file) {
+        if !present.contains(&file) {
             let object = format!("{} of level {level}", storage.place_of(file));
             return Err(Error::Missing { what: "table that the manifest names", object });
         }
-        if let Some((segment, _)) = table.meta.segments().find(|(segment, _)| !there.contains(segment)) {
+        if let Some((segment, _)) = table.meta.segments().find(|(segment, _)| !present.contains(segment)) {
             let object = format!("{} (table {} points into it)", storage.place_of(segment), table.meta.id);
             return Err(Error::Missing { what: "segment of the value log", object });
         }
@@ -68,7 +70,7 @@ fn file_of(table: &TableMeta) -> ObjectId {
     table.within.map_or(ObjectId::Table(table.id), |within| ObjectId::Bundle(within.bundle))
 }
 
-/// What of `table` is not as long as the manifest says, by the sizes that were listed.
+/// Describes the files of `table` whose listed size differs from the one in the manifest.
 pub fn wrong_lengths(storage: &dyn Storage, table: &TableMeta, sizes: &BTreeMap<ObjectId, u64>) -> Vec<String> {
     let (file, bytes) = (file_of(table), table.bytes);
     let there = sizes.get(&file).copied().unwrap_or(0);
@@ -89,24 +91,25 @@ pub fn wrong_lengths(storage: &dyn Storage, table: &TableMeta, sizes: &BTreeMap<
     wrong
 }
 
-/// The log that a manifest of LevelDB's names, if it is not there. LevelDB makes a log before its manifest names it and keeps it until the
-/// manifest names another, so it was lost, with all that was written last. Opening goes on without it, as LevelDB does; a manifest of ours
-/// without its log is not opened.
+/// Describes the WAL that LevelDB's manifest names, if it is missing. LevelDB creates a WAL before
+/// its manifest names it and keeps it until the manifest names another one, so the file was lost,
+/// with the last writes. An open continues without it, as LevelDB does. A manifest of ours whose
+/// WAL is missing is refused.
 pub fn missing_log(storage: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<String>> {
     let Some(root) = storage.load_root()? else { return Ok(None) };
     let manifest = manifest::read(storage, options, root)?;
-    let named = [Some(manifest.replay_from), manifest.also_replay].into_iter().flatten();
+    let named = [Some(manifest.replay_from), manifest.prev_log].into_iter().flatten();
     let is_there = |log: &LogId| listed.iter().any(|found| found.object == ObjectId::Wal(*log));
-    // Zero stands for none, in a new store and in one that LevelDB has repaired.
+    // Zero means "no WAL", in a new store and in one that LevelDB has repaired.
     let missing = named.into_iter().find(|log| *log > LogId(0) && !is_there(log)).filter(|_| !manifest.ours);
     Ok(missing.map(|log| {
         let place = storage.place_of(ObjectId::Wal(log));
-        format!("log {log}, which the manifest names, is missing ({place}): what was written last is lost")
+        format!("WAL {log}, which the manifest names, is missing ({place}): the last writes are lost")
     }))
 }
 
-/// There is no root. That is a new place, or one whose creation was cut short before it had a root and thus before it
-/// took a write; anything else is a store that has lost its root, and must not be written over.
+/// Decides about a directory without a root. It is new, or its creation was interrupted before the
+/// first write; anything else is a store that lost its root and must not be overwritten.
 pub fn check_uncreated(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
     for found in listed {
         let holds_data = match found.object {
@@ -126,7 +129,7 @@ pub fn check_uncreated(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a log holds more than the empty batch that begins ours.
+/// Whether a WAL has any record other than the empty batch at its head.
 fn has_writes(storage: &dyn Storage, log: LogId) -> Result<bool> {
     let mut reader = storage.open_log(log, LogKind::Wal)?;
     loop {

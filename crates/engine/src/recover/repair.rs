@@ -1,11 +1,21 @@
-//! Repair: from the remains of a store, whatever of it is left, a new one that opens.
+//! Repair: builds a new store from the readable part of a damaged one.
 //!
-//! Nothing is written to the damaged place. Tables are read block by block, logs record by record, everything verified, and
-//! merged by key and sequence into one sorted run of the new store; so an older version never comes before a newer one,
-//! whichever file it lies in. What cannot be read is told, and passed over.
+//! ```text
+//!  tables ──┐                 ┌───────────────┐   newest    ┌──────────────┐
+//!  WALs   ──┼─► salvage scan ─┤ merge by key, ├────────────►│ one sorted   │──► manifest, root
+//!  segments ┘   (losses)      │ newest first  │   puts only │ run of `to`  │
+//!                             └───────────────┘             └──────────────┘
+//! ```
+//!
+//! Nothing is written to the damaged store. Tables are read block by block and WALs record by record, and every
+//! block and record is verified. Entries are merged by key and sequence, so an older version never replaces
+//! a newer one, whichever file holds it. Losses are reported and skipped.
+//!
+//! Memory: one block of each chain of tables, plus the WAL entries that
+//! [`LogEntries`](super::spill::LogEntries) allows; more of them are spilled into `to`.
 use super::{
     begin, check_empty, features, fresh_start,
-    remains::Remains,
+    salvage_iter::SalvageIter,
     survey::{Lost, Survey, reason},
 };
 use crate::{
@@ -15,30 +25,31 @@ use crate::{
     version::{TableRef, Version},
 };
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
-use terrace_format::{Kind, LEVELS, SeqNo, TableId, Values as Apart, key};
+use terrace_format::{Kind, LEVELS, SeqNo, TableId, Values as ValueForm, key};
 use terrace_storage::placement::{Bytes, EntryRef, ObjectId, ReadHow, Storage, StoredValue, TableMeta};
 
-/// What a repair found and made.
+/// The outcome of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Tables of which something was read.
+    /// Tables that were read at least in part.
     pub tables: u64,
-    /// Logs of which something was read.
+    /// WALs that were read at least in part.
     pub logs: u64,
-    /// Pairs that the new store holds: the newest readable version of each key, unless that is a delete.
+    /// Pairs in the new store: the newest readable version of each key, unless that is a tombstone.
     pub pairs: u64,
     /// Bytes of its tables.
     pub bytes: u64,
     /// The newest sequence found.
     pub last_sequence: u64,
-    /// What could not be read. Of keys that were among it the new store holds an older version or none; and a deleted key is
-    /// back if its delete was lost and its value was not. Where values live in the log that takes no more than the loss of the
-    /// manifest: a segment stays for as long as something in it is alive, and nothing else tells of the others that they are dead.
+    /// Everything that could not be read. For a key among it the new store holds an older version or none, and a deleted key
+    /// is back if its tombstone was lost and its value was not. With key-value separation the loss of the manifest is enough
+    /// for that: a segment exists as long as one of its values is live, and only the manifest says which ones are not.
     pub lost: Vec<Lost>,
 }
 
-/// Salvages what `from` holds, which may be opened by [`OpenMode::Salvage`](terrace_storage::placement::OpenMode), into `to`, which
-/// must be empty. `options` say how the new store is made; its order of keys must be that of the old one.
+/// Salvages the store in `from` into `to`, which must be empty. Open `from` with
+/// [`OpenMode::Salvage`](terrace_storage::placement::OpenMode). `options` apply to the new store; their comparator must be that
+/// of the old one.
 ///
 /// # Errors
 /// As of [`Db::repair`](crate::Db::repair).
@@ -60,7 +71,7 @@ pub fn repair(from: &dyn Storage, to: &dyn Storage, options: &Options) -> Result
     build(from, &Survey::of(from, options)?, to, options)
 }
 
-/// Writes what `survey` found in `from` into `to`, which is empty.
+/// Writes the entries that `survey` found in `from` into `to`, which is empty.
 pub fn build(from: &dyn Storage, survey: &Survey, to: &dyn Storage, options: &Options) -> Result<RepairReport> {
     let mut report = RepairReport {
         tables: survey.tables.len() as u64,
@@ -72,9 +83,13 @@ pub fn build(from: &dyn Storage, survey: &Survey, to: &dyn Storage, options: &Op
     to.settle(&[])?;
     let requires = features::create(to, options)?;
     let mut start = fresh_start(&[]);
+    let spilled = survey.spill(from, to, options, start.next_file)?;
     let mut values = Values::of(from);
-    let remains = Remains::of(from, options, survey)?;
-    let (metas, pairs) = write_newest(survey, remains, &mut values, to, options, &mut start.next_file)?;
+    let entries = SalvageIter::new(from, options, survey, &spilled)?;
+    let mut next_file = spilled.next_file().max(start.next_file);
+    let (metas, pairs) = write_newest(survey, entries, &mut values, to, options, &mut next_file)?;
+    drop(spilled); // removes its tables, which no manifest names
+    start.next_file = next_file;
     report.pairs = pairs;
     report.lost.extend(values.lost.into_values());
     report.bytes = metas.iter().map(|meta| meta.bytes).sum();
@@ -87,7 +102,7 @@ pub fn build(from: &dyn Storage, survey: &Survey, to: &dyn Storage, options: &Op
     Ok(report)
 }
 
-/// The first level that may hold so many bytes.
+/// Returns the first level whose size limit is at least `bytes`.
 fn level_for(options: &Options, bytes: u64) -> usize {
     let base = options.level_1_bytes();
     if options.level_compaction_dynamic_level_bytes {
@@ -97,11 +112,11 @@ fn level_for(options: &Options, bytes: u64) -> usize {
     (1..LEVELS).find(|level| bytes <= sizes.of(*level)).unwrap_or(LEVELS - 1)
 }
 
-/// Writes the newest version of each key, if it is a put that no delete of a range hides, in tables numbered from `next_file`
-/// on. They are durable when this returns. The tables, and how many pairs they hold.
+/// Writes the newest version of each key if it is a put that no range tombstone deletes, in tables numbered from `next_file`
+/// on. Returns the tables, all durable, and the number of pairs in them.
 fn write_newest(
     survey: &Survey,
-    mut remains: Remains<'_>,
+    mut entries: SalvageIter<'_>,
     values: &mut Values<'_>,
     to: &dyn Storage,
     options: &Options,
@@ -114,14 +129,14 @@ fn write_newest(
     };
     let mut out = Bulk::new(to, options.target_file_size, number);
     let (mut user, mut pairs) = (None::<Vec<u8>>, 0);
-    while let Some(entry) = remains.next()? {
+    while let Some(entry) = entries.next()? {
         let parsed = key::apart(entry.key);
         if user.as_ref().is_some_and(|user| order.user(user, parsed.user).is_eq()) {
             continue; // an older version
         }
-        let hidden = survey.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
-        if parsed.kind == Kind::Put && !hidden {
-            let Some(value) = values.read(&entry) else { continue }; // an older one is better than none
+        let deleted = survey.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
+        if parsed.kind == Kind::Put && !deleted {
+            let Some(value) = values.read(&entry) else { continue }; // an older version is better than none
             out.add(entry.key, &value)?;
             pairs += 1;
         }
@@ -130,22 +145,22 @@ fn write_newest(
     Ok((out.finish()?, pairs))
 }
 
-/// Values of the damaged store, where they live apart.
+/// Reads values of the damaged store, which may be separated from their keys.
 struct Values<'a> {
     from: &'a dyn Storage,
-    apart: bool,
-    /// What cannot be read, by file.
+    separated: bool,
+    /// Losses of values, by file.
     lost: BTreeMap<String, Lost>,
 }
 
 impl<'a> Values<'a> {
     fn of(from: &'a dyn Storage) -> Values<'a> {
-        Values { from, apart: from.layout().values == Apart::Log, lost: BTreeMap::new() }
+        Values { from, separated: from.layout().values == ValueForm::Log, lost: BTreeMap::new() }
     }
 
-    /// The value of `entry`, a put; `None` if it cannot be read, which is noted.
+    /// Returns the value of `entry`, a put; `None` if it cannot be read. Notes that loss.
     fn read<'e>(&mut self, entry: &EntryRef<'e>) -> Option<Cow<'e, [u8]>> {
-        if !self.apart {
+        if !self.separated {
             return Some(Cow::Borrowed(entry.stored));
         }
         let (parsed, how) = (key::apart(entry.key), ReadHow { verify: true, fill_cache: false });

@@ -1,90 +1,124 @@
-//! Replaying WALs: which records belong to the history.
+//! WAL replay: decides which records belong to the history and hands them to a [`ReplaySink`].
 //!
-//! In our own WALs sequences are contiguous from the manifest's base on, within and across WALs. Page writeback inside an
-//! unsynced WAL is unordered, so a bad record with good ones after it is a legal crash state, a torn tail: it ends its WAL,
-//! and the history continues only in a WAL that begins at the very next sequence. What lies after the end is set aside,
-//! never deleted silently.
+//! ```text
+//!  WALs, oldest first        History                        ReplaySink
+//!  000007.log ─┐   record   ┌──────────────────────┐ batch ┌─────────────────────────────┐
+//!  000009.log ─┼───────────►│ next sequence? torn? ├──────►│ memtable, full → L0 table   │
+//!  000012.log ─┘            │ durable mark, damage │       │ (read-only open: kept)      │
+//!                           └──────────────────────┘       └─────────────────────────────┘
+//! ```
 //!
-//! Durable marks say up to which sequence everything had been synced. Damage below the highest mark is corruption, not
-//! a torn tail: the open fails, or with [`Recovery::Salvage`] a second pass skips what cannot be read.
+//! In WALs that Terrace wrote, sequences are contiguous from the manifest's base on, within and across WALs.
+//! Page writeback inside an unsynced WAL is unordered, so a bad record followed by good ones is a legal crash
+//! state, a torn tail. It ends its WAL, and the history continues only in a WAL that begins at the very next
+//! sequence. Records after the end of the history are set aside under `lost/`, never deleted silently.
 //!
-//! WALs that LevelDB wrote are replayed LevelDB's way: it may have acknowledged synced writes after a hole, so bad
-//! stretches are skipped and everything else counts.
-use super::manifest::ManifestState;
+//! A durable mark says up to which sequence everything had been synced. Damage below the highest mark is
+//! corruption, not a torn tail: the open fails, or with [`Recovery::Salvage`] a second pass skips the
+//! unreadable part.
+//!
+//! WALs that LevelDB wrote are replayed by LevelDB's rules. LevelDB may have acknowledged synced writes after
+//! a hole, so bad stretches are skipped and all other records count.
+use super::{
+    manifest::ManifestState,
+    replay_sink::{ReplaySink, ReplayTarget, WrittenTables},
+};
 use crate::{Damage, Error, Options, Recovery, Result, mem::MemTable};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch, value_log};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Storage};
 
-/// The head of a WAL is an empty batch at the start of its file, or after a segment's magic bytes. Every later one is a
-/// durable mark. (The order of reading does not tell: a log in two files is read by sequence.)
+/// Largest offset of a WAL's head, an empty batch at the start of the file or after a segment's magic bytes. Every later empty
+/// batch is a durable mark. The order of reading does not separate the two: a WAL in two files is read by sequence.
 const HEAD_OFFSET_MAX: u64 = value_log::MAGIC.len() as u64;
 
-/// Damage is noted up to so many times: a WAL may be nothing else.
+/// Damage reports kept at most; a WAL may consist of damage only.
 const DAMAGE_MAX: usize = 1000;
 
-/// What the WALs hold.
-pub struct Replayed {
-    /// Oldest first; each as large as a memtable may be.
+/// The result of a replay.
+pub struct Replayed<'a> {
+    /// Oldest first, each as large as a memtable may be; only for [`ReplayTarget::Memtables`].
     pub memtables: Vec<Arc<MemTable>>,
-    /// The end of the history.
+    /// Tables of level 0; only for [`ReplayTarget::Tables`].
+    pub tables: WrittenTables<'a>,
+    /// Replayed entries; only for [`ReplayTarget::Count`].
+    pub entries: u64,
+    /// The last sequence of the history.
     pub last: SeqNo,
-    /// WALs that hold something which does not belong to the history.
+    /// WALs with records that do not belong to the history.
     pub set_aside: Vec<LogId>,
-    /// What is wrong with them, in the order of reading.
+    /// Damage in those WALs, in reading order.
     pub damage: Vec<Damage>,
 }
 
 /// Replays every WAL that `manifest` still needs.
-pub fn replay(
-    storage: &dyn Storage,
-    options: &Options,
+///
+/// # Errors
+/// [`Error::Missing`] if a WAL that the manifest names is absent; [`Error::Corrupt`] if durable writes are
+/// damaged and the options say to refuse such a store. After an error no table of the replay remains.
+pub fn replay<'a>(
+    storage: &'a dyn Storage,
+    options: &'a Options,
     manifest: &ManifestState,
     listed: &[Listed],
-) -> Result<Replayed> {
+    target: ReplayTarget,
+) -> Result<Replayed<'a>> {
     let logs = needed(manifest, listed);
     if manifest.ours && !logs.contains(&manifest.replay_from) {
         let object = storage.place_of(ObjectId::Wal(manifest.replay_from));
-        return Err(Error::Missing { what: "log that the manifest names", object });
+        return Err(Error::Missing { what: "WAL that the manifest names", object });
     }
-    let set_aside = without_segment(&logs, manifest, listed);
-    let begin = |salvaged_to| History {
+    let set_aside = sidecars_without_segment(&logs, manifest, listed);
+    let begin = |target, salvage_to| History {
         bytes: sizes(listed),
-        ..History::new(options, storage, manifest, set_aside.clone(), salvaged_to)
+        ..History::new(options, storage, manifest, set_aside.clone(), target, salvage_to)
     };
-    let mut history = begin(SeqNo::ZERO);
+    let mut history = begin(target, SeqNo::ZERO);
     history.read(&logs, manifest.ours)?;
     if !history.is_corrupt() {
-        return Ok(history.replayed);
+        return history.finish();
     }
-    let (lost_from, durable) = (history.next(), history.durable);
-    let cut = history.replayed.damage.get(history.sound).cloned();
-    drop(history.replayed); // its memtables, before there are others
-    let mut salvaged = begin(durable);
-    salvaged.read(&logs, manifest.ours)?;
+    let (damaged_from, durable) = (history.next(), history.durable);
+    let first_damage = history.damage.get(history.damage_at_last_batch).cloned();
+    let retry = history.sink.target_for_retry();
+    drop(history); // frees its memtable and removes its tables before the second pass makes others
     match options.recovery {
-        Recovery::Salvage => Ok(salvaged.replayed),
+        Recovery::Salvage => {
+            let mut salvaged = begin(retry, durable);
+            salvaged.read(&logs, manifest.ours)?;
+            salvaged.finish()
+        }
         Recovery::Refuse => {
-            let kept = salvaged.replayed.memtables.iter().map(|mem| mem.len()).sum::<u64>();
-            Err(corruption(storage, cut, lost_from, durable, kept))
+            let mut salvaged = begin(ReplayTarget::Count, durable);
+            salvaged.read(&logs, manifest.ours)?;
+            let readable = salvaged.finish()?.entries;
+            Err(corruption(storage, first_damage, damaged_from, durable, readable))
         }
     }
 }
 
-/// Durable writes from `lost_from` on, which lie before `durable`, cannot all be read; `kept` writes of all WALs can.
-fn corruption(storage: &dyn Storage, cut: Option<Damage>, lost_from: SeqNo, durable: SeqNo, kept: u64) -> Error {
+/// The error of a refused open: not all durable writes in `damaged_from..durable` can be read, and `readable` writes
+/// of all WALs can.
+fn corruption(
+    storage: &dyn Storage,
+    first_damage: Option<Damage>,
+    damaged_from: SeqNo,
+    durable: SeqNo,
+    readable: u64,
+) -> Error {
     let last = SeqNo(durable.0 - 1);
-    let (file, offset, reason) = match cut {
+    let (file, offset, reason) = match first_damage {
         Some(Damage { file, offset, reason }) => (file, offset, reason),
-        None => (storage.name(), 0, "a log is missing or empty".into()),
+        None => (storage.name(), 0, "a WAL is missing or empty".into()),
     };
     let detail = format!(
-        "{reason}; durable writes are damaged from sequence {lost_from} on, up to {last} at most, and {kept} writes of the \
-         logs can be read; open it with recovery=salvage, or run `terrace repair`, to keep those"
+        "{reason}; durable writes are damaged from sequence {damaged_from} on, up to {last} at most, and {readable} writes \
+         of the WALs can be read; open it with recovery=salvage, or run `terrace repair`, to keep those"
     );
     Error::corrupt("log", file, offset, detail)
 }
 
+/// WALs to replay, oldest first.
 fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let mut logs: Vec<LogId> = listed
         .iter()
@@ -92,13 +126,13 @@ fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
             ObjectId::Wal(log) => Some(log),
             _ => None,
         })
-        .filter(|log| *log >= manifest.replay_from || Some(*log) == manifest.also_replay)
+        .filter(|log| *log >= manifest.replay_from || Some(*log) == manifest.prev_log)
         .collect();
     logs.sort();
     logs
 }
 
-/// Bytes of each WAL, in all its files.
+/// Bytes of each WAL in all its files.
 fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     let mut sizes = BTreeMap::new();
     for found in listed {
@@ -109,31 +143,35 @@ fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     sizes
 }
 
-/// WALs of which a power cut took the segment and left the small part: nothing there was promised.
-fn without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
-    let there = listed.iter().filter_map(|found| match found.object {
+/// WAL sidecars whose segment a power cut removed. No write in them was acknowledged as durable.
+fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
+    let sidecars = listed.iter().filter_map(|found| match found.object {
         ObjectId::SmallLog(log) => Some(log),
         _ => None,
     });
-    there.filter(|log| *log >= manifest.replay_from && !needed.contains(log)).collect()
+    sidecars.filter(|log| *log >= manifest.replay_from && !needed.contains(log)).collect()
 }
 
+/// The history as far as it has been read.
 struct History<'a> {
     options: &'a Options,
     storage: &'a dyn Storage,
-    /// The next sequence, once known. LevelDB's manifests do not say it.
+    /// The next sequence, once known. LevelDB's manifests do not contain it.
     expected: Option<SeqNo>,
     /// Records at or below it are in tables.
     base: SeqNo,
     /// Every write before it was synced, as durable marks say.
     durable: SeqNo,
-    /// Gaps before it are skipped: durable writes lie after them.
-    salvaged_to: SeqNo,
-    /// Of each WAL, in all its files.
+    /// Gaps before it are skipped, because durable writes follow them.
+    salvage_to: SeqNo,
+    /// Bytes of each WAL in all its files.
     bytes: BTreeMap<LogId, u64>,
-    replayed: Replayed,
+    sink: ReplaySink<'a>,
+    last: SeqNo,
+    set_aside: Vec<LogId>,
+    damage: Vec<Damage>,
     /// Length of `damage` when the last batch was applied.
-    sound: usize,
+    damage_at_last_batch: usize,
 }
 
 /// The WAL that is being read.
@@ -142,17 +180,17 @@ struct Reading<'a> {
     reader: &'a mut dyn LogReader,
     /// LevelDB's rules apply.
     leveldbs: bool,
-    /// Nothing more of it belongs to the history.
+    /// No further record of it belongs to the history.
     ended: bool,
-    /// The least sequence in it: of its head, or where the history stood if that is lost.
+    /// The lowest sequence that it can hold: the one of its head, or the next of the history if the head is damaged.
     first: SeqNo,
-    /// Bytes of it, in all its files.
+    /// Its bytes in all its files.
     bytes: u64,
 }
 
 impl Reading<'_> {
-    /// Whether a write of this WAL can have this sequence: one takes more than a byte. What is found after damage may be
-    /// part of a value, which may hold a WAL of another store.
+    /// Whether a write of this WAL can have this sequence; every write takes more than a byte. A record found after damage
+    /// may be part of a value, and that value may contain a WAL of another store.
     fn can_hold(&self, seq: SeqNo) -> bool {
         (self.first.0..=self.first.0.saturating_add(self.bytes)).contains(&seq.0)
     }
@@ -164,36 +202,45 @@ impl<'a> History<'a> {
         storage: &'a dyn Storage,
         manifest: &ManifestState,
         set_aside: Vec<LogId>,
-        salvaged_to: SeqNo,
+        target: ReplayTarget,
+        salvage_to: SeqNo,
     ) -> History<'a> {
-        let replayed = Replayed { memtables: Vec::new(), last: manifest.base, set_aside, damage: Vec::new() };
         History {
             options,
             storage,
             expected: manifest.ours.then(|| manifest.base.plus(1)),
             base: if manifest.ours { manifest.base } else { SeqNo::ZERO },
             durable: SeqNo::ZERO,
-            salvaged_to,
+            salvage_to,
             bytes: BTreeMap::new(),
-            replayed,
-            sound: 0,
+            sink: ReplaySink::new(storage, options, target),
+            last: manifest.base,
+            set_aside,
+            damage: Vec::new(),
+            damage_at_last_batch: 0,
         }
     }
 
     /// Reads all `logs`, oldest first.
     fn read(&mut self, logs: &[LogId], our_store: bool) -> Result<()> {
-        for log in self.replayed.set_aside.clone() {
-            self.damaged(log, 0, "its segment is missing, and a small log is there")?;
+        for log in self.set_aside.clone() {
+            self.damaged(log, 0, "its segment is missing; only its sidecar is present")?;
         }
         for log in logs {
             self.storage.settle_log(*log)?;
             let mut reader = self.storage.open_log(*log, LogKind::Wal)?;
             self.log(*log, our_store, reader.as_mut())?;
         }
-        Ok(())
+        self.sink.finish()
     }
 
-    /// The sequence that follows what has been taken of the history.
+    fn finish(self) -> Result<Replayed<'a>> {
+        let History { sink, last, set_aside, damage, .. } = self;
+        let ReplaySink { memtables, tables, entries, .. } = sink;
+        Ok(Replayed { memtables, tables, entries, last, set_aside, damage })
+    }
+
+    /// The sequence that follows the history read so far.
     fn next(&self) -> SeqNo {
         self.expected.unwrap_or(self.base.plus(1))
     }
@@ -206,7 +253,8 @@ impl<'a> History<'a> {
     fn log(&mut self, log: LogId, our_store: bool, reader: &mut dyn LogReader) -> Result<()> {
         let first = reader.next()?;
         let head = reader.ours();
-        // Without our head in a store of ours: LevelDB's, if it begins with a good record; else ours with its start torn off.
+        // A WAL without our head in a store of ours: LevelDB wrote it if it begins with a good record; otherwise it is ours
+        // with a torn start.
         let leveldbs = !head && (!our_store || matches!(first, LogEvent::Record { offset: 0, .. }));
         let ended = !head && !leveldbs && !self.skips_gaps();
         let bytes = self.bytes.get(&log).copied().unwrap_or(0);
@@ -218,7 +266,7 @@ impl<'a> History<'a> {
                     match Batch::decode(bytes) {
                         Ok(batch) => self.record(&mut reading, offset, batch)?,
                         Err(corrupt) => {
-                            // Its checksum is right, so it was written like this; still no part of any history.
+                            // The checksum is right, so the record was written like this. It belongs to no history.
                             self.bad(&mut reading, offset + corrupt.offset, &corrupt.detail)?;
                         }
                     }
@@ -227,7 +275,7 @@ impl<'a> History<'a> {
                 LogEvent::End { offset, torn } => {
                     if torn {
                         self.damaged(log, offset, "it ends within a record")?;
-                        self.put_aside(log);
+                        self.note_set_aside(log);
                     }
                     return Ok(());
                 }
@@ -238,8 +286,7 @@ impl<'a> History<'a> {
 
     fn record(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<()> {
         if reading.leveldbs {
-            self.apply(reading.log, &batch);
-            return Ok(());
+            return self.apply(reading.log, &batch);
         }
         if batch.is_empty() && offset > HEAD_OFFSET_MAX {
             if reading.can_hold(batch.sequence()) {
@@ -255,37 +302,38 @@ impl<'a> History<'a> {
             reading.ended = !self.contiguous(reading, offset, batch)?;
         }
         if reading.ended && !empty {
-            self.put_aside(reading.log);
+            self.note_set_aside(reading.log);
         }
         Ok(())
     }
 
     fn bad(&mut self, reading: &mut Reading<'_>, offset: u64, reason: &str) -> Result<()> {
         self.damaged(reading.log, offset, reason)?;
-        self.put_aside(reading.log);
+        self.note_set_aside(reading.log);
         reading.ended |= !reading.leveldbs && !self.skips_gaps();
         Ok(())
     }
 
-    /// Whether a gap here has durable writes after it, and is skipped.
+    /// Whether durable writes follow a gap here, so that the gap is skipped.
     fn skips_gaps(&self) -> bool {
-        self.salvaged_to > self.next()
+        self.salvage_to > self.next()
     }
 
-    /// Whether the gap up to `first` is skipped: nothing in it lies above the mark, where the prefix rule holds.
+    /// Whether the gap up to `first` is skipped. Above the durable mark, where the prefix rule holds, none is.
     fn skips_to(&self, first: SeqNo) -> bool {
-        self.skips_gaps() && first <= self.salvaged_to
+        self.skips_gaps() && first <= self.salvage_to
     }
 
-    /// Takes the batch, which was just read, if it is the next of the history. False if it is not: then this WAL has
-    /// nothing to add.
+    /// Applies the batch just read if it is the next one of the history. Returns false if it is not; then no further record of
+    /// this WAL belongs to the history.
     fn contiguous(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<bool> {
         let (log, first) = (reading.log, batch.sequence());
-        let expected = *self.expected.get_or_insert(first); // after LevelDB's manifest the first head says it
+        // After LevelDB's manifest the first head says where the history begins.
+        let expected = *self.expected.get_or_insert(first);
         if batch.is_empty() {
-            // The head. It may begin after `expected` only if tables hold what lies between: then it is `base + 1`.
+            // The head. It may be above `expected` only if tables hold everything in between: then `expected` is `base + 1`.
             if first > expected {
-                self.damaged(log, offset, &format!("the history ends at {expected}, this log begins at {first}"))?;
+                self.damaged(log, offset, &format!("the history ends at {expected}, this WAL begins at {first}"))?;
             }
             return Ok(first <= expected || self.skips_to(first));
         }
@@ -300,40 +348,36 @@ impl<'a> History<'a> {
                 return Ok(false);
             }
         }
-        self.apply(log, &reading.reader.store(batch));
+        self.apply(log, &reading.reader.store(batch))?;
         Ok(true)
     }
 
-    fn apply(&mut self, log: LogId, batch: &Batch) {
+    fn apply(&mut self, log: LogId, batch: &Batch) -> Result<()> {
         if batch.is_empty() {
-            return;
+            return Ok(());
         }
-        let full = |mem: &Arc<MemTable>| mem.charged_bytes() > self.options.write_buffer_size;
-        if self.replayed.memtables.last().is_none_or(full) {
-            let mem = MemTable::new(self.options.order().clone(), log, 0, self.storage.budget());
-            self.replayed.memtables.push(Arc::new(mem));
-        }
-        self.replayed.memtables.last().expect("just pushed").insert(batch);
+        self.sink.insert(log, batch)?;
         let last = batch.sequence().plus(u64::from(batch.len()) - 1);
-        self.replayed.last = self.replayed.last.max(last);
-        self.sound = self.replayed.damage.len();
-        self.expected = Some(last.plus(1)); // not after `replayed.last`: LevelDB's base may lie ahead of its WAL
+        self.last = self.last.max(last);
+        self.damage_at_last_batch = self.damage.len();
+        self.expected = Some(last.plus(1)); // not `self.last + 1`: LevelDB's base may be ahead of its WAL
+        Ok(())
     }
 
-    fn put_aside(&mut self, log: LogId) {
-        if self.replayed.set_aside.last() != Some(&log) {
-            self.replayed.set_aside.push(log);
+    fn note_set_aside(&mut self, log: LogId) {
+        if self.set_aside.last() != Some(&log) {
+            self.set_aside.push(log);
         }
     }
 
-    /// Notes something that a power cut may explain; with paranoid checks it is an error all the same.
+    /// Notes damage that a power cut can explain. With paranoid checks it is an error.
     fn damaged(&mut self, log: LogId, offset: u64, reason: &str) -> Result<()> {
         let file = self.storage.place_of(ObjectId::Wal(log));
         if self.options.paranoid_checks {
             return Err(Error::corrupt("log", file, offset, reason));
         }
-        if self.replayed.damage.len() < DAMAGE_MAX {
-            self.replayed.damage.push(Damage { file, offset, reason: reason.into() });
+        if self.damage.len() < DAMAGE_MAX {
+            self.damage.push(Damage { file, offset, reason: reason.into() });
         }
         Ok(())
     }

@@ -1,50 +1,51 @@
-//! What is left of a damaged store: which files count, and what of them cannot be read.
+//! Salvage scan of a damaged store: which files count, and which parts of them cannot be read.
 //!
-//! Without a manifest every table and log counts. Where the one that the root names is damaged, an older one that is still there and whole
-//! stands in for it. A manifest that is whole says more: files that it does not name are leftovers,
-//! whose old versions must not come back. They count only where named tables have lost something, and for what is newer than
-//! the manifest's base.
+//! Without a manifest every table and WAL counts. If the manifest that the root names is damaged, an older
+//! intact one takes its place. A file that an intact manifest does not name is a leftover: old
+//! versions in it must not come back. Leftovers count only for keys that a named table has lost, and
+//! for sequences above the manifest's base.
+//!
+//! The scan reads each file once, writes nothing, and holds WAL entries in memory up to the bound of
+//! [`LogEntries`].
 use super::{
     manifest::{self, ManifestState},
     orphans,
+    spill::LogEntries,
 };
 use crate::{Error, Options, Result, bulk::SEQUENCES_AHEAD, mem::MemTable};
 use std::{cmp::Ordering, collections::BTreeMap, io::ErrorKind, sync::Arc};
 use terrace_format::{KeyOrder, LogId, RangeTombstones, SeqNo, TableId, key};
-use terrace_storage::{
-    Budget,
-    placement::{Listed, Loss, ObjectId, Piece, Salvage, Storage, TableMeta, Within},
-};
+use terrace_storage::placement::{Listed, Loss, ObjectId, Piece, Salvage, Storage, TableMeta, Within};
 
 mod logs;
 
-/// Sequences from here on cannot be: no store reaches them, and one that did could not go on.
+/// The first sequence that no store can reach.
 pub const SEQUENCES_END: SeqNo = SeqNo::MAX;
 
-/// Something that a repair could not read.
+/// A part of a file that a repair could not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The file.
     pub file: String,
-    /// Where in it, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What is wrong with them.
+    /// The kind of damage.
     pub reason: String,
-    /// No key before this one was among them; `None` if that cannot be told.
+    /// Lower bound of the lost user keys; `None` if unknown.
     pub from: Option<Vec<u8>>,
-    /// No key behind this one was among them; `None` if that cannot be told.
+    /// Upper bound, inclusive, of the lost user keys; `None` if unknown.
     pub to: Option<Vec<u8>>,
 }
 
-/// First and last user key of what was lost; `None` if that cannot be told.
-type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
+/// First and last user key of a loss; `None` if unknown.
+type LostRange = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// A table of which something can be read.
+/// A table that can be read at least in part.
 #[derive(Clone, Debug)]
 pub struct Readable {
-    /// Its number and where it is.
+    /// Its number and location.
     pub meta: TableMeta,
     /// Whether it counts for all keys.
     pub named: bool,
@@ -52,43 +53,48 @@ pub struct Readable {
     pub bounds: (Vec<u8>, Vec<u8>),
 }
 
-/// All there is.
+/// The result of the scan.
+#[derive(Clone)]
 pub struct Survey {
     order: KeyOrder,
-    /// Of the store that is read; memtables count there.
-    budget: Arc<Budget>,
-    /// Of which something can be read.
+    /// The files of the store.
+    listed: Vec<Listed>,
+    /// Tables that can be read at least in part.
     pub tables: Vec<Readable>,
-    /// What the logs say, and whether it counts for all keys.
+    /// WAL entries, and whether they count for all keys; empty if `overflowed`.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
-    /// Deletes of ranges. They count wherever they were found: whatever is older was deleted.
+    /// Whether the WAL entries were too many for memory, so that [`spill`](Survey::spill) has to read them again.
+    overflowed: bool,
+    /// Range tombstones. They count in whatever file they were found, because they delete older entries only.
     pub range_tombstones: RangeTombstones,
-    /// Whether tables may hold some that are not found where a table is damaged.
+    /// Whether a damaged table may hold range tombstones that cannot be read.
     may_delete_ranges: bool,
-    /// Logs of which something was read.
+    /// WALs of which at least one entry was read.
     pub logs_read: u64,
-    /// What cannot be read.
+    /// Everything that cannot be read.
     pub lost: Vec<Lost>,
     /// The newest sequence found.
     pub last: SeqNo,
-    /// Everything up to it is in tables that the manifest names; the largest of all without a manifest.
+    /// Tables that the manifest names hold everything up to it; without a manifest the largest sequence of all.
     base: SeqNo,
-    /// The manifest is not the last one: what came after it lies in files that it does not name.
+    /// WALs that the manifest still needs: the first, and an older one; `None` without a manifest.
+    replay_range: Option<(LogId, Option<LogId>)>,
+    /// The manifest is not the last one. Later changes are in files that it does not name.
     is_older: bool,
-    /// The next sequence that our logs should have; `None` if that cannot be told.
+    /// The next sequence that our WALs should have; `None` if unknown.
     expected: Option<SeqNo>,
-    /// User keys between which named tables have lost something.
-    gaps: Vec<Gap>,
-    /// The first file that this process may not read.
+    /// Ranges of user keys that named tables have lost.
+    lost_ranges: Vec<LostRange>,
+    /// The first file that this process has no permission to read.
     denied: Option<Error>,
 }
 
 impl Survey {
-    /// Reads everything that `from` holds, once.
+    /// Scans the store in `from`.
     ///
     /// # Errors
-    /// [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if the order of keys is another, [`Error::Io`] if a file may
-    /// not be read: that is no damage, and leaving the file out would make a loss of it.
+    /// [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if its comparator is another one, [`Error::Io`] if
+    /// this process has no permission to read a file: that is no damage, and skipping the file would lose data.
     pub fn of(from: &dyn Storage, options: &Options) -> Result<Survey> {
         let listed = from.list()?;
         if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {
@@ -97,23 +103,26 @@ impl Survey {
         }
         let mut survey = Survey {
             order: options.order().clone(),
-            budget: from.budget().clone(),
+            listed: listed.clone(),
             tables: Vec::new(),
             memtables: Vec::new(),
+            overflowed: false,
             range_tombstones: RangeTombstones::default(),
             may_delete_ranges: from.load_marker().map_or(true, |marker| marker.is_some()),
             logs_read: 0,
             lost: Vec::new(),
             last: SeqNo::ZERO,
             base: SeqNo::ZERO,
+            replay_range: None,
             is_older: false,
             expected: None,
-            gaps: Vec::new(),
+            lost_ranges: Vec::new(),
             denied: None,
         };
         let manifest = survey.manifest(from, options, &listed)?;
         survey.base = manifest.as_ref().map_or(SEQUENCES_END, |manifest| manifest.base);
         survey.last = manifest.as_ref().map_or(SeqNo::ZERO, |manifest| manifest.base);
+        survey.replay_range = manifest.as_ref().map(|manifest| (manifest.replay_from, manifest.prev_log));
         survey.expected = manifest
             .as_ref()
             .filter(|manifest| manifest.ours && !survey.is_older)
@@ -122,7 +131,7 @@ impl Survey {
         if let Some(manifest) = &manifest {
             named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
         }
-        // Logs and moved values come last: what of them counts depends on what tables have lost.
+        // WALs and segments come last: which of their entries count depends on the losses of tables.
         for found in &listed {
             match found.object {
                 ObjectId::Table(id) => {
@@ -138,25 +147,21 @@ impl Survey {
             let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
             survey.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
         }
-        survey.logs(from, options, &orphans::logs(&listed), manifest.as_ref());
-        for found in &listed {
-            if let ObjectId::Segment(id) = found.object {
-                survey.moved(from, options, id, manifest.is_none());
-            }
-        }
+        let mut entries = LogEntries::in_memory(options, from.budget());
+        survey.scan_logs(from, &mut entries)?;
         if let Some(denied) = survey.denied {
             return Err(denied);
         }
-        for (mem, _) in &survey.memtables {
-            survey.range_tombstones.extend(&survey.order, &mem.range_tombstones());
-        }
+        let collected = entries.collected()?;
+        (survey.memtables, survey.overflowed) = (collected.memtables, collected.overflowed);
+        survey.range_tombstones.extend(&survey.order, &collected.range_tombstones);
         let newest = survey.range_tombstones.fragments().iter().filter_map(|fragment| fragment.sequences.first());
         survey.last = newest.copied().fold(survey.last, SeqNo::max);
         Ok(survey)
     }
 
-    /// Reads the tables of bundle `id`, of so many bytes: those that a manifest names, and those that it lists itself. If nothing
-    /// tells where they are, it is read as one table, as which its entries are in order too.
+    /// Scans the tables of bundle `id`, which has `bytes` bytes: those that a manifest names, and those in its own directory. If
+    /// neither locates a table, the bundle is read as one table; its entries are in order as such, too.
     fn bundle(
         &mut self,
         from: &dyn Storage,
@@ -166,7 +171,7 @@ impl Survey {
         alone: bool,
     ) {
         let within = |meta: &TableMeta| meta.within.is_some_and(|within| within.bundle == id);
-        let told: Vec<_> = named.extract_if(.., |_, meta| within(meta)).map(|(_, meta)| meta).collect();
+        let in_manifest: Vec<_> = named.extract_if(.., |_, meta| within(meta)).map(|(_, meta)| meta).collect();
         let listed = from.tables_in(id);
         if let Err(error) = &listed
             && alone
@@ -175,35 +180,35 @@ impl Survey {
             self.lose(from.place_of(ObjectId::Bundle(id)), whole(format!("{text}; so it is read as one table")), None);
         }
         let whole = TableMeta { within: Some(Within { bundle: id, offset: 0 }), ..TableMeta::unbounded(id, bytes) };
-        let untold = |meta: &TableMeta| told.iter().all(|named| named.id != meta.id);
+        let not_named = |meta: &TableMeta| in_manifest.iter().all(|named| named.id != meta.id);
         let others: Vec<_> = match listed {
-            Ok(listed) => listed.into_iter().filter(untold).collect(),
-            Err(_) if told.is_empty() => vec![whole],
+            Ok(listed) => listed.into_iter().filter(not_named).collect(),
+            Err(_) if in_manifest.is_empty() => vec![whole],
             Err(_) => Vec::new(),
         };
-        for meta in told {
-            let there = bytes.saturating_sub(meta.within.map_or(0, |within| within.offset)).min(meta.bytes);
-            self.table(from, TableMeta { bytes: there, ..meta.clone() }, Some(&meta), alone);
+        for meta in in_manifest {
+            let present = bytes.saturating_sub(meta.within.map_or(0, |within| within.offset)).min(meta.bytes);
+            self.table(from, TableMeta { bytes: present, ..meta.clone() }, Some(&meta), alone);
         }
         others.into_iter().for_each(|meta| self.table(from, meta, None, alone));
     }
 
-    /// Takes over what a table has of deletes of ranges. What bounds them, if they could be read.
+    /// Adds the range tombstones of a table and returns their bounds, if they can be read.
     fn ranges_of(&mut self, file: &str, salvage: &dyn Salvage, named: bool) -> Option<[Vec<u8>; 2]> {
         match salvage.range_tombstones() {
             Ok(Some(found)) => {
                 let bounds = found.bounds();
-                let reached = |seq: &SeqNo| *seq < SEQUENCES_END; // of entries with others no store is made, either
+                let possible = |seq: &SeqNo| *seq < SEQUENCES_END; // as for entries
                 let mut found = RangeTombstones::clone(&found);
-                found.keep(|fragment| fragment.sequences.iter().copied().filter(reached).collect());
+                found.keep(|fragment| fragment.sequences.iter().copied().filter(possible).collect());
                 self.range_tombstones.extend(&self.order, &found);
                 bounds
             }
             Ok(None) => None,
             Err(error) => {
                 if named && self.may_delete_ranges {
-                    // No gap: what else the table holds is there.
-                    let text = format!("{}; deletes of ranges that the table may have are lost", reason(&error.into()));
+                    // No lost range: the other entries of the table are present.
+                    let text = format!("{}; range tombstones that the table may hold are lost", reason(&error.into()));
                     self.lose(file.to_string(), whole(text), None);
                 }
                 None
@@ -211,7 +216,7 @@ impl Survey {
         }
     }
 
-    /// Lists it as a loss if what was found of a table, all of which could be read, is not what the manifest tells of.
+    /// Reports a loss if the table found is not the one that the manifest describes. `whole` says that all of it could be read.
     fn identify(
         &mut self,
         file: &str,
@@ -245,22 +250,22 @@ impl Survey {
         self.lose(file.to_string(), loss, Some(meta));
     }
 
-    /// Whether an entry counts. All do, but those of leftovers for which something newer is known to be there.
+    /// Whether an entry counts. An entry of a leftover does not if newer data for its key is intact.
     pub fn counts(&self, named: bool, internal: &[u8]) -> bool {
         let entry = key::apart(internal);
-        named || entry.seq > self.base || self.is_in_a_gap(entry.user)
+        named || entry.seq > self.base || self.is_in_lost_range(entry.user)
     }
 
-    fn is_in_a_gap(&self, user: &[u8]) -> bool {
-        let within = |(from, to): &Gap| {
+    fn is_in_lost_range(&self, user: &[u8]) -> bool {
+        let within = |(from, to): &LostRange| {
             from.as_ref().is_none_or(|from| self.order.user(from, user).is_le())
                 && to.as_ref().is_none_or(|to| self.order.user(user, to).is_le())
         };
-        self.gaps.iter().any(within)
+        self.lost_ranges.iter().any(within)
     }
 
-    /// The manifest, if it is whole and what it says fits what is there; else the youngest other one that is whole and whose tables are
-    /// all there. A wrong comparator is an error.
+    /// Returns the manifest that counts: the one that the root names if it is intact and matches the files; otherwise the
+    /// youngest other one that is intact and whose tables are all present. A wrong comparator is an error.
     fn manifest(&mut self, from: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<ManifestState>> {
         let manifests = listed.iter().rev().filter_map(|found| match found.object {
             ObjectId::Manifest(id) => Some(id),
@@ -284,7 +289,7 @@ impl Survey {
         let Some(id) = root else { return Ok(None) };
         let (offset, why) = match self.whole_manifest(from, options, id)? {
             Ok(manifest) if is_complete(&manifest, listed) => return Ok(Some(manifest)),
-            Ok(manifest) => (0, format!("it names log {}, which is missing", manifest.replay_from)),
+            Ok(manifest) => (0, format!("it names WAL {}, which is missing", manifest.replay_from)),
             Err(why) => why,
         };
         let lost = |what: String| Loss { offset, ..whole(format!("{why}; {what}")) };
@@ -294,7 +299,8 @@ impl Survey {
                 continue;
             }
             let place = from.place_of(ObjectId::Manifest(other));
-            let what = format!("so {place} counts, which is whole, and of other files what is newer than that");
+            let what =
+                format!("the older manifest {place}, which is intact, is used, with newer entries of other files");
             self.lose(from.place_of(ObjectId::Manifest(id)), lost(what), None);
             self.is_older = true;
             return Ok(Some(manifest));
@@ -304,21 +310,21 @@ impl Survey {
         Ok(None)
     }
 
-    /// Reads what there is of a table; `meta` is what a manifest says of it, if one does.
-    fn table(&mut self, from: &dyn Storage, there: TableMeta, meta: Option<&TableMeta>, alone: bool) {
-        let (bytes, named) = (there.bytes, meta.is_some() || alone);
-        let file = match there.within {
-            None => from.place_of(ObjectId::Table(there.id)),
-            Some(Within { bundle, .. }) => format!("{} (table {})", from.place_of(ObjectId::Bundle(bundle)), there.id),
+    /// Scans a table; `meta` is its description in the manifest, if it has one.
+    fn table(&mut self, from: &dyn Storage, found: TableMeta, meta: Option<&TableMeta>, alone: bool) {
+        let (bytes, named) = (found.bytes, meta.is_some() || alone);
+        let file = match found.within {
+            None => from.place_of(ObjectId::Table(found.id)),
+            Some(Within { bundle, .. }) => format!("{} (table {})", from.place_of(ObjectId::Bundle(bundle)), found.id),
         };
-        // What lies behind the end that the manifest knows is no part of the table.
-        let mut there = there;
+        // Bytes after the end that the manifest states are not part of the table.
+        let mut found = found;
         if let Some(meta) = meta {
-            there.bytes = bytes.min(meta.bytes);
-            (there.smallest, there.largest) = (meta.smallest.clone(), meta.largest.clone());
+            found.bytes = bytes.min(meta.bytes);
+            (found.smallest, found.largest) = (meta.smallest.clone(), meta.largest.clone());
         }
         let losses = self.lost.len();
-        let mut salvage = match from.salvage(&there) {
+        let mut salvage = match from.salvage(&found) {
             Ok(salvage) => salvage,
             Err(error) => {
                 let reason = self.reason(error);
@@ -343,7 +349,7 @@ impl Survey {
                         last.extend_from_slice(entries.key());
                         sequences.add(key::apart(entries.key()).seq);
                         if entries.next().is_err() {
-                            break; // it was walked before
+                            break; // unreachable: the block was verified
                         }
                     }
                 }
@@ -353,8 +359,8 @@ impl Survey {
             return;
         }
         self.saw(sequences.newest);
-        if sequences.absurd > 0 && named {
-            let reason = format!("{} entries have a sequence larger than any store reaches", sequences.absurd);
+        if sequences.impossible > 0 && named {
+            let reason = format!("{} entries have a sequence larger than any store reaches", sequences.impossible);
             self.lose(file.clone(), whole(reason), meta);
         }
         if let Some(meta) = meta.filter(|meta| meta.bytes > bytes) {
@@ -367,11 +373,11 @@ impl Survey {
             self.identify(&file, ends, ranges, meta, self.lost.len() == losses);
         }
         if !first.is_empty() {
-            self.tables.push(Readable { meta: there, named, bounds: (first, last) });
+            self.tables.push(Readable { meta: found, named, bounds: (first, last) });
         }
     }
 
-    /// Whether a store can have reached `seq`.
+    /// Notes `seq`. Returns whether a store can have reached it.
     fn saw(&mut self, seq: SeqNo) -> bool {
         if seq < SEQUENCES_END {
             self.last = self.last.max(seq);
@@ -379,7 +385,7 @@ impl Survey {
         seq < SEQUENCES_END
     }
 
-    /// Manifest `id`, if it is whole; else where it is not, and why. A wrong comparator is an error.
+    /// Returns manifest `id` if it is intact; otherwise offset and reason of the damage. A wrong comparator is an error.
     fn whole_manifest(
         &mut self,
         from: &dyn Storage,
@@ -396,7 +402,7 @@ impl Survey {
         }
     }
 
-    /// What went wrong, without the name of the file. Notes a refusal of access.
+    /// Returns the reason of `error` without the name of the file. Notes the first permission error.
     fn reason(&mut self, error: impl Into<Error>) -> String {
         let error = error.into();
         let text = reason(&error);
@@ -406,13 +412,13 @@ impl Survey {
         text
     }
 
-    /// Notes a loss; one of a table that a manifest names opens a gap for leftovers.
+    /// Notes a loss. One of a table that the manifest names makes leftovers count in its key range.
     fn lose(&mut self, file: String, mut loss: Loss, meta: Option<&TableMeta>) {
         if let Some(meta) = meta {
             let user = |bound: &[u8]| Some(key::user_key(bound).to_vec());
             loss.from = loss.from.or_else(|| user(&meta.smallest));
             loss.to = loss.to.or_else(|| user(&meta.largest));
-            self.gaps.push((loss.from.clone(), loss.to.clone()));
+            self.lost_ranges.push((loss.from.clone(), loss.to.clone()));
         }
         let Loss { offset, bytes, reason, from, to } = loss;
         self.lost.push(Lost { file, offset, bytes, reason, from, to });
@@ -423,45 +429,45 @@ impl Survey {
 #[derive(Default)]
 struct Sequences {
     entries: u64,
-    /// Of the first entry; `None` if others have others.
+    /// The sequence that all entries have; `None` if they differ.
     only: Option<SeqNo>,
-    /// Of those that a store can have reached.
+    /// The newest one that a store can reach.
     newest: SeqNo,
-    /// Entries with others.
-    absurd: u64,
+    /// Entries with a sequence that no store reaches.
+    impossible: u64,
 }
 
 impl Sequences {
     fn add(&mut self, seq: SeqNo) {
         self.only = if self.entries == 0 { Some(seq) } else { self.only.filter(|only| *only == seq) };
         self.entries += 1;
-        self.absurd += u64::from(seq >= SEQUENCES_END);
+        self.impossible += u64::from(seq >= SEQUENCES_END);
         if seq < SEQUENCES_END {
             self.newest = self.newest.max(seq);
         }
     }
 
-    /// Whether a table that no manifest names was prepared by an ingest that did not end: what it holds was never written. All
-    /// entries of such tables have one sequence, far ahead of the others; a memtable has as many as it has entries.
+    /// Whether an ingest that did not finish wrote the table, which no manifest names: its entries were never visible. All
+    /// entries of such a table share one sequence far above the others. A flushed memtable has as many sequences as entries.
     fn of_an_unfinished_ingest(&self, base: SeqNo) -> bool {
         let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
         self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
     }
 }
 
-/// Whether the manifest can be all that its store's manifest was: one that was cut at the end of an edit names a log that is
-/// gone. Zero stands for none in a manifest that LevelDB's own repair wrote.
+/// Whether the manifest has all its edits. One that was cut at the end of an edit names a WAL that no longer exists. Zero
+/// means "no WAL" in a manifest that LevelDB's own repair wrote.
 fn is_complete(manifest: &ManifestState, listed: &[Listed]) -> bool {
     let from = manifest.replay_from;
     from == LogId(0) || listed.iter().any(|found| found.object == ObjectId::Wal(from))
 }
 
-/// All of a file, about whose keys nothing is known.
+/// The loss of a whole file of unknown keys.
 fn whole(reason: impl Into<String>) -> Loss {
     Loss { offset: 0, bytes: 0, reason: reason.into(), from: None, to: None }
 }
 
-/// What went wrong, without the name of the file.
+/// The reason of `error` without the name of the file.
 pub fn reason(error: &Error) -> String {
     match error {
         Error::Corrupt { detail, .. } => detail.clone(),

@@ -93,7 +93,7 @@ fn order_of_versions() {
         (edit.added[one].0, edit.added[two].0) = (2, 1);
     });
     let found = wrong(&swapped);
-    says(found.clone(), &["key 'key00'", "level 1", "stands above the newer", "level 2", "40 more"]);
+    says(found.clone(), &["key 'key00'", "level 1", "is in a newer run than sequence", "level 2", "40 more"]);
     assert_eq!(found.lines().count(), 11, "{found}");
 }
 
@@ -101,7 +101,7 @@ fn order_of_versions() {
 fn sequences() {
     let files = store();
     let low = with_manifest(&files, |edit| edit.last_sequence = Some(SeqNo(120)));
-    says(wrong(&low), &["holds sequence", "vouches for 120"]);
+    says(wrong(&low), &["holds sequence", "above the manifest's base 120"]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn references() {
     says(wrong(&without), &[&name, "of level 2", "missing"]);
     let mut without = files.clone();
     without.retain(|name, _| !name.ends_with(".log"));
-    says(wrong(&without), &["missing log that the manifest names"]);
+    says(wrong(&without), &["missing WAL that the manifest names"]);
     let mut astray = files.clone();
     astray.insert("CURRENT".into(), encode_current(LogId(77)).into_bytes());
     says(wrong(&astray), &["MANIFEST-000077", "missing"]);

@@ -386,6 +386,6 @@ fn a_repair_asks_an_older_manifest_before_it_counts_every_file() {
         let (left, lost) = repaired(&store, &options);
         assert!(left.keys().all(|key| key[0] != b'x'), "{damage}: deleted pairs are back");
         assert_eq!(left.len(), all.len() + 100, "{damage}");
-        assert!(lost.iter().any(|lost| lost.contains("which is whole")), "{damage}: {lost:?}");
+        assert!(lost.iter().any(|lost| lost.contains("which is intact, is used")), "{damage}: {lost:?}");
     }
 }

@@ -44,6 +44,7 @@ mod openers;
 mod properties;
 mod range_tombstones;
 mod reads;
+mod recovery_memory;
 mod refusals;
 mod regressions;
 mod regressions_open;

@@ -1,7 +1,13 @@
-//! What logs, and segments of moved values, tell of a damaged store.
+//! Scans the WALs of a damaged store and the value-log segments that garbage collection wrote.
 use super::{SEQUENCES_END, Survey, whole};
-use crate::{Options, mem::MemTable, recover::manifest::ManifestState};
-use std::{collections::BTreeMap, sync::Arc};
+use crate::{
+    Options, Result,
+    recover::{
+        orphans,
+        spill::{LogEntries, Spilled},
+    },
+};
+use std::collections::BTreeMap;
 use terrace_format::{
     LogId, SegmentId, SeqNo,
     batch::{Batch, Op},
@@ -9,22 +15,51 @@ use terrace_format::{
 use terrace_storage::placement::{LogEvent, LogKind, Loss, ObjectId, Storage};
 
 impl Survey {
-    /// Reads `logs`, oldest first, with their bytes. `manifest` tells which of them count for all keys.
-    pub(super) fn logs(
-        &mut self,
-        from: &dyn Storage,
-        options: &Options,
-        logs: &BTreeMap<LogId, u64>,
-        manifest: Option<&ManifestState>,
-    ) {
-        for ((&id, &bytes), end) in logs.iter().zip(ends(from, logs)) {
-            let named = manifest.is_none_or(|m| id >= m.replay_from || Some(id) == m.also_replay);
-            self.log(from, options, id, bytes, named, end);
+    /// Scans all WALs, oldest first, then the segments. Entries that count go into `entries`.
+    pub(super) fn scan_logs(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>) -> Result<()> {
+        let logs = orphans::logs(&self.listed);
+        for ((&id, &bytes), end) in logs.iter().zip(ends(from, &logs)) {
+            let named = self.replay_range.is_none_or(|(first, prev)| id >= first || Some(id) == prev);
+            self.log(from, entries, id, bytes, named, end)?;
         }
+        let segments = self.listed.iter().filter_map(|found| match found.object {
+            ObjectId::Segment(id) => Some(id),
+            _ => None,
+        });
+        for id in segments.collect::<Vec<_>>() {
+            self.segment(from, entries, id)?;
+        }
+        Ok(())
     }
 
-    /// Reads a log; every good record before `history_end` counts.
-    fn log(&mut self, from: &dyn Storage, options: &Options, id: LogId, bytes: u64, named: bool, history_end: SeqNo) {
+    /// Reads the WALs a second time if the first pass could not keep their entries, and writes the entries into
+    /// sorted runs of `to`, in tables numbered from `next_file` on. Reports no loss twice.
+    pub fn spill<'a>(
+        &self,
+        from: &dyn Storage,
+        to: &'a dyn Storage,
+        options: &Options,
+        next_file: u64,
+    ) -> Result<Spilled<'a>> {
+        if !self.overflowed {
+            return Ok(Spilled::none(to, options));
+        }
+        let mut again = self.clone();
+        let mut entries = LogEntries::spilling(options, from.budget(), to, next_file);
+        again.scan_logs(from, &mut entries)?;
+        Ok(entries.spilled()?.unwrap_or_else(|| Spilled::none(to, options)))
+    }
+
+    /// Scans WAL `id`. Every good record below `history_end` counts.
+    fn log(
+        &mut self,
+        from: &dyn Storage,
+        entries: &mut LogEntries<'_>,
+        id: LogId,
+        bytes: u64,
+        named: bool,
+        history_end: SeqNo,
+    ) -> Result<()> {
         let file = from.place_of(ObjectId::Wal(id));
         let lose = |survey: &mut Survey, loss: Loss| {
             if named {
@@ -35,7 +70,8 @@ impl Survey {
             Ok(reader) => reader,
             Err(error) => {
                 let reason = self.reason(error);
-                return lose(self, Loss { bytes, ..whole(reason) });
+                lose(self, Loss { bytes, ..whole(reason) });
+                return Ok(());
             }
         };
         let (mut any, mut end) = (false, 0);
@@ -50,9 +86,8 @@ impl Survey {
                     if let Some(gap) = batch.as_ref().ok().and_then(|batch| self.gap(batch, named && reader.ours())) {
                         lose(self, Loss { offset, ..whole(gap) });
                     }
-                    let batch = batch.map(|batch| reader.store(batch));
-                    match batch.and_then(|batch| self.batch(options, id, &batch, named)) {
-                        Ok(held) => any |= held,
+                    match batch.map(|batch| reader.store(batch)).and_then(|batch| self.reachable(batch)) {
+                        Ok(batch) => any |= entries.insert(id, &batch, named)?,
                         Err(reason) => lose(self, Loss { offset, bytes: end - offset, ..whole(reason) }),
                     }
                 }
@@ -75,17 +110,22 @@ impl Survey {
             }
         }
         self.logs_read += u64::from(any);
+        Ok(())
     }
 
-    /// Reads a segment of moved values, in which each has its key and sequence. They count where tables that pointed there may be
-    /// lost. What is damaged here is told if a table points to it.
-    pub(super) fn moved(&mut self, from: &dyn Storage, options: &Options, id: SegmentId, alone: bool) {
-        if !alone && self.gaps.is_empty() {
-            return;
+    /// Scans a segment of relocated values, each stored with its key and sequence. They count where tables that pointed
+    /// to them may be lost. Damage in the segment is reported by the table that points to it.
+    fn segment(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>, id: SegmentId) -> Result<()> {
+        let alone = self.replay_range.is_none();
+        if !alone && self.lost_ranges.is_empty() {
+            return Ok(());
         }
         let mut reader = match from.salvage_values(id) {
             Ok(reader) => reader,
-            Err(error) => return drop(self.reason(error)), // told where a table points to it
+            Err(error) => {
+                self.reason(error); // reported by the table that points to it
+                return Ok(());
+            }
         };
         while let Ok(event) = reader.next() {
             let batch = match event {
@@ -93,59 +133,50 @@ impl Survey {
                 LogEvent::Bad { .. } => continue,
                 LogEvent::End { .. } => break,
             };
-            // What is newer than every table is in a log, or was never written: it is part of an ingest that did not end.
+            // A value above the manifest's base is in a WAL too, or it is part of an ingest that did not finish.
             let counts = |batch: &Batch| match batch.ops().next() {
-                Some(Op::Put(key, _)) => alone || batch.sequence() <= self.base && self.is_in_a_gap(key),
+                Some(Op::Put(key, _)) => alone || batch.sequence() <= self.base && self.is_in_lost_range(key),
                 _ => false,
             };
-            if let Some(batch) = batch.ok().filter(counts) {
-                let _ = self.batch(options, LogId(id.0), &reader.store(batch), alone); // an absurd sequence is no loss to tell
+            // An impossible sequence here is no loss to report.
+            let batch = batch.ok().filter(counts).map(|batch| self.reachable(reader.store(batch)));
+            if let Some(Ok(batch)) = batch {
+                entries.insert(LogId(id.0), &batch, alone)?;
             }
         }
+        Ok(())
     }
 
-    /// Whether a batch may count: not behind the end of its log's history, nor where tables have everything.
+    /// Whether a batch may count: it is below the end of its WAL's history, and tables may lack it.
     fn is_wanted(&self, batch: &Batch, named: bool, history_end: SeqNo) -> bool {
         let last = batch.sequence().0.saturating_add(u64::from(batch.len()));
-        batch.sequence() < history_end && (named || !self.gaps.is_empty() || last > self.base.0)
+        batch.sequence() < history_end && (named || !self.lost_ranges.is_empty() || last > self.base.0)
     }
 
-    /// What is missing before a batch of one of our logs, each of which begins with an empty one.
+    /// Describes the writes that are missing before a batch of one of our WALs. Each of our WALs begins with an empty
+    /// batch, so a gap shows there.
     fn gap(&mut self, batch: &Batch, ours: bool) -> Option<String> {
         let (first, expected) = (batch.sequence(), self.expected.filter(|_| ours)?);
         self.expected = Some(expected.max(first.plus(u64::from(batch.len()))));
-        let gap = || format!("the writes from sequence {expected} to {} are in no log", SeqNo(first.0 - 1));
+        let gap = || format!("the writes from sequence {expected} to {} are in no WAL", SeqNo(first.0 - 1));
         (first > expected && batch.is_empty()).then(gap)
     }
 
-    /// Takes a batch of a log; whether it held anything.
-    fn batch(
-        &mut self,
-        options: &Options,
-        log: LogId,
-        batch: &Batch,
-        named: bool,
-    ) -> std::result::Result<bool, String> {
+    /// Returns the batch if a store can have reached its sequences; otherwise the reason to drop it.
+    fn reachable(&mut self, batch: Batch) -> std::result::Result<Batch, String> {
         if batch.is_empty() {
-            return Ok(false);
+            return Ok(batch);
         }
         let last = batch.sequence().plus(u64::from(batch.len()) - 1);
-        if last >= SEQUENCES_END {
+        if !self.saw(last) {
             return Err(format!("sequence {last} is larger than any store reaches"));
         }
-        let fits =
-            |(mem, _): &(Arc<MemTable>, bool)| mem.log == log && mem.charged_bytes() <= options.write_buffer_size;
-        if !self.memtables.last().is_some_and(fits) {
-            self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log, 0, &self.budget)), named));
-        }
-        self.memtables.last().expect("just pushed").0.insert(batch);
-        self.saw(last);
-        Ok(true)
+        Ok(batch)
     }
 }
 
-/// Where the history goes on in another log, of each of `logs`: where one begins that was made later. What is in a log behind that
-/// is no part of the history: it was refused, or given up, and its sequences were used again.
+/// Returns the end of the history in each of `logs`: the first sequence of any younger WAL. Records at or above it are
+/// not part of the history: they were refused or abandoned, and their sequences were used again.
 fn ends(from: &dyn Storage, logs: &BTreeMap<LogId, u64>) -> Vec<SeqNo> {
     let head = |id: LogId| {
         let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;

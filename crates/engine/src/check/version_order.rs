@@ -1,4 +1,5 @@
-//! Whether newer versions of a key stand above older ones, in every run of every level: a lookup takes the first that it meets.
+//! Checks the order of versions: a newer version of a key must be in a newer sorted run than an
+//! older one, because a point lookup returns the first version that it meets.
 use crate::version::{TableRef, Version};
 use std::collections::BTreeMap;
 use terrace_format::{KeyOrder, SeqNo, key};
@@ -7,11 +8,11 @@ use terrace_storage::{
     placement::{Cursor, ReadHow, Storage},
 };
 
-/// Problems of one kind that are told one by one; one that repeats for every key says nothing more.
-const TOLD_MAX: usize = 10;
+/// Problems of one kind that are reported one by one. The rest is counted.
+const REPORTED_MAX: usize = 10;
 
-/// Walks all entries of `version` together. What is wrong: keys whose older version stands above a newer one, and tables that
-/// hold more than `base` vouches for. An error if a table cannot be read.
+/// Merges all entries of `version`. Returns keys with an older version in a newer run, and tables
+/// with a sequence above `base`. A table that cannot be read is an error.
 pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: SeqNo) -> Result<Vec<String>> {
     let mut walks: Vec<Walk<'_>> = Vec::new();
     for &(level, ref run) in version.runs() {
@@ -19,23 +20,23 @@ pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: S
         walk.enter()?;
         walks.push(walk);
     }
-    let (mut buried, mut beyond) = (0, BTreeMap::new());
+    let (mut misplaced, mut above_base) = (0, BTreeMap::new());
     let (mut problems, mut newer) = (Vec::new(), None::<Seen>);
     loop {
-        let standing = (0..walks.len()).filter(|&run| walks[run].at.is_some());
-        let Some(run) = standing.min_by(|&a, &b| order.internal(walks[a].key(), walks[b].key())) else { break };
+        let valid = (0..walks.len()).filter(|&run| walks[run].at.is_some());
+        let Some(run) = valid.min_by(|&a, &b| order.internal(walks[a].key(), walks[b].key())) else { break };
         let (entry, walk) = (key::apart(walks[run].key()), &walks[run]);
         if entry.seq > base {
-            let newest = beyond.entry(walk.table()).or_insert(entry.seq);
+            let newest = above_base.entry(walk.table()).or_insert(entry.seq);
             *newest = entry.seq.max(*newest);
         }
         if let Some(newer) =
             newer.as_ref().filter(|newer| newer.run > run && order.user(&newer.user, entry.user).is_eq())
         {
-            buried += 1;
-            if buried <= TOLD_MAX {
+            misplaced += 1;
+            if misplaced <= REPORTED_MAX {
                 problems.push(format!(
-                    "key '{}': sequence {} in level {} (table {}) stands above the newer {} in level {}",
+                    "key '{}': sequence {} in level {} (table {}) is in a newer run than sequence {} in level {}",
                     entry.user.escape_ascii(),
                     entry.seq,
                     walk.level,
@@ -48,17 +49,17 @@ pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: S
         newer = Some(Seen { user: entry.user.to_vec(), seq: entry.seq, level: walk.level, run });
         walks[run].step()?;
     }
-    if buried > TOLD_MAX {
-        problems.push(format!("{} more versions stand above newer ones", buried - TOLD_MAX));
+    if misplaced > REPORTED_MAX {
+        problems.push(format!("{} more versions are in newer runs than newer versions", misplaced - REPORTED_MAX));
     }
-    let beyond = beyond.iter().map(|(table, newest)| {
-        format!("table {table} holds sequence {newest}, where the manifest vouches for {base} at most")
-    });
-    problems.extend(beyond);
+    let above_base = above_base
+        .iter()
+        .map(|(table, newest)| format!("table {table} holds sequence {newest}, above the manifest's base {base}"));
+    problems.extend(above_base);
     Ok(problems)
 }
 
-/// The entry before.
+/// The previous entry.
 struct Seen {
     user: Vec<u8>,
     seq: SeqNo,
@@ -66,12 +67,12 @@ struct Seen {
     run: usize,
 }
 
-/// A run being walked, table by table.
+/// Reads a sorted run table by table.
 struct Walk<'a> {
     storage: &'a dyn Storage,
     level: usize,
-    tables: crate::version::run::TableIter<'a>,
-    /// The table, and the entry in it; `None` behind the last.
+    tables: std::slice::Iter<'a, Arc<TableRef>>,
+    /// The open table and a cursor on its current entry; `None` after the last one.
     at: Option<(&'a TableRef, Cursor)>,
 }
 
@@ -90,7 +91,7 @@ impl Walk<'_> {
         if cursor.valid() { Ok(()) } else { self.enter() }
     }
 
-    /// To the first entry of the next table.
+    /// Moves to the first entry of the next table.
     fn enter(&mut self) -> Result<()> {
         self.at = None;
         for table in self.tables.by_ref() {

@@ -1,31 +1,44 @@
-//! The entries of a damaged store's files, merged: by key, newest version first.
+//! Merges the readable entries of a damaged store by internal key, newest version first.
 //!
-//! Tables whose keys lie behind one another are read one after the other, so that as few files are open at once as lie over
-//! one another. What the survey has found unreadable is passed over again, without a word.
-use super::survey::{Readable, SEQUENCES_END, Survey};
+//! The sources are memtables with entries of the WALs, sorted runs into which such entries were spilled, and tables
+//! of the damaged store. Tables that do not overlap form a chain and are read one after the other, so the number of
+//! open files is the depth of the overlap. Damage that the scan has reported is skipped without a second report.
+use super::{
+    spill::{Run, Spilled},
+    survey::{Readable, SEQUENCES_END, Survey},
+};
 use crate::{Options, Result, mem::MemCursor};
 use std::cmp::Ordering;
 use terrace_format::{KeyOrder, LogId, key};
 use terrace_storage::placement::{BlockCursor, EntryRef, Origin, Piece, Salvage, Storage};
 
-/// All entries that count, in order.
-pub struct Remains<'a> {
+/// Iterates over all entries that count, in order.
+pub struct SalvageIter<'a> {
     survey: &'a Survey,
     order: KeyOrder,
     streams: Vec<Stream<'a>>,
-    /// The stream whose entry was told last.
-    told: Option<usize>,
+    /// The stream of the current entry.
+    current: Option<usize>,
 }
 
-impl<'a> Remains<'a> {
-    /// Of what `survey` found in `from`.
-    pub fn of(from: &'a dyn Storage, options: &Options, survey: &'a Survey) -> Result<Remains<'a>> {
+impl<'a> SalvageIter<'a> {
+    /// Starts before the first entry that `survey` found in `from`. `spilled` has those of the WALs that did not fit into
+    /// memory.
+    pub fn new(
+        from: &'a dyn Storage,
+        options: &Options,
+        survey: &'a Survey,
+        spilled: &'a Spilled<'a>,
+    ) -> Result<SalvageIter<'a>> {
         let order = options.order().clone();
         let mut streams = Vec::new();
         for (mem, named) in &survey.memtables {
             let mut cursor = mem.cursor();
             cursor.seek_first();
             streams.push(Stream { named: *named, source: Source::Mem(cursor, mem.log) });
+        }
+        for (run, named) in spilled.runs()? {
+            streams.push(Stream { named, source: Source::Spilled(Box::new(run)) });
         }
         for named in [true, false] {
             for tables in chains(&order, survey.tables.iter().filter(|table| table.named == named)) {
@@ -35,26 +48,26 @@ impl<'a> Remains<'a> {
                 streams.push(Stream { named, source: Source::Tables(Box::new(chain)) });
             }
         }
-        Ok(Remains { survey, order, streams, told: None })
+        Ok(SalvageIter { survey, order, streams, current: None })
     }
 
-    /// The next entry that counts; of two under one internal key, that of the younger file.
+    /// Returns the next entry that counts. Of two entries with one internal key, the one of the younger file comes first.
     pub fn next(&mut self) -> Result<Option<EntryRef<'_>>> {
         loop {
-            if let Some(told) = self.told.take() {
-                self.streams[told].step()?;
+            if let Some(current) = self.current.take() {
+                self.streams[current].step()?;
             }
-            let standing = (0..self.streams.len()).filter(|at| self.streams[*at].key().is_some());
-            let Some(first) = standing.min_by(|a, b| self.compare(*a, *b)) else { return Ok(None) };
-            self.told = Some(first);
+            let valid = (0..self.streams.len()).filter(|at| self.streams[*at].key().is_some());
+            let Some(first) = valid.min_by(|a, b| self.compare(*a, *b)) else { return Ok(None) };
+            self.current = Some(first);
             let stream = &self.streams[first];
             let key = stream.key().unwrap_or_default();
             if key::apart(key).seq < SEQUENCES_END && self.survey.counts(stream.named, key) {
                 break;
             }
         }
-        let told = self.told.map(|at| &self.streams[at]);
-        Ok(told
+        let current = self.current.map(|at| &self.streams[at]);
+        Ok(current
             .and_then(|stream| Some(EntryRef { key: stream.key()?, stored: stream.value(), origin: Origin::Memory })))
     }
 
@@ -65,7 +78,7 @@ impl<'a> Remains<'a> {
     }
 }
 
-/// Tables in lists, in each of which they lie behind one another.
+/// Divides tables into chains. Within a chain no two tables overlap.
 fn chains<'s>(order: &KeyOrder, tables: impl Iterator<Item = &'s Readable>) -> Vec<Vec<&'s Readable>> {
     let mut tables: Vec<&Readable> = tables.collect();
     tables.sort_by(|a, b| order.internal(&a.bounds.0, &b.bounds.0));
@@ -82,7 +95,7 @@ fn chains<'s>(order: &KeyOrder, tables: impl Iterator<Item = &'s Readable>) -> V
     chains
 }
 
-/// Entries in order, from one kind of file.
+/// Entries of one source, in order.
 struct Stream<'a> {
     named: bool,
     source: Source<'a>,
@@ -90,6 +103,7 @@ struct Stream<'a> {
 
 enum Source<'a> {
     Mem(MemCursor, LogId),
+    Spilled(Box<Run<'a>>),
     Tables(Box<Chain<'a>>),
 }
 
@@ -97,6 +111,7 @@ impl Stream<'_> {
     fn key(&self) -> Option<&[u8]> {
         match &self.source {
             Source::Mem(cursor, _) => cursor.valid().then(|| cursor.key()),
+            Source::Spilled(run) => run.key(),
             Source::Tables(chain) => chain.block.valid().then(|| chain.block.key()),
         }
     }
@@ -104,14 +119,16 @@ impl Stream<'_> {
     fn value(&self) -> &[u8] {
         match &self.source {
             Source::Mem(cursor, _) => cursor.value(),
+            Source::Spilled(run) => run.value(),
             Source::Tables(chain) => chain.block.value(),
         }
     }
 
-    /// Of the file it is reading.
+    /// The number of the file that it reads; for a spilled run the youngest WAL in it.
     fn number(&self) -> u64 {
         match &self.source {
             Source::Mem(_, log) => log.0,
+            Source::Spilled(run) => run.log.0,
             Source::Tables(chain) => chain.number,
         }
     }
@@ -119,13 +136,14 @@ impl Stream<'_> {
     fn step(&mut self) -> Result<()> {
         match &mut self.source {
             Source::Mem(cursor, _) => cursor.next(),
+            Source::Spilled(run) => return run.step(),
             Source::Tables(chain) => return chain.step(),
         }
         Ok(())
     }
 }
 
-/// Tables that lie behind one another, read one after the other.
+/// Tables that do not overlap, read one after the other.
 struct Chain<'a> {
     from: &'a dyn Storage,
     tables: std::vec::IntoIter<&'a Readable>,
@@ -136,11 +154,11 @@ struct Chain<'a> {
 
 impl Chain<'_> {
     fn step(&mut self) -> Result<()> {
-        // Its block was walked to the end when it was verified.
+        // The block was walked to its end when it was verified.
         if self.block.next().is_err() || !self.block.valid() { self.enter() } else { Ok(()) }
     }
 
-    /// To the first entry of the next block, of the next table if need be; nowhere behind the last.
+    /// Moves to the first entry of the next readable block, in the next table if need be; invalid after the last one.
     fn enter(&mut self) -> Result<()> {
         self.block = BlockCursor::default();
         loop {

@@ -1,0 +1,268 @@
+//! WAL entries during a repair: in memtables up to a bound, above it in sorted runs of the new store.
+//!
+//! ```text
+//!  scan (first pass)           build (second pass, only if the entries overflowed)
+//!  WALs ──► LogEntries         WALs ──► LogEntries ──► sorted runs in the new store ──► SalvageIter
+//!            memtables                   memtables      removed when the repair ends
+//! ```
+//!
+//! The first pass writes nothing, because a repair may still be refused. If the entries exceed the bound
+//! it drops them and keeps the range tombstones. The second pass reads the WALs again and spills.
+use super::replay_sink::objects_written_with;
+use crate::{
+    Options, Result,
+    bulk::Bulk,
+    mem::{MemCursor, MemTable},
+};
+use std::sync::Arc;
+use terrace_format::{KeyOrder, Kind, LogId, RangeTombstones, TableId, batch::Batch, key};
+use terrace_storage::{
+    Budget,
+    placement::{Bytes, Cursor, ReadHow, Storage, TableMeta},
+};
+
+/// Bytes of WAL entries held in memory if the options do not allow more for one memtable.
+const ENTRY_BYTES_MIN: u64 = 16 << 20;
+
+/// Collects the WAL entries that count.
+pub struct LogEntries<'a> {
+    order: KeyOrder,
+    budget: Arc<Budget>,
+    /// Size in bytes of one memtable.
+    write_buffer_size: u64,
+    /// Entries in the order of reading. True if they count for all keys.
+    memtables: Vec<(Arc<MemTable>, bool)>,
+    range_tombstones: RangeTombstones,
+    /// Whether some entries are no longer in `memtables`.
+    overflowed: bool,
+    /// Receives entries above the bound; without it they are dropped.
+    spill: Option<Spill<'a>>,
+}
+
+/// Writes runs into the new store.
+struct Spill<'a> {
+    spilled: Spilled<'a>,
+    target_file_size: u64,
+}
+
+/// Entries that [`LogEntries`] collected.
+pub struct Collected {
+    /// In the order of reading; empty if they overflowed.
+    pub memtables: Vec<(Arc<MemTable>, bool)>,
+    /// All range tombstones of the WALs.
+    pub range_tombstones: RangeTombstones,
+    /// Whether the entries exceeded the bound and were dropped.
+    pub overflowed: bool,
+}
+
+impl<'a> LogEntries<'a> {
+    /// Keeps entries in memory, and drops them above the bound. Memory is charged to `budget`.
+    pub fn in_memory(options: &Options, budget: &Arc<Budget>) -> LogEntries<'a> {
+        LogEntries {
+            order: options.order().clone(),
+            budget: budget.clone(),
+            write_buffer_size: options.write_buffer_size,
+            memtables: Vec::new(),
+            range_tombstones: RangeTombstones::default(),
+            overflowed: false,
+            spill: None,
+        }
+    }
+
+    /// Writes entries into tables of `to`, numbered from `next_file` on.
+    pub fn spilling(options: &Options, budget: &Arc<Budget>, to: &'a dyn Storage, next_file: u64) -> LogEntries<'a> {
+        let spilled = Spilled { to, order: options.order().clone(), runs: Vec::new(), next_file };
+        let spill = Spill { spilled, target_file_size: options.target_file_size };
+        LogEntries { spill: Some(spill), ..LogEntries::in_memory(options, budget) }
+    }
+
+    /// Inserts `batch` of WAL `log`. Returns whether it has an entry.
+    pub fn insert(&mut self, log: LogId, batch: &Batch, named: bool) -> Result<bool> {
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        let fits = |(mem, _): &(Arc<MemTable>, bool)| mem.log == log && mem.charged_bytes() <= self.write_buffer_size;
+        if !self.memtables.last().is_some_and(fits) {
+            let bytes = self.memtables.iter().map(|(mem, _)| mem.charged_bytes()).sum::<u64>();
+            if bytes > self.write_buffer_size.max(ENTRY_BYTES_MIN) {
+                self.overflow()?;
+            }
+            self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log, 0, &self.budget)), named));
+        }
+        self.memtables.last().expect("just pushed").0.insert(batch);
+        Ok(true)
+    }
+
+    /// Takes all entries out of memory.
+    fn overflow(&mut self) -> Result<()> {
+        self.overflowed = true;
+        let memtables = std::mem::take(&mut self.memtables);
+        for (mem, _) in &memtables {
+            self.range_tombstones.extend(&self.order, &mem.range_tombstones());
+        }
+        self.spill.as_mut().map_or(Ok(()), |spill| spill.write(&memtables))
+    }
+
+    /// Returns the entries that are in memory.
+    pub fn collected(mut self) -> Result<Collected> {
+        if self.overflowed {
+            self.overflow()?;
+        }
+        for (mem, _) in &self.memtables {
+            self.range_tombstones.extend(&self.order, &mem.range_tombstones());
+        }
+        let LogEntries { memtables, range_tombstones, overflowed, .. } = self;
+        Ok(Collected { memtables, range_tombstones, overflowed })
+    }
+
+    /// Writes the rest and returns the runs; none without a store to spill to.
+    pub fn spilled(mut self) -> Result<Option<Spilled<'a>>> {
+        self.overflow()?;
+        Ok(self.spill.map(|spill| spill.spilled))
+    }
+}
+
+impl Spill<'_> {
+    /// Writes `memtables` as one sorted run for those that count for all keys and one for the others.
+    fn write(&mut self, memtables: &[(Arc<MemTable>, bool)]) -> Result<()> {
+        for named in [true, false] {
+            let memtables = memtables.iter().filter(|(_, is)| *is == named).map(|(mem, _)| mem);
+            let mut sources: Vec<(MemCursor, LogId)> = memtables.map(|mem| (mem.cursor(), mem.log)).collect();
+            let Some(log) = sources.iter().map(|(_, log)| *log).max() else { continue };
+            sources.iter_mut().for_each(|(cursor, _)| cursor.seek_first());
+            let metas = self.write_run(sources)?;
+            self.spilled.runs.push(Written { metas, named, log });
+        }
+        Ok(())
+    }
+
+    /// Merges `sources`. Of two entries with one internal key the one of the younger WAL is kept.
+    fn write_run(&mut self, mut sources: Vec<(MemCursor, LogId)>) -> Result<Vec<TableMeta>> {
+        let Spilled { to, order, next_file, .. } = &mut self.spilled;
+        let number = || {
+            *next_file += 1;
+            TableId(*next_file - 1)
+        };
+        let mut out = Bulk::new(*to, self.target_file_size, number);
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let valid = (0..sources.len()).filter(|at| sources[*at].0.valid());
+            let first = valid.min_by(|a, b| {
+                let [a, b] = [&sources[*a], &sources[*b]];
+                order.internal(a.0.key(), b.0.key()).then_with(|| b.1.cmp(&a.1))
+            });
+            let Some(first) = first else { break };
+            let cursor = &mut sources[first].0;
+            if last.as_deref() != Some(cursor.key()) {
+                out.add(cursor.key(), cursor.value())?;
+                last = Some(cursor.key().to_vec());
+            }
+            cursor.next();
+        }
+        out.finish()
+    }
+}
+
+/// One sorted run.
+struct Written {
+    /// In key order, without overlap.
+    metas: Vec<TableMeta>,
+    /// Whether its entries count for all keys.
+    named: bool,
+    /// The youngest WAL in it.
+    log: LogId,
+}
+
+/// Sorted runs of WAL entries. Their tables are in no version and are removed when this is dropped.
+pub struct Spilled<'a> {
+    to: &'a dyn Storage,
+    order: KeyOrder,
+    runs: Vec<Written>,
+    /// File numbers from this one on are free.
+    next_file: u64,
+}
+
+impl<'a> Spilled<'a> {
+    /// No runs.
+    pub fn none(to: &'a dyn Storage, options: &Options) -> Spilled<'a> {
+        Spilled { to, order: options.order().clone(), runs: Vec::new(), next_file: 0 }
+    }
+
+    /// File numbers of `to` from this one on are free; zero if nothing was spilled.
+    pub fn next_file(&self) -> u64 {
+        self.next_file
+    }
+
+    /// Returns each run on its first entry, and whether its entries count for all keys.
+    pub fn runs(&self) -> Result<Vec<(Run<'_>, bool)>> {
+        self.runs.iter().map(|run| Ok((Run::open(self.to, run)?, run.named))).collect()
+    }
+}
+
+impl Drop for Spilled<'_> {
+    fn drop(&mut self) {
+        for run in &self.runs {
+            // Best effort: the first open of the new store removes the rest.
+            objects_written_with(&run.metas).into_iter().for_each(|object| drop(self.to.remove(object)));
+        }
+    }
+}
+
+/// Reads a run table by table.
+pub struct Run<'a> {
+    to: &'a dyn Storage,
+    tables: std::slice::Iter<'a, TableMeta>,
+    /// In the open table; `None` after the last entry of the run.
+    cursor: Option<Cursor>,
+    /// The value of the current entry as the WAL's memtable had it.
+    value: Bytes,
+    /// The youngest WAL in it.
+    pub log: LogId,
+}
+
+const HOW: ReadHow = ReadHow { verify: true, fill_cache: false };
+
+impl<'a> Run<'a> {
+    fn open(to: &'a dyn Storage, run: &'a Written) -> Result<Run<'a>> {
+        let mut run = Run { to, tables: run.metas.iter(), cursor: None, value: Bytes::from(Vec::new()), log: run.log };
+        run.enter()?;
+        Ok(run)
+    }
+
+    /// The internal key of the current entry; `None` after the last one.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.cursor.as_ref().map(|cursor| cursor.key())
+    }
+
+    /// The value of the current entry.
+    pub fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    /// Moves to the next entry.
+    pub fn step(&mut self) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.next()?;
+        if cursor.valid() { self.load() } else { self.enter() }
+    }
+
+    fn enter(&mut self) -> Result<()> {
+        self.cursor = None;
+        for meta in self.tables.by_ref() {
+            let mut cursor = self.to.open_table(meta)?.cursor(HOW)?;
+            cursor.seek_first()?;
+            if cursor.valid() {
+                self.cursor = Some(cursor);
+                return self.load();
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let Some(cursor) = &self.cursor else { return Ok(()) };
+        let (entry, stored) = (key::apart(cursor.key()), Bytes::from(cursor.value().to_vec()));
+        self.value = if entry.kind == Kind::Put { self.to.value(entry.user, entry.seq, stored, HOW)? } else { stored };
+        Ok(())
+    }
+}

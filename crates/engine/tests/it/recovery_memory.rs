@@ -1,0 +1,218 @@
+//! Recovery holds one memtable at a time: its peak memory does not depend on the size of the WALs.
+//!
+//! Each test writes WALs far larger than `write_buffer_size` through the storage interface, without a memtable, and measures the
+//! peak resident set of the call under test in a process of its own. `TERRACE_TEST_WAL_BYTES` sets
+//! the bytes of WALs (default 96 MiB); 4 GiB is the size that the bound was made for.
+use crate::common::{alone::in_own_process, kit};
+use std::{env, fs, path::Path};
+use terrace::{Db, Options, WriteOptions};
+use terrace_format::{LogId, SeqNo, batch, batch::Batch};
+use terrace_storage::{
+    Location,
+    placement::{LogKind, OpenMode},
+};
+
+const MIB: u64 = 1 << 20;
+/// Size of a memtable in bytes.
+const WRITE_BUFFER: &str = "1MiB";
+/// Bytes in each WAL, about.
+const WAL_BYTES: u64 = 24 * MIB;
+/// Allowed growth of the resident set in bytes: memtables, tables being written, table cache and read buffers.
+const GROWTH_MAX: u64 = 32 * MIB;
+/// Keys repeat after this many, so that several versions of each key are in the WALs.
+const KEYS: u64 = 50_000;
+const VALUE_BYTES: usize = 1000;
+
+fn total_bytes() -> u64 {
+    let bytes = env::var("TERRACE_TEST_WAL_BYTES").ok();
+    bytes.map_or(96 * MIB, |text| text.parse().expect("a number of bytes"))
+}
+
+fn options(changes: &[(&str, &str)]) -> Options {
+    let usual = [("write_buffer_size", WRITE_BUFFER), ("block_cache_size", "1MiB"), ("durability", "sync")];
+    kit::in_files(&[&usual, changes].concat())
+}
+
+fn key(seq: u64) -> String {
+    format!("{:08}", seq * 7919 % KEYS)
+}
+
+fn value(seq: u64) -> Vec<u8> {
+    let mut value = vec![seq as u8; VALUE_BYTES];
+    value[..8].copy_from_slice(&seq.to_le_bytes());
+    value
+}
+
+/// Makes a store at `path` whose WALs hold `total_bytes()` bytes, and returns the last sequence in them.
+fn store_with_wals(path: &Path, options: &Options) -> u64 {
+    Db::open(path, options.clone()).unwrap().close().unwrap();
+    let storage =
+        terrace_storage::open(&Location::at(path), OpenMode::Write, options.durability, &options.setup()).unwrap();
+    let (mut last, mut written, mut log) = (0, 0, LogId(100));
+    while written < total_bytes() {
+        let mut wal = storage.create_log(log, LogKind::Wal, &batch::head(SeqNo(last + 1))).unwrap();
+        while wal.bytes() < WAL_BYTES {
+            let mut batch = Batch::new();
+            batch.put(key(last + 1).as_bytes(), &value(last + 1));
+            batch.set_sequence(SeqNo(last + 1));
+            wal.append_batch(&mut batch).unwrap();
+            last += 1;
+        }
+        written += wal.bytes();
+        log = LogId(log.0 + 1);
+    }
+    last
+}
+
+/// Peak resident set of this process in bytes since the last [`reset_peak`].
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux reports the peak");
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// Sets the peak to the current resident set.
+fn reset_peak() {
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+}
+
+/// Runs `call` and asserts that the resident set grows by `GROWTH_MAX` at most.
+fn within_bound<T>(what: &str, call: impl FnOnce() -> T) -> T {
+    reset_peak();
+    let before = peak();
+    let result = call();
+    let growth = peak().saturating_sub(before);
+    println!("{what}: the resident set grew by {} KiB", growth >> 10);
+    assert!(growth < GROWTH_MAX, "{what}: the resident set grew by {} MiB", growth >> 20);
+    result
+}
+
+fn assert_newest_values(db: &Db, last: u64) {
+    for seq in (last - KEYS.min(last) + 1..=last).step_by(97) {
+        assert_eq!(db.get(key(seq)).unwrap(), Some(value(seq)), "sequence {seq}");
+    }
+}
+
+fn open_is_bounded(path: &Path, options: &Options) {
+    let last = store_with_wals(path, options);
+    let db = within_bound("open", || Db::open(path, options.clone()).unwrap());
+    assert_eq!(db.last_sequence(), last);
+    assert_newest_values(&db, last);
+    db.close().unwrap();
+}
+
+#[test]
+fn open_replays_large_wals_in_the_memory_of_one_memtable() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        open_is_bounded(&folder.path().join("store"), &options(&[]));
+    });
+}
+
+#[test]
+fn open_replays_large_value_logs_in_the_memory_of_one_memtable() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        open_is_bounded(&folder.path().join("store"), &options(&[("values", "log")]));
+    });
+}
+
+#[test]
+fn check_reads_large_wals_in_the_memory_of_one_memtable() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, options) = (folder.path().join("store"), options(&[]));
+        let last = store_with_wals(&path, &options);
+        let report = within_bound("check", || terrace::check(&path, &options, true).unwrap());
+        assert_eq!((report.log_entries, report.last_sequence, report.problems.len()), (last, last, 0));
+    });
+}
+
+#[test]
+fn repair_reads_large_wals_in_the_memory_of_a_few_memtables() {
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, fresh, options) = (folder.path().join("store"), folder.path().join("fresh"), options(&[]));
+        let last = store_with_wals(&path, &options);
+        fs::remove_file(path.join("CURRENT")).unwrap();
+        let report = within_bound("repair", || Db::repair(&path, &fresh, &options).unwrap());
+        assert_eq!((report.pairs, report.last_sequence), (KEYS.min(last), last));
+        let db = Db::open(&fresh, options).unwrap();
+        assert_newest_values(&db, last);
+    });
+}
+
+/// A store at `path` with more WAL entries than a repair keeps in memory: puts, overwrites, tombstones and range tombstones.
+fn store_with_tombstones(path: &Path, changes: &[(&str, &str)]) -> kit::Model {
+    let usual = [("write_buffer_size", "256MiB"), ("range_tombstones", "true"), ("durability", "sync")];
+    let db = Db::open(path, kit::in_files(&[&usual, changes].concat())).unwrap();
+    let mut model = kit::Model::new();
+    for seq in 1..=30_000 {
+        let (key, value) = (format!("{:08}", seq * 7919 % 9000), value(seq));
+        match seq % 10 {
+            3 => {
+                db.delete(&key).unwrap();
+                model.remove(key.as_bytes());
+            }
+            7 if seq % 700 == 7 => {
+                let to = format!("{:08}", seq * 7919 % 9000 + 50);
+                db.delete_range(&key, &to).unwrap();
+                model.retain(|found, _| !(key.as_bytes()..to.as_bytes()).contains(&&found[..]));
+            }
+            _ => {
+                db.put(&key, &value).unwrap();
+                model.insert(key.into_bytes(), value);
+            }
+        }
+    }
+    model
+}
+
+#[test]
+fn a_repair_that_spills_wal_entries_salvages_the_same_pairs() {
+    for changes in [&[][..], &[("values", "log")]] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, fresh) = (folder.path().join("store"), folder.path().join("fresh"));
+        let model = store_with_tombstones(&path, changes);
+        fs::remove_file(path.join("CURRENT")).unwrap();
+        let made = options(&[&[("range_tombstones", "true")], changes].concat());
+        let report = Db::repair(&path, &fresh, &made).unwrap();
+        assert_eq!(report.pairs, model.len() as u64);
+        let db = Db::open(&fresh, made.clone()).unwrap();
+        assert_eq!(kit::contents(&db).unwrap(), model.into_iter().collect::<Vec<_>>());
+        db.close().unwrap();
+        let report = terrace::check(&fresh, &made, true).unwrap();
+        assert_eq!((report.problems, report.leftovers), (vec![], vec![]), "the repair left files");
+    }
+}
+
+#[test]
+fn a_refused_open_removes_the_tables_that_replay_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = options(&[("write_buffer_size", "64KiB")]);
+    let db = Db::open(&path, kit::in_files(&[("write_buffer_size", "64MiB"), ("durability", "sync")])).unwrap();
+    for seq in 1..=2000 {
+        db.put_with(key(seq), value(seq), WriteOptions { sync: seq % 500 == 0 }).unwrap();
+    }
+    drop(db);
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let wal = before.iter().rev().find(|name| name.to_string_lossy().ends_with(".log")).expect("a WAL");
+    let wal = path.join(wal);
+    let mut bytes = fs::read(&wal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&wal, bytes).unwrap();
+    let refused = Db::open(&path, options.clone()).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("durable writes are damaged"), "{refused}");
+    assert_eq!(names(), before, "the refused open left files");
+    let mut salvage = options;
+    salvage.recovery = terrace::Recovery::Salvage;
+    let db = Db::open(&path, salvage).unwrap();
+    assert_eq!(db.get(key(2000)).unwrap(), Some(value(2000)));
+}
