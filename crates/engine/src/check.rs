@@ -56,8 +56,9 @@ pub struct CheckReport {
 /// manifest, FORMAT file, WALs, and footer and bounds of every SSTable. With `deep` everything is
 /// read: every checksum, the order of entries, that filters admit every key, that table properties
 /// are true, that no older version of a key is in a newer run than a newer version, and that no
-/// table holds a sequence above the manifest's base. A store that cannot be opened (a missing file,
-/// overlapping tables, an unknown feature) is an error; damage inside the store is in the report.
+/// table holds a sequence above the manifest's base. A store that cannot be opened (a missing
+/// file, overlapping tables, an unknown feature) is an error; damage inside the store is in the
+/// report.
 ///
 /// # Errors As of opening the store for reading only, see
 /// [`Db::open_read_only`](crate::Db::open_read_only).

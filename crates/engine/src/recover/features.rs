@@ -1,7 +1,8 @@
 //! The FORMAT file: the layout and features of a store, and the options that it therefore refuses.
 //!
-//! A directory without a FORMAT file, or with one that only records a durability mode, is a LevelDB
-//! store and remains one. An option that would make it unreadable to LevelDB is refused by name.
+//! A directory without a FORMAT file, or with one that only records a durability mode, is a
+//! LevelDB store and remains one. An option that would make it unreadable to LevelDB is refused by
+//! name.
 use crate::{Error, Options, Result};
 use terrace_format::{
     Layout, TableForm, Values,

@@ -1,10 +1,10 @@
 //! Reads a manifest: applies its edits in order, up to the end or to the first bad byte.
 //!
 //! A bad or torn tail consists of edits whose sync never returned, as a power cut leaves them. The
-//! manifest ends there, and no edit is appended after it, because every open begins a new manifest.
-//! A durable mark, an empty record, follows each sync, so a bad record before a mark is corruption.
-//! Edits that are missing without a trace show in the files that they named: a table or a WAL is
-//! missing or has another length.
+//! manifest ends there, and no edit is appended after it, because every open begins a new
+//! manifest. A durable mark, an empty record, follows each sync, so a bad record before a mark is
+//! corruption. Edits that are missing without a trace show in the files that they named: a table
+//! or a WAL is missing or has another length.
 use crate::{
     Error, Options, Result,
     version::{TableRef, Version, meta_of},

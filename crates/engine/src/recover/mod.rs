@@ -1,20 +1,21 @@
 //! Opening a store: root, manifest and WALs are read; then a new manifest and root are published.
 //!
 //! ```text
-//!  CURRENT ──► manifest ──► version, base, oldest WAL
-//!                               │
-//!  WALs ──► replay ─────────────┼──► L0 tables ──► new manifest ──► new CURRENT ──► obsolete files removed
-//!            (one memtable)     │     (durable)      (durable)       (durable)
+//!  CURRENT ─► manifest ─► version, base, oldest WAL
+//!                           │
+//!  WALs ─► replay ──────────┴─► L0 SSTables ─► new manifest ─► new CURRENT ─► obsolete files
+//!          (one memtable)       (durable)      (durable)       (durable)      removed
 //! ```
 //!
 //! Invariants:
 //! - No file counts that the manifest does not name, except the WALs from its `replay_from` on.
 //! - A manifest names a table only when the table is durable.
-//! - No file is removed before the new root is durable. A crash at any step leaves the old root in force; the
-//!   next open replays the same WALs and removes the tables that the interrupted one wrote.
+//! - No file is removed before the new root is durable. A crash at any step leaves the old root in
+//!   force; the next open replays the same WALs and removes the tables that the interrupted one
+//!   wrote.
 //! - An open that is refused leaves the directory as it was.
-//! - A writing open holds one memtable and the tables being synced, however large the WALs are. A read-only open
-//!   cannot write tables and keeps all replayed entries in memory.
+//! - A writing open holds one memtable and the tables being synced, however large the WALs are. A
+//!   read-only open cannot write tables and keeps all replayed entries in memory.
 mod features;
 mod manifest;
 pub mod orphans;
@@ -57,7 +58,8 @@ pub struct Recovered {
     pub writer: Option<Writer>,
     /// Features that the manifest must announce.
     pub requires: Vec<String>,
-    /// WALs with records that do not belong to the history. A writing open keeps copies under `lost/`.
+    /// WALs with records that do not belong to the history. A writing open keeps copies under
+    /// `lost/`.
     pub set_aside: Vec<LogId>,
     /// Damage in those WALs.
     pub damage: Vec<Damage>,
@@ -83,7 +85,8 @@ enum Purpose {
     Inspect,
 }
 
-/// Refuses a place that is not empty. `what` names the operation that needs an empty one, for the error text.
+/// Refuses a place that is not empty. `what` names the operation that needs an empty one, for the
+/// error text.
 pub fn check_empty(place: &dyn Storage, what: &str) -> Result<()> {
     if place.load_root()?.is_none() && place.list()?.is_empty() {
         return Ok(());
@@ -96,7 +99,8 @@ pub fn open(storage: &dyn Storage, options: &Options, read_only: bool) -> Result
     recover(storage, options, if read_only { Purpose::Read } else { Purpose::Write })
 }
 
-/// Reads the store in `storage` without changing it. Counts replayed entries instead of keeping them.
+/// Reads the store in `storage` without changing it. Counts replayed entries instead of keeping
+/// them.
 pub fn inspect(storage: &dyn Storage, options: &Options) -> Result<Recovered> {
     recover(storage, options, Purpose::Inspect)
 }
@@ -155,8 +159,9 @@ fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result
     Ok(Recovered { set_aside, damage, ..begun })
 }
 
-/// Makes space after an open failed because the disk was full: gives up the reserve of an earlier session and removes tables that
-/// no manifest names. Before that the manifest is made durable, because memory may show more of it than the device has.
+/// Makes space after an open failed because the disk was full: gives up the reserve of an earlier
+/// session and removes tables that no manifest names. Before that the manifest is made durable,
+/// because memory may show more of it than the device has.
 pub fn make_space(storage: &dyn Storage, options: &Options) -> Result<()> {
     storage.reserve(0)?;
     let Some(root) = storage.load_root()? else { return Ok(()) };
@@ -193,7 +198,8 @@ fn add_tables(
     Ok(start)
 }
 
-/// Creates a WAL and a manifest that contains all of `start`, and publishes the root that names it.
+/// Creates a WAL and a manifest that contains all of `start`, and publishes the root that names
+/// it.
 pub fn begin(
     storage: &dyn Storage,
     options: &Options,

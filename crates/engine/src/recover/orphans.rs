@@ -29,8 +29,8 @@ pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
     logs(listed).into_iter().rev().filter(is_whole).take_while(fits).collect()
 }
 
-/// Returns the obsolete files: those listed before the new root was made that neither `version` nor
-/// `kept` names. All older WALs and manifests are among them.
+/// Returns the obsolete files: those listed before the new root was made that neither `version`
+/// nor `kept` names. All older WALs and manifests are among them.
 pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
     let tables = version.tables().flat_map(|(_, table)| crate::version::objects(table));
     let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::SmallLog(*log)]);

@@ -7,9 +7,10 @@
 //!                             └───────────────┘             └──────────────┘
 //! ```
 //!
-//! Nothing is written to the damaged store. Tables are read block by block and WALs record by record, and every
-//! block and record is verified. Entries are merged by key and sequence, so an older version never replaces
-//! a newer one, whichever file holds it. Losses are reported and skipped.
+//! Nothing is written to the damaged store. Tables are read block by block and WALs record by
+//! record, and every block and record is verified. Entries are merged by key and sequence, so an
+//! older version never replaces a newer one, whichever file holds it. Losses are reported and
+//! skipped.
 //!
 //! Memory: one block of each chain of tables, plus the WAL entries that
 //! [`LogEntries`](super::spill::LogEntries) allows; more of them are spilled into `to`.
@@ -41,25 +42,26 @@ pub struct RepairReport {
     pub bytes: u64,
     /// The newest sequence found.
     pub last_sequence: u64,
-    /// Everything that could not be read. For a key among it the new store holds an older version or none, and a deleted key
-    /// is back if its tombstone was lost and its value was not. With key-value separation the loss of the manifest is enough
-    /// for that: a segment exists as long as one of its values is live, and only the manifest says which ones are not.
+    /// Everything that could not be read. For a key among it the new store holds an older version
+    /// or none, and a deleted key is back if its tombstone was lost and its value was not. With
+    /// key-value separation the loss of the manifest is enough for that: a segment exists as long
+    /// as one of its values is live, and only the manifest says which ones are not.
     pub lost: Vec<Lost>,
 }
 
 /// Salvages the store in `from` into `to`, which must be empty. Open `from` with
-/// [`OpenMode::Salvage`](terrace_storage::placement::OpenMode). `options` apply to the new store; their comparator must be that
-/// of the old one.
+/// [`OpenMode::Salvage`](terrace_storage::placement::OpenMode). `options` apply to the new store;
+/// their comparator must be that of the old one.
 ///
-/// # Errors
-/// As of [`Db::repair`](crate::Db::repair).
+/// # Errors As of [`Db::repair`](crate::Db::repair).
 ///
 /// ```
 /// # use terrace::{Db, Options, DurabilityMode};
 /// use terrace_storage::{Location, Memory, placement::OpenMode};
 /// let (damaged, fresh, options) = (Memory::new(), Memory::new(), Options::default());
 /// let open = |memory: &Memory, mode| {
-///     terrace_storage::open(&Location::Memory(memory.clone()), mode, DurabilityMode::Sync, &options.setup())
+///     let place = Location::Memory(memory.clone());
+///     terrace_storage::open(&place, mode, DurabilityMode::Sync, &options.setup())
 /// };
 /// Db::open_on(open(&damaged, OpenMode::Create)?, options.clone())?.put("key", "value")?;
 /// let (from, to) = (open(&damaged, OpenMode::Salvage)?, open(&fresh, OpenMode::Create)?);
@@ -112,8 +114,8 @@ fn level_for(options: &Options, bytes: u64) -> usize {
     (1..LEVELS).find(|level| bytes <= sizes.of(*level)).unwrap_or(LEVELS - 1)
 }
 
-/// Writes the newest version of each key if it is a put that no range tombstone deletes, in tables numbered from `next_file`
-/// on. Returns the tables, all durable, and the number of pairs in them.
+/// Writes the newest version of each key if it is a put that no range tombstone deletes, in tables
+/// numbered from `next_file` on. Returns the tables, all durable, and the number of pairs in them.
 fn write_newest(
     survey: &Survey,
     mut entries: SalvageIter<'_>,
@@ -136,7 +138,8 @@ fn write_newest(
         }
         let deleted = survey.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
         if parsed.kind == Kind::Put && !deleted {
-            let Some(value) = values.read(&entry) else { continue }; // an older version is better than none
+            // An older version is better than none.
+            let Some(value) = values.read(&entry) else { continue };
             out.add(entry.key, &value)?;
             pairs += 1;
         }

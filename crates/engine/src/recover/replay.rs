@@ -8,17 +8,18 @@
 //!                           └──────────────────────┘       └─────────────────────────────┘
 //! ```
 //!
-//! In WALs that Terrace wrote, sequences are contiguous from the manifest's base on, within and across WALs.
-//! Page writeback inside an unsynced WAL is unordered, so a bad record followed by good ones is a legal crash
-//! state, a torn tail. It ends its WAL, and the history continues only in a WAL that begins at the very next
-//! sequence. Records after the end of the history are set aside under `lost/`, never deleted silently.
+//! In WALs that Terrace wrote, sequences are contiguous from the manifest's base on, within and
+//! across WALs. Page writeback inside an unsynced WAL is unordered, so a bad record followed by
+//! good ones is a legal crash state, a torn tail. It ends its WAL, and the history continues only
+//! in a WAL that begins at the very next sequence. Records after the end of the history are set
+//! aside under `lost/`, never deleted silently.
 //!
-//! A durable mark says up to which sequence everything had been synced. Damage below the highest mark is
-//! corruption, not a torn tail: the open fails, or with [`Recovery::Salvage`] a second pass skips the
-//! unreadable part.
+//! A durable mark says up to which sequence everything had been synced. Damage below the highest
+//! mark is corruption, not a torn tail: the open fails, or with [`Recovery::Salvage`] a second
+//! pass skips the unreadable part.
 //!
-//! WALs that LevelDB wrote are replayed by LevelDB's rules. LevelDB may have acknowledged synced writes after
-//! a hole, so bad stretches are skipped and all other records count.
+//! WALs that LevelDB wrote are replayed by LevelDB's rules. LevelDB may have acknowledged synced
+//! writes after a hole, so bad stretches are skipped and all other records count.
 use super::{
     manifest::ManifestState,
     replay_sink::{ReplaySink, ReplayTarget, WrittenTables},
@@ -28,8 +29,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch, value_log};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Storage};
 
-/// Largest offset of a WAL's head, an empty batch at the start of the file or after a segment's magic bytes. Every later empty
-/// batch is a durable mark. The order of reading does not separate the two: a WAL in two files is read by sequence.
+/// Largest offset of a WAL's head, an empty batch at the start of the file or after a segment's
+/// magic bytes. Every later empty batch is a durable mark. The order of reading does not separate
+/// the two: a WAL in two files is read by sequence.
 const HEAD_OFFSET_MAX: u64 = value_log::MAGIC.len() as u64;
 
 /// Damage reports kept at most; a WAL may consist of damage only.
@@ -53,9 +55,9 @@ pub struct Replayed<'a> {
 
 /// Replays every WAL that `manifest` still needs.
 ///
-/// # Errors
-/// [`Error::Missing`] if a WAL that the manifest names is absent; [`Error::Corrupt`] if durable writes are
-/// damaged and the options say to refuse such a store. After an error no table of the replay remains.
+/// # Errors [`Error::Missing`] if a WAL that the manifest names is absent; [`Error::Corrupt`] if
+/// durable writes are damaged and the options say to refuse such a store. After an error no table
+/// of the replay remains.
 pub fn replay<'a>(
     storage: &'a dyn Storage,
     options: &'a Options,
@@ -97,8 +99,8 @@ pub fn replay<'a>(
     }
 }
 
-/// The error of a refused open: not all durable writes in `damaged_from..durable` can be read, and `readable` writes
-/// of all WALs can.
+/// The error of a refused open: not all durable writes in `damaged_from..durable` can be read, and
+/// `readable` writes of all WALs can.
 fn corruption(
     storage: &dyn Storage,
     first_damage: Option<Damage>,
@@ -182,15 +184,17 @@ struct Reading<'a> {
     leveldbs: bool,
     /// No further record of it belongs to the history.
     ended: bool,
-    /// The lowest sequence that it can hold: the one of its head, or the next of the history if the head is damaged.
+    /// The lowest sequence that it can hold: the one of its head, or the next of the history if the
+    /// head is damaged.
     first: SeqNo,
     /// Its bytes in all its files.
     bytes: u64,
 }
 
 impl Reading<'_> {
-    /// Whether a write of this WAL can have this sequence; every write takes more than a byte. A record found after damage
-    /// may be part of a value, and that value may contain a WAL of another store.
+    /// Whether a write of this WAL can have this sequence; every write takes more than a byte. A
+    /// record found after damage may be part of a value, and that value may contain a WAL of
+    /// another store.
     fn can_hold(&self, seq: SeqNo) -> bool {
         (self.first.0..=self.first.0.saturating_add(self.bytes)).contains(&seq.0)
     }
@@ -253,8 +257,8 @@ impl<'a> History<'a> {
     fn log(&mut self, log: LogId, our_store: bool, reader: &mut dyn LogReader) -> Result<()> {
         let first = reader.next()?;
         let head = reader.ours();
-        // A WAL without our head in a store of ours: LevelDB wrote it if it begins with a good record; otherwise it is ours
-        // with a torn start.
+        // A WAL without our head in a store of ours: LevelDB wrote it if it begins with a good
+        // record; otherwise it is ours with a torn start.
         let leveldbs = !head && (!our_store || matches!(first, LogEvent::Record { offset: 0, .. }));
         let ended = !head && !leveldbs && !self.skips_gaps();
         let bytes = self.bytes.get(&log).copied().unwrap_or(0);
@@ -266,7 +270,8 @@ impl<'a> History<'a> {
                     match Batch::decode(bytes) {
                         Ok(batch) => self.record(&mut reading, offset, batch)?,
                         Err(corrupt) => {
-                            // The checksum is right, so the record was written like this. It belongs to no history.
+                            // The checksum is right, so the record was written like this. It
+                            // belongs to no history.
                             self.bad(&mut reading, offset + corrupt.offset, &corrupt.detail)?;
                         }
                     }
@@ -319,19 +324,21 @@ impl<'a> History<'a> {
         self.salvage_to > self.next()
     }
 
-    /// Whether the gap up to `first` is skipped. Above the durable mark, where the prefix rule holds, none is.
+    /// Whether the gap up to `first` is skipped. Above the durable mark, where the prefix rule
+    /// holds, none is.
     fn skips_to(&self, first: SeqNo) -> bool {
         self.skips_gaps() && first <= self.salvage_to
     }
 
-    /// Applies the batch just read if it is the next one of the history. Returns false if it is not; then no further record of
-    /// this WAL belongs to the history.
+    /// Applies the batch just read if it is the next one of the history. Returns false if it is
+    /// not; then no further record of this WAL belongs to the history.
     fn contiguous(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<bool> {
         let (log, first) = (reading.log, batch.sequence());
         // After LevelDB's manifest the first head says where the history begins.
         let expected = *self.expected.get_or_insert(first);
         if batch.is_empty() {
-            // The head. It may be above `expected` only if tables hold everything in between: then `expected` is `base + 1`.
+            // The head. It may be above `expected` only if tables hold everything in between: then
+            // `expected` is `base + 1`.
             if first > expected {
                 self.damaged(log, offset, &format!("the history ends at {expected}, this WAL begins at {first}"))?;
             }
@@ -360,7 +367,8 @@ impl<'a> History<'a> {
         let last = batch.sequence().plus(u64::from(batch.len()) - 1);
         self.last = self.last.max(last);
         self.damage_at_last_batch = self.damage.len();
-        self.expected = Some(last.plus(1)); // not `self.last + 1`: LevelDB's base may be ahead of its WAL
+        // Not `self.last + 1`: LevelDB's base may be ahead of its WAL.
+        self.expected = Some(last.plus(1));
         Ok(())
     }
 

@@ -1,11 +1,12 @@
-//! The destination of replayed entries: memtables that stay in memory, tables of level 0, or a count alone.
+//! The destination of replayed entries: memtables that stay in memory, tables of level 0, or a
+//! count alone.
 //!
 //! One memtable is filled at a time. When it is full it is kept, written as a table or counted, as
 //! [`ReplayTarget`] says. With the last two, replay holds one memtable whatever the WALs contain.
 //!
-//! A table that replay writes is named by no manifest until the open publishes its own. A crash before
-//! that leaves an obsolete file; the next open replays the same WALs again and removes it. An open that
-//! is refused removes its tables when [`WrittenTables`] is dropped.
+//! A table that replay writes is named by no manifest until the open publishes its own. A crash
+//! before that leaves an obsolete file; the next open replays the same WALs again and removes it.
+//! An open that is refused removes its tables when [`WrittenTables`] is dropped.
 use crate::{Options, Result, jobs::flush, mem::MemTable};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{LogId, TableId, batch::Batch};
@@ -110,7 +111,8 @@ impl WrittenTables<'_> {
         Ok(())
     }
 
-    /// Returns the tables, oldest first and durable, and the next free file number. They are the caller's from now on.
+    /// Returns the tables, oldest first and durable, and the next free file number. They are the
+    /// caller's from now on.
     pub fn into_durable(mut self) -> Result<(Vec<TableMeta>, u64)> {
         self.wait_durable()?;
         Ok((std::mem::take(&mut self.metas), self.next_file))
@@ -126,8 +128,8 @@ impl Drop for WrittenTables<'_> {
     }
 }
 
-/// The objects that came into being with `metas`: the tables, their bundles, and the value-log segments under
-/// their own numbers. A segment with another number belongs to the store and stays.
+/// The objects that came into being with `metas`: the tables, their bundles, and the value-log
+/// segments under their own numbers. A segment with another number belongs to the store and stays.
 pub fn objects_written_with(metas: &[TableMeta]) -> Vec<ObjectId> {
     let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
     let is_new = |object: &ObjectId| match object {

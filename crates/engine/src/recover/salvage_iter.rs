@@ -1,8 +1,9 @@
 //! Merges the readable entries of a damaged store by internal key, newest version first.
 //!
-//! The sources are memtables with entries of the WALs, sorted runs into which such entries were spilled, and tables
-//! of the damaged store. Tables that do not overlap form a chain and are read one after the other, so the number of
-//! open files is the depth of the overlap. Damage that the scan has reported is skipped without a second report.
+//! The sources are memtables with entries of the WALs, sorted runs into which such entries were
+//! spilled, and tables of the damaged store. Tables that do not overlap form a chain and are read
+//! one after the other, so the number of open files is the depth of the overlap. Damage that the
+//! scan has reported is skipped without a second report.
 use super::{
     spill::{Run, Spilled},
     survey::{Readable, SEQUENCES_END, Survey},
@@ -22,8 +23,8 @@ pub struct SalvageIter<'a> {
 }
 
 impl<'a> SalvageIter<'a> {
-    /// Starts before the first entry that `survey` found in `from`. `spilled` has those of the WALs that did not fit into
-    /// memory.
+    /// Starts before the first entry that `survey` found in `from`. `spilled` has those of the WALs
+    /// that did not fit into memory.
     pub fn new(
         from: &'a dyn Storage,
         options: &Options,
@@ -51,7 +52,8 @@ impl<'a> SalvageIter<'a> {
         Ok(SalvageIter { survey, order, streams, current: None })
     }
 
-    /// Returns the next entry that counts. Of two entries with one internal key, the one of the younger file comes first.
+    /// Returns the next entry that counts. Of two entries with one internal key, the one of the
+    /// younger file comes first.
     pub fn next(&mut self) -> Result<Option<EntryRef<'_>>> {
         loop {
             if let Some(current) = self.current.take() {
@@ -158,7 +160,8 @@ impl Chain<'_> {
         if self.block.next().is_err() || !self.block.valid() { self.enter() } else { Ok(()) }
     }
 
-    /// Moves to the first entry of the next readable block, in the next table if need be; invalid after the last one.
+    /// Moves to the first entry of the next readable block, in the next table if need be; invalid
+    /// after the last one.
     fn enter(&mut self) -> Result<()> {
         self.block = BlockCursor::default();
         loop {

@@ -1,13 +1,15 @@
-//! WAL entries during a repair: in memtables up to a bound, above it in sorted runs of the new store.
+//! WAL entries during a repair: in memtables up to a bound, above it in sorted runs of the new
+//! store.
 //!
 //! ```text
-//!  scan (first pass)           build (second pass, only if the entries overflowed)
-//!  WALs ──► LogEntries         WALs ──► LogEntries ──► sorted runs in the new store ──► SalvageIter
-//!            memtables                   memtables      removed when the repair ends
+//!  scan (first pass)     build (second pass, only if the entries overflowed)
+//!  WALs ─► LogEntries    WALs ─► LogEntries ─► sorted runs in the new store ─► SalvageIter
+//!          memtables             memtables     removed when the repair ends
 //! ```
 //!
-//! The first pass writes nothing, because a repair may still be refused. If the entries exceed the bound
-//! it drops them and keeps the range tombstones. The second pass reads the WALs again and spills.
+//! The first pass writes nothing, because a repair may still be refused. If the entries exceed the
+//! bound it drops them and keeps the range tombstones. The second pass reads the WALs again and
+//! spills.
 use super::replay_sink::objects_written_with;
 use crate::{
     Options, Result,
@@ -123,7 +125,8 @@ impl<'a> LogEntries<'a> {
 }
 
 impl Spill<'_> {
-    /// Writes `memtables` as one sorted run for those that count for all keys and one for the others.
+    /// Writes `memtables` as one sorted run for those that count for all keys and one for the
+    /// others.
     fn write(&mut self, memtables: &[(Arc<MemTable>, bool)]) -> Result<()> {
         for named in [true, false] {
             let memtables = memtables.iter().filter(|(_, is)| *is == named).map(|(mem, _)| mem);
@@ -173,7 +176,8 @@ struct Written {
     log: LogId,
 }
 
-/// Sorted runs of WAL entries. Their tables are in no version and are removed when this is dropped.
+/// Sorted runs of WAL entries. Their tables are in no version and are removed when this is
+/// dropped.
 pub struct Spilled<'a> {
     to: &'a dyn Storage,
     order: KeyOrder,

@@ -1,12 +1,12 @@
 //! Salvage scan of a damaged store: which files count, and which parts of them cannot be read.
 //!
-//! Without a manifest every table and WAL counts. If the manifest that the root names is damaged, an older
-//! intact one takes its place. A file that an intact manifest does not name is a leftover: old
-//! versions in it must not come back. Leftovers count only for keys that a named table has lost, and
-//! for sequences above the manifest's base.
+//! Without a manifest every table and WAL counts. If the manifest that the root names is damaged,
+//! an older intact one takes its place. A file that an intact manifest does not name is a
+//! leftover: old versions in it must not come back. Leftovers count only for keys that a named
+//! table has lost, and for sequences above the manifest's base.
 //!
-//! The scan reads each file once, writes nothing, and holds WAL entries in memory up to the bound of
-//! [`LogEntries`].
+//! The scan reads each file once, writes nothing, and holds WAL entries in memory up to the bound
+//! of [`LogEntries`].
 use super::{
     manifest::{self, ManifestState},
     orphans,
@@ -63,9 +63,11 @@ pub struct Survey {
     pub tables: Vec<Readable>,
     /// WAL entries, and whether they count for all keys; empty if `overflowed`.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
-    /// Whether the WAL entries were too many for memory, so that [`spill`](Survey::spill) has to read them again.
+    /// Whether the WAL entries were too many for memory, so that [`spill`](Survey::spill) has to
+    /// read them again.
     overflowed: bool,
-    /// Range tombstones. They count in whatever file they were found, because they delete older entries only.
+    /// Range tombstones. They count in whatever file they were found, because they delete older
+    /// entries only.
     pub range_tombstones: RangeTombstones,
     /// Whether a damaged table may hold range tombstones that cannot be read.
     may_delete_ranges: bool,
@@ -75,7 +77,8 @@ pub struct Survey {
     pub lost: Vec<Lost>,
     /// The newest sequence found.
     pub last: SeqNo,
-    /// Tables that the manifest names hold everything up to it; without a manifest the largest sequence of all.
+    /// Tables that the manifest names hold everything up to it; without a manifest the largest
+    /// sequence of all.
     base: SeqNo,
     /// WALs that the manifest still needs: the first, and an older one; `None` without a manifest.
     replay_range: Option<(LogId, Option<LogId>)>,
@@ -92,9 +95,9 @@ pub struct Survey {
 impl Survey {
     /// Scans the store in `from`.
     ///
-    /// # Errors
-    /// [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if its comparator is another one, [`Error::Io`] if
-    /// this process has no permission to read a file: that is no damage, and skipping the file would lose data.
+    /// # Errors [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if its
+    /// comparator is another one, [`Error::Io`] if this process has no permission to read a file:
+    /// that is no damage, and skipping the file would lose data.
     pub fn of(from: &dyn Storage, options: &Options) -> Result<Survey> {
         let listed = from.list()?;
         if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {
@@ -131,7 +134,8 @@ impl Survey {
         if let Some(manifest) = &manifest {
             named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
         }
-        // WALs and segments come last: which of their entries count depends on the losses of tables.
+        // WALs and segments come last: which of their entries count depends on the losses of
+        // tables.
         for found in &listed {
             match found.object {
                 ObjectId::Table(id) => {
@@ -160,8 +164,9 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Scans the tables of bundle `id`, which has `bytes` bytes: those that a manifest names, and those in its own directory. If
-    /// neither locates a table, the bundle is read as one table; its entries are in order as such, too.
+    /// Scans the tables of bundle `id`, which has `bytes` bytes: those that a manifest names, and
+    /// those in its own directory. If neither locates a table, the bundle is read as one table; its
+    /// entries are in order as such, too.
     fn bundle(
         &mut self,
         from: &dyn Storage,
@@ -216,7 +221,8 @@ impl Survey {
         }
     }
 
-    /// Reports a loss if the table found is not the one that the manifest describes. `whole` says that all of it could be read.
+    /// Reports a loss if the table found is not the one that the manifest describes. `whole` says
+    /// that all of it could be read.
     fn identify(
         &mut self,
         file: &str,
@@ -250,7 +256,8 @@ impl Survey {
         self.lose(file.to_string(), loss, Some(meta));
     }
 
-    /// Whether an entry counts. An entry of a leftover does not if newer data for its key is intact.
+    /// Whether an entry counts. An entry of a leftover does not if newer data for its key is
+    /// intact.
     pub fn counts(&self, named: bool, internal: &[u8]) -> bool {
         let entry = key::apart(internal);
         named || entry.seq > self.base || self.is_in_lost_range(entry.user)
@@ -264,8 +271,9 @@ impl Survey {
         self.lost_ranges.iter().any(within)
     }
 
-    /// Returns the manifest that counts: the one that the root names if it is intact and matches the files; otherwise the
-    /// youngest other one that is intact and whose tables are all present. A wrong comparator is an error.
+    /// Returns the manifest that counts: the one that the root names if it is intact and matches
+    /// the files; otherwise the youngest other one that is intact and whose tables are all present.
+    /// A wrong comparator is an error.
     fn manifest(&mut self, from: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<ManifestState>> {
         let manifests = listed.iter().rev().filter_map(|found| match found.object {
             ObjectId::Manifest(id) => Some(id),
@@ -385,7 +393,8 @@ impl Survey {
         seq < SEQUENCES_END
     }
 
-    /// Returns manifest `id` if it is intact; otherwise offset and reason of the damage. A wrong comparator is an error.
+    /// Returns manifest `id` if it is intact; otherwise offset and reason of the damage. A wrong
+    /// comparator is an error.
     fn whole_manifest(
         &mut self,
         from: &dyn Storage,
@@ -402,7 +411,8 @@ impl Survey {
         }
     }
 
-    /// Returns the reason of `error` without the name of the file. Notes the first permission error.
+    /// Returns the reason of `error` without the name of the file. Notes the first permission
+    /// error.
     fn reason(&mut self, error: impl Into<Error>) -> String {
         let error = error.into();
         let text = reason(&error);
@@ -447,16 +457,17 @@ impl Sequences {
         }
     }
 
-    /// Whether an ingest that did not finish wrote the table, which no manifest names: its entries were never visible. All
-    /// entries of such a table share one sequence far above the others. A flushed memtable has as many sequences as entries.
+    /// Whether an ingest that did not finish wrote the table, which no manifest names: its entries
+    /// were never visible. All entries of such a table share one sequence far above the others. A
+    /// flushed memtable has as many sequences as entries.
     fn of_an_unfinished_ingest(&self, base: SeqNo) -> bool {
         let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
         self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
     }
 }
 
-/// Whether the manifest has all its edits. One that was cut at the end of an edit names a WAL that no longer exists. Zero
-/// means "no WAL" in a manifest that LevelDB's own repair wrote.
+/// Whether the manifest has all its edits. One that was cut at the end of an edit names a WAL that
+/// no longer exists. Zero means "no WAL" in a manifest that LevelDB's own repair wrote.
 fn is_complete(manifest: &ManifestState, listed: &[Listed]) -> bool {
     let from = manifest.replay_from;
     from == LogId(0) || listed.iter().any(|found| found.object == ObjectId::Wal(from))

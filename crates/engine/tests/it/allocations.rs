@@ -1,5 +1,5 @@
-//! What calls allocate: a write by itself nothing but the memory of the memtable, block by block; a step of a scan nothing,
-//! a new cursor a few times for each source.
+//! Allocation counts. A write allocates nothing but memtable blocks, a step of a scan allocates
+//! nothing, and a new cursor allocates a few times per source.
 use crate::common::counting;
 use terrace::{Cursor, Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
@@ -11,19 +11,19 @@ fn allocations(work: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn a_lone_write_allocates_nothing_of_its_own() {
+fn a_single_write_allocates_only_memtable_blocks() {
     const WRITES: u64 = 20_000;
     let directory = tempfile::tempdir().unwrap();
     for preset in ["leveldb", "default"] {
         let mut options = Options::preset(preset).unwrap();
-        options.write_buffer_size = 1 << 30; // no flush meanwhile
+        options.write_buffer_size = 1 << 30; // no flush during the count
         let db = Db::open(directory.path().join(preset), options).unwrap();
         db.put("the first", "write").unwrap();
         let value = [7; 100];
         let puts = || (0..WRITES).for_each(|n| db.put(n.wrapping_mul(0x9e37_79b9).to_be_bytes(), value).unwrap());
         let deletes = || (0..WRITES).for_each(|n| db.delete(n.to_be_bytes()).unwrap());
         let (puts, deletes) = (allocations(puts), allocations(deletes));
-        // Blocks of the memtable: fewer than one for each 200 writes
+        // Memtable blocks: fewer than one per 200 writes.
         assert!(puts < WRITES / 200 && deletes < WRITES / 200, "{preset}: {puts} for puts, {deletes} for deletes");
         let batches = allocations(|| {
             for n in 0..1000u64 {
@@ -39,8 +39,8 @@ fn a_lone_write_allocates_nothing_of_its_own() {
 const KEYS: u64 = 20_000;
 const RUNS: u64 = 3;
 
-/// Runs of tables that overlap in a sixth of their keys, and a memtable over them. Blocks are as large as tables, so that
-/// reading blocks does not blur the count.
+/// A store of sorted runs that overlap in a sixth of their keys, and a memtable. Blocks are as
+/// large as tables, so that block reads do not blur the count.
 fn store() -> Db {
     let mut options = Options::preset("leveldb").unwrap();
     options.block_size = 4 << 20;
@@ -74,7 +74,7 @@ fn walk(cursor: &mut Cursor, step: impl Fn(&mut Cursor) -> terrace::Result<()>) 
 }
 
 #[test]
-fn steps_allocate_nothing_and_cursors_little() {
+fn steps_allocate_nothing_and_new_cursors_little() {
     let db = store();
     let options = || ReadOptions::new().to("99999999");
     let warm = allocations(|| assert!(db.scan(options()).count() > 0));
@@ -88,7 +88,7 @@ fn steps_allocate_nothing_and_cursors_little() {
     cursor.seek_to_last().unwrap();
     let backward = allocations(|| pairs = walk(&mut cursor, Cursor::prev));
     assert_eq!(pairs, KEYS - KEYS / 50);
-    // At the ends of blocks and tables there may be some; 40,000 steps would be seen.
+    // Some allocations at the ends of blocks and tables are allowed. One per step would be 40,000.
     assert!(forward < 50 && backward < 50, "{forward} allocations forward, {backward} backward");
 
     let seeks = 1000;
@@ -103,8 +103,8 @@ fn steps_allocate_nothing_and_cursors_little() {
             db.cursor(ReadOptions::new()).seek(b"00012345").unwrap();
         }
     });
-    // One for the queue, and two for each run: who finds its blocks, and the key that it stands on. Open tables are looked up, and
-    // the list of sources is where the cursor before had its own; the first one's grew.
+    // One for the heap, and two per run: its index iterator and its current key. Open tables come
+    // from the table cache, and the list of sources reuses the allocation of the previous cursor.
     let each = 1 + 2 * RUNS;
     assert!(fresh <= seeks * each + 10, "{} allocations for a new cursor and a seek, more than {each}", fresh / seeks);
     println!("{forward} forward, {backward} backward, {again} of {seeks} seeks, {} of a new cursor", fresh / seeks);

@@ -1,5 +1,5 @@
-//! Bundled tables: what a compaction costs, what it leaves, and who may open the store. That they answer as other tables do is
-//! what the other suites show, which run with bundles too.
+//! Bundled tables: their cost in syncs, the files that a compaction leaves, and who may open the
+//! store. The other suites also run with bundles and show that reads are right.
 use crate::common::{kit, leveldb};
 use kit::{Model, Place, TIGHT, contents, options};
 use leveldb::{Layout, Side, Store};
@@ -14,12 +14,12 @@ use terrace_sim::Rng;
 
 const SEED: u64 = 0xb0;
 
-/// Small tables, merged when somebody asks for it.
+/// Small tables that only manual compaction merges.
 fn bundled() -> Options {
     options(&changes())
 }
 
-/// With LevelDB's numbers, for what is said of how many bundles its compactions make.
+/// LevelDB's numbers, for the count of bundles that compactions make.
 fn plain() -> Options {
     kit::plain(&changes())
 }
@@ -34,7 +34,7 @@ fn changes() -> Vec<(&'static str, &'static str)> {
     [TIGHT, lazy, roomy].concat()
 }
 
-/// Files of the store in `path` whose names end so.
+/// Files of the store in `path` with this extension.
 fn files(path: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.to_str().unwrap().ends_with(end)).collect()
@@ -49,8 +49,8 @@ fn written(said: &Statistics) -> u64 {
     said.bytes_written.iter().filter(tables).map(|(_, bytes)| bytes).sum()
 }
 
-/// The same history under a preset, with LevelDB's sizes and every job run as soon as there is one. Merges, not moves: keys
-/// are random.
+/// The same history under a preset, with LevelDB's sizes and every job run at once. Random keys
+/// cause compactions instead of trivial moves.
 fn filled(preset: &str) -> (Statistics, u64) {
     let mut options = Options::preset(preset).unwrap();
     options.seek_compaction = false;
@@ -66,9 +66,9 @@ fn filled(preset: &str) -> (Statistics, u64) {
     (said, builds)
 }
 
-/// One sync of a table for each flush and each compaction; a trivial move writes no table and counts as no compaction.
+/// One table sync per flush and per compaction. A trivial move writes no table and does not count.
 #[test]
-fn a_compaction_syncs_its_tables_once_and_writes_no_more() {
+fn a_compaction_of_bundles_syncs_once() {
     let ((leveldb, builds), (bolt, bolt_builds)) = (filled("leveldb"), filled("bolt"));
     let (syncs, bolt_syncs) = (table_syncs(&leveldb), table_syncs(&bolt));
     let (bytes, bolt_bytes) = (written(&leveldb), written(&bolt));
@@ -84,7 +84,7 @@ fn model(db: &Db) -> Model {
     contents(db).unwrap().into_iter().collect()
 }
 
-/// Writes keys in a mixed order, so that memtables overlap, and merges them.
+/// Writes keys in mixed order, so that memtables overlap, and compacts them.
 fn fill(db: &Db, keys: u32, byte: u8) {
     for n in (0..keys).map(|n| n * 379 % keys) {
         db.put(format!("{n:06}"), vec![byte; 1000]).unwrap();
@@ -93,7 +93,7 @@ fn fill(db: &Db, keys: u32, byte: u8) {
     db.wait_idle().unwrap();
 }
 
-/// Bundles with one name or two, and how many of them have holes.
+/// The number of bundles with `names` links, and the number of those with holes.
 fn holes(path: &Path, names: u64) -> (usize, usize) {
     let bundles = files(path, ".bundle").into_iter().map(|path| fs::metadata(path).unwrap());
     let bundles = bundles.filter(|file| file.nlink() == names);
@@ -103,7 +103,7 @@ fn holes(path: &Path, names: u64) -> (usize, usize) {
 }
 
 #[test]
-fn space_of_tables_that_are_gone_is_given_back() {
+fn space_of_obsolete_tables_in_a_bundle_is_freed() {
     let place = Place::directory();
     let path = place.path().unwrap();
     let db = Db::open(&path, plain()).unwrap();
@@ -129,9 +129,9 @@ fn space_of_tables_that_are_gone_is_given_back() {
     assert_eq!(files(&path, ".bundle"), Vec::<PathBuf>::new(), "a bundle goes with its last table");
 }
 
-/// A bundle that a checkpoint has too keeps all it has, until it is the only one left.
+/// A bundle that a checkpoint shares keeps all its space until this store is its only owner.
 #[test]
-fn nothing_is_taken_from_a_bundle_that_a_checkpoint_shares() {
+fn a_bundle_shared_with_a_checkpoint_keeps_its_space() {
     let place = Place::directory();
     let path = place.path().unwrap();
     let copy = path.with_file_name("copy");
@@ -167,9 +167,10 @@ fn a_bundle_costs_one_descriptor() {
     );
 }
 
-/// The marker remembers; who says nothing gets what is there, who asks for something else is told.
+/// The FORMAT file records the table form. An open without the option uses it; an open with
+/// another form is refused by name.
 #[test]
-fn a_store_stays_what_it_was_made_as() {
+fn a_store_keeps_its_table_form() {
     let [bundles, blocks] = [Place::directory(), Place::directory()].map(|place| (place.path().unwrap(), place));
     let close = |path: &Path, options: Options| -> terrace::Result<TableForm> {
         let db = Db::open(path, options)?;
@@ -196,7 +197,7 @@ fn a_store_stays_what_it_was_made_as() {
 }
 
 #[test]
-fn leveldb_refuses_a_store_with_bundles_from_the_first() {
+fn leveldb_refuses_a_store_with_bundles() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let place = Place::directory();
     let path = place.path().unwrap();

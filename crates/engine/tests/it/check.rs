@@ -1,4 +1,4 @@
-//! Every invariant that `check` proves, broken once: it must be found, and named.
+//! `check` finds and names a violation of each invariant that it verifies.
 use crate::common::{files, kit};
 use files::{Files, Writer, framed, holding, manifest_of, records};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn layout() -> Options {
     options
 }
 
-/// A store with three versions of the same keys: in level 2, in level 1, and in level 0; and a log.
+/// A store with three versions of the same keys, in level 2, level 1 and level 0, and a WAL.
 fn store() -> Files {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout(), true).unwrap();
@@ -29,12 +29,12 @@ fn store() -> Files {
     let levels: Vec<usize> = db.layout().iter().map(|level| level.tables.len()).collect();
     assert_eq!(levels[..3], [1, 1, 1]);
     drop(db);
-    // Opened once more, so that the manifest is one edit that says all.
+    // Opened once more, so that the manifest is a single edit.
     drop(kit::open(&fs, &layout(), true).unwrap());
     files::files(&*fs)
 }
 
-/// The manifest as one edit, changed.
+/// The manifest as one edit, modified.
 fn with_manifest(files: &Files, change: impl FnOnce(&mut Edit)) -> Files {
     let (mut files, name) = (files.clone(), manifest_of(files));
     let mut edit = Edit::decode(&records(&files[&name])[0]).unwrap();
@@ -49,7 +49,7 @@ fn check(files: &Files, options: &Options) -> Result<CheckReport, String> {
     check_on(&*place, options, true).map_err(|e| e.to_string())
 }
 
-/// All that is wrong, as one text.
+/// All problems as one text.
 #[track_caller]
 fn wrong(files: &Files) -> String {
     match check(files, &layout()) {
@@ -77,7 +77,7 @@ fn table_of(files: &Files, level: usize) -> String {
 }
 
 #[test]
-fn a_sound_store_has_no_problems() {
+fn an_intact_store_has_no_problems() {
     let files = store();
     let report = check(&files, &layout()).unwrap();
     assert_eq!((report.problems, report.leftovers, report.torn_logs), (vec![], vec![], vec![]));
@@ -105,7 +105,7 @@ fn sequences() {
 }
 
 #[test]
-fn overlap_and_tables_that_stand_twice() {
+fn overlapping_and_duplicate_tables() {
     let files = store();
     says(
         wrong(&with_manifest(&files, |edit| {
@@ -178,7 +178,7 @@ fn comparator_and_features() {
 }
 
 #[test]
-fn files_that_nobody_needs_are_told_and_are_no_problem() {
+fn obsolete_files_are_listed_and_are_no_problem() {
     let mut files = store();
     let table = files[&table_of(&files, 1)].clone();
     files.insert("000999.ldb".into(), table);
@@ -188,9 +188,9 @@ fn files_that_nobody_needs_are_told_and_are_no_problem() {
     assert_eq!(report.leftovers.len(), 2, "{:?}", report.leftovers);
 }
 
-/// What LevelDB's manifest names and is gone was passed over, and a check was content.
+/// A missing WAL that LevelDB's manifest names was ignored, and the check passed.
 #[test]
-fn a_log_that_a_manifest_of_leveldb_names() {
+fn a_missing_wal_of_a_leveldb_manifest() {
     let files = store();
     let leveldbs = |log: u64| {
         let mut changed = files.clone();

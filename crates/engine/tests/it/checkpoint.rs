@@ -1,4 +1,5 @@
-//! Checkpoints: a store of its own, as of one moment, whole after any power cut once it is made, and no store before.
+//! Checkpoints: an independent store as of one sequence, intact after any power cut once the call
+//! has returned, and no store before.
 use crate::common::{history, kit};
 use history::{Tracker, tight_options};
 use kit::{Model, options, prefix, states};
@@ -37,7 +38,7 @@ fn files(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
+fn a_checkpoint_is_an_independent_store_that_shares_tables() {
     let folder = tempfile::tempdir().unwrap();
     let [store, first, second] = ["store", "first", "deep/er/second"].map(|name| folder.path().join(name));
     let layout = || kit::in_files(kit::TIGHT);
@@ -59,7 +60,7 @@ fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
     db.compact_range(None, None).unwrap();
     assert!(contents(&first, &layout()) == states[250]);
 
-    // It may be changed, and so may the store, without harm to each other.
+    // Changes to the copy and to the store do not affect each other.
     let copy = Db::open(&first, layout()).unwrap();
     copy.put("only", "here").unwrap();
     copy.compact_range(None, None).unwrap();
@@ -78,7 +79,7 @@ fn a_checkpoint_is_a_store_of_its_own_that_shares_tables() {
 }
 
 #[test]
-fn writers_go_on_and_each_checkpoint_is_one_moment() {
+fn checkpoints_during_writes_are_consistent() {
     let folder = tempfile::tempdir().unwrap();
     for (durability_mode, batches) in [("sync", 3000), ("background", 3000), ("none", 3000)] {
         let options = options(&[kit::TIGHT, &[("durability", durability_mode)]].concat());
@@ -111,7 +112,7 @@ fn writers_go_on_and_each_checkpoint_is_one_moment() {
 }
 
 #[test]
-fn on_another_file_system_tables_are_copied() {
+fn tables_are_copied_to_another_file_system() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
     let device = |path: &Path| fs::metadata(path).unwrap().dev();
     if device(here.path()) == device(there.path()) {
@@ -127,9 +128,9 @@ fn on_another_file_system_tables_are_copied() {
     assert!(contents(&there.path().join("copy"), &layout()) == states(SEED, 100)[100]);
 }
 
-/// From a directory onto a device, from there onto another, and back.
+/// From a directory to a device, from there to another device, and back.
 #[test]
-fn on_devices_and_from_them_tables_are_copied() {
+fn tables_are_copied_to_and_from_devices() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second, back] = ["first", "second", "back"].map(|name| folder.path().join(name));
     [&first, &second].iter().for_each(|path| kit::device_file(path, 32 << 20));
@@ -153,19 +154,19 @@ fn on_devices_and_from_them_tables_are_copied() {
 }
 
 #[test]
-fn markers_go_along() {
+fn the_format_file_is_copied() {
     let folder = tempfile::tempdir().unwrap();
-    let marked = options(&[("compression", "lz4")]);
-    let db = Db::open(folder.path().join("store"), marked.clone()).unwrap();
+    let with_format_file = options(&[("compression", "lz4")]);
+    let db = Db::open(folder.path().join("store"), with_format_file.clone()).unwrap();
     db.put("k", "v".repeat(1000)).unwrap();
     db.checkpoint(folder.path().join("copy")).unwrap();
-    let copy = Db::open(folder.path().join("copy"), marked).unwrap();
+    let copy = Db::open(folder.path().join("copy"), with_format_file).unwrap();
     assert_eq!(copy.get("k").unwrap().map(|value| value.len()), Some(1000));
     assert!(folder.path().join("copy/TERRACE").exists());
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_targets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let [store, copy] = ["store", "copy"].map(|name| folder.path().join(name));
     let db = Db::open(&store, layout()).unwrap();
@@ -179,8 +180,9 @@ fn what_cannot_be_is_refused() {
     assert!(!folder.path().join("new").exists());
 }
 
-/// Cuts the power after every step: until a checkpoint is made it is no store, or already the right one; from then on it is. It is
-/// made on a medium of its own, or without one in a folder beside the store.
+/// Cuts the power after every step. Before the call returns the target is no store or already the
+/// right one; afterwards it is the right one. The target has a medium of its own, or is a
+/// directory next to the store.
 fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableForm) {
     let mut options = tight_options();
     options.tables = Some(tables);
@@ -255,7 +257,7 @@ fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
 }
 
 #[test]
-fn a_power_cut_leaves_a_whole_checkpoint_or_none_where_a_device_is_copied_or_copied_to() {
+fn a_power_cut_leaves_a_whole_checkpoint_or_none_on_devices() {
     let ext4 = Medium::Directory(Rules::Ext4);
     for tracker in [Tracker::Sync, Tracker::Group, Tracker::Never] {
         campaign(tracker, Medium::Device, Some(Medium::Device), TableForm::Block);

@@ -1,5 +1,6 @@
-//! Stores that earlier versions made, kept as files in `tests/stores`: this version reads them, changes them, and finds them sound.
-//! `examples/golden.rs` makes those of a version; they are never made anew.
+//! Stores that earlier versions wrote, kept in `tests/stores`: this version reads them, changes
+//! them, and finds them intact. `examples/golden.rs` creates those of one version; existing ones
+//! are never created again.
 use crate::common::golden;
 use golden::{Golden, STORES};
 use std::{
@@ -9,7 +10,7 @@ use std::{
 };
 use terrace::{Db, ReadOptions, check};
 
-/// The directories of one version each.
+/// One directory per version.
 fn versions() -> Vec<PathBuf> {
     let stores = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores");
     let versions = fs::read_dir(stores).expect("the stores are there").map(|entry| entry.expect("list").path());

@@ -1,5 +1,6 @@
-//! Many threads on one store: batches are whole, counters never go back, snapshots stand still, and a close or drop ends
-//! everything in order. Threads interleave by chance; what is checked holds under every interleaving.
+//! Many threads on one store: batches are atomic, counters never decrease, snapshots are stable,
+//! and a close or drop ends everything cleanly. Threads interleave at random; the properties hold
+//! under every interleaving.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{
@@ -23,7 +24,7 @@ use terrace_storage::{
 };
 
 #[test]
-fn handles_may_go_to_any_thread() {
+fn handles_are_send_and_sync() {
     fn shared<T: Clone + Send + Sync + 'static>() {}
     fn sent<T: Send + 'static>() {}
     shared::<Db>();
@@ -34,7 +35,7 @@ fn handles_may_go_to_any_thread() {
     sent::<Scan>();
 }
 
-/// Compactions in all the ways that they can run at once.
+/// Options under which compactions run in parallel in every way.
 const PARALLEL: &[(&str, &str)] = &[
     ("max_background_compactions", "3"),
     ("max_subcompactions", "3"),
@@ -43,7 +44,7 @@ const PARALLEL: &[(&str, &str)] = &[
     ("compaction_pri", "min_overlapping_ratio"),
 ];
 
-/// Until a thread that never has a turn is a failure.
+/// After this time a thread without progress is a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
 const WRITERS: usize = 4;
 const READERS: usize = 3;
@@ -52,7 +53,7 @@ fn number(bytes: Option<Vec<u8>>) -> u64 {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")))
 }
 
-/// Writer `w` counts upwards in two keys at once, far apart in the key space; now and then it deletes some ballast.
+/// Writer `w` increments two counters at once, at distant keys, and sometimes deletes filler keys.
 fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     let mut rng = Rng::new(w as u64);
     for n in 1u64.. {
@@ -70,7 +71,7 @@ fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     unreachable!("the loop has no end")
 }
 
-/// Both counters of each writer, as one scan sees them: equal, or a batch was seen half.
+/// Both counters of each writer in one scan. They are equal unless half a batch was visible.
 fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<u64> {
     let pairs: BTreeMap<_, _> = pairs.collect::<terrace::Result<_>>().expect("scan");
     let read = |name: &str, w: usize| number(pairs.get(format!("{name}/{w}").as_bytes()).cloned());
@@ -80,7 +81,7 @@ fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) ->
     (0..WRITERS).map(|w| read("a", w)).collect()
 }
 
-/// Reads in every way until told to stop; no counter ever goes back.
+/// Reads in every way until stopped; no counter ever decreases.
 fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
     let mut rng = Rng::new(1000 + reader as u64);
     let mut seen = vec![0; WRITERS];
@@ -116,7 +117,7 @@ fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
     }
 }
 
-/// Flushes, compacts, asks and waits, until told to stop.
+/// Flushes, compacts, reads statistics and waits until stopped.
 fn maintain(db: &Db, stop: &AtomicBool) {
     let mut rng = Rng::new(2000);
     let mut promised = 0;
@@ -130,12 +131,12 @@ fn maintain(db: &Db, stop: &AtomicBool) {
         }
         assert!(db.durable_sequence() >= promised, "a promise was taken back");
         promised = db.durable_sequence();
-        kit::check_layout(&db.layout(), Options::default().order()).expect("a sound layout");
+        kit::check_layout(&db.layout(), Options::default().order()).expect("a intact layout");
     }
 }
 
 #[test]
-fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
+fn batches_are_atomic_and_snapshots_are_stable() {
     const PIPELINED: &[(&str, &str)] =
         &[("pipelined_writes", "on"), ("group_commit_wait_us", "500"), ("max_write_buffer_number", "3")];
     const SMOOTH: &[(&str, &str)] =
@@ -166,7 +167,8 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
             let writers: Vec<_> = (0..WRITERS).map(|w| scope.spawn(move || count(db, w, stop).0)).collect();
             (0..READERS).for_each(|reader| drop(scope.spawn(move || watch(db, reader, stop))));
             scope.spawn(|| maintain(db, stop));
-            // Two seconds; on a busy machine, or under a sanitizer, until every writer had its turns.
+            // Two seconds; on a busy machine or under a sanitizer until every writer has made
+            // progress.
             let got_far = || (0..WRITERS).all(|w| number(db.get(format!("a/{w}")).expect("get")) > 50);
             while begun.elapsed() < Duration::from_secs(2) || !got_far() && begun.elapsed() < PATIENCE {
                 thread::sleep(Duration::from_millis(20));
@@ -183,7 +185,7 @@ fn batches_are_whole_counters_rise_and_snapshots_stand_still() {
 }
 
 #[test]
-fn a_close_under_way_stops_every_writer_and_loses_nothing() {
+fn a_concurrent_close_stops_every_writer_and_loses_nothing() {
     for seed in 0..12 {
         let place = Place::any();
         let db = place.open(&options(TIGHT), false).unwrap();
@@ -213,7 +215,7 @@ fn a_close_under_way_stops_every_writer_and_loses_nothing() {
     }
 }
 
-/// Memory whose syncs take a while, and which tells how many have begun.
+/// Memory with slow syncs that counts the syncs begun.
 #[derive(Clone, Default)]
 struct Slow {
     inner: Memory,
@@ -281,9 +283,10 @@ impl FileSystem for Slow {
     }
 }
 
-/// The idle tick holds the store while it syncs; dropping the last handle then must still end everything, in order.
+/// The idle timer holds the store while it syncs. Dropping the last handle then still ends
+/// everything cleanly.
 #[test]
-fn a_store_dropped_during_its_idle_tick_is_free_when_the_drop_returns() {
+fn a_drop_during_an_idle_tick_releases_the_lock() {
     let slow = Slow::default();
     let fs: Arc<dyn FileSystem> = Arc::new(slow.clone());
     let idle = options(&[("idle_durability_ms", "4")]);
@@ -291,14 +294,14 @@ fn a_store_dropped_during_its_idle_tick_is_free_when_the_drop_returns() {
     db.put("a", "1").unwrap();
     let before = slow.syncs.load(Relaxed);
     while slow.syncs.load(Relaxed) == before {
-        thread::yield_now(); // until the tick syncs the log
+        thread::yield_now(); // until the idle timer syncs the WAL
     }
     drop(db);
-    let again = kit::open(&fs, &idle, true).expect("nobody has the store open any more");
+    let again = kit::open(&fs, &idle, true).expect("no handle has the store open");
     assert_eq!(again.get("a").unwrap(), Some(b"1".to_vec()));
 }
 
-/// Stops whoever looks for the place of the key `slow`, until it is opened.
+/// Blocks every comparison with the key `slow` until opened.
 #[derive(Default)]
 struct Gate {
     closed: AtomicBool,
@@ -319,22 +322,23 @@ impl Comparator for Gate {
     }
 }
 
-/// With pipelined writes a group may be inserted before the one ahead of it. It becomes visible behind it all the same, and
-/// a memtable is not sealed while anybody inserts into it.
+/// With pipelined writes a group may be inserted before the previous one. It still becomes visible
+/// after it, and a memtable is not sealed during an insert.
 #[test]
-fn a_group_that_overtakes_another_is_seen_after_it() {
-    for behind in ["a write", "a flush"] {
+fn a_group_inserted_early_becomes_visible_in_order() {
+    for later in ["a write", "a flush"] {
         let gate = Arc::new(Gate::default());
         let pipelined = options(&[("pipelined_writes", "on")]).comparator(gate.clone());
         let db = Place::any().open(&pipelined, false).unwrap();
         db.put("first", "1").unwrap();
         gate.closed.store(true, SeqCst);
         thread::scope(|scope| {
-            let slow = scope.spawn(|| db.put("slow", vec![0; 100_000])); // long: others may go on during its insert
+            // Large, so that others can overtake its insert.
+            let slow = scope.spawn(|| db.put("slow", vec![0; 100_000]));
             while !gate.stopped.load(SeqCst) {
                 thread::yield_now();
             }
-            let other = scope.spawn(|| match behind {
+            let other = scope.spawn(|| match later {
                 "a write" => db.put_with("fast", "1", WriteOptions::synced()),
                 _ => db.flush(),
             });
@@ -343,20 +347,21 @@ fn a_group_that_overtakes_another_is_seen_after_it() {
             let seen = (db.last_sequence(), db.durable_sequence(), db.get("fast").unwrap());
             let sealed = db.statistics().sealed_memtables + db.statistics().flushes.count;
             gate.closed.store(false, SeqCst);
-            assert!(waits, "{behind} was acknowledged before what had been written before it");
-            assert_eq!((seen, sealed), ((1, 0, None), 0), "{behind} overtook what had been written before it");
+            assert!(waits, "{later} was acknowledged before what had been written before it");
+            assert_eq!((seen, sealed), ((1, 0, None), 0), "{later} overtook what had been written before it");
             slow.join().unwrap().unwrap();
             other.join().unwrap().unwrap();
         });
-        let last = if behind == "a write" { 3 } else { 2 };
+        let last = if later == "a write" { 3 } else { 2 };
         assert_eq!(db.last_sequence(), last);
         assert_eq!(db.get("slow").unwrap(), Some(vec![0; 100_000]));
     }
 }
 
-/// A sync that several threads wait for serves them all: who was served last time is waited for.
+/// A sync that several threads wait for serves them all, including threads that the previous sync
+/// served.
 #[test]
-fn synced_writers_share_their_syncs() {
+fn synced_writers_share_syncs() {
     const EACH: usize = 12;
     let syncs = |changes: &[(&str, &str)]| {
         let slow = Slow::default();

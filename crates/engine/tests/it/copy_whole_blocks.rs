@@ -1,4 +1,4 @@
-//! Compactions that pass blocks on as they are: what is read stays the same, and blocks really are.
+//! Compactions that copy whole blocks: reads are unchanged, and blocks are really copied.
 use crate::common::kit;
 use kit::{Model, Place};
 use std::{fs, path::Path};
@@ -11,13 +11,13 @@ fn key(number: usize) -> Vec<u8> {
     format!("key{number:07}").into_bytes()
 }
 
-/// All that is read as of `snapshot`, or now.
+/// All pairs as of `snapshot`, or now.
 fn shown(db: &Db, snapshot: Option<&Snapshot>) -> Model {
     let options = snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(snapshot));
     db.scan(options).map(Result::unwrap).collect()
 }
 
-/// Puts, deletes and deletes of ranges in a few narrow places, so that most blocks stay apart.
+/// Puts, deletes and range deletes in a few narrow key ranges, so that most blocks do not overlap.
 fn change(db: &Db, model: &mut Model, rng: &mut Rng, value_max: usize) {
     for _ in 0..8 {
         let from = rng.below(KEYS);
@@ -43,11 +43,11 @@ fn change(db: &Db, model: &mut Model, rng: &mut Rng, value_max: usize) {
 }
 
 #[test]
-fn what_is_read_stays_the_same() {
+fn copying_blocks_changes_no_read() {
     for seed in 0..24 {
         let rng = &mut Rng::new(seed);
         let pick = |rng: &mut Rng, all: &[&'static str]| all[rng.below(all.len())];
-        // Blocks of few entries, and some of more than are ever decoded at once.
+        // Blocks of few entries, and some with more entries than are decoded at once.
         let (block_size, value_max) = if seed % 4 == 0 { ("20KiB", 4) } else { ("1KiB", 100) };
         let options = kit::options(&[
             ("copy_whole_blocks", "on"),
@@ -93,7 +93,7 @@ fn what_is_read_stays_the_same() {
     }
 }
 
-/// The bytes of all tables, the oldest first.
+/// The bytes of all tables, oldest first.
 fn tables(store: &Path) -> Vec<Vec<u8>> {
     let mut paths: Vec<_> = fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ends| ends == "ldb"));
@@ -101,9 +101,9 @@ fn tables(store: &Path) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Cut anew, all blocks behind a longer value would end elsewhere.
+/// If blocks were re-encoded, all blocks after a longer value would end at other offsets.
 #[test]
-fn blocks_behind_a_change_stay_what_they_are() {
+fn blocks_after_a_change_are_copied_unchanged() {
     for (wanted, stay) in [("on", true), ("off", false)] {
         let place = Place::directory();
         let layout = [
@@ -127,13 +127,14 @@ fn blocks_behind_a_change_stay_what_they_are() {
         db.close().unwrap();
         let after = tables(&store);
         assert_eq!((before.len(), after.len()), (1, 1));
-        let late = &before[0][before[0].len() * 3 / 4..][..8 << 10]; // two blocks and their trailers
+        // Two blocks and their trailers.
+        let late = &before[0][before[0].len() * 3 / 4..][..8 << 10];
         assert_eq!(after[0].windows(late.len()).any(|window| window == late), stay, "copy_whole_blocks {wanted}");
     }
 }
 
 #[test]
-fn a_new_codec_reaches_all_that_is_merged() {
+fn a_new_codec_applies_to_all_compacted_blocks() {
     let place = Place::directory();
     let layout = |codec| kit::in_files(&[("copy_whole_blocks", "on"), ("compression", codec), ("durability", "none")]);
     let db = place.open(&layout("none"), false).unwrap();

@@ -1,5 +1,6 @@
-//! The fuzzers' targets (`make fuzz`), run on their seeds, on seeds that are a little damaged, on inputs that fuzzing has found to take
-//! ways of their own (`fuzz/corpus/TARGET`), and on inputs that once failed, which stay in `fuzz/found/TARGET`.
+//! The fuzz targets (`make fuzz`), run on their seeds, on slightly damaged seeds, on inputs that
+//! reach code of their own (`fuzz/corpus/TARGET`), and on inputs that once failed, which are kept
+//! in `fuzz/found/TARGET`.
 #[path = "../../../../fuzz/src/lib.rs"]
 pub mod fuzz;
 
@@ -12,20 +13,20 @@ use std::{
 };
 use terrace_sim::Rng;
 
-/// Damaged variants of each seed.
+/// Damaged variants per seed.
 const VARIANTS: u64 = 20;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a target; names the input that it fails on.
+/// Runs a target and names the failing input.
 fn run(target: &str, input: &[u8], name: &str) {
     let outcome = catch_unwind(AssertUnwindSafe(|| fuzz::run(target, input)));
     outcome.unwrap_or_else(|_| panic!("target {target} fails on {name}: {}", input.escape_ascii()));
 }
 
-/// `input` with some bytes changed, lost, or twice.
+/// `input` with some bytes changed, removed or duplicated.
 fn varied(input: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..1 + rng.below(4) {
@@ -56,9 +57,10 @@ fn seeds_and_their_variants_are_decoded_or_refused() {
     }
 }
 
-/// Each takes a way through its target that no other one takes: so a change is tried on all ways that fuzzing has ever found.
+/// Each input covers code of its target that no other covers, so a change is tested on all paths
+/// that fuzzing has found.
 #[test]
-fn what_fuzzing_has_kept_is_decoded_or_refused() {
+fn the_fuzzing_corpus_is_decoded_or_refused() {
     for (target, _) in TARGETS {
         let inputs = fuzz::corpus::read(&repository().join("fuzz/corpus").join(target)).expect("whole");
         assert!(!inputs.is_empty(), "{target} has no corpus");
@@ -69,7 +71,7 @@ fn what_fuzzing_has_kept_is_decoded_or_refused() {
 }
 
 #[test]
-fn what_once_failed_does_not_fail_again() {
+fn inputs_that_once_failed_pass() {
     for (target, _) in TARGETS {
         let Ok(entries) = fs::read_dir(repository().join("fuzz/found").join(target)) else { continue };
         for path in entries.map(|entry| entry.expect("listed").path()) {
@@ -78,7 +80,7 @@ fn what_once_failed_does_not_fail_again() {
     }
 }
 
-/// Each target has a program for libFuzzer, and no program is without a target.
+/// Each target has a libFuzzer program, and each program has a target.
 #[test]
 fn every_target_has_its_program() {
     let programs = fs::read_dir(repository().join("fuzz/fuzz_targets")).expect("listed");

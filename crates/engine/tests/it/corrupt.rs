@@ -1,7 +1,8 @@
-//! Damage of every kind to every file: a store then answers rightly, or says what is wrong. Never a panic, a hang or a
-//! wrong value. Of logs any prefix of the history is right; of everything else only the whole.
+//! Damage of every kind to every file: the store answers correctly or reports the damage. It never
+//! panics, hangs or returns a wrong value. For WALs any prefix of the history is correct; for all
+//! other files only the whole.
 //!
-//! The store is fixed; a failure names file and damage, and repeats.
+//! The store is fixed; a failure names file and damage and is reproducible.
 use crate::common::{damage, files, kit};
 use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, layout, store, store_on};
 use files::{Files, bytes_of, files, holding};
@@ -13,28 +14,30 @@ use std::{
 use terrace::{ReadOptions, check_on};
 use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
-/// Offsets tried in files that are too large to try each.
+/// Offsets tried in files too large to try every one.
 const SAMPLES: usize = 300;
 
-/// Judges, and fails with the damage's name on a panic or an answer that `legal` does not allow.
-fn check(what: &str, files: &Files, marked: bool, states: &[Model], legal: impl Fn(Verdict) -> bool) {
-    let verdict = catch_unwind(AssertUnwindSafe(|| judge(files, &layout(marked), states)));
+/// Judges a damaged store, and fails with the name of the damage on a panic or a verdict that
+/// `legal` rejects.
+fn check(what: &str, files: &Files, with_format_file: bool, states: &[Model], legal: impl Fn(Verdict) -> bool) {
+    let verdict = catch_unwind(AssertUnwindSafe(|| judge(files, &layout(with_format_file), states)));
     match verdict.unwrap_or_else(|_| panic!("{what}: a panic, see above")) {
         Ok(verdict) => assert!(legal(verdict), "{what}: {verdict:?}"),
         Err(reason) => panic!("{what}: {reason}"),
     }
 }
 
-/// What may become of the store when file `name` is damaged.
+/// Verdicts allowed when file `name` is damaged.
 fn legal_for(name: &str) -> impl Fn(Verdict) -> bool + use<> {
     let is_log = name.ends_with(".log");
     move |verdict| match verdict {
         Verdict::Holds(count) => count == BATCHES || is_log && count >= FLUSHED,
-        Verdict::Refused | Verdict::Wounded => !is_log, // damage to an unsynced log is what power cuts do
+        // Damage to an unsynced WAL is a normal crash state.
+        Verdict::Refused | Verdict::PartlyReadable => !is_log,
     }
 }
 
-/// Every offset of a small file, a sample of a large one; its ends always.
+/// Every offset of a small file, a sample of a large one; always its ends.
 fn offsets(bytes: &[u8]) -> Vec<usize> {
     let stride = (bytes.len() / SAMPLES).max(1);
     let mut offsets: Vec<usize> = (0..bytes.len()).step_by(stride).collect();
@@ -44,23 +47,29 @@ fn offsets(bytes: &[u8]) -> Vec<usize> {
     offsets
 }
 
-/// Each file of each store with each damage that `damage` makes of it at each offset.
+/// Applies `damage` to each file of each store at each offset.
 fn campaign(damage: impl Fn(&[u8], usize) -> Vec<u8>, name_of_damage: &str) {
-    for marked in [false, true] {
-        let (files, states) = store(marked);
-        check("no damage", &files, marked, &states, |verdict| verdict == Verdict::Holds(BATCHES));
+    for with_format_file in [false, true] {
+        let (files, states) = store(with_format_file);
+        check("no damage", &files, with_format_file, &states, |verdict| verdict == Verdict::Holds(BATCHES));
         for name in files.keys() {
             for offset in offsets(&files[name]) {
                 let mut damaged = files.clone();
                 damaged.insert(name.clone(), damage(&files[name], offset));
-                check(&format!("{name} {name_of_damage} {offset}"), &damaged, marked, &states, legal_for(name));
+                check(
+                    &format!("{name} {name_of_damage} {offset}"),
+                    &damaged,
+                    with_format_file,
+                    &states,
+                    legal_for(name),
+                );
             }
         }
     }
 }
 
 #[test]
-fn a_flipped_byte_is_noticed_or_harmless() {
+fn a_flipped_byte_is_detected_or_harmless() {
     campaign(
         |bytes, at| {
             let mut bytes = bytes.to_vec();
@@ -72,12 +81,12 @@ fn a_flipped_byte_is_noticed_or_harmless() {
 }
 
 #[test]
-fn a_file_cut_short_is_noticed_or_harmless() {
+fn a_truncated_file_is_detected_or_harmless() {
     campaign(|bytes, at| bytes[..at].to_vec(), "cut to");
 }
 
 #[test]
-fn zeros_to_the_end_are_noticed_or_harmless() {
+fn zeros_to_the_end_are_detected_or_harmless() {
     campaign(
         |bytes, at| {
             let mut bytes = bytes.to_vec();
@@ -89,34 +98,35 @@ fn zeros_to_the_end_are_noticed_or_harmless() {
 }
 
 #[test]
-fn missing_and_exchanged_files_are_noticed() {
-    for marked in [false, true] {
-        let (files, states) = store(marked);
+fn missing_and_exchanged_files_are_detected() {
+    for with_format_file in [false, true] {
+        let (files, states) = store(with_format_file);
         for name in files.keys() {
             let mut damaged = files.clone();
             damaged.remove(name);
             let newest_log = files.keys().rfind(|name| name.ends_with(".log")) == Some(name);
             let legal = |verdict| match verdict {
                 Verdict::Refused => name != "LOCK",
-                Verdict::Wounded => false,
-                Verdict::Holds(count) if newest_log => count == PADDED, // as if its name had not reached the disk
+                Verdict::PartlyReadable => false,
+                // As if its name had not reached the disk.
+                Verdict::Holds(count) if newest_log => count == PADDED,
                 Verdict::Holds(count) => name == "LOCK" && count == BATCHES,
             };
-            check(&format!("{name} missing"), &damaged, marked, &states, legal);
+            check(&format!("{name} missing"), &damaged, with_format_file, &states, legal);
             for other in files.keys().filter(|other| *other > name) {
                 let mut damaged = files.clone();
                 damaged.insert(name.clone(), files[other].clone());
                 damaged.insert(other.clone(), files[name].clone());
                 let legal = |verdict| verdict != Verdict::Holds(BATCHES) || files[other] == files[name];
-                check(&format!("{name} and {other} exchanged"), &damaged, marked, &states, legal);
+                check(&format!("{name} and {other} exchanged"), &damaged, with_format_file, &states, legal);
             }
         }
     }
 }
 
-/// Damage in a log is a power cut's work by default, and an error to the paranoid.
+/// Damage in a WAL is a crash state by default, and an error with paranoid checks.
 #[test]
-fn a_torn_log_is_an_error_to_the_paranoid() {
+fn a_torn_wal_is_an_error_with_paranoid_checks() {
     let (files, _) = store_on(kit::anywhere(), false);
     let (name, bytes) = files.iter().find(|(name, _)| name.ends_with(".log")).expect("a log");
     let mut paranoid = layout(false);
@@ -135,9 +145,10 @@ fn a_torn_log_is_an_error_to_the_paranoid() {
     }
 }
 
-/// What does not belong to the history any more is kept under `lost/`, byte for byte, whatever happens afterwards.
+/// WALs with records outside the history are kept under `lost/`, byte for byte, whatever happens
+/// later.
 #[test]
-fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
+fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     let (mut files, states) = store_on(kit::anywhere(), false);
     let logs: Vec<String> = files.keys().filter(|name| name.ends_with(".log")).cloned().collect();
     let log = files.get_mut(&logs[0]).expect("there");
@@ -151,7 +162,7 @@ fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
         let count = prefix(pairs, &states).expect("a prefix");
         assert!((FLUSHED..BATCHES).contains(&count), "{count} batches");
         for log in &logs {
-            // The first is damaged, the second does not continue what is left of the first.
+            // The first is damaged; the second does not continue the intact part of the first.
             assert_eq!(bytes_of(&*fs, &format!("lost/{log}")), files[log], "round {round}");
             assert!(fs.open(&format!("lost/{log}-2")).is_err(), "it is set aside once");
         }
@@ -163,7 +174,7 @@ fn the_rest_of_a_damaged_log_is_set_aside_and_stays() {
     assert!(logs.iter().all(|log| fs.open(log).is_err()), "the logs themselves are replaced");
 }
 
-/// A store whose damage nobody has read yet: a shallow check passes over it, a deep one names the table.
+/// Damage that no read has met yet: a shallow check passes, a deep one names the table.
 #[test]
 fn a_deep_check_reads_everything() {
     let (mut files, _) = store_on(kit::anywhere(), false);
@@ -180,16 +191,16 @@ fn a_deep_check_reads_everything() {
     assert!(deep.problems[0].contains(&name), "{:?} does not name {name}", deep.problems);
 }
 
-/// Merged as it is, a damaged block would come out with a checksum that says it is whole. Without compression, so that
-/// nothing but the checksum can tell.
+/// A compaction that copied a damaged block would give it a correct checksum. Without compression
+/// only the checksum reveals the damage.
 #[test]
-fn a_compaction_does_not_pass_damage_on() {
+fn a_compaction_does_not_copy_damage() {
     merge_damage(false);
 }
 
-/// A reader that did not ask for verification left the block in the cache, and compactions took it from there.
+/// A read without verification left the damaged block in the cache, and compactions used it.
 #[test]
-fn a_compaction_does_not_pass_damage_on_that_somebody_has_cached() {
+fn a_compaction_does_not_copy_damage_from_the_cache() {
     merge_damage(true);
 }
 
@@ -201,7 +212,7 @@ fn merge_damage(cached: bool) {
     db.put("a", &value).unwrap();
     db.put("b", &value).unwrap();
     db.flush().unwrap();
-    db.wait_idle().unwrap(); // else the table is not in the manifest yet
+    db.wait_idle().unwrap(); // otherwise the manifest does not name the table yet
     let newest = db.layout().into_iter().flat_map(|level| level.tables).map(|table| table.number).max();
     drop(db);
     let mut damaged = files(&*fs);
@@ -213,7 +224,7 @@ fn merge_damage(cached: bool) {
         let trusting = ReadOptions::new().verify_checksums(false);
         assert!(db.get_with("b", &trusting).unwrap().is_some());
     }
-    db.put("a", "newer").unwrap(); // so that there is something to merge it with
+    db.put("a", "newer").unwrap(); // so that the compaction has an overlapping table
     let error = db.compact_range(None, None).expect_err("the compaction meets the damage");
     assert!(error.to_string().contains("checksum"), "{error}");
     let honest = |found: Option<Vec<u8>>| found.as_deref() == Some(&value[..]);

@@ -1,8 +1,9 @@
-//! Power cuts: after a cut at any step, whatever the disk kept of what was not synced, the store opens and holds a prefix
-//! of the history that has everything promised (docs/durability.md).
+//! Power cuts: after a cut at any step, whatever subset of unsynced data the disk kept, the store
+//! opens and holds a prefix of the history that includes everything acknowledged as durable
+//! (docs/durability.md).
 //!
-//! `TERRACE_CRASH_SEEDS` scales the campaign (images per step, default 8). A failure names tracker, rules, history
-//! seed, step and image seed; the same numbers give the same image.
+//! `TERRACE_CRASH_SEEDS` scales the campaign (images per step, default 8). A failure names
+//! tracker, rules, history seed, step and image seed; the same numbers reproduce the image.
 use crate::common::{cuts, history};
 use cuts::{Cuts, histories};
 use history::{Collected, Tracker};
@@ -20,14 +21,14 @@ fn seeds_per_step() -> u64 {
     std::env::var("TERRACE_CRASH_SEEDS").map_or(3, |text| text.parse().expect("TERRACE_CRASH_SEEDS is a number"))
 }
 
-/// What came of some histories.
+/// The outcome of several histories.
 #[derive(Default)]
 struct Sum {
     states: usize,
     failed: usize,
-    /// Why the first of them did.
+    /// The first broken promise.
     first: Option<String>,
-    /// Of each history.
+    /// Garbage collection per history.
     collected: Vec<Collected>,
 }
 
@@ -44,7 +45,7 @@ impl Sum {
         assert_eq!(self.failed, 0, "ORACLE: {} of {} states: {first}", self.failed, self.states);
     }
 
-    /// Of a control.
+    /// Asserts that a control was caught.
     fn is_broken(&self, what: &str) {
         let Sum { states, failed, .. } = self;
         println!("{what}: {failed} of {states} states are broken");
@@ -52,7 +53,7 @@ impl Sum {
     }
 }
 
-/// Every step of a history, several images each.
+/// Judges every step of a history, several images each.
 fn campaign(cuts: &Cuts) -> Sum {
     let mut sum = Sum::default();
     let collected = cuts.judge_all(usize::MAX, &mut |broken| {
@@ -66,8 +67,8 @@ fn campaign(cuts: &Cuts) -> Sum {
     Sum { collected: vec![collected], ..sum }
 }
 
-/// Runs every (rules, history) of the trackers on all cores and sums up, in their order: what failed first is the same
-/// on any number of cores.
+/// Runs every (rules, history) of the trackers on all cores and adds up the outcomes in order, so
+/// that the first failure does not depend on the number of cores.
 fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
     let jobs: Vec<Cuts> = numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect();
     let next = AtomicUsize::new(0);
@@ -103,8 +104,8 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }
 
-/// States around folders that are made and removed, and files that are linked and unlinked. `TERRACE_CRASH_SEEDS` scales
-/// it likewise, by histories.
+/// Crash states with directories being created and removed and files being linked and unlinked.
+/// `TERRACE_CRASH_SEEDS` scales the number of histories.
 #[test]
 fn any_power_cut_leaves_directory_tables_whole() {
     let mut options = Options::default();
@@ -117,9 +118,10 @@ fn any_power_cut_leaves_directory_tables_whole() {
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// The same where values live in the log, in one part or in two, and each collector is at work all the time.
+/// The same with key-value separation, with and without a WAL sidecar, and with each GC mode
+/// active all the time.
 #[test]
-fn so_with_values_in_the_log() {
+fn any_power_cut_leaves_a_prefix_with_separated_values() {
     let mut tail = Options::preset("wisckey").expect("there is one");
     tail.value_log_threshold = 40;
     tail.value_log_segment_size = 64 << 10;
@@ -131,18 +133,20 @@ fn so_with_values_in_the_log() {
     bundled.tables = Some(TableForm::Bundled);
     let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
     let put_again = campaigns(&tail, &Tracker::PROMISING, 0..half, seeds);
-    // Tables with files of their own may be given up, with pointers into what was moved.
+    // The sync of a table with a file of its own may be cancelled while pointers into relocated
+    // values exist.
     let moved = campaigns(&segments, &Tracker::PROMISING, 0..half, seeds.div_ceil(2));
     let given_up: u64 = moved.collected.iter().map(|one| one.tables_given_up).sum();
     let moved = moved.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
     let idle = |sum: &Sum, did: fn(&Collected) -> u64| sum.collected.iter().filter(|one| did(one) == 0).count();
-    let (idle_tails, idle_movers) = (idle(&put_again, |one| one.put_again_bytes), idle(&moved, |one| one.moved_bytes));
+    let (idle_tail_gc, idle_relocations) =
+        (idle(&put_again, |one| one.put_again_bytes), idle(&moved, |one| one.moved_bytes));
     println!(
-        "histories without collection: {idle_tails} of {}, {idle_movers} of {}",
+        "histories without collection: {idle_tail_gc} of {}, {idle_relocations} of {}",
         put_again.collected.len(),
         moved.collected.len()
     );
-    assert_eq!((idle_tails, idle_movers), (0, 0), "histories in which nothing was collected");
+    assert_eq!((idle_tail_gc, idle_relocations), (0, 0), "histories in which nothing was collected");
     let sum = put_again.add(moved);
     sum.is_sound();
     assert!(given_up > 100, "only {given_up} tables were given up");
@@ -152,10 +156,10 @@ fn so_with_values_in_the_log() {
     }
 }
 
-/// The controls: a store that syncs nothing must be caught, and one that syncs everything but tables, or the test above proves
-/// nothing.
+/// The controls: a store that syncs nothing, and one that syncs all but tables, must be caught.
+/// Otherwise the test above proves nothing.
 #[test]
-fn a_store_that_does_not_sync_what_it_should_is_caught() {
+fn a_store_that_skips_syncs_is_caught() {
     for tracker in [Tracker::Never, Tracker::Lying] {
         campaigns(&Options::default(), &[tracker], 0..HISTORIES, 2).is_broken(&format!("{tracker:?}"));
     }

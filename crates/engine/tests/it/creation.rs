@@ -1,5 +1,5 @@
-//! What a directory holds before a store is made in it: remains of a creation or a removal that was cut short do no harm, and a
-//! store that has lost what says that it is one is not written over.
+//! Contents of a directory before a store is created in it: the remains of an interrupted creation
+//! or removal do no harm, and a store that has lost its root is not overwritten.
 use crate::common::kit;
 use kit::{files_below, open};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
@@ -7,8 +7,8 @@ use terrace::{Db, Error, Options, WriteOptions};
 use terrace_sim::{CrashFs, Rules};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// Makes of stores, as options ask for them. Only the first does without a marker.
-const MAKES: &[&[(&str, &str)]] = &[
+/// Layouts of stores, as options select them. Only the first has no FORMAT file.
+const VARIANTS: &[&[(&str, &str)]] = &[
     &[],
     &[("values", "log"), ("value_log_threshold", "0")],
     &[("tables", "bundled")],
@@ -16,7 +16,7 @@ const MAKES: &[&[(&str, &str)]] = &[
     &[("compression", "lz4")],
 ];
 
-/// A store is made by `options`, takes a write, and still has it when it is opened again.
+/// Asserts that `options` create a store here which keeps a write across an open.
 fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     for opening in 0..2 {
         let db = open(fs, options, true).unwrap_or_else(|e| panic!("{what}: STUCK at opening {opening}: {e}"));
@@ -27,16 +27,16 @@ fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     }
 }
 
-/// The marker is there before the root. One that was left by the creation of another kind of store said how the next one was
-/// read, and what that had acknowledged was gone.
+/// The FORMAT file is written before the root. One left by the creation of another kind of store
+/// decided how the next store was read, and acknowledged writes were lost.
 #[test]
-fn a_creation_cut_short_leaves_nothing_that_the_next_one_stumbles_over() {
-    for first in MAKES {
+fn an_interrupted_creation_does_not_hinder_the_next_one() {
+    for first in VARIANTS {
         let disk = CrashFs::new(Rules::Ext4);
         let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
         drop(open(&fs, &kit::plain(first), true).unwrap());
         for cut in 0..=disk.steps() {
-            for second in MAKES.iter().filter(|second| *second != first) {
+            for second in VARIANTS.iter().filter(|second| *second != first) {
                 let fs = disk.power_loss(cut, cut as u64).file_system();
                 if fs.open("CURRENT").is_err() {
                     is_usable(&fs, &kit::plain(second), &format!("{first:?} cut at {cut}, then {second:?}"));
@@ -46,10 +46,10 @@ fn a_creation_cut_short_leaves_nothing_that_the_next_one_stumbles_over() {
     }
 }
 
-/// The same where nothing but the marker is left, which a removal takes behind `CURRENT`.
+/// The same if only the FORMAT file is left, which a removal deletes after `CURRENT`.
 #[test]
-fn a_removal_cut_short_leaves_nothing_that_the_next_store_stumbles_over() {
-    let presets = ["leveldb", "default", "delsm", "bolt", "wisckey"];
+fn an_interrupted_removal_does_not_hinder_the_next_store() {
+    let presets = ["leveldb", "terrace-block", "directory_options", "bolt", "wisckey"];
     for first in presets {
         for second in presets {
             let folder = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ fn a_removal_cut_short_leaves_nothing_that_the_next_store_stumbles_over() {
             }
             for _ in 0..2 {
                 let db = Db::open(&path, Options::preset(second).unwrap())
-                    .unwrap_or_else(|e| panic!("marker of {first}, then {second}: {e}"));
+                    .unwrap_or_else(|e| panic!("format_file of {first}, then {second}: {e}"));
                 db.put("key", "value").unwrap();
                 db.close().unwrap();
             }
@@ -69,9 +69,9 @@ fn a_removal_cut_short_leaves_nothing_that_the_next_store_stumbles_over() {
     }
 }
 
-/// What it cannot know it does not replace.
+/// An unknown FORMAT file is not replaced.
 #[test]
-fn a_marker_of_the_future_without_a_root_is_refused() {
+fn an_unknown_format_file_without_a_root_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("TERRACE"), "version = 2\n").unwrap();
     let refused = Db::open(folder.path(), Options::default()).map(drop);
@@ -84,11 +84,13 @@ fn names(path: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.ends_with("LOCK")).collect()
 }
 
-/// `CURRENT` and the marker are lost, as in half a copy, and writes are in a log of the kind in which the new store would not
-/// look: it was made over them, and the old manifest was removed.
+/// `CURRENT` and the FORMAT file are missing, as in an incomplete copy, and the writes are in a
+/// WAL of the other kind. The new store was created over them, and the old manifest was removed.
 #[test]
-fn writes_in_a_log_of_another_kind_are_not_written_over() {
-    for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {
+fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
+    for (first, second) in
+        [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("directory_options", "wisckey")]
+    {
         for (written, manifest) in [(true, true), (true, false), (false, true), (false, false)] {
             let what = format!("{first}, then {second}; written {written}, manifest {manifest}");
             let folder = tempfile::tempdir().unwrap();
@@ -117,13 +119,13 @@ fn writes_in_a_log_of_another_kind_are_not_written_over() {
     }
 }
 
-/// The same with tables in folders, where other stores look for none; the log has nothing more.
+/// The same with directory tables, which other stores do not look for; the WAL is empty.
 #[test]
-fn tables_in_folders_are_not_written_over() {
-    for second in ["leveldb", "bolt", "wisckey", "delsm"] {
+fn directory_tables_are_not_overwritten() {
+    for second in ["leveldb", "bolt", "wisckey", "directory_options"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let db = Db::open(&path, Options::preset("delsm").unwrap()).unwrap();
+        let db = Db::open(&path, Options::preset("directory_options").unwrap()).unwrap();
         db.put("k", "v").unwrap();
         db.compact_range(None, None).unwrap();
         db.close().unwrap();

@@ -1,8 +1,10 @@
-//! Damage of every kind to every file of small stores, in each form: whatever is no longer as it was written is told by an open, a scan, a
-//! check or a repair. A difference that nothing tells of is *silent*; there is none.
+//! Damage of every kind to every file of small stores in each table form: an open, a scan, a check
+//! or a repair reports every difference from the written data. A difference that none of them
+//! reports is *silent*; there is none.
 //!
-//! A sample of offsets by default; `TERRACE_DAMAGES` says how many of each file, `TERRACE_SEED` which.
-use crate::common::{kit, wounds};
+//! A sample of offsets by default; `TERRACE_DAMAGES` sets the number per file and `TERRACE_SEED`
+//! the sample.
+use crate::common::{corrupt_entries, kit};
 use kit::Model;
 use std::{
     collections::BTreeSet,
@@ -18,7 +20,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 fn options(form: &[(&str, &str)]) -> Options {
-    let mut options = wounds::options(&[form, &[("range_tombstones", "on"), ("bloom_bits", "10")]].concat());
+    let mut options = corrupt_entries::options(&[form, &[("range_tombstones", "on"), ("bloom_bits", "10")]].concat());
     (
         options.level0_file_num_compaction_trigger,
         options.level0_slowdown_writes_trigger,
@@ -28,7 +30,7 @@ fn options(form: &[(&str, &str)]) -> Options {
     options
 }
 
-/// A store with tables in several levels, and empty logs; what it holds; and keys that it does not hold any more.
+/// A store with tables in several levels and empty WALs, its pairs, and its deleted keys.
 fn store(form: &[(&str, &str)]) -> (TempDir, Model, BTreeSet<Vec<u8>>) {
     let (folder, mut model, mut ever) = (tempfile::tempdir().unwrap(), Model::new(), BTreeSet::new());
     let path = folder.path().join("store");
@@ -56,11 +58,12 @@ fn store(form: &[(&str, &str)]) -> (TempDir, Model, BTreeSet<Vec<u8>>) {
         }
     }
     db.close().unwrap();
-    Db::open(&path, options(form)).unwrap().close().unwrap(); // so that logs are empty, and the manifest is one edit
+    // So that WALs are empty and the manifest is a single edit.
+    Db::open(&path, options(form)).unwrap().close().unwrap();
     (folder, model, ever)
 }
 
-/// What may happen to a file.
+/// A way to damage a file.
 type Damage = fn(&mut Vec<u8>, usize);
 
 const DAMAGES: &[(&str, Damage)] = &[
@@ -77,14 +80,14 @@ const DAMAGES: &[(&str, Damage)] = &[
     }),
 ];
 
-/// Those for which no offset is chosen.
+/// Damage that needs no offset.
 const WHOLE: &[(&str, Damage)] = &[
     ("emptied", |bytes, _| bytes.clear()),
-    ("with zeros behind", |bytes, _| bytes.extend([0; 4096])),
+    ("with trailing zeros", |bytes, _| bytes.extend([0; 4096])),
     ("twice in one file", |bytes, _| bytes.extend_from_within(..)),
 ];
 
-/// A store to be judged.
+/// A store to judge.
 struct Case<'a> {
     name: String,
     path: PathBuf,
@@ -94,18 +97,18 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// What is silent about the store.
+    /// Differences in the store that nothing reports.
     fn silent(&self) -> Vec<String> {
         let mut silent = Vec::new();
         let check = check(&self.path, self.options, true);
-        let told = check.as_ref().map_or(true, |found| !found.problems.is_empty() || !found.torn_logs.is_empty());
+        let reported = check.as_ref().map_or(true, |found| !found.problems.is_empty() || !found.torn_logs.is_empty());
         if let Ok(db) = Db::open_read_only(&self.path, self.options.clone()) {
             for how in ["forward", "backward", "gets"] {
                 match self.read(&db, how) {
-                    Ok(same) if !same && !told => {
+                    Ok(same) if !same && !reported => {
                         silent.push(format!("{}: {how} differs, check is content", self.name))
                     }
-                    Err(error) if !told => silent.push(format!("{}: {how}: {error}; check is content", self.name)),
+                    Err(error) if !reported => silent.push(format!("{}: {how}: {error}; check is content", self.name)),
                     _ => {}
                 }
             }
@@ -134,7 +137,7 @@ impl Case<'_> {
         silent
     }
 
-    /// Whether everything read so is as it was written.
+    /// Whether everything that this read returns is as written.
     fn read(&self, db: &Db, how: &str) -> terrace::Result<bool> {
         let options = || ReadOptions::new().verify_checksums(true);
         let collected: terrace::Result<Model> = match how {
@@ -156,29 +159,29 @@ fn is_data(path: &Path) -> bool {
 }
 
 fn campaign(form: usize) {
-    let (name, chosen) = wounds::FORMS[form];
-    let (sound, model, ever) = store(chosen);
-    let (sound, options) = (sound.path().join("store"), options(chosen));
+    let (name, chosen) = corrupt_entries::FORMS[form];
+    let (intact, model, ever) = store(chosen);
+    let (intact, options) = (intact.path().join("store"), options(chosen));
     let files: Vec<PathBuf> =
-        kit::names_below(&sound).into_iter().map(|path| path.strip_prefix(&sound).unwrap().to_path_buf()).collect();
+        kit::names_below(&intact).into_iter().map(|path| path.strip_prefix(&intact).unwrap().to_path_buf()).collect();
     let files: Vec<PathBuf> = files.into_iter().filter(|file| is_data(file)).collect();
     let judge = |what: String, change: &dyn Fn(&Path)| {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("store");
-        wounds::copy(&sound, &path);
+        corrupt_entries::copy(&intact, &path);
         change(&path);
         Case { name: format!("{name}: {what}"), path, options: &options, model: &model, ever: &ever }.silent()
     };
     let mut silent = judge("no damage".into(), &|_| ());
     let mut rng = Rng::of(number("TERRACE_SEED", 1), form as u64);
     let mut cases = 1;
-    // Pairs in files of their own are many, and alike.
+    // Directory tables have many similar files.
     let sample: Vec<&PathBuf> = files
         .iter()
         .filter(|file| file.components().count() < 3 || file.ends_with("META") || rng.chance(1, 100))
         .collect();
     for file in sample {
-        let bytes = fs::read(sound.join(file)).unwrap();
+        let bytes = fs::read(intact.join(file)).unwrap();
         let write = |damage: Damage, at: usize| {
             let mut bytes = bytes.clone();
             damage(&mut bytes, at);
@@ -228,6 +231,6 @@ fn nothing_is_silent_in_directories() {
 }
 
 #[test]
-fn nothing_is_silent_where_values_live_in_the_log() {
+fn nothing_is_silent_with_separated_values() {
     campaign(3);
 }

@@ -1,6 +1,8 @@
-//! Tables that are damaged as no checksum tells: keys out of order, another table in a table's place, a wrong length. Reads that need
-//! such a table fail by its name, all others are answered, writes go on; `check` and `repair` say what is wrong.
-use crate::common::{files, kit, wounds};
+//! Damaged tables with correct checksums: keys out of order, another table in place of the right
+//! one, a wrong length. Reads that need such a table fail and name it, all other reads succeed,
+//! writes continue; `check` and `repair` report the damage.
+use crate::common::{corrupt_entries, files, kit};
+use corrupt_entries::FORMS;
 use files::{Writer, framed, manifest_of, records};
 use kit::{Model, Pairs};
 use std::{
@@ -12,7 +14,6 @@ use std::{
 };
 use terrace::{Db, Error, Event, Options, ReadOptions, WriteOptions, check};
 use terrace_format::{Edit, key::TRAILER_BYTES};
-use wounds::FORMS;
 
 const PAIRS: usize = 60;
 
@@ -20,14 +21,14 @@ fn key(number: usize) -> Vec<u8> {
     format!("m{number:04}").into_bytes()
 }
 
-/// So many pairs with values of so many bytes.
+/// All pairs, with values of `value_bytes` bytes.
 fn model(value_bytes: usize) -> Model {
     (0..PAIRS)
         .map(|number| (key(number), number.to_string().into_bytes().repeat(value_bytes)[..value_bytes].to_vec()))
         .collect()
 }
 
-/// What a scan meets, up to its end or its error.
+/// The pairs that a scan returns up to its end or error.
 fn scanned(db: &Db, back: bool) -> (Pairs, Option<Error>) {
     let (mut pairs, options) = (Pairs::new(), ReadOptions::new().verify_checksums(true));
     let scan = if back { db.scan_reverse(options) } else { db.scan(options) };
@@ -41,7 +42,7 @@ fn scanned(db: &Db, back: bool) -> (Pairs, Option<Error>) {
     (pairs, None)
 }
 
-/// Repairs the store at `store`: what is left of it, and what is said to be lost.
+/// Repairs the store at `store`. Returns the salvaged pairs and the reported losses.
 fn repaired(store: &Path, options: &Options) -> (Model, Vec<String>) {
     let to = tempfile::tempdir().unwrap();
     let report = Db::repair(store, to.path().join("new"), options).unwrap();
@@ -58,11 +59,11 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-type Change = fn(&mut wounds::Entry, Option<&wounds::Entry>);
+type Change = fn(&mut corrupt_entries::Entry, Option<&corrupt_entries::Entry>);
 
-/// What may become of an entry's key. Each leaves the entry as long as it was.
+/// Changes to the key of an entry. None changes its length.
 const CHANGES: &[(&str, Change)] = &[
-    ("a key behind all others", |entry, _| entry.key[0] = b'z'),
+    ("a key after all others", |entry, _| entry.key[0] = b'z'),
     ("a key before all others", |entry, _| entry.key[0] = b'a'),
     ("the key before it", |entry, before| {
         if let Some(before) = before {
@@ -85,20 +86,20 @@ const CHANGES: &[(&str, Change)] = &[
     }),
 ];
 
-/// Scans were short without an error, and a repair lost all that came behind, or failed.
+/// Scans ended early without an error, and a repair lost all later entries or failed.
 #[test]
-fn one_wrong_key_is_an_error_to_scans_and_costs_a_repair_that_entry() {
+fn a_key_out_of_order_is_a_scan_error_and_costs_a_repair_one_entry() {
     for (form, chosen) in FORMS {
         for value_bytes in [20, 5000] {
-            let (options, all) = (wounds::options(chosen), model(value_bytes));
-            let sound = wounds::store(chosen, &all);
+            let (options, all) = (corrupt_entries::options(chosen), model(value_bytes));
+            let intact = corrupt_entries::store(chosen, &all);
             for (what, change) in CHANGES {
                 for at in [0, 1, PAIRS / 2, PAIRS - 1] {
                     let name = format!("{form}, values of {value_bytes}, {what} in place of entry {at}");
                     let place = tempfile::tempdir().unwrap();
                     let store = place.path().join("store");
-                    wounds::copy(&sound.path().join("store"), &store);
-                    let file = file_name(&wounds::change(&store, &key(at), change));
+                    corrupt_entries::copy(&intact.path().join("store"), &store);
+                    let file = file_name(&corrupt_entries::change(&store, &key(at), change));
                     judge_order(&name, &store, &options, &all, at, &file);
                 }
             }
@@ -115,7 +116,7 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
             "{name}: a wrong pair"
         );
         let error = error.unwrap_or_else(|| panic!("{name}: backward {back}: {} pairs and no error", pairs.len()));
-        // The value of a directory table is in a file whose name is made of the key.
+        // In a directory table the file name of a value derives from its key.
         let named = match &error {
             Error::Corrupt { object, .. } => object.contains(file) || object.contains("/L"),
             Error::Missing { object, .. } => object.contains("/L"),
@@ -129,18 +130,18 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
     assert!(lost.iter().any(|lost| lost.contains(file) || lost.contains("L")), "{name}: {lost:?}");
     let wrong: Vec<_> = left.iter().filter(|(key, value)| all.get(*key) != Some(value)).map(|(key, _)| key).collect();
     let gone: Vec<_> = all.keys().filter(|key| !left.contains_key(*key)).collect();
-    // A key that fits where it stands cannot be told from a right one.
+    // A wrong key that is in order cannot be recognised.
     let plausible = |wrong: &&Vec<u8>| at == 0 && **wrong < key(1) || at == PAIRS - 1 && **wrong > key(PAIRS - 2);
     assert!(wrong.iter().all(plausible), "{name}: wrong {wrong:?}, {lost:?}");
     let (lost_key, before) = (key(at), key(at.saturating_sub(1)));
     assert!(gone.iter().all(|gone| **gone == lost_key || **gone == before), "{name}: lost {gone:?}: {lost:?}");
 }
 
-/// A store with a table for each of three letters, and what it holds.
+/// A store with one table for each of three letters, and its pairs.
 fn letters(chosen: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     let (folder, mut all) = (tempfile::tempdir().unwrap(), Model::new());
-    let mut options = wounds::options(chosen);
-    options.value_log_gc = terrace::GcMode::Off;
+    let mut options = corrupt_entries::options(chosen);
+    options.collection = terrace::GcMode::Off;
     let db = Db::open(folder.path().join("store"), options).unwrap();
     for letter in ["a", "b", "c"] {
         for number in 0..50 {
@@ -154,20 +155,20 @@ fn letters(chosen: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     (folder, all)
 }
 
-/// The file of the table that has `key`, and what of it is the table.
+/// The file of the table that has `key`, and the byte range of the table in it.
 fn table_with(store: &Path, key: &[u8]) -> (PathBuf, std::ops::Range<usize>) {
     let holds = |(path, range): &(PathBuf, std::ops::Range<usize>)| {
         fs::read(path).unwrap()[range.clone()].windows(key.len()).any(|bytes| bytes == key)
     };
-    wounds::tables(store).into_iter().find(holds).unwrap()
+    corrupt_entries::tables(store).into_iter().find(holds).unwrap()
 }
 
-/// Its reads said "no such key", and a repair "nothing was lost".
+/// Its reads returned "not found", and a repair reported no loss.
 #[test]
-fn another_table_in_a_tables_place_is_an_error_and_a_loss() {
+fn an_exchanged_table_is_an_error_and_a_reported_loss() {
     for (form, chosen) in FORMS {
         let (folder, all) = letters(chosen);
-        let (store, options) = (folder.path().join("store"), wounds::options(chosen));
+        let (store, options) = (folder.path().join("store"), corrupt_entries::options(chosen));
         let [(a, in_a), (b, in_b)] = [b"a007", b"b007"].map(|key| table_with(&store, key));
         let (bytes_a, mut bytes_b) = (fs::read(&a).unwrap(), fs::read(&b).unwrap());
         assert_eq!(in_a.len(), in_b.len(), "{form}: they are of one length");
@@ -189,35 +190,35 @@ fn another_table_in_a_tables_place_is_an_error_and_a_loss() {
         assert!(problems(&store, &options).iter().any(|problem| problem.contains("b000")), "{form}");
         let (left, lost) = repaired(&store, &options);
         assert!(left.keys().all(|key| all.contains_key(key)) && left.len() >= 100, "{form}: {}", left.len());
-        let told = |lost: &String| lost.contains("another table") || lost.contains("missing pair");
-        assert!(lost.iter().any(told), "{form}: {lost:?}");
+        let reported = |lost: &String| lost.contains("another table") || lost.contains("missing pair");
+        assert!(lost.iter().any(reported), "{form}: {lost:?}");
     }
 }
 
 type Lengthen = fn(&mut Vec<u8>);
 
-/// What may become of a file's length.
+/// Changes to the length of a file.
 const LENGTHS: &[(&str, Lengthen)] = &[
     ("empty", |bytes| bytes.clear()),
     ("cut", |bytes| bytes.truncate(bytes.len() / 2)),
-    ("with zeros behind", |bytes| bytes.extend([0; 4096])),
+    ("with trailing zeros", |bytes| bytes.extend([0; 4096])),
 ];
 
-/// The whole store refused to open.
+/// The open of the whole store was refused.
 #[test]
-fn a_table_of_a_wrong_length_closes_no_store() {
+fn a_table_of_a_wrong_length_does_not_prevent_the_open() {
     for (form, chosen) in FORMS {
         for (length, change) in LENGTHS {
             let name = format!("{form}, {length}");
             let (folder, all) = letters(chosen);
-            let (store, options) = (folder.path().join("store"), wounds::options(chosen));
+            let (store, options) = (folder.path().join("store"), corrupt_entries::options(chosen));
             let (file, range) = table_with(&store, b"b007");
             let mut bytes = fs::read(&file).unwrap();
             let others_in_file = range.len() + 200 < bytes.len();
             change(&mut bytes);
             fs::write(&file, bytes).unwrap();
-            let told = problems(&store, &options);
-            assert!(!told.is_empty(), "{name}: check finds nothing");
+            let reported = problems(&store, &options);
+            assert!(!reported.is_empty(), "{name}: check finds nothing");
             let db = Db::open_read_only(&store, options.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
             served(&name, &db, &all, others_in_file);
             drop(db);
@@ -228,7 +229,7 @@ fn a_table_of_a_wrong_length_closes_no_store() {
             db.flush().unwrap();
             let merged = db.compact_range(Some(b"b000"), Some(b"b999"));
             assert!(
-                merged.is_err() || *length == "with zeros behind",
+                merged.is_err() || *length == "with trailing zeros",
                 "{name}: it was merged with what cannot be read"
             );
             db.put("e", "new").unwrap();
@@ -242,12 +243,12 @@ fn a_table_of_a_wrong_length_closes_no_store() {
             let missing = all.keys().filter(|key| !left.contains_key(*key)).count();
             assert!(missing <= 50 || others_in_file, "{name}: {missing} are lost");
             assert!(missing == 0 || !lost.is_empty(), "{name}: {missing} are lost, and nothing is said");
-            assert!(missing == 0 || *length != "with zeros behind", "{name}: {missing} are lost, {lost:?}");
+            assert!(missing == 0 || *length != "with trailing zeros", "{name}: {missing} are lost, {lost:?}");
         }
     }
 }
 
-/// Everything but what is in the damaged file is answered; what is in it is right or an error.
+/// Reads outside the damaged file succeed; reads inside it are right or an error.
 fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     for (key, value) in all {
         match db.get(key) {
@@ -265,15 +266,16 @@ fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     }
 }
 
-/// A compaction that meets damage is not tried again and again, and does not stop writes; level 0 that it keeps from shrinking stops them,
-/// with that error, instead of waiting for ever.
+/// A compaction that meets damage is not retried endlessly and does not stop writes. Writes that
+/// wait for level 0 to shrink, which the damage prevents, end with that error instead of waiting
+/// forever.
 #[test]
-fn a_compaction_that_meets_damage_is_told_once_and_stops_no_writes_before_level_0_is_full() {
+fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let failures = Arc::new(Mutex::new(Vec::new()));
-    let heard = failures.clone();
-    let tight = wounds::options(
+    let recorded = failures.clone();
+    let tight = corrupt_entries::options(
         &[
             &[
                 ("level0_file_num_compaction_trigger", "2"),
@@ -288,7 +290,7 @@ fn a_compaction_that_meets_damage_is_told_once_and_stops_no_writes_before_level_
     (tight.level0_slowdown_writes_trigger, tight.level0_stop_writes_trigger) = (4, 5);
     let listening = tight.clone().listener(Arc::new(move |event: &Event| {
         if let Event::CompactionFailed { error, .. } = event {
-            heard.lock().unwrap().push(error.to_string());
+            recorded.lock().unwrap().push(error.to_string());
         }
     }));
     let db = Db::open(&store, tight.clone()).unwrap();
@@ -318,12 +320,12 @@ fn a_compaction_that_meets_damage_is_told_once_and_stops_no_writes_before_level_
     assert!((1..=3).contains(&failures.len()), "{failures:?}");
 }
 
-/// The backward scan showed the same pairs for ever.
+/// The backward scan returned the same pairs endlessly.
 #[test]
-fn a_manifest_with_a_wrong_bound_ends_no_scan_late() {
+fn a_wrong_bound_in_the_manifest_ends_scans() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
-    let mut options = wounds::options(&[]);
+    let mut options = corrupt_entries::options(&[]);
     options.range_tombstones = true;
     let db = Db::open(&store, options.clone()).unwrap();
     (0..100).for_each(|number| db.put(format!("k{number:02}"), "v").unwrap());
@@ -348,7 +350,7 @@ fn a_manifest_with_a_wrong_bound_ends_no_scan_late() {
     }
 }
 
-/// The edit with last keys `k99` replaced.
+/// The edit with the last keys `k99` replaced.
 fn with_bound(record: &[u8], bound: &str) -> Vec<u8> {
     let mut edit = Edit::decode(record).unwrap();
     for (_, added) in &mut edit.added {
@@ -359,12 +361,13 @@ fn with_bound(record: &[u8], bound: &str) -> Vec<u8> {
     edit.encode()
 }
 
-/// Deleted pairs came back where the manifest that `CURRENT` names was damaged and an older one still told of all tables.
+/// Deleted pairs returned when the current manifest was damaged although an intact older one named
+/// all tables.
 #[test]
-fn a_repair_asks_an_older_manifest_before_it_counts_every_file() {
+fn a_repair_prefers_an_older_manifest_to_every_file() {
     let (folder, all) = letters(&[]);
-    let (store, options) = (folder.path().join("store"), wounds::options(&[]));
-    // A table that was in use once, with pairs that were deleted since.
+    let (store, options) = (folder.path().join("store"), corrupt_entries::options(&[]));
+    // A table that was once live, with pairs that were deleted later.
     let leftover = {
         let (other, _) = letters(&[]);
         let other = other.path().join("store");

@@ -1,4 +1,5 @@
-//! A store with very many tables and logs needs few descriptors. This process may have only `LIMIT` of them.
+//! A store with very many tables and WALs needs few file descriptors. The process is limited to
+//! `LIMIT` of them.
 use crate::common::{alone::in_own_process, kit, loop_fs};
 use kit::{TIGHT, options};
 use loop_fs::LoopFs;
@@ -12,11 +13,11 @@ use terrace::{Db, SortedTableWriter, TableForm};
 use terrace_peers::require;
 
 const LIMIT: u64 = 150;
-/// Tables and logs that each test has: far more than the limit.
+/// Tables and WALs in each test: far more than the limit.
 const MANY: usize = 300;
 const FEW_OPEN: &[(&str, &str)] = &[("max_open_files", "16"), ("wal_size_limit", "1GiB")];
 
-/// For this process; a child may have more again.
+/// Sets the limit of this process; a child may raise it again.
 fn allow(descriptors: u64) {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("ask");
     setrlimit(Resource::RLIMIT_NOFILE, descriptors.min(most), most).expect("set");
@@ -67,7 +68,7 @@ fn links_to_tables_are_ingested() {
 }
 
 #[test]
-fn many_logs_are_followed() {
+fn many_wals_are_followed() {
     in_own_process(|| {
         allow(LIMIT);
         let folder = tempfile::tempdir().unwrap();
@@ -82,9 +83,9 @@ fn many_logs_are_followed() {
     });
 }
 
-/// However late tables become durable, few of them keep the descriptors that wrote them, and few logs theirs.
+/// However late tables become durable, few tables and few WALs keep their descriptors open.
 #[test]
-fn what_waits_to_be_durable_needs_few_descriptors() {
+fn unsynced_tables_need_few_descriptors() {
     in_own_process(|| {
         allow(LIMIT);
         let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
@@ -123,7 +124,7 @@ fn what_waits_to_be_durable_needs_few_descriptors() {
     });
 }
 
-/// A compaction hands over what it has, where that would take too many descriptors.
+/// A compaction passes on its finished outputs when more would take too many descriptors.
 #[test]
 fn a_compaction_into_many_tables_needs_few_descriptors() {
     in_own_process(|| {
@@ -155,11 +156,11 @@ fn a_compaction_into_many_tables_needs_few_descriptors() {
 }
 
 const STORE: &str = "TERRACE_TEST_MANY_FILES";
-/// What a process usually may have, and more than that.
+/// The usual limit of a process, which the tests exceed.
 const USUAL: u64 = 1024;
 const MORE: u64 = 1200;
 
-/// Reads all of many tables, and of many segments. Runs only as the child of the test below.
+/// Reads all of many tables and of many segments. Runs only as the child of the test below.
 #[test]
 fn child_that_reads_many_files() {
     let Some(folder) = std::env::var_os(STORE) else { return };
@@ -174,7 +175,7 @@ fn child_that_reads_many_files() {
         ];
         let db = Db::open(Path::new(&folder).join(values), kit::in_files(&[TIGHT, &changes].concat())).unwrap();
         for number in 0..MORE {
-            db.put(number.to_be_bytes(), [number as u8; 70_000]).unwrap(); // a memtable each
+            db.put(number.to_be_bytes(), [number as u8; 70_000]).unwrap(); // one memtable each
         }
         db.flush().unwrap();
         db.wait_idle().unwrap();
@@ -185,9 +186,9 @@ fn child_that_reads_many_files() {
     }
 }
 
-/// A process that may have few descriptors has few files open, whatever the option says.
+/// A process with a low descriptor limit opens few files, whatever the option says.
 #[test]
-fn no_more_files_are_open_than_the_process_may_have() {
+fn open_files_stay_below_the_process_limit() {
     let folder = tempfile::tempdir().unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "descriptors::child_that_reads_many_files", "--nocapture"])
@@ -199,9 +200,10 @@ fn no_more_files_are_open_than_the_process_may_have() {
     assert!(fs::read_dir(folder.path().join("log")).unwrap().count() > USUAL as usize);
 }
 
-/// The limit is the process's: stores share it, and one that is opened takes from the others what they keep open for nobody.
+/// The limit belongs to the process: stores share it, and a newly opened one takes idle
+/// descriptors from the others.
 #[test]
-fn several_stores_share_the_descriptors_of_a_process() {
+fn stores_share_the_descriptors_of_a_process() {
     in_own_process(|| {
         for (tables, values) in [("block", "table"), ("block", "log"), ("bundled", "table"), ("directory", "table")] {
             let folder = tempfile::tempdir().unwrap();
@@ -227,7 +229,7 @@ fn several_stores_share_the_descriptors_of_a_process() {
             for number in 0..4 {
                 let db = Db::open(at(number), options.clone());
                 let db = db.unwrap_or_else(|error| panic!("{tables}, {values}: store {number}: {error}"));
-                // All of this store's, and of those that were opened before.
+                // Reads all of this store and of the stores opened before.
                 open.push(db);
                 for (earlier, db) in open.iter().enumerate() {
                     let found = kit::contents(db);

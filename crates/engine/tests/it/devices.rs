@@ -1,5 +1,5 @@
-//! Stores on a device without a file system that runs full, or is pulled out: what was promised is there when it can be opened again,
-//! and the list of files is whole.
+//! Stores on a device without a file system that is full or is removed: acknowledged durable
+//! writes are present at the next open, and the file list is intact.
 use crate::common::kit;
 use kit::{Model, TIGHT};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn open(device: Arc<dyn BlockDevice>, options: &Options) -> (Arc<RawFs>, terrace
     (raw, kit::open(&fs, options, true))
 }
 
-/// The `n`-th change: which key, and its value, or none where it is deleted.
+/// The `n`-th change: the key and its value, or `None` for a delete.
 fn change(n: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut rng = Rng::of(3, n as u64);
     let key = format!("key{:03}", rng.below(60)).into_bytes();
@@ -31,7 +31,7 @@ fn change(n: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     (key, (!rng.chance(1, 5)).then_some(value))
 }
 
-/// What is there after each number of changes.
+/// The store after each number of changes.
 fn states() -> Vec<Model> {
     let mut all = vec![Model::new()];
     for (key, value) in (0..CHANGES).map(change) {
@@ -47,7 +47,7 @@ fn states() -> Vec<Model> {
 
 const CHANGES: usize = 400;
 
-/// Makes changes until one fails. How many were made, and how many of those had been synced.
+/// Applies changes until one fails. Returns the number applied and the number synced.
 fn write(db: &Db) -> (usize, usize) {
     let mut synced = 0;
     for n in 0..CHANGES {
@@ -66,7 +66,7 @@ fn write(db: &Db) -> (usize, usize) {
     (CHANGES, synced)
 }
 
-/// The store on `image` opens, is in one of these states, and goes on.
+/// Asserts that the store on `image` opens, is in one of these states, and accepts writes.
 fn judge(image: &DeviceImage, options: &Options, may_be: &[Model], what: &str) {
     let (fs, db) = open(Arc::new(CrashDevice::new(image)), options);
     let db = db.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -78,7 +78,7 @@ fn judge(image: &DeviceImage, options: &Options, may_be: &[Model], what: &str) {
 }
 
 #[test]
-fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
+fn a_removed_device_keeps_synced_writes() {
     let (image, states) = (formatted(4 << 20), states());
     for durability_mode in ["sync", "group"] {
         let options = kit::in_files(&[TIGHT, &[("durability", durability_mode), ("compression", "none")]].concat());
@@ -101,7 +101,7 @@ fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
         assert!(all > 500, "only {all} requests");
         for requests in (0..all).step_by(all as usize / 40) {
             let (_, made, synced, device) = run(requests);
-            // What was refused last may be there.
+            // The last refused change may be present.
             let (what, may_be) = (
                 format!("{durability_mode} after {requests} of {all} requests"),
                 &states[synced..=(made + 1).min(CHANGES)],
@@ -116,7 +116,7 @@ fn a_store_on_a_device_that_is_pulled_out_keeps_what_was_synced() {
 }
 
 #[test]
-fn a_store_that_fills_its_device_says_so_and_loses_nothing() {
+fn a_full_device_is_reported_and_loses_nothing() {
     for durability_mode in ["sync", "group"] {
         let options = kit::in_files(
             &[TIGHT, &[("durability", durability_mode), ("compression", "none"), ("reserve_bytes", "128KiB")]].concat(),
@@ -132,17 +132,17 @@ fn a_store_that_fills_its_device_says_so_and_loses_nothing() {
         assert!(error.is_no_space() && error.to_string().contains("device"), "{durability_mode}: {error}");
         assert!(full > 1500, "{durability_mode}: {full} KiB of 4 MiB");
         let whole = |db: &Db| (0..full).all(|n| db.get(n.to_be_bytes()).unwrap() == Some(value(n)));
-        assert!(whole(&db), "{durability_mode}: something is gone");
+        assert!(whole(&db), "{durability_mode}: data is missing");
         drop(db);
         assert_eq!(fs.problems().unwrap(), Vec::<String>::new(), "{durability_mode}");
 
-        // What is full can be read, and goes on once it has more space.
+        // A full store can be read, and continues with more space.
         let image = device.now();
         let (small, larger) = (RawFs::new(Arc::new(CrashDevice::new(&image)), "device"), formatted(8 << 20));
         let copy: Arc<dyn FileSystem> = RawFs::new(Arc::new(CrashDevice::new(&larger)), "larger device");
         small.files().unwrap().iter().for_each(|file| copy.take(&*small, &file.name, &file.name).map(drop).unwrap());
         let db = kit::open(&copy, &options, true).unwrap();
-        assert!(whole(&db), "{durability_mode}: something is gone on a larger device");
+        assert!(whole(&db), "{durability_mode}: data is missing on a larger device");
         put(&db, full).unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! Tables that are directories: what one sees of them, what compactions cost, what damage and foreign opens meet. That they answer
-//! as other tables do is the business of the suites that take the form of tables as a parameter.
+//! Directory tables: their files, the cost of compactions, damage, and opens by other engines. The
+//! suites that take the table form as a parameter show that reads are right.
 use crate::common::{kit, leveldb, loop_fs};
 use kit::{Place, contents, names_below};
 use leveldb::{Layout, Side, Store};
@@ -16,9 +16,9 @@ use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{CrashFs, FaultFs, Narrow, NarrowFs, Plan, Rules};
 use terrace_storage::{Memory, backends::files::fs::FileSystem};
 
-/// Small memtables and tables; nothing synced unless asked for.
-fn delsm(changes: &[(&str, &str)]) -> Options {
-    let mut options = Options::preset("delsm").unwrap();
+/// Small memtables and tables; nothing is synced without a request.
+fn directory_options(changes: &[(&str, &str)]) -> Options {
+    let mut options = Options::preset("directory_options").unwrap();
     let small = [("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("durability", "none")];
     small.iter().chain(changes).for_each(|(name, value)| options.set(name, value).unwrap());
     options
@@ -28,12 +28,12 @@ fn key(number: u32) -> String {
     format!("user{number:05}")
 }
 
-/// Fills a store whose keys come in an order that mixes tables.
+/// Fills a store in a key order that variants tables overlap.
 fn fill(db: &Db, keys: u32, bytes: usize) {
     (0..keys).for_each(|n| db.put(key(n * 7919 % keys), vec![n as u8; bytes]).unwrap());
 }
 
-/// Files of pairs, by the folder that they are in.
+/// Files of pairs, by directory.
 fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     let mut found = BTreeMap::<PathBuf, Vec<PathBuf>>::new();
     for path in names_below(store) {
@@ -45,29 +45,30 @@ fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     found
 }
 
-/// The same, however many names each has.
+/// Inodes of the pairs; hard links count once.
 fn inodes(store: &Path) -> BTreeSet<u64> {
     pairs(store).values().flatten().map(|file| fs::metadata(file).unwrap().ino()).collect()
 }
 
 #[test]
-fn names_can_be_read_and_compactions_link() {
+fn file_names_are_readable_and_compactions_link() {
     let place = Place::directory();
     let path = place.path().unwrap();
-    let db = Db::open(&path, delsm(&[])).unwrap();
+    let db = Db::open(&path, directory_options(&[])).unwrap();
     fill(&db, 300, 1000);
     db.flush().unwrap();
     db.close().unwrap();
     let before = inodes(&path);
-    let db = Db::open(&path, delsm(&[])).unwrap();
+    let db = Db::open(&path, directory_options(&[])).unwrap();
     assert_eq!(before.len(), 300);
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
-    Db::open(&path, delsm(&[])).unwrap().close().unwrap(); // what was not removed in the background is by now
-    assert_eq!(inodes(&path), before, "a compaction makes no file and loses none");
+    // Now obsolete files that no background job removed are gone.
+    Db::open(&path, directory_options(&[])).unwrap().close().unwrap();
+    assert_eq!(inodes(&path), before, "a compaction variants no file and loses none");
     assert!(
         pairs(&path).values().flatten().all(|file| fs::metadata(file).unwrap().nlink() == 1),
-        "the old names are gone"
+        "the old names are removed"
     );
     let name = |file: &PathBuf| file.file_name().unwrap().to_str().unwrap().to_string();
     let names: BTreeSet<String> = pairs(&path).values().flatten().map(name).collect();
@@ -82,7 +83,7 @@ fn names_can_be_read_and_compactions_link() {
 fn levels_hold_entries() {
     let db = Place::memory()
         .open(
-            &delsm(&[
+            &directory_options(&[
                 ("max_entries_for_level_base", "100"),
                 ("level0_file_num_compaction_trigger", "1000"),
                 ("level0_slowdown_writes_trigger", "1000"),
@@ -91,7 +92,7 @@ fn levels_hold_entries() {
             false,
         )
         .unwrap();
-    // What is written first may go as deep as level 2 at once, where 10,000 are at home; what comes then may not.
+    // The first flush may go to level 2 at once, where 10,000 keys fit; later ones may not.
     for _ in 0..2 {
         fill(&db, 5000, 200);
         db.flush().unwrap();
@@ -103,10 +104,10 @@ fn levels_hold_entries() {
 }
 
 #[test]
-fn leveldb_refuses_and_the_form_is_remembered() {
+fn leveldb_refuses_and_the_form_is_recorded() {
     let place = Place::directory();
     let path = place.path().unwrap();
-    let db = Db::open(&path, delsm(&[])).unwrap();
+    let db = Db::open(&path, directory_options(&[])).unwrap();
     db.put("key", "value").unwrap();
     db.close().unwrap();
     for preset in ["leveldb", "default"] {
@@ -125,9 +126,9 @@ fn leveldb_refuses_and_the_form_is_remembered() {
 }
 
 #[test]
-fn any_key_has_a_file() {
+fn any_key_gets_a_file() {
     let place = Place::directory();
-    let db = Db::open(place.path().unwrap(), delsm(&[])).unwrap();
+    let db = Db::open(place.path().unwrap(), directory_options(&[])).unwrap();
     let long = |byte: u8, bytes: usize| vec![byte; bytes];
     let mut keys =
         vec![vec![], b".".to_vec(), b"..".to_vec(), b"a/b".to_vec(), b"META".to_vec(), vec![0], vec![255; 5]];
@@ -144,10 +145,10 @@ fn any_key_has_a_file() {
 }
 
 #[test]
-fn damage_is_told_and_salvaged() {
+fn damage_is_reported_and_salvaged() {
     let place = Place::directory();
     let path = place.path().unwrap();
-    let db = Db::open(&path, delsm(&[])).unwrap();
+    let db = Db::open(&path, directory_options(&[])).unwrap();
     fill(&db, 100, 500);
     db.flush().unwrap();
     db.close().unwrap();
@@ -158,39 +159,39 @@ fn damage_is_told_and_salvaged() {
     fs::write(of(1), bytes).unwrap();
     fs::remove_file(of(2)).unwrap();
     fs::write(of(3), b"short").unwrap();
-    let report = terrace::check(&path, &delsm(&[]), true).unwrap();
+    let report = terrace::check(&path, &directory_options(&[]), true).unwrap();
     assert_eq!(report.problems.len(), 1, "the first of a table: {:?}", report.problems);
-    let db = Db::open(&path, delsm(&[])).unwrap();
-    for (number, told) in [(1, "checksum"), (2, "missing"), (3, "bytes")] {
+    let db = Db::open(&path, directory_options(&[])).unwrap();
+    for (number, reported) in [(1, "checksum"), (2, "missing"), (3, "bytes")] {
         let error = db.get(key(number)).unwrap_err().to_string();
-        assert!(error.contains(told) && error.contains(&key(number)), "{error}");
+        assert!(error.contains(reported) && error.contains(&key(number)), "{error}");
     }
     assert!(db.get(key(4)).unwrap().is_some(), "the rest can be read");
     drop(db);
-    // Without its meta file, a table is what the names of its files say.
+    // Without its meta file, a table consists of the pairs that its file names show.
     for folder in pairs(&path).keys() {
         fs::remove_file(folder.join("META")).unwrap();
     }
     let to = place.path().unwrap().with_file_name("repaired");
-    let report = Db::repair(&path, &to, &delsm(&[])).unwrap();
+    let report = Db::repair(&path, &to, &directory_options(&[])).unwrap();
     assert_eq!(report.pairs, 97, "{report:?}");
     assert!(report.lost.iter().any(|lost| lost.from == Some(key(1).into_bytes())), "{:?}", report.lost);
-    let db = Db::open(&to, delsm(&[])).unwrap();
+    let db = Db::open(&to, directory_options(&[])).unwrap();
     assert_eq!(contents(&db).unwrap().len(), 97);
 }
 
 #[test]
-fn copies_share_files_and_tables_come_and_go() {
+fn checkpoints_share_files_across_compactions() {
     let place = Place::directory();
     let (path, copy) = (place.path().unwrap(), place.path().unwrap().with_file_name("copy"));
-    let db = Db::open(&path, delsm(&[])).unwrap();
+    let db = Db::open(&path, directory_options(&[])).unwrap();
     fill(&db, 200, 500);
     db.flush().unwrap();
     db.checkpoint(&copy).unwrap();
     assert!(pairs(&copy).values().flatten().all(|file| fs::metadata(file).unwrap().nlink() == 2));
     fill(&db, 200, 10);
     db.compact_range(None, None).unwrap();
-    let copied = Db::open(&copy, delsm(&[])).unwrap();
+    let copied = Db::open(&copy, directory_options(&[])).unwrap();
     assert!(contents(&copied).unwrap().iter().all(|(_, value)| value.len() == 500), "the copy stays as it was");
     let folder = place.path().unwrap().with_file_name("exported");
     fs::create_dir(&folder).unwrap();
@@ -201,13 +202,14 @@ fn copies_share_files_and_tables_come_and_go() {
     assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
 }
 
-/// Once meta files are known, a pair that is found costs an open, a look at its size and a read, and the read alone if it was read a short
-/// while ago; one that is not, nothing; and a range its own pairs, backward with their older versions.
+/// Once meta files are cached, a lookup that finds its pair costs an open, a stat and a read, or
+/// the read alone if the file was read recently; one that does not costs nothing. A range scan
+/// costs its own pairs; backward it also costs their older versions.
 #[test]
 fn reads_open_what_they_return() {
     let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(files.clone());
-    let db = kit::open(&fs, &delsm(&[("max_open_files", "16")]), true).unwrap();
+    let db = kit::open(&fs, &directory_options(&[("max_open_files", "16")]), true).unwrap();
     fill(&db, 1000, 300);
     fill(&db, 500, 200);
     db.flush().unwrap();
@@ -230,14 +232,16 @@ fn reads_open_what_they_return() {
     let ten = || ReadOptions::new().from(key(480)).to(key(490));
     assert_eq!(count(&|| assert_eq!(db.scan(ten()).count(), 10)), 3 * 10, "a range");
     get_all(); // others are kept open now
-    // Backward, the versions of a key come oldest first, and the first key's end is told by the one before.
+    // A backward scan meets the oldest version of a key first, and detects the end of a key by the
+    // previous one.
     assert_eq!(count(&|| assert_eq!(db.scan_reverse(ten()).count(), 10)), 3 * 2 * (10 + 1), "a range backward");
     println!("3 calls a pair; {all} for all, forward and backward");
 }
 
-/// What lies under names that a file system cuts short, folds or refuses is read as it was written, or not begun.
+/// Pairs with names that a file system would truncate, fold or refuse are read as written, or the
+/// write is refused.
 #[test]
-fn any_key_has_a_place_where_names_are_narrow() {
+fn any_key_gets_a_file_on_restrictive_file_systems() {
     let narrow = [
         Narrow { folds_case: true, ..Narrow::default() },
         Narrow { folds_case: true, name_bytes_max: 143, links: false, ..Narrow::default() },
@@ -246,7 +250,7 @@ fn any_key_has_a_place_where_names_are_narrow() {
     ];
     for narrow in narrow {
         let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow.clone()));
-        let db = kit::open(&fs, &delsm(&[]), true).unwrap();
+        let db = kit::open(&fs, &directory_options(&[]), true).unwrap();
         let mut keys: Vec<Vec<u8>> =
             ["key", "Key", "kEY", "KEY", "meta", "META"].map(|key| key.as_bytes().to_vec()).to_vec();
         keys.extend((0..200).map(|n| [key(n).into_bytes(), vec![b'A' + (n % 2 * 32) as u8; n as usize]].concat()));
@@ -268,34 +272,35 @@ fn any_key_has_a_place_where_names_are_narrow() {
             db.compact_range(None, None).unwrap();
         }
         drop(db);
-        let db = kit::open(&fs, &delsm(&[]), true).unwrap();
+        let db = kit::open(&fs, &directory_options(&[]), true).unwrap();
         assert_eq!(contents(&db).unwrap().len(), keys.len(), "{narrow:?}");
     }
-    for (narrow, told) in [
+    for (narrow, reported) in [
         (Narrow { refused: "?*", ..Narrow::default() }, "names with"),
         (Narrow { name_bytes_max: 40, ..Narrow::default() }, "40 bytes"),
     ] {
         let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow));
-        let refused = kit::open(&fs, &delsm(&[]), true).map(drop).unwrap_err().to_string();
-        assert!(refused.contains("tables=directory is refused") && refused.contains(told), "{refused}");
-        kit::open(&fs, &kit::plain(&[]), true).expect("block tables need no such names, and nothing was left behind");
+        let refused = kit::open(&fs, &directory_options(&[]), true).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("tables=directory is refused") && refused.contains(reported), "{refused}");
+        kit::open(&fs, &kit::plain(&[]), true).expect("block tables need no such names, and no file remained");
     }
 }
 
-/// A log is synced when its memtable is sealed, whenever the pairs may be: a power cut takes what the active memtable had.
+/// The WAL is synced when its memtable is sealed, however late the pairs become durable: a power
+/// cut takes the writes of the active memtable only.
 #[test]
-fn sealed_memtables_survive_before_their_pairs_do() {
+fn sealed_memtables_are_durable_before_their_pairs() {
     let survivors = |sync_sealed_wals: &str| -> usize {
         let disk = CrashFs::new(Rules::Ext4);
         let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-        let options = delsm(&[
+        let options = directory_options(&[
             ("durability", "background"),
             ("durability_interval_ms", "60000"),
             ("sync_sealed_wals", sync_sealed_wals),
         ]);
         let db = kit::open(&fs, &options, true).unwrap();
         fill(&db, 500, 100);
-        db.wait_idle().unwrap(); // the first batch comes at once
+        db.wait_idle().unwrap(); // the first batch is due at once
         for n in 500..1000 {
             db.put(key(n), [7; 100]).unwrap();
         }
@@ -310,13 +315,13 @@ fn sealed_memtables_survive_before_their_pairs_do() {
     assert!(survivors("off") < 1000, "the control: pairs and log are there without a sync");
 }
 
-/// A file with as many names as it can have is copied where a compaction or a checkpoint would give it one more.
+/// A file at its hard-link limit is copied where a compaction or a checkpoint would add a link.
 #[test]
-fn a_file_with_all_its_names_is_copied() {
+fn a_file_at_its_link_limit_is_copied() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::new()) else { return };
     let path = disk.mount.join("store");
-    let db = Db::open(&path, delsm(&[])).unwrap();
+    let db = Db::open(&path, directory_options(&[])).unwrap();
     fill(&db, 10, 5000);
     db.flush().unwrap();
     let file = pairs(&path).into_values().flatten().next().expect("a pair");
@@ -330,19 +335,19 @@ fn a_file_with_all_its_names_is_copied() {
     let wanted = contents(&db).unwrap();
     assert_eq!(wanted.len(), 10);
     db.close().unwrap();
-    assert_eq!(contents(&Db::open(&path, delsm(&[])).unwrap()).unwrap(), wanted);
-    assert_eq!(contents(&Db::open(disk.mount.join("copy"), delsm(&[])).unwrap()).unwrap().len(), 10);
+    assert_eq!(contents(&Db::open(&path, directory_options(&[])).unwrap()).unwrap(), wanted);
+    assert_eq!(contents(&Db::open(disk.mount.join("copy"), directory_options(&[])).unwrap()).unwrap().len(), 10);
     disk.check().unwrap();
 }
 
-/// More pairs than the file system has inodes: the last values stay beside their keys. Where others take all inodes, writes stop
-/// with the reason, and nothing is lost.
+/// More pairs than the file system has inodes: the last values stay with their keys. If other
+/// files take all inodes, writes stop and name the reason, and nothing is lost.
 #[test]
-fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes() {
+fn few_inodes_are_enough_and_none_stop_writes() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::with(&["-N", "3000"], "defaults")) else { return };
     let path = disk.mount.join("store");
-    let options = delsm(&[("durability", "background"), ("durability_interval_ms", "0")]);
+    let options = directory_options(&[("durability", "background"), ("durability_interval_ms", "0")]);
     let db = Db::open(&path, options.clone()).unwrap();
     let put = |db: &Db, n: u32| db.put_with(key(n), "small", WriteOptions { sync: n.is_multiple_of(100) });
     (0..20_000).for_each(|n| put(&db, n).unwrap());
@@ -358,7 +363,7 @@ fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes
     let full = (0u32..).find_map(|n| fs::write(others.join(n.to_string()), "").err()).expect("an end of inodes");
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull, "{full}");
     let failing = |n: u32| put(&db, n).err().map(|error| (n, error));
-    let (written, error) = (20_000..200_000).find_map(failing).expect("no file can be made, and nobody noticed");
+    let (written, error) = (20_000..200_000).find_map(failing).expect("no file can be created, and no error came");
     assert!(error.is_no_space() && error.to_string().contains("inode"), "{error}");
     assert!(db.get(key(0)).unwrap().is_some(), "reads go on");
     drop(db);
@@ -369,39 +374,41 @@ fn a_file_system_with_few_inodes_holds_more_pairs_and_one_with_none_stops_writes
     disk.check().unwrap();
 }
 
-/// Values that stay beside their keys make tables, and these are files, too: as many are left as a disk full of small tables takes.
+/// Values that stay with their keys make tables, which are files too. Enough inodes remain for a
+/// disk full of small tables.
 #[test]
-fn small_pairs_leave_files_for_small_tables() {
+fn small_pairs_leave_inodes_for_small_tables() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::with(&["-b", "1024", "-N", "16000"], "defaults")) else { return };
     let path = disk.mount.join("store");
-    let db = Db::open(&path, delsm(&[])).unwrap();
+    let db = Db::open(&path, directory_options(&[])).unwrap();
     (0..29_000).for_each(|n| db.put(key(n * 7919 % 29_000), [7; 3000]).unwrap());
     db.flush().unwrap();
     db.close().unwrap();
-    assert_eq!(contents(&Db::open(&path, delsm(&[])).unwrap()).unwrap().len(), 29_000);
+    assert_eq!(contents(&Db::open(&path, directory_options(&[])).unwrap()).unwrap().len(), 29_000);
     let files = inodes(&path).len();
     assert!((12_000..14_000).contains(&files), "{files} pairs have a file");
     disk.check().unwrap();
 }
 
-/// A merge links the pairs of its inputs. Of these only what goes with them waits for it to be durable.
+/// A compaction links the pairs of its inputs. Of these only files that become obsolete with it
+/// wait for its durability.
 #[test]
-fn what_is_linked_is_not_retained() {
+fn linked_files_do_not_count_as_unsynced() {
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
-    let options = delsm(&[&slow[..], &[("max_entries_for_level_base", "30")]].concat());
+    let options = directory_options(&[&slow[..], &[("max_entries_for_level_base", "30")]].concat());
     let db = Place::memory().open(&options, true).unwrap();
-    let mut told = db.statistics();
+    let mut reported = db.statistics();
     for n in 0..240u32 {
         db.put((n * 7 % 240).to_be_bytes(), [n as u8; 5000]).unwrap();
         while let Some(job) = db.step(0).filter(|job| *job != "release") {
-            told = if job == "compact" { db.statistics() } else { told };
+            reported = if job == "compact" { db.statistics() } else { reported };
         }
     }
-    let merged: u64 = told.levels.iter().map(|level| level.compactions.bytes_written).sum();
+    let merged: u64 = reported.levels.iter().map(|level| level.compactions.bytes_written).sum();
     assert!(
-        merged > 500_000 && told.shadow_bytes < merged / 10,
+        merged > 500_000 && reported.shadow_bytes < merged / 10,
         "RETAINED: {} B, {merged} B merged",
-        told.shadow_bytes
+        reported.shadow_bytes
     );
 }

@@ -1,5 +1,5 @@
-//! What is promised about power cuts, and since when, by tier. Power cuts at every step of long histories are `crash.rs`;
-//! these are the small, deterministic cases.
+//! The durability promise of each mode and the time from which it holds. `crash.rs` cuts the power
+//! at every step of long histories; these are the small deterministic cases.
 use crate::common::kit;
 use kit::{Model, Place, TIGHT, contents, options};
 use std::{
@@ -22,7 +22,7 @@ fn open_with(fs: &CrashFs, tracker: Arc<dyn DurabilityTracker>, options: &Option
     Db::open_manual(open_files(Arc::new(fs.clone()), OpenMode::Create, tracker, &options.setup())?, options.clone())
 }
 
-/// What each of many power cuts right now leaves.
+/// The crash states of many power cuts now.
 fn after_cuts(disk: &CrashFs) -> Vec<Model> {
     let step = disk.steps();
     let reopened = |seed| kit::open(&disk.power_loss(step, seed).file_system(), &kit::plain(TIGHT), true);
@@ -35,7 +35,7 @@ fn all_have(models: &[Model], keys: &[&str]) -> bool {
 }
 
 #[test]
-fn tier_sync_promises_what_was_synced_and_says_so() {
+fn mode_sync_keeps_synced_writes() {
     let db = Place::any().open(&options(TIGHT), true).unwrap();
     assert_eq!((db.last_sequence(), db.durable_sequence()), (0, 0));
     db.put("a", "1").unwrap();
@@ -57,7 +57,7 @@ fn tier_sync_promises_what_was_synced_and_says_so() {
 }
 
 #[test]
-fn tier_none_promises_nothing_syncs_nothing_and_says_so() {
+fn mode_none_promises_and_syncs_nothing() {
     let place = Place::directory();
     let volatile = Options::preset("volatile").unwrap();
     let db = place.open(&volatile, false).unwrap();
@@ -71,7 +71,7 @@ fn tier_none_promises_nothing_syncs_nothing_and_says_so() {
         said.syncs.iter().filter(|(kind, _)| *kind != "directory").map(|(_, syncs)| syncs.count).sum();
     assert_eq!(data_syncs, 0, "{:?}", said.syncs);
     db.close().unwrap();
-    // A kill is another matter: that loses nothing under any tier.
+    // A kill loses nothing in any durability mode.
     let db = place.open(&volatile, false).unwrap();
     db.put("b", "2").unwrap();
     drop(db);
@@ -80,7 +80,7 @@ fn tier_none_promises_nothing_syncs_nothing_and_says_so() {
 
 /// A close waited for edits that came after its one commit until their batch was due.
 #[test]
-fn a_close_waits_for_no_batch_to_be_due() {
+fn a_close_does_not_wait_until_a_batch_is_due() {
     for round in 0..5u32 {
         let place = Place::directory();
         let slow =
@@ -96,7 +96,7 @@ fn a_close_waits_for_no_batch_to_be_due() {
 }
 
 #[test]
-fn an_idle_store_becomes_durable_by_itself_and_only_if_asked_to() {
+fn an_idle_store_becomes_durable_if_configured() {
     let idle = |interval: &str| {
         let db = Place::any().open(&options(&[("idle_durability_ms", interval)]), false).unwrap();
         db.put("a", "1").unwrap();
@@ -112,7 +112,7 @@ fn an_idle_store_becomes_durable_by_itself_and_only_if_asked_to() {
 }
 
 #[test]
-fn tickets_that_mature_late_promise_late_and_never_take_back() {
+fn late_durability_handles_promise_late_and_never_retract() {
     for seed in 0..60 {
         let disk = CrashFs::new(Rules::Ext4);
         let files_max = if seed % 12 < 6 { 0 } else { usize::MAX };
@@ -151,16 +151,17 @@ fn tickets_that_mature_late_promise_late_and_never_take_back() {
     }
 }
 
-/// Nothing that a failed writeback concerned is given up: its inputs and logs stay, and reopening recovers from them.
+/// After a failed writeback no file is removed that it concerned: inputs and WALs stay, and a
+/// reopen recovers from them.
 #[test]
-fn a_ticket_that_fails_stops_writing_and_loses_nothing() {
+fn a_failed_durability_handle_stops_writing_and_loses_nothing() {
     let disk = CrashFs::new(Rules::Ext4);
     let db = open_with(&disk, Arc::new(LateTracker::failing(1, 1000)), &options(TIGHT)).unwrap();
     (0..50).for_each(|n| db.put(format!("{n:03}"), "value").unwrap());
     db.wait_durable(50).unwrap();
     db.flush().unwrap();
     while db.step(0).is_some() {}
-    let error = db.put("more", "").expect_err("the flush's ticket has failed");
+    let error = db.put("more", "").expect_err("the flush's handle has failed");
     assert!(matches!(&error, Error::FailStopped(first) if first.to_string().contains("writeback")), "{error}");
     assert_eq!(contents(&db).unwrap().len(), 50, "reads go on");
     assert!(db.close().is_err());
@@ -183,9 +184,10 @@ fn a_close_makes_everything_durable_and_a_drop_does_not() {
     assert!(all_have(&after_cuts(&disk), &["dropped", "closed"]), "the next open made the first one durable");
 }
 
-/// LevelDB syncs the newest log only, and can lose the tail of an older one while a later synced write survives.
+/// LevelDB syncs the newest WAL only, and can lose the tail of an older one while a later synced
+/// write survives.
 #[test]
-fn a_synced_write_makes_all_older_logs_durable_first() {
+fn a_synced_write_syncs_all_older_wals_first() {
     let disk = CrashFs::new(Rules::Ext4);
     let mut roomy = options(TIGHT);
     roomy.max_write_buffer_number = 8;
@@ -193,10 +195,11 @@ fn a_synced_write_makes_all_older_logs_durable_first() {
     let mut keys = Vec::new();
     for n in 0..4 {
         keys.push(format!("in log {n}"));
-        db.put(&keys[n], vec![0; 70 << 10]).unwrap(); // fills the memtable: the next write begins a new log
+        // Fills the memtable: the next write begins a new WAL.
+        db.put(&keys[n], vec![0; 70 << 10]).unwrap();
     }
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    assert_eq!(db.statistics().sealed_memtables, 3, "nobody flushes in this test");
+    assert_eq!(db.statistics().sealed_memtables, 3, "no flush runs in this test");
     assert!(!all_have(&after_cuts(&disk), &keys), "the control: without a sync something is lost");
     db.put_with("synced", "", WriteOptions::synced()).unwrap();
     let left = after_cuts(&disk);
@@ -204,15 +207,17 @@ fn a_synced_write_makes_all_older_logs_durable_first() {
     assert!(all_have(&left, &keys), "a later write survived an earlier one");
 }
 
-/// A table that is written and consumed between two releases is in no durable version; it must go all the same.
+/// A table that is written and consumed between two manifest commits is in no durable version. It
+/// must be removed all the same.
 #[test]
-fn a_table_that_came_and_went_between_two_releases_is_removed() {
+fn a_table_added_and_deleted_between_commits_is_removed() {
     let place = Place::any();
     let db = place.open(&kit::plain(TIGHT), true).unwrap();
     for _ in 0..12 {
         db.put("a", "1").unwrap();
         db.flush().unwrap();
-        while db.step(1).is_some_and(|job| job != "release") {} // compactions first, where there is a choice
+        // Compactions first, where there is a choice.
+        while db.step(1).is_some_and(|job| job != "release") {}
     }
     db.wait_idle().unwrap();
     let named: usize = db.layout().iter().map(|level| level.tables.len()).sum();
@@ -220,9 +225,9 @@ fn a_table_that_came_and_went_between_two_releases_is_removed() {
     assert_eq!((there, db.statistics().awaiting_removal), (named, 0), "files of tables, and tables");
 }
 
-/// Tables that a reader kept go with the store at the latest, if it is closed.
+/// Tables pinned by a reader are removed at the close of the store at the latest.
 #[test]
-fn a_closed_store_leaves_no_table_that_it_does_not_name() {
+fn a_closed_store_leaves_no_obsolete_table() {
     let place = Place::any();
     let db = place.open(&kit::plain(TIGHT), false).unwrap();
     let there = || place.fs.list().unwrap().iter().filter(|entry| entry.name.ends_with(".ldb")).count();
@@ -238,9 +243,10 @@ fn a_closed_store_leaves_no_table_that_it_does_not_name() {
     assert_eq!(there(), 1);
 }
 
-/// What waits to be replaced is bounded, however rarely batches are made otherwise: writes wait for one, and that is told as a stall.
+/// Unsynced bytes are bounded even if batches are rare: writes wait for a batch, and this counts
+/// as a stall.
 #[test]
-fn logs_and_tables_kept_for_a_batch_are_bounded() {
+fn unsynced_wals_and_tables_are_bounded() {
     ["group", "background", "journal"].into_iter().for_each(are_bounded_under);
 }
 
@@ -255,32 +261,35 @@ fn are_bounded_under(durability_mode: &str) {
         if n % 100 == 0 {
             let files = place.fs.list().unwrap();
             let logs: u64 = files.iter().filter(|entry| entry.name.ends_with(".log")).map(|entry| entry.bytes).sum();
-            // The active and the sealed memtable come on top, and what a batch just made durable is only being removed.
+            // The active and the sealed memtable add to the bound, and files of the last durable
+            // batch may still be awaiting removal.
             assert!(logs < 2 * MAX, "{logs} B of logs after {n} writes");
         }
     }
     assert_eq!(db.statistics().durability, durability_mode);
     assert!(db.durable_sequence() > 10_000, "batches were made: {}", db.durable_sequence());
-    let told = db.statistics();
+    let reported = db.statistics();
     assert!(
-        told.stalls > 0 && !told.stall_time.is_zero(),
+        reported.stalls > 0 && !reported.stall_time.is_zero(),
         "{durability_mode}: {} stalls of {:?}",
-        told.stalls,
-        told.stall_time
+        reported.stalls,
+        reported.stall_time
     );
     db.close().unwrap();
 }
 
-/// The paper's flush is durable at once and takes its log with it, though compactions before it wait for the journal.
+/// The paper's flush is durable at once and variants its WAL obsolete, even while earlier compactions
+/// wait for the journal.
 #[test]
-fn a_flush_that_is_durable_overtakes_compactions_that_are_not() {
+fn a_durable_flush_overtakes_unsynced_compactions() {
     let disk = CrashFs::new(Rules::Ext4);
     let never = Arc::new(JournalTracker::new(Evidence::Count, Duration::from_secs(3600), Duration::from_secs(3600)));
     let mut faithful = kit::in_files(TIGHT);
     faithful.sync_flushes = true;
     let db = open_with(&disk, never, &faithful).unwrap();
     for n in 0..40u32 {
-        db.put(format!("{}", n % 4), [n as u8; 200]).unwrap(); // each flush meets the one before
+        // Each flush overlaps the previous one.
+        db.put(format!("{}", n % 4), [n as u8; 200]).unwrap();
         if n % 4 == 3 {
             db.flush().unwrap();
             while db.step(0).is_some_and(|job| job != "release") {}
@@ -307,19 +316,19 @@ fn a_flush_that_is_durable_overtakes_compactions_that_are_not() {
     assert!(after_cuts(&disk).iter().all(newest));
 }
 
-/// From now on an hour passes until the next batch.
-fn hourly(way: Way, disk: &CrashFs) -> Arc<BatchTracker> {
+/// From here on the next batch is due in an hour.
+fn batch_per_hour(way: Way, disk: &CrashFs) -> Arc<BatchTracker> {
     let tracker = BatchTracker::new(way, Duration::from_secs(3600));
     tracker.commit(disk, &IoStats::default()).unwrap();
     Arc::new(tracker)
 }
 
-/// Under the batch tiers nothing is promised before the batch, and everything in it after.
+/// In batch modes nothing is promised before the batch, and all of it after.
 #[test]
-fn a_batch_promises_all_that_was_built_before_it() {
+fn a_batch_makes_all_earlier_tables_durable() {
     for way in [Way::Group, Way::Background] {
         let disk = CrashFs::new(Rules::Ext4);
-        let tracker = hourly(way, &disk);
+        let tracker = batch_per_hour(way, &disk);
         let db = open_with(&disk, tracker, &options(TIGHT)).unwrap();
         (0..50).for_each(|n| db.put(format!("{n:03}"), [7; 1100]).unwrap());
         db.flush().unwrap();
@@ -327,29 +336,30 @@ fn a_batch_promises_all_that_was_built_before_it() {
             db.step(0);
         }
         assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (0, 1), "{way:?}");
-        let told = || db.property("terrace.durability").unwrap();
-        assert!(told().contains(": 0 of 50 changes are durable\n"), "{}", told());
-        assert!(told().contains(": 0.1 MB of WALs, 0.0 MB of tables, for 1 pending edit\n"), "{}", told());
+        let reported = || db.property("terrace.durability").unwrap();
+        assert!(reported().contains(": 0 of 50 changes are durable\n"), "{}", reported());
+        assert!(reported().contains(": 0.1 MB of logs, 0.0 MB of tables, for 1 edits\n"), "{}", reported());
         assert!(after_cuts(&disk).iter().any(|model| model.is_empty()), "{way:?}: the control");
         db.wait_durable(50).unwrap();
-        assert!(told().contains(": 50 of 50 changes are durable\n"), "{}", told());
+        assert!(reported().contains(": 50 of 50 changes are durable\n"), "{}", reported());
         assert!(
-            told().contains(": 0.1 MB of WALs") && told().contains("\nsyncs of log: 1, "),
+            reported().contains(": 0.1 MB of logs") && reported().contains("\nsyncs of log: 1, "),
             "by the log: {}",
-            told()
+            reported()
         );
         db.close().unwrap();
         assert!(after_cuts(&disk).iter().all(|model| model.len() == 50), "{way:?}");
     }
 }
 
-/// A compaction into many tables hands over parts of them, which become durable in any order: what it replaces stays until all are.
+/// A compaction into many tables passes on parts that become durable in any order. Its inputs stay
+/// until all parts are durable.
 #[test]
-fn what_a_compaction_replaces_stays_until_all_parts_of_it_are_durable() {
+fn compaction_inputs_stay_until_all_outputs_are_durable() {
     let options = options(&[TIGHT, &[("write_buffer_size", "1MiB"), ("compression", "none")]].concat());
     let mut pending = 0;
     for seed in 0..12 {
-        let disk = CrashFs::new(Rules::Ext4).with_open_files_max(16); // of which two are for builds
+        let disk = CrashFs::new(Rules::Ext4).with_open_files_max(16); // two of these are for builds
         let db = open_with(&disk, Arc::new(LateTracker::new(seed)), &options).unwrap();
         for round in 0..2u8 {
             (0..16).for_each(|n| db.put(format!("{n:02}"), vec![round; 20_000]).unwrap());
@@ -366,7 +376,7 @@ fn what_a_compaction_replaces_stays_until_all_parts_of_it_are_durable() {
                 let found = kit::open(&left, &kit::plain(TIGHT), true).and_then(|db| contents(&db));
                 let found = found.unwrap_or_else(|error| panic!("seed {seed}, cut {cut}: {error}"));
                 let is_whole = found.len() == 16 && found.iter().all(|(_, value)| *value == [1; 20_000]);
-                assert!(is_whole, "seed {seed}, cut {cut}: what was durable is gone");
+                assert!(is_whole, "seed {seed}, cut {cut}: a durable write is lost");
             }
             if db.step(seed).is_none() {
                 break;
@@ -376,12 +386,13 @@ fn what_a_compaction_replaces_stays_until_all_parts_of_it_are_durable() {
     assert!(pending > 20, "nothing was waited for: {pending}");
 }
 
-/// A batch begins with sixteen logs, however little is in them, whatever the interval says: each is kept open for it.
+/// Sixteen WALs start a batch, whatever their size and the interval, because each WAL is kept open
+/// for it.
 #[test]
-fn a_batch_does_not_wait_for_more_than_sixteen_logs() {
+fn sixteen_wals_start_a_batch() {
     for way in [Way::Group, Way::Background] {
         let disk = CrashFs::new(Rules::Ext4);
-        let tracker = hourly(way, &disk);
+        let tracker = batch_per_hour(way, &disk);
         let lazy = [
             ("level0_file_num_compaction_trigger", "900"),
             ("level0_slowdown_writes_trigger", "900"),
@@ -399,15 +410,15 @@ fn a_batch_does_not_wait_for_more_than_sixteen_logs() {
     }
 }
 
-/// The kernel's count of this thread's writing system calls; `None` where it keeps none.
+/// The kernel's count of write system calls of this thread; `None` where it keeps none.
 fn writing_calls() -> Option<u64> {
     let counters = std::fs::read_to_string("/proc/thread-self/io").ok()?;
     counters.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse().ok())
 }
 
-/// A guard by count: what makes small writes cheap is that they make no system call each.
+/// Small writes must make no system call each; the test counts calls.
 #[test]
-fn writes_through_a_mapping_make_no_system_call_each() {
+fn mapped_writes_make_no_system_call_each() {
     const PUTS: u64 = 2000;
     let calls = |wal_write_mode: &str| {
         let place = Place::directory();
@@ -422,7 +433,7 @@ fn writes_through_a_mapping_make_no_system_call_each() {
     assert!(mapped == 0 || !is_mappable(), "{mapped} calls where mappings can be had");
 }
 
-/// Whether temporary directories are on a file system on which logs are mapped.
+/// Whether temporary directories are on a file system on which WALs can be mapped.
 fn is_mappable() -> bool {
     let output = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(std::env::temp_dir()).output();
     output.is_ok_and(|out| ["ext2/ext3", "ext4", "xfs", "tmpfs"].contains(&String::from_utf8_lossy(&out.stdout).trim()))

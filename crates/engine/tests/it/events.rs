@@ -1,4 +1,4 @@
-//! A listener hears of every beginning and every end, with what statistics say of them in sum.
+//! A listener gets an event for every begin and every end, and their sums match the statistics.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -9,26 +9,26 @@ use terrace::{Db, Event, Options, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
 use terrace_storage::backends::files::fs::FileSystem;
 
-type Heard = Arc<Mutex<Vec<Event>>>;
+type Recorded = Arc<Mutex<Vec<Event>>>;
 
-fn listening(options: Options) -> (Options, Heard) {
-    let heard = Heard::default();
-    let book = heard.clone();
-    (options.listener(Arc::new(move |event: &Event| book.lock().unwrap().push(event.clone()))), heard)
+fn listening(options: Options) -> (Options, Recorded) {
+    let recorded = Recorded::default();
+    let book = recorded.clone();
+    (options.listener(Arc::new(move |event: &Event| book.lock().unwrap().push(event.clone()))), recorded)
 }
 
-fn count(heard: &Heard, which: impl Fn(&Event) -> bool) -> usize {
-    heard.lock().unwrap().iter().filter(|event| which(event)).count()
+fn count(recorded: &Recorded, which: impl Fn(&Event) -> bool) -> usize {
+    recorded.lock().unwrap().iter().filter(|event| which(event)).count()
 }
 
-/// The end of a job is told when it is over, and so perhaps behind who waited for that.
-fn hear_the_ends(heard: &Heard) {
+/// The end event of a job comes after the job, so possibly after a thread that waited for it.
+fn wait_for_end_events(recorded: &Recorded) {
     let given_up = Instant::now() + Duration::from_secs(100);
     loop {
-        let flushes = count(heard, |e| matches!(e, Event::FlushBegun { .. }));
-        let compactions = count(heard, |e| matches!(e, Event::CompactionBegun { .. }));
-        let flushed = count(heard, |e| matches!(e, Event::FlushEnded { .. }));
-        let compacted = count(heard, |e| matches!(e, Event::CompactionEnded { .. }));
+        let flushes = count(recorded, |e| matches!(e, Event::FlushBegun { .. }));
+        let compactions = count(recorded, |e| matches!(e, Event::CompactionBegun { .. }));
+        let flushed = count(recorded, |e| matches!(e, Event::FlushEnded { .. }));
+        let compacted = count(recorded, |e| matches!(e, Event::CompactionEnded { .. }));
         if (flushes, compactions) == (flushed, compacted) {
             return;
         }
@@ -47,17 +47,17 @@ fn fill(db: &Db) {
 }
 
 #[test]
-fn beginnings_and_ends_agree_with_the_statistics() {
+fn begin_and_end_events_agree_with_the_statistics() {
     for manual in [true, false] {
-        let (layout, heard) = listening(options(&[TIGHT, &[("compression", "none")]].concat()));
+        let (layout, recorded) = listening(options(&[TIGHT, &[("compression", "none")]].concat()));
         let db = kit::Place::any().open(&layout, manual).unwrap();
         fill(&db);
         db.put_with("synced", "", WriteOptions::synced()).unwrap();
         db.flush().unwrap();
         db.wait_idle().unwrap();
-        hear_the_ends(&heard);
+        wait_for_end_events(&recorded);
         let statistics = db.statistics();
-        let sum = |which: fn(&Event) -> Option<u64>| heard.lock().unwrap().iter().filter_map(which).sum::<u64>();
+        let sum = |which: fn(&Event) -> Option<u64>| recorded.lock().unwrap().iter().filter_map(which).sum::<u64>();
         let flushed = sum(|event| match event {
             Event::FlushEnded { bytes, .. } => Some(*bytes),
             _ => None,
@@ -71,22 +71,25 @@ fn beginnings_and_ends_agree_with_the_statistics() {
         assert!(flushed > 1_000_000 && merged > 1_000_000, "{flushed} {merged}");
         let pairs = [
             (
-                count(&heard, |e| matches!(e, Event::FlushBegun { .. })),
-                count(&heard, |e| matches!(e, Event::FlushEnded { .. })),
+                count(&recorded, |e| matches!(e, Event::FlushBegun { .. })),
+                count(&recorded, |e| matches!(e, Event::FlushEnded { .. })),
             ),
             (
-                count(&heard, |e| matches!(e, Event::CompactionBegun { .. })),
-                count(&heard, |e| matches!(e, Event::CompactionEnded { .. })),
+                count(&recorded, |e| matches!(e, Event::CompactionBegun { .. })),
+                count(&recorded, |e| matches!(e, Event::CompactionEnded { .. })),
             ),
             (
-                count(&heard, |e| matches!(e, Event::StallBegun)),
-                count(&heard, |e| matches!(e, Event::StallEnded { .. })),
+                count(&recorded, |e| matches!(e, Event::StallBegun)),
+                count(&recorded, |e| matches!(e, Event::StallEnded { .. })),
             ),
-            (count(&heard, |e| matches!(e, Event::SyncBegun)), count(&heard, |e| matches!(e, Event::SyncEnded { .. }))),
+            (
+                count(&recorded, |e| matches!(e, Event::SyncBegun)),
+                count(&recorded, |e| matches!(e, Event::SyncEnded { .. })),
+            ),
         ];
         assert!(pairs.iter().all(|(begun, ended)| begun == ended && *begun > 0), "{pairs:?}");
         assert_eq!(pairs[2].0 as u64, statistics.stalls);
-        let durable = heard.lock().unwrap().iter().rev().find_map(|event| match event {
+        let durable = recorded.lock().unwrap().iter().rev().find_map(|event| match event {
             Event::SyncEnded { durable, .. } => Some(*durable),
             _ => None,
         });
@@ -95,10 +98,10 @@ fn beginnings_and_ends_agree_with_the_statistics() {
 }
 
 #[test]
-fn a_stop_and_its_cure_are_heard_once() {
+fn a_stop_and_its_resume_are_reported_once() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
-    let (layout, heard) = listening(options(TIGHT));
+    let (layout, recorded) = listening(options(TIGHT));
     let db = kit::open(&fs, &layout, true).unwrap();
     db.put("a", "1").unwrap();
     disk.arm(Plan::from_then_on(disk.calls(), Fault::Enospc));
@@ -106,7 +109,7 @@ fn a_stop_and_its_cure_are_heard_once() {
     disk.heal();
     db.resume().unwrap();
     db.resume().unwrap();
-    let stops = heard
+    let stops = recorded
         .lock()
         .unwrap()
         .iter()
@@ -117,5 +120,5 @@ fn a_stop_and_its_cure_are_heard_once() {
         })
         .collect::<Vec<_>>();
     assert_eq!(stops, [true]);
-    assert_eq!(count(&heard, |event| matches!(event, Event::Resumed)), 1);
+    assert_eq!(count(&recorded, |event| matches!(event, Event::Resumed)), 1);
 }

@@ -1,8 +1,10 @@
-//! A sync that failed where tables point into logs: what memory goes on showing was never saved, and nothing is built on it.
+//! Failed syncs where tables point into WALs: the page cache still shows data that was never
+//! saved, and nothing may depend on it.
 //!
-//! A kernel tells of a failed writeback once and takes the pages for clean; [`FaultFs`] does the same.
+//! A kernel reports a failed writeback once and then marks the pages clean; [`FaultFs`] does the
+//! same.
 use crate::common::kit;
-use kit::{Model, TIGHT, batch, contents, is_told, options, prefix, states, write};
+use kit::{Model, TIGHT, batch, contents, names_operation_and_file, options, prefix, states, write};
 use std::sync::Arc;
 use terrace::{Db, Error, Options, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan, Recorder};
@@ -23,7 +25,7 @@ fn apart(durability_mode: &str, wal_write_mode: &str) -> Options {
     options(&[TIGHT, changes].concat())
 }
 
-/// A machine that stays up: a disk, and what its memory shows of it.
+/// A machine that stays up: a disk, and the page cache in front of it.
 struct Machine {
     disk: Recorder,
     faults: FaultFs,
@@ -41,12 +43,12 @@ impl Machine {
         kit::open(&fs, options, true)
     }
 
-    /// From now on nothing can be saved.
+    /// From now on every sync fails.
     fn break_syncs(&self, fault: Fault) {
         self.faults.arm(Plan::from_then_on(self.faults.calls(), fault));
     }
 
-    /// A store with the batches before `until`, and how many of them are promised.
+    /// A store with the batches before `until`, and the number of them promised durable.
     fn written(&self, options: &Options, until: usize) -> (Db, usize) {
         let db = self.open(options).expect("open");
         let mut promised = 0;
@@ -63,13 +65,14 @@ impl Machine {
         (db, promised)
     }
 
-    /// The store opens where it is, with at least so many batches; and what it shows then survives every power cut.
+    /// Asserts that the store opens in place with at least `promised` batches, and that its
+    /// contents then survive every power cut.
     fn is_sound(&self, options: &Options, states: &[Model], promised: usize, what: &str) {
         let db = self.open(options).unwrap_or_else(|e| panic!("{what}: cannot open: {e}"));
         let found = prefix(contents(&db).unwrap_or_else(|e| panic!("{what}: {e}")), states);
         let count = found.unwrap_or_else(|e| panic!("{what}: {e}"));
         assert!(count >= promised, "{what}: {count} batches of {promised} promised");
-        assert_eq!(db.durable_sequence(), db.last_sequence(), "{what}: what was recovered is durable");
+        assert_eq!(db.durable_sequence(), db.last_sequence(), "{what}: the recovered history is durable");
         db.put_with("after", "that", WriteOptions::synced()).unwrap_or_else(|e| panic!("{what}: {e}"));
         let shown = contents(&db).expect("read");
         drop(db);
@@ -77,23 +80,23 @@ impl Machine {
             let left = self.disk.power_loss(self.disk.steps(), seed).file_system();
             let found = kit::open(&left, options, true).and_then(|db| contents(&db));
             let found = found.unwrap_or_else(|e| panic!("{what}, cut {seed}: {e}"));
-            assert!(found == shown, "{what}, cut {seed}: what was durable is gone");
+            assert!(found == shown, "{what}, cut {seed}: a durable write is lost");
         }
     }
 }
 
-/// Tiers that there can be, and how logs are written.
-fn makes() -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Durability modes available here, and the ways to write a WAL.
+fn variants() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = [("sync", "write"), ("sync", "map"), ("group", "write"), ("background", "map"), ("journal", "write")];
     all.into_iter()
         .filter(|(durability_mode, wal_write_mode)| !kit::is_refused(&apart(durability_mode, wal_write_mode)))
 }
 
-/// The sync of a log fails while somebody waits for it, at any time of the store's life.
+/// The sync of a WAL fails while a caller waits for it, at any time of the store's life.
 #[test]
-fn nothing_is_built_on_a_log_that_was_not_saved() {
+fn nothing_depends_on_a_wal_that_failed_to_sync() {
     let states = states(SEED, BATCHES);
-    for (durability_mode, wal_write_mode) in makes() {
+    for (durability_mode, wal_write_mode) in variants() {
         let options = apart(durability_mode, wal_write_mode);
         for until in 1..BATCHES {
             let what = format!("{durability_mode}, {wal_write_mode}, batch {until}, seed {SEED:#x}");
@@ -101,7 +104,7 @@ fn nothing_is_built_on_a_log_that_was_not_saved() {
             let (db, promised) = machine.written(&options, until);
             machine.break_syncs(Fault::EioAtSync);
             let refused = write(&db, &batch(SEED, until), true).expect_err("it cannot be saved");
-            assert!(is_told(&refused), "{what}: {refused}");
+            assert!(names_operation_and_file(&refused), "{what}: {refused}");
             drop(db);
             machine.faults.heal();
             machine.is_sound(&options, &states, promised, &what);
@@ -109,31 +112,32 @@ fn nothing_is_built_on_a_log_that_was_not_saved() {
     }
 }
 
-/// Nobody has asked for a sync when the session ends; it fails at the next opening, which tells. The one behind it is not
-/// told any more.
+/// No sync was requested when the session ended. It fails during the next open, which reports it.
+/// The open after that gets no report.
 #[test]
-fn nor_on_one_whose_loss_an_opening_was_told_of() {
+fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
     let states = states(SEED, BATCHES);
-    for (durability_mode, wal_write_mode) in makes() {
+    for (durability_mode, wal_write_mode) in variants() {
         let options = apart(durability_mode, wal_write_mode);
         let machine = Machine::new();
         let (db, promised) = machine.written(&options, 20);
         drop(db);
         machine.break_syncs(Fault::EioAtSync);
-        let told = machine.open(&options).map(drop).expect_err("it cannot be saved");
-        assert!(is_told(&told), "{told}");
+        let reported = machine.open(&options).map(drop).expect_err("it cannot be saved");
+        assert!(names_operation_and_file(&reported), "{reported}");
         machine.faults.heal();
         machine.is_sound(&options, &states, promised, &format!("{durability_mode}, {wal_write_mode}"));
     }
 }
 
-/// The disk is full, and a sync finds out. Memory has keys but no values: where the log that was not saved has some, space cures
-/// nothing, and resuming says so; opening anew does. Where it has none, resuming is all it takes.
+/// A sync reports that the disk is full. The page cache has keys but no values: if the unsaved WAL
+/// has separated values, free space does not help and resume says so; a reopen does. Otherwise a
+/// resume is enough.
 #[test]
-fn a_disk_that_a_sync_of_the_log_found_full_is_not_full_for_ever() {
+fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     let states = states(SEED, BATCHES);
     let (mut resumed, mut reopened) = (0, 0);
-    for (durability_mode, wal_write_mode) in makes() {
+    for (durability_mode, wal_write_mode) in variants() {
         let options = apart(durability_mode, wal_write_mode);
         for until in 1..BATCHES {
             let what = format!("{durability_mode}, {wal_write_mode}, batch {until}, seed {SEED:#x}");
@@ -150,7 +154,10 @@ fn a_disk_that_a_sync_of_the_log_found_full_is_not_full_for_ever() {
                 }
                 Err(error) => {
                     reopened += 1;
-                    assert!(is_told(&error) && !error.is_no_space(), "{what}: there is space: {error}");
+                    assert!(
+                        names_operation_and_file(&error) && !error.is_no_space(),
+                        "{what}: there is space: {error}"
+                    );
                     let again = db.resume().expect_err("nothing has changed");
                     assert!(!again.is_no_space(), "{what}: there is space: {again}");
                 }
@@ -159,13 +166,13 @@ fn a_disk_that_a_sync_of_the_log_found_full_is_not_full_for_ever() {
             machine.is_sound(&options, &states, promised, &what);
         }
     }
-    println!("{resumed} resumed, {reopened} opened anew");
-    assert!(resumed > 10 && reopened > 10, "{resumed} resumed, {reopened} opened anew: the histories have shrunk");
+    println!("{resumed} resumed, {reopened} reopened");
+    assert!(resumed > 10 && reopened > 10, "{resumed} resumed, {reopened} reopened: the histories have shrunk");
 }
 
-/// A sync that fails is named by what was synced: a file by its path, a directory as one.
+/// The error of a failed sync names its object: the path of a file, or the directory.
 #[test]
-fn a_failed_sync_names_what_was_synced() {
+fn a_failed_sync_names_its_object() {
     let layout = options(&[("durability", "sync")]);
     let (mut files, mut directories) = (0, 0);
     for call in 0.. {

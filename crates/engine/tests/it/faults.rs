@@ -1,11 +1,12 @@
-//! Every call to storage fails once: with an error, a full disk, a short write; for a sample also from then on. No panic,
-//! no hang; errors name operation and file; what was acknowledged can be read; writing stops where the log is in doubt;
-//! and a store reopened after it, or after a power cut on top, holds a prefix with everything promised. On a device, or half on one, it is
-//! a sample of calls.
+//! Every storage call fails once: with an error, a full disk, or a short write; for a sample from
+//! then on. No panic and no hang; errors name operation and file; acknowledged writes can be read;
+//! writing stops if the WAL is in doubt; and a store reopened afterwards, or after an additional
+//! power cut, holds a prefix with everything promised. On a device, or on a split store, a sample
+//! of calls is tried.
 //!
 //! The history is fixed (`SEED`); a failure names the plan and the call.
 use crate::common::kit;
-use kit::{Model, TIGHT, batch, contents, is_told, prefix, states, write};
+use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, write};
 use std::{
     sync::{
         Arc, Mutex,
@@ -24,28 +25,29 @@ const BATCHES: usize = 150;
 /// Power cuts per failed call.
 const CUTS: u64 = 8;
 
-/// How the store of a run is kept.
+/// The options of a run.
 #[derive(Clone, Copy)]
 struct How {
-    /// Background work is the history's.
+    /// The history runs background jobs.
     manual: bool,
-    /// How tables become durable. With another than LevelDB's own the log is mapped.
+    /// The durability mode. With any but LevelDB's own the WAL is mapped.
     durability_mode: &'static str,
-    /// The form of tables.
+    /// The table form.
     tables: &'static str,
-    /// Values live in the log, which is collected so.
+    /// Key-value separation with this GC mode.
     collection: Option<&'static str>,
 }
 
 impl How {
-    const TIERS: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
+    const DURABILITY_MODES: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
     const BUNDLED: How = How { manual: true, durability_mode: "sync", tables: "bundled", collection: None };
 
-    /// By the first so many tiers, which differ the most, with bundles, and with values in the log besides.
-    fn by_tiers(count: usize, manual: bool) -> impl Iterator<Item = How> {
-        let tiers = How::TIERS.into_iter().take(count);
+    /// The first `count` durability modes, which differ most, then bundles and key-value
+    /// separation.
+    fn by_durability_mode(count: usize, manual: bool) -> impl Iterator<Item = How> {
+        let modes = How::DURABILITY_MODES.into_iter().take(count);
         let block =
-            tiers.map(move |durability_mode| How { manual, durability_mode, tables: "block", collection: None });
+            modes.map(move |durability_mode| How { manual, durability_mode, tables: "block", collection: None });
         let moved = How { manual, durability_mode: "group", tables: "bundled", collection: Some("segments") };
         block.chain([How { manual, ..How::BUNDLED }, moved]).filter(|how| !kit::is_refused(&how.options()))
     }
@@ -66,7 +68,7 @@ impl How {
         kit::plain(&[TIGHT, changes].concat())
     }
 
-    /// Where values live.
+    /// The value form.
     fn values(self) -> &'static str {
         if self.collection.is_some() { "log" } else { "table" }
     }
@@ -78,35 +80,35 @@ struct Run<'a> {
     faults: FaultFs,
     states: &'a [Model],
     how: How,
-    /// Batches acknowledged, and of these how many survive a power cut by promise.
+    /// Batches acknowledged, and the number of them promised durable.
     acknowledged: usize,
     promised: usize,
-    /// Last sequence of each batch acknowledged.
+    /// Last sequence of each acknowledged batch.
     sequences: Vec<u64>,
-    /// Failures that somebody was told of.
-    told: usize,
-    /// Compactions seen, to know that the history has some.
+    /// Reported failures.
+    reported: usize,
+    /// Compactions seen; the history must have some.
     compactions: u64,
-    /// Bytes of values that a collector has moved or put again, likewise.
+    /// Bytes of values that GC relocated or re-appended; likewise.
     collected: u64,
 }
 
-/// The history cannot go on: the store has stopped, or cannot be opened.
+/// The history cannot continue: the store has stopped or cannot be opened.
 struct Stopped;
 
 impl Run<'_> {
     fn new(states: &[Model], plan: Plan, how: How) -> Run<'_> {
         let disk = kit::medium().recorder();
         let faults = FaultFs::new(disk.file_system(), plan);
-        let (acknowledged, promised, sequences, told, compactions, collected) = Default::default();
-        Run { disk, faults, states, how, acknowledged, promised, sequences, told, compactions, collected }
+        let (acknowledged, promised, sequences, reported, compactions, collected) = Default::default();
+        Run { disk, faults, states, how, acknowledged, promised, sequences, reported, compactions, collected }
     }
 
-    /// An error must be the planned one, told properly.
+    /// Asserts that an error is the planned one, with operation and file.
     fn note(&mut self, error: &Error) {
         assert!(self.faults.failed() > 0, "nothing was to fail: {error}");
-        assert!(is_told(error), "operation or file is missing: {error:?}");
-        self.told += 1;
+        assert!(names_operation_and_file(error), "operation or file is missing: {error:?}");
+        self.reported += 1;
     }
 
     fn open(&mut self) -> Result<Db, Stopped> {
@@ -124,7 +126,8 @@ impl Run<'_> {
         Err(Stopped)
     }
 
-    /// What nobody was promised may be gone with a log that could not be saved; then the history ends.
+    /// Writes that were not promised may be lost with a WAL that could not be synced. The history
+    /// ends then.
     fn is_all_there(&mut self, db: &Db) -> bool {
         let found = self.faults.spared(|| prefix(contents(db).expect("scan"), self.states)).expect("a prefix");
         assert!(found >= self.promised, "{found} batches of {} promised", self.promised);
@@ -140,7 +143,7 @@ impl Run<'_> {
         self.promised = self.promised.max(self.sequences.partition_point(|last| *last <= durable));
     }
 
-    /// The whole history; the store as it is at the end, and whether it had to stop.
+    /// Runs the whole history. Returns the store at its end, and whether it stopped.
     fn history(&mut self) -> (Option<Db>, bool) {
         let mut open = None;
         for number in 1..=BATCHES {
@@ -174,7 +177,7 @@ impl Run<'_> {
         (open, false)
     }
 
-    /// A batch, then what else is due at this number.
+    /// Writes a batch, then does whatever else is due at this number.
     fn act(&mut self, db: &Db, number: usize) -> Result<(), Stopped> {
         let sync = number.is_multiple_of(5);
         match write(db, &batch(SEED, number), sync) {
@@ -202,13 +205,13 @@ impl Run<'_> {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.note(&error);
-                // Anything else was this call's own bad luck: the store goes on.
+                // Any other error concerns this call alone: the store continues.
                 if matches!(error, Error::FailStopped(_)) { Err(Stopped) } else { Ok(()) }
             }
         }
     }
 
-    /// The end: what the open store still says, then what a kill and what power cuts leave of it.
+    /// Judges the open store, then the state after a kill and the states after power cuts.
     fn judge(mut self) {
         let (db, stopped) = self.history();
         self.faults.heal();
@@ -231,18 +234,18 @@ impl Run<'_> {
         }
     }
 
-    /// Reopens a store, which must be whole and as good as new. How many batches it has.
+    /// Reopens a store, which must be intact and fully usable. Returns its number of batches.
     fn reopened(&self, fs: Arc<dyn FileSystem>, what: &str) -> usize {
         let options = kit::plain(&[TIGHT, &[("values", self.how.values())]].concat());
         let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("cannot reopen after a {what}: {e}"));
         let found = prefix(contents(&db).expect("scan"), self.states);
         let count = found.unwrap_or_else(|e| panic!("after a {what}: {e}; {} acknowledged", self.acknowledged));
-        // The batch that was refused may have reached the log all the same; nothing behind it may.
+        // The refused batch may have reached the WAL; no later one may.
         assert!(count <= self.acknowledged + 1, "{count} batches after {} acknowledged", self.acknowledged);
         db.put("after", "that").expect("a reopened store takes writes");
         db.compact_range(None, None).expect("compact");
         db.close().expect("close");
-        let db = kit::open(&fs, &options, true).expect("open once more, which removes what nobody needs");
+        let db = kit::open(&fs, &options, true).expect("open once more, which removes obsolete files");
         db.close().expect("close");
         let storage = kit::storage(&fs, OpenMode::ReadOnly, &options).expect("open read-only");
         let report = check_on(&*storage, &options, true).expect("check");
@@ -251,11 +254,12 @@ impl Run<'_> {
     }
 }
 
-/// Runs all `plans` on all cores; on a device, or half on one, where states take longer to look at, every thirteenth. Each must end within
-/// ten minutes, however busy the machine is.
+/// Runs all `plans` on all cores. On a device or a split store, where a state takes longer to
+/// judge, runs every thirteenth. Each must end within ten minutes on any machine.
 fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     if kit::medium() != Medium::Directory(Rules::Ext4) {
-        plans = plans.into_iter().step_by(13).collect(); // no even number: plans may come in pairs
+        // An odd number, because plans may come in pairs.
+        plans = plans.into_iter().step_by(13).collect();
     }
     let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));
     let (next, plans) = (Arc::new(AtomicUsize::new(0)), Arc::new(plans));
@@ -284,14 +288,14 @@ fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     }
 }
 
-/// How many calls the history makes when nothing fails.
+/// The number of calls of the history without a failure.
 fn calls(how: How) -> u64 {
     let states = states(SEED, BATCHES);
     let mut run = Run::new(&states, Plan::never(), how);
     let (_db, stopped) = run.history();
-    assert!(!stopped && run.told == 0);
+    assert!(!stopped && run.reported == 0);
     assert!(run.compactions > 3, "only {} compactions: the history has shrunk", run.compactions);
-    assert_eq!(run.collected > 0, how.collection.is_some(), "what was collected with {:?}", how.collection);
+    assert_eq!(run.collected > 0, how.collection.is_some(), "bytes collected with {:?}", how.collection);
     run.faults.calls()
 }
 
@@ -299,7 +303,7 @@ const FAULTS: [Fault; 3] = [Fault::Eio, Fault::Enospc, Fault::ShortWrite];
 
 #[test]
 fn every_call_may_fail_once() {
-    for how in How::by_tiers(3, true) {
+    for how in How::by_durability_mode(3, true) {
         let calls = calls(how);
         assert!(calls > 500, "only {calls} calls: the history has shrunk");
         let plan = |call, fault| (format!("{fault:?} at call {call} of {calls}"), Plan::once(call, fault));
@@ -309,7 +313,7 @@ fn every_call_may_fail_once() {
 
 #[test]
 fn every_seventh_call_may_be_the_last_that_works() {
-    for how in How::by_tiers(5, true) {
+    for how in How::by_durability_mode(5, true) {
         let calls = calls(how);
         let plan = |call, fault| (format!("{fault:?} from call {call} of {calls} on"), Plan::from_then_on(call, fault));
         let sampled = FAULTS.into_iter().flat_map(|fault| (0..calls).step_by(7).map(move |call| plan(call, fault)));
@@ -317,10 +321,11 @@ fn every_seventh_call_may_be_the_last_that_works() {
     }
 }
 
-/// With threads, calls are numbered by chance: the sample looks for hangs and panics as much as for wrong answers.
+/// With threads, call numbers vary: the sample looks for hangs and panics as much as for wrong
+/// answers.
 #[test]
 fn a_sample_of_calls_may_fail_under_threads() {
-    for how in How::by_tiers(3, false) {
+    for how in How::by_durability_mode(3, false) {
         a_sample_may_fail(how, 9);
     }
 }
@@ -337,15 +342,15 @@ fn a_sample_of_calls_may_fail_with_directory_tables() {
 }
 
 #[test]
-fn a_sample_of_calls_may_fail_while_values_are_put_again() {
+fn a_sample_of_calls_may_fail_during_tail_gc() {
     for (manual, stride) in [(true, 11), (false, 61)] {
         a_sample_may_fail(How { manual, durability_mode: "sync", tables: "block", collection: Some("tail") }, stride);
     }
 }
 
-/// Tables with files of their own, which may be given up.
+/// Tables with files of their own, whose sync may be cancelled.
 #[test]
-fn a_sample_of_calls_may_fail_while_values_are_moved() {
+fn a_sample_of_calls_may_fail_during_value_relocation() {
     for (manual, stride) in [(true, 11), (false, 61)] {
         a_sample_may_fail(
             How { manual, durability_mode: "group", tables: "block", collection: Some("segments") },
@@ -364,7 +369,7 @@ fn a_sample_may_fail(how: How, stride: usize) {
     campaign(sampled.collect(), how);
 }
 
-/// The forms of tables that there can be.
+/// The table forms available here.
 fn forms() -> impl Iterator<Item = &'static str> {
     ["block", "bundled", "directory"].into_iter().filter(|tables| !kit::is_refused(&of_form(tables)))
 }
@@ -373,7 +378,7 @@ fn of_form(tables: &str) -> Options {
     kit::plain(&[TIGHT, &[("tables", tables), ("min_value_file_size", "20")]].concat())
 }
 
-/// A finished store with tables, logs and everything.
+/// A complete store with tables and WALs.
 fn finished(tables: &str) -> Arc<dyn FileSystem> {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &of_form(tables), true).unwrap();
@@ -387,7 +392,7 @@ fn finished(tables: &str) -> Arc<dyn FileSystem> {
 }
 
 #[test]
-fn every_call_of_a_reading_open_may_fail() {
+fn every_call_of_a_read_only_open_may_fail() {
     for tables in forms() {
         let faults = FaultFs::new(finished(tables), Plan::never());
         let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
@@ -397,10 +402,10 @@ fn every_call_of_a_reading_open_may_fail() {
         for call in 0..faults.calls() {
             faults.arm(Plan::once(faults.calls() + call, Fault::Eio));
             match check() {
-                Err(error) => assert!(is_told(&error), "{tables}, call {call}: {error:?}"),
+                Err(error) => assert!(names_operation_and_file(&error), "{tables}, call {call}: {error:?}"),
                 Ok(report) => {
-                    let told = report.problems.iter().any(|text| text.contains("injected"));
-                    assert!(told, "{tables}, call {call}: {report:?}");
+                    let reported = report.problems.iter().any(|text| text.contains("injected"));
+                    assert!(reported, "{tables}, call {call}: {report:?}");
                 }
             }
             faults.heal();
@@ -411,7 +416,7 @@ fn every_call_of_a_reading_open_may_fail() {
 
 /// A failed read is an error of that read only.
 #[test]
-fn every_read_may_fail_and_be_tried_again() {
+fn every_read_may_fail_and_be_retried() {
     forms().for_each(reads_may_fail);
 }
 
@@ -430,7 +435,7 @@ fn reads_may_fail(tables: &str) {
     for read in 0..reads {
         faults.arm(Plan::once(faults.calls() + read, Fault::Eio));
         let error = kit::scan(&db, ReadOptions::new()).expect_err("the planned error");
-        assert!(is_told(&error), "{tables}, read {read}: {error:?}");
+        assert!(names_operation_and_file(&error), "{tables}, read {read}: {error:?}");
         assert!(kit::scan(&db, ReadOptions::new()).unwrap() == wanted, "{tables}, read {read}, tried again");
         let mut cursor = db.cursor(ReadOptions::new());
         faults.arm(Plan::once(faults.calls(), Fault::Eio));

@@ -1,5 +1,6 @@
-//! Processes that fork while they have a store open: `multiprocessing`, servers that fork their workers, daemons. The child must be
-//! refused, whatever it calls and drops, and the parent must lose nothing by it, nor, after its end, its lock to the child.
+//! Processes that fork with a store open: `multiprocessing`, prefork servers, daemons. The child
+//! is refused on every call and drop. The parent loses nothing by it, and after the parent's exit
+//! the child does not hold its lock.
 use crate::common::{alone::in_own_process, fork, kit};
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +14,8 @@ use terrace::{
 };
 use terrace_storage::backends::raw::split;
 
-/// A place for a store of every preset, and its options. Tiers that this file system refuses are replaced.
+/// A place for a store of every preset, and its options. A durability mode that this file system
+/// refuses is replaced.
 fn stores(folder: &Path) -> Vec<(&'static str, PathBuf, Options)> {
     let store = |(name, _): &(&'static str, &str)| {
         let mut options = Options::preset(name).unwrap();
@@ -40,7 +42,7 @@ fn is_forked<T>(outcome: Result<T, Error>) -> bool {
 }
 
 /// Calls everything that could write, wait or lock.
-fn call_everything(db: &Db, beside: &Path) {
+fn call_everything(db: &Db, next_to: &Path) {
     let mut batch = WriteBatch::new();
     batch.put("child", "1");
     let range = [(&b"a"[..], &b"z"[..])];
@@ -57,8 +59,8 @@ fn call_everything(db: &Db, beside: &Path) {
         db.wait_durable(db.last_sequence()),
         db.when_durable(db.last_sequence()).map(drop),
         db.compact_range(None, None),
-        db.checkpoint(beside).map(drop),
-        db.ingest(&[beside]).map(drop),
+        db.checkpoint(next_to).map(drop),
+        db.ingest(&[next_to]).map(drop),
         db.updates_since(0).map(drop),
     ];
     writes.into_iter().enumerate().for_each(|(n, outcome)| assert!(is_forked(outcome), "write {n}"));
@@ -70,7 +72,7 @@ fn call_everything(db: &Db, beside: &Path) {
         db.cursor(ReadOptions::new()).seek_to_first(),
         kit::scan(db, ReadOptions::new()).map(drop),
         db.approximate_sizes(&range).map(drop),
-        db.export(beside, ReadOptions::new()).map(drop),
+        db.export(next_to, ReadOptions::new()).map(drop),
     ];
     reads.into_iter().enumerate().for_each(|(n, outcome)| assert!(is_forked(outcome), "read {n}"));
     assert!(db.property("leveldb.stats").is_none());
@@ -85,10 +87,10 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
         for (name, path, options) in stores(folder.path()) {
             let db = Db::open(&path, options.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
             db.put("before", "0").unwrap();
-            let beside = folder.path().join(format!("{name}.beside"));
+            let next_to = folder.path().join(format!("{name}.next_to"));
             let mut cursor = db.cursor(ReadOptions::new());
             cursor.seek_to_first().unwrap();
-            let table = SortedTableWriter::create(&beside, &options).unwrap();
+            let table = SortedTableWriter::create(&next_to, &options).unwrap();
             let mut inherited = Some((cursor, db.snapshot(), db.updates_since(0).unwrap(), table, db));
             fork::start(|| {
                 let (cursor, snapshot, updates, table, db) = inherited.as_mut().unwrap();
@@ -100,10 +102,10 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
                 assert!(is_forked(cursor.next()) && is_forked(updates.next().unwrap()));
                 assert!(is_forked(table.put("a", "b")));
                 assert!(snapshot.sequence() <= db.last_sequence());
-                call_everything(db, &beside);
+                call_everything(db, &next_to);
                 let opened = Db::open(&path, options.clone()).map(drop);
                 assert!(matches!(opened, Err(Error::InUse { .. })), "{name}: {opened:?}");
-                drop(inherited.take()); // as at the end of an interpreter
+                drop(inherited.take()); // as at the exit of an interpreter
             })
             .wait();
             let (cursor, snapshot, updates, mut table, db) = inherited.unwrap();
@@ -122,9 +124,10 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
     });
 }
 
-/// A child that exits at any moment of its parent's work, with whatever locks other threads held then.
+/// A child that exits at any moment of its parent's work, whichever locks other threads held at
+/// the fork.
 #[test]
-fn children_of_a_busy_process_neither_hang_nor_harm() {
+fn forked_children_of_a_busy_process_neither_hang_nor_do_harm() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options::preset("bundled").unwrap();
@@ -147,9 +150,9 @@ fn children_of_a_busy_process_neither_hang_nor_harm() {
             for _ in 0..60 {
                 let mut inherited = Some((db.snapshot(), db.cursor(ReadOptions::new()), db.clone()));
                 let _ = inherited.as_mut().unwrap().1.seek_to_first();
-                let beside = folder.path().join("beside");
+                let next_to = folder.path().join("next_to");
                 fork::start(|| {
-                    call_everything(&db, &beside);
+                    call_everything(&db, &next_to);
                     drop(inherited.take());
                 })
                 .wait();
@@ -163,7 +166,8 @@ fn children_of_a_busy_process_neither_hang_nor_harm() {
     });
 }
 
-/// The child of a process that was killed does nothing to the store, and so must not keep it from whoever opens it next.
+/// The child of a killed process does nothing to the store, so it must not hold the lock against
+/// the next open.
 #[test]
 fn a_lock_ends_with_the_process_that_took_it() {
     in_own_process(|| {
@@ -192,26 +196,27 @@ fn a_lock_ends_with_the_process_that_took_it() {
     });
 }
 
-/// Who is kept out hears who has the store.
+/// The error of a refused open names the process that has the store open.
 #[test]
-fn the_holder_is_named() {
+fn a_refused_open_names_the_holder() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let db = Db::open(&path, Options::default()).unwrap();
         let own = std::process::id();
-        let told = |what: String| match Db::open(&path, Options::default()).map(drop) {
+        let reported = |what: String| match Db::open(&path, Options::default()).map(drop) {
             Err(Error::InUse { detail, .. }) => assert!(detail.contains(&what), "{detail}, not {what}"),
             other => panic!("{other:?}"),
         };
-        told("another handle in this process".into());
-        fork::start(|| told(format!("process {own} holds"))).wait();
+        reported("another handle in this process".into());
+        fork::start(|| reported(format!("process {own} holds"))).wait();
         assert_eq!(std::fs::read_to_string(path.join("LOCK")).unwrap(), format!("{own}\n"));
         drop(db);
         assert_eq!(std::fs::read(path.join("LOCK")).unwrap(), b"", "as LevelDB leaves it");
-        // A reader signs nothing, and what a writer has left there is not taken for the reader's.
-        fork::start(|| std::mem::forget(Db::open(&path, Options::default()).unwrap())).wait(); // killed
+        // A reader writes no owner, and the owner left by a writer is not attributed to the reader.
+        // Killed.
+        fork::start(|| std::mem::forget(Db::open(&path, Options::default()).unwrap())).wait();
         let _reader = Db::open_read_only(&path, Options::default()).unwrap();
-        fork::start(|| told("another process".into())).wait();
+        fork::start(|| reported("another process".into())).wait();
     });
 }

@@ -1,10 +1,11 @@
-//! A disk that is full from any call on, with writes cut short or not: writing stops and says so, nothing acknowledged is
-//! lost, reads go on; once there is space, `resume` goes on without opening anew. And a power cut at any step of that leaves a
-//! prefix with everything promised.
+//! A disk that is full from any call on, with or without short writes: writing stops with an
+//! error, no acknowledged write is lost, and reads continue. Once there is space, `resume`
+//! continues without a reopen. A power cut at any step of that leaves a prefix with everything
+//! promised.
 //!
 //! The history is fixed (`SEED`); a failure names the call at which the disk became full.
 use crate::common::{kit, loop_fs};
-use kit::{Model, TIGHT, batch, contents, is_told, prefix, states, write};
+use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, write};
 use loop_fs::{LoopFs, is_root};
 use std::{
     collections::BTreeSet,
@@ -26,14 +27,14 @@ const SEED: u64 = 0xf011;
 const BATCHES: usize = 150;
 const FULL: &[Fault] = &[Fault::Enospc, Fault::ShortWrite];
 
-/// Manual steps or threads; LevelDB's way, or a mapped log and tables in batches.
+/// Manual steps or threads; LevelDB's durability, or a mapped WAL and batches of tables.
 #[derive(Clone, Copy, Debug)]
 struct How {
     manual: bool,
     batched: bool,
     tables: &'static str,
-    /// Values live in the log.
-    apart: bool,
+    /// Key-value separation.
+    separated: bool,
 }
 
 impl How {
@@ -41,8 +42,8 @@ impl How {
         let kept: &[_] = &[("wal_size_limit", "1GiB")];
         let batched: &[_] = &[("durability", "group"), ("durability_interval_ms", "0"), ("pipelined_writes", "on")];
         let tables: &[_] = &[("tables", self.tables), ("min_value_file_size", "20")];
-        let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")];
-        let taken = [(self.batched, batched), (self.apart, apart)].into_iter().filter(|(taken, _)| *taken);
+        let separated: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")];
+        let taken = [(self.batched, batched), (self.separated, separated)].into_iter().filter(|(taken, _)| *taken);
         let taken: Vec<_> = taken.flat_map(|(_, changes)| changes).copied().collect();
         kit::plain(&[TIGHT, kept, tables, &taken].concat())
     }
@@ -56,9 +57,9 @@ struct Run<'a> {
     db: Option<Db>,
     acknowledged: usize,
     sequences: Vec<u64>,
-    /// Steps of the disk after which each of them was acknowledged.
+    /// The disk step after which each batch was acknowledged.
     steps: Vec<usize>,
-    /// Steps of the disk during which `resume` worked, and what was acknowledged then.
+    /// The disk steps of each `resume`, and the number of batches acknowledged then.
     resumed: Vec<(Range<usize>, usize)>,
 }
 
@@ -83,7 +84,7 @@ impl Run<'_> {
         if self.db.is_none() {
             let fs: Arc<dyn FileSystem> = Arc::new(self.faults.clone());
             let opened = kit::open(&fs, &self.how.options(), self.how.manual).or_else(|error| {
-                assert!(error.is_no_space() && is_told(&error), "an open failed with {error}");
+                assert!(error.is_no_space() && names_operation_and_file(&error), "an open failed with {error}");
                 self.faults.heal();
                 kit::open(&fs, &self.how.options(), self.how.manual)
             });
@@ -111,18 +112,19 @@ impl Run<'_> {
                 }
             });
             if let Err(error) = outcome {
-                self.cure(&db, &error);
+                self.resume_with_space(&db, &error);
             }
         }
     }
 
-    /// The store has stopped: it stays so while the disk is full, and goes on when it is not.
-    fn cure(&mut self, db: &Db, error: &Error) {
-        assert!(error.is_no_space() && is_told(error), "stopped by {error}");
+    /// The store has stopped: it remains stopped while the disk is full, and continues when it is
+    /// not.
+    fn resume_with_space(&mut self, db: &Db, error: &Error) {
+        assert!(error.is_no_space() && names_operation_and_file(error), "stopped by {error}");
         if self.faults.failed() > 0 && self.faults.is_armed() {
             match db.resume() {
                 Err(still) => assert!(still.is_no_space(), "resumed on a full disk: {still}"),
-                Ok(()) => return self.faults.heal(), // it needed nothing that takes space
+                Ok(()) => return self.faults.heal(), // the resume needed no space
             }
             let again = db.put_with("refused", "", WriteOptions::synced());
             assert!(matches!(&again, Err(Error::FailStopped(_))), "written on a full disk: {again:?}");
@@ -131,7 +133,7 @@ impl Run<'_> {
         self.faults.heal();
         let begun = self.disk.steps();
         db.resume().expect("there is space again");
-        assert_eq!(db.durable_sequence(), db.last_sequence(), "what was there is durable");
+        assert_eq!(db.durable_sequence(), db.last_sequence(), "the recovered history is durable");
         assert_eq!(db.last_sequence(), self.sequences[self.acknowledged], "refused batches left no sequence");
         self.resumed.push((begun..self.disk.steps(), self.acknowledged));
         assert_eq!(prefix(contents(db).expect("read"), self.states), Ok(self.acknowledged));
@@ -148,28 +150,29 @@ impl Run<'_> {
             update.batch.ops().for_each(|operation| match operation {
                 Op::Put(key, value) => drop(followed.insert(key.to_vec(), value.to_vec())),
                 Op::Delete(key) => drop(followed.remove(key)),
-                Op::DeleteRange(..) => panic!("nobody wrote one"),
+                Op::DeleteRange(..) => panic!("no test writes one"),
             });
         }
-        assert!(followed == self.states[BATCHES], "the logs tell of what was refused");
+        assert!(followed == self.states[BATCHES], "the WALs contain a refused batch");
         let killed = self.disk.steps(); // closing may write
         drop(db);
         let end = self.disk.steps();
         self.survives(killed, killed, BATCHES, true, 0);
         self.survives(end, end, durable, false, rng.next_u64());
         for (steps, acknowledged) in self.resumed.clone() {
-            // In the midst of resuming, and right behind it.
+            // During the resume and right after it.
             let step = steps.start + rng.below(steps.len() + 1);
             self.survives(step, step, 0, false, rng.next_u64());
             self.survives(steps.end, steps.end, acknowledged, false, rng.next_u64());
-            // And killed some time later.
+            // And a kill some time later.
             let step = (steps.end + rng.below(60)).min(end);
             self.survives(step, step, self.steps.partition_point(|acknowledged| *acknowledged <= step), true, 0);
         }
         self.resumed.len()
     }
 
-    /// What a kill (`everything`) or a power cut leaves after `step` has at least so many batches, and is sound.
+    /// Asserts that the state after a kill (`everything`) or a power cut after `step` has at least
+    /// `at_least` batches and is intact.
     fn survives(&self, step: usize, until: usize, at_least: usize, everything: bool, seed: u64) {
         let image = if everything { self.disk.everything(step) } else { self.disk.power_loss(until, seed) };
         let (fs, options) = (image.file_system(), self.how.options());
@@ -183,7 +186,7 @@ impl Run<'_> {
     }
 }
 
-/// Skipped where there can be no such store.
+/// Skipped where such a store is impossible.
 fn campaign(how: How, faults: &[Fault], stride: usize) {
     if kit::is_refused(&how.options()) {
         return;
@@ -213,57 +216,58 @@ fn campaign(how: How, faults: &[Fault], stride: usize) {
 }
 
 #[test]
-fn a_disk_full_from_any_call_on_is_survived_and_cured() {
-    campaign(How { manual: true, batched: false, tables: "block", apart: false }, FULL, 2);
+fn a_full_disk_from_any_call_on_is_survived_and_resumed() {
+    campaign(How { manual: true, batched: false, tables: "block", separated: false }, FULL, 2);
 }
 
-/// Found out only by a sync: then a whole batch may be in the log that was refused. Not with batches of tables: one of those
-/// that cannot be saved serves reads already, so nothing can go on with it.
+/// Only a sync reports the full disk, so a whole refused batch may be in the WAL. Not with batches
+/// of tables: an unsynced table already serves reads, so the store cannot continue.
 #[test]
-fn a_disk_found_full_by_a_sync_is_survived_and_cured() {
-    campaign(How { manual: true, batched: false, tables: "block", apart: false }, &[Fault::EnospcAtSync], 2);
-}
-
-#[test]
-fn a_disk_full_is_cured_with_batches_and_pipelines() {
-    campaign(How { manual: true, batched: true, tables: "block", apart: false }, FULL, 4);
-    campaign(How { manual: true, batched: true, tables: "block", apart: true }, FULL, 4);
+fn a_full_disk_found_by_a_sync_is_survived_and_resumed() {
+    campaign(How { manual: true, batched: false, tables: "block", separated: false }, &[Fault::EnospcAtSync], 2);
 }
 
 #[test]
-fn a_disk_full_is_cured_with_bundles() {
-    campaign(How { manual: true, batched: false, tables: "bundled", apart: false }, FULL, 4);
+fn a_full_disk_is_resumed_with_batches_and_pipelines() {
+    campaign(How { manual: true, batched: true, tables: "block", separated: false }, FULL, 4);
+    campaign(How { manual: true, batched: true, tables: "block", separated: true }, FULL, 4);
 }
 
 #[test]
-fn a_disk_full_is_cured_under_threads() {
-    campaign(How { manual: false, batched: false, tables: "block", apart: false }, FULL, 11);
-    campaign(How { manual: false, batched: true, tables: "block", apart: false }, FULL, 11);
-    campaign(How { manual: false, batched: true, tables: "bundled", apart: true }, FULL, 11);
+fn a_full_disk_is_resumed_with_bundles() {
+    campaign(How { manual: true, batched: false, tables: "bundled", separated: false }, FULL, 4);
 }
 
 #[test]
-fn a_disk_full_is_cured_with_directory_tables() {
-    campaign(How { manual: true, batched: true, tables: "directory", apart: false }, FULL, 12);
+fn a_full_disk_is_resumed_under_threads() {
+    campaign(How { manual: false, batched: false, tables: "block", separated: false }, FULL, 11);
+    campaign(How { manual: false, batched: true, tables: "block", separated: false }, FULL, 11);
+    campaign(How { manual: false, batched: true, tables: "bundled", separated: true }, FULL, 11);
 }
 
-/// A merge in parts of which one finds no room, or fails: what the others have made goes with it, and not only when the store is
-/// opened again.
 #[test]
-fn what_other_parts_of_a_merge_have_made_goes_too() {
+fn a_full_disk_is_resumed_with_directory_tables() {
+    campaign(How { manual: true, batched: true, tables: "directory", separated: false }, FULL, 12);
+}
+
+/// One subcompaction runs out of space or fails: the outputs of the others are removed at once,
+/// not at the next open.
+#[test]
+fn outputs_of_a_failed_compaction_are_removed() {
     let by_hand: &[_] = &[
         ("level0_file_num_compaction_trigger", "98"),
         ("level0_slowdown_writes_trigger", "99"),
         ("level0_stop_writes_trigger", "100"),
     ];
     let parts: &[_] = &[("max_subcompactions", "4"), ("min_subcompaction_size", "32KiB"), ("compression", "none")];
-    let apart: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")];
-    let values: &[_] = &[("tables", "directory"), ("min_value_file_size", "20")]; // of which each is a file
+    let separated: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")];
+    // Each value is a file.
+    let values: &[_] = &[("tables", "directory"), ("min_value_file_size", "20")];
     for (options, fault, stride) in [
         (kit::plain(&[TIGHT, parts].concat()), Fault::Enospc, 5),
         (kit::plain(&[TIGHT, parts, &[("tables", "bundled")]].concat()), Fault::Enospc, 5),
         (kit::plain(&[TIGHT, parts, values].concat()), Fault::Enospc, 200),
-        (kit::plain(&[TIGHT, parts, apart].concat()), Fault::Enospc, 5),
+        (kit::plain(&[TIGHT, parts, separated].concat()), Fault::Enospc, 5),
         (kit::plain(&[TIGHT, by_hand, parts].concat()), Fault::Eio, 5),
     ] {
         if kit::is_refused(&options) {
@@ -279,7 +283,7 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
             }
             db.flush().unwrap();
             if fault == Fault::Eio {
-                db.wait_idle().unwrap(); // what the store owes when it stops, it leaves behind
+                db.wait_idle().unwrap(); // a store that stops leaves its due jobs undone
             }
             disk.arm(Plan::once(disk.calls() + stride * call, fault));
             let merged = db.compact_range(None, None);
@@ -289,13 +293,13 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
             disk.heal();
             match (merged, fault) {
                 (merged, Fault::Enospc) => {
-                    merged.expect("the reserve was given up, and the merge begun anew");
+                    merged.expect("the compaction was restarted with the reserve");
                     db.wait_idle().unwrap();
                 }
                 (merged, _) => assert!(!merged.unwrap_err().is_no_space()),
             }
             if fault == Fault::Eio && db.layout()[0].tables.is_empty() {
-                break; // the merge took place, and what is made of its edit remains open
+                break; // the compaction ran, and the state of its edit is in doubt
             }
             hits += 1;
             let made = || {
@@ -317,9 +321,9 @@ fn what_other_parts_of_a_merge_have_made_goes_too() {
     }
 }
 
-/// Who resumes writes waits for all jobs, but not for one that leaves others their share of the device.
+/// A resume waits for all jobs, but not for one that a rate limit slows down.
 #[test]
-fn writes_go_on_beside_a_compaction_that_is_held_back() {
+fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
     let due = |runs| {
         [
             ("level0_file_num_compaction_trigger", runs),
@@ -335,7 +339,7 @@ fn writes_go_on_beside_a_compaction_that_is_held_back() {
         (0..400u32).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 1000]).unwrap());
         db.flush().unwrap();
     }
-    let begun = Instant::now(); // of merges that take minutes
+    let begun = Instant::now(); // of compactions that take minutes
     while db.statistics().levels[0].tables < 4 {
         thread::yield_now();
     }
@@ -352,10 +356,10 @@ fn writes_go_on_beside_a_compaction_that_is_held_back() {
     assert!(begun.elapsed() < Duration::from_secs(10), "writes go on after {:?}", begun.elapsed());
 }
 
-/// A batch that was refused because it could not be synced is in the log all the same. It must stay refused once another one
+/// A batch refused after a failed sync is in the WAL. It must remain refused once another batch
 /// has its sequence.
 #[test]
-fn what_was_refused_stays_refused() {
+fn a_refused_batch_stays_refused() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     for flushed in [true, false] {
@@ -378,9 +382,9 @@ fn what_was_refused_stays_refused() {
         };
         assert_eq!(sequences(&db), [(before + 1, 1), (before + 2, 1)]);
         for since in [before, before + 1] {
-            // From within the log that has it, and from the one behind.
+            // Reads from the WAL that has it, and from the next one.
             let last = db.updates_since(since).unwrap().last().unwrap().unwrap().batch;
-            assert_eq!(last.ops().next(), Some(Op::Put(b"accepted", b"2")), "what was refused is followed");
+            assert_eq!(last.ops().next(), Some(Op::Put(b"accepted", b"2")), "a refused batch is followed");
         }
         drop(db);
         let db = kit::open(&fs, &options, true).unwrap();
@@ -391,9 +395,10 @@ fn what_was_refused_stays_refused() {
     }
 }
 
-/// A store that stops with nothing in memory goes on with another log, which no flush makes durable. The manifest names it.
+/// A store that stops with an empty memtable continues with a new WAL. No flush variants that WAL
+/// known; the manifest must name it.
 #[test]
-fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
+fn the_wal_after_a_resume_survives_a_power_cut() {
     for (rules, durability_mode) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
         let disk = CrashFs::new(rules);
         let faults = FaultFs::new(Arc::new(disk.clone()), Plan::never());
@@ -419,9 +424,10 @@ fn the_log_with_which_an_idle_store_goes_on_survives_a_power_cut() {
     }
 }
 
-/// Whoever is opened on a full disk removes what the manifest does not name, and what memory shows of the manifest may not be on the device.
+/// An open on a full disk removes files that the manifest does not name, although the page cache
+/// may show more of the manifest than the device has.
 #[test]
-fn what_a_full_disk_makes_an_opening_remove_no_power_cut_misses() {
+fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     let (mut removed, options) = (0, kit::plain(&[TIGHT, &[("compression", "none")]].concat()));
     let value = |n: u32| (0..200).flat_map(|at| Rng::of(n.into(), at).next_u64().to_le_bytes()).collect::<Vec<u8>>();
     for call in 300..700 {
@@ -450,10 +456,10 @@ fn what_a_full_disk_makes_an_opening_remove_no_power_cut_misses() {
     assert!(removed > 5, "only {removed} openings removed tables");
 }
 
-/// A process that was killed while it moved values left a segment that no table names, and with it a full disk: nobody could open the
-/// store to write, although the space is its own.
+/// A process killed during value relocation left a segment that no table names, and a full disk.
+/// No writing open succeeded, although the space belonged to the store.
 #[test]
-fn what_a_killed_collection_left_keeps_no_store_from_being_opened() {
+fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());
     let small = SmallFs::new(kit::anywhere(), 1 << 30);
     let fs: Arc<dyn FileSystem> = Arc::new(small.clone());
@@ -470,7 +476,7 @@ fn what_a_killed_collection_left_keeps_no_store_from_being_opened() {
 }
 
 #[test]
-fn what_is_no_lack_of_space_is_not_cured() {
+fn other_errors_are_not_resumed_by_space() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let db = kit::open(&fs, &kit::plain(TIGHT), true).unwrap();
@@ -486,12 +492,12 @@ fn what_is_no_lack_of_space_is_not_cured() {
     assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-/// A real file system of 24 MiB, filled by the store itself and by others; again and again.
+/// A real file system of 24 MiB that the store and other files fill repeatedly.
 #[test]
-fn a_small_ext4_runs_full_and_goes_on() {
+fn a_full_small_ext4_can_be_resumed() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::of_bytes(24 << 20)) else { return };
-    for (name, preset) in [("plain", "leveldb"), ("block", "default"), ("pairs", "delsm")] {
+    for (name, preset) in [("plain", "leveldb"), ("block", "terrace-block"), ("pairs", "directory_options")] {
         let path = disk.mount.join(name);
         let mut options = Options::preset(preset).unwrap();
         for (name, value) in TIGHT.iter().chain(&[("compression", "none"), ("reserve_bytes", "1MiB")]) {
@@ -528,7 +534,7 @@ fn a_small_ext4_runs_full_and_goes_on() {
         db.close().unwrap();
         assert!(path.join("RESERVE").metadata().unwrap().len() == 1 << 20);
         Db::destroy(&path).unwrap();
-        assert!(!path.exists(), "a reserve was left behind");
+        assert!(!path.exists(), "a reserve file remained");
         fs::remove_file(&ballast).unwrap();
     }
 }

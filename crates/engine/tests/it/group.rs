@@ -1,5 +1,6 @@
-//! What reaches a real ext4. Tiers `group` and `journal`: what they promised is on the device, and where they could not promise
-//! it they refuse by name. Logs through a mapping: synced writes survive, and force no commit of the journal.
+//! Durability on a real ext4. Modes `group` and `journal`: promised data is on the device, and
+//! where they cannot promise it they refuse by name. Mapped WALs: synced writes survive and force
+//! no journal commit.
 //!
 //! Needs root and loop devices (`TERRACE_REQUIRE` names: `root`, `loop`).
 use crate::common::{kit, loop_fs};
@@ -16,7 +17,8 @@ use terrace::{Db, DurabilityMode, Error, Options, Syncs, WriteOptions, check};
 use terrace_peers::require;
 use terrace_storage::Watch;
 
-/// No commit and no writeback of the kernel's own within the time of a test: what is on the device was put there.
+/// The kernel variants no commit and no writeback by itself during a test, so the store wrote all
+/// data on the device.
 const QUIET: &str = "commit=300";
 
 fn durability_mode(name: &str) -> Options {
@@ -34,7 +36,7 @@ fn durability_mode(name: &str) -> Options {
     )
 }
 
-/// How many pairs of the store of this name a power cut would leave now.
+/// The number of pairs of the store of this name that a power cut now would leave.
 fn survivors_in(file_system: &LoopFs, name: &str) -> usize {
     survivors_of(file_system, name, &durability_mode("sync"))
 }
@@ -64,7 +66,7 @@ fn fill_with(store: &Path, options: Options) -> Db {
 }
 
 #[test]
-fn what_a_batch_made_durable_is_on_the_device() {
+fn a_durable_batch_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let db = fill(&file_system.mount.join("store"), "group");
@@ -77,16 +79,17 @@ fn what_a_batch_made_durable_is_on_the_device() {
     assert_eq!(survivors_in(&file_system, "store"), 2000);
     drop(db);
 
-    // The control: without commits the device has nothing of it, so the assertion above could have failed.
+    // The control: without commits the device has none of it, so the assertion above could have
+    // failed.
     let file_system = LoopFs::with(&[], QUIET).expect("it could be made a moment ago");
     let db = fill(&file_system.mount.join("store"), "none");
     assert!(survivors_in(&file_system, "store") < 2000, "the kernel has written by itself");
     drop(db);
 }
 
-/// The same for pairs in files of their own: one sync of the file system saves all of a batch.
+/// The same for directory tables: one sync of the file system variants a batch durable.
 #[test]
-fn what_a_batch_made_durable_of_directory_tables_is_on_the_device() {
+fn a_durable_batch_of_directory_tables_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let pairs = |tier_name: &str| {
@@ -103,12 +106,12 @@ fn what_a_batch_made_durable_of_directory_tables_is_on_the_device() {
     let db = fill_with(&file_system.mount.join("none"), pairs("none"));
     assert!(survivors_of(&file_system, "none", &pairs("sync")) < 2000, "the kernel has written by itself");
     drop(db);
-    file_system.check().expect("a sound file system");
+    file_system.check().expect("a intact file system");
 }
 
-/// The same, by commits that ext4 makes anyway: once a second here.
+/// The same with the commits that ext4 variants anyway: one per second here.
 #[test]
-fn what_the_journal_committed_by_itself_is_on_the_device() {
+fn data_of_a_journal_commit_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
     let db = fill(&file_system.mount.join("store"), "journal");
@@ -121,7 +124,8 @@ fn what_the_journal_committed_by_itself_is_on_the_device() {
     drop(db);
 }
 
-/// What waiting costs: processor time of a thread that asks as often as a store does, while it waits for the journal.
+/// The cost of waiting: processor time of a thread that polls as often as a store does while it
+/// waits for the journal.
 #[test]
 fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     let Some(()) = require("root", is_root()) else { return };
@@ -134,10 +138,10 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
         Watch::open(&file_system.mount, DurabilityMode::Journal, Duration::from_millis(200)).expect("a tracker");
     let mut file = File::create(file_system.mount.join("table")).expect("create");
     file.write_all(&[7; 1 << 20]).expect("write");
-    let ticket = watch.watch([file]).expect("watch");
-    assert!(!watch.is_committed(&ticket).expect("asked"), "it was only written back");
+    let handle = watch.watch([file]).expect("watch");
+    assert!(!watch.is_committed(&handle).expect("asked"), "it was only written back");
     let (begin, Some(before)) = (Instant::now(), on_processor()) else { return };
-    while !watch.is_committed(&ticket).expect("asked") {
+    while !watch.is_committed(&handle).expect("asked") {
         assert!(begin.elapsed() < Duration::from_secs(120), "the journal does not commit");
         thread::sleep(Duration::from_millis(20));
     }
@@ -146,10 +150,10 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     assert!(used < waited / 100, "{used:?} on a processor in {waited:?}");
 }
 
-/// The paper's figures, by counts: as many table syncs as flushes, of as many bytes, and none for a compaction. Without the
-/// sync at each flush, none at all that anybody waits for.
+/// The paper's figures as counts: as many table syncs as flushes, of as many bytes, and none for a
+/// compaction. Without the sync at each flush, no blocking table sync at all.
 #[test]
-fn noblsm_syncs_each_flush_once_and_the_default_in_batches_blocks_nobody() {
+fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
     for preset in ["noblsm", "default", "leveldb"] {
@@ -193,7 +197,8 @@ fn noblsm_syncs_each_flush_once_and_the_default_in_batches_blocks_nobody() {
             _ => {
                 let blocking: u64 = said.syncs.iter().map(|(_, syncs)| syncs.blocking).sum();
                 assert_eq!((blocking, tables), (0, (0, 0, 0)), "{preset}: {:?}", said.syncs);
-                let most = flushes.2 + compacted; // tables that were merged before their batch began are in none
+                // Tables consumed by a compaction before their batch are in none.
+                let most = flushes.2 + compacted;
                 assert!(commits.1 == 0 && (1..=most).contains(&commits.2), "{commits:?} of {most} B");
             }
         }
@@ -202,9 +207,10 @@ fn noblsm_syncs_each_flush_once_and_the_default_in_batches_blocks_nobody() {
     }
 }
 
-/// In a window that was written once a synced record changes no metadata, so the journal has nothing to commit.
+/// In a window that has been written once, a synced record changes no metadata, so the journal has
+/// nothing to commit.
 #[test]
-fn synced_writes_through_a_mapping_leave_the_journal_alone() {
+fn synced_mapped_writes_force_no_journal_commit() {
     const WRITES: u64 = 400;
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
@@ -223,12 +229,13 @@ fn synced_writes_through_a_mapping_leave_the_journal_alone() {
     let (mapped, written) = (commits_of("map"), commits_of("write"));
     println!("commits of the journal for {WRITES} synced writes: {mapped} mapped, {written} written");
     assert!(mapped <= 8, "{mapped} commits for {WRITES} synced writes");
-    assert!(written >= WRITES / 2, "the control: {written} commits where each write makes the log grow");
+    assert!(written >= WRITES / 2, "the control: {written} commits where each write variants the log grow");
 }
 
-/// A window of the log that was made ready ahead is in the page cache in large pieces. A sync writes the stretch that is new, not the piece.
+/// A preallocated window of the WAL is in the page cache in large folios. A sync writes the dirty
+/// range, not the folio.
 #[test]
-fn a_synced_write_behind_others_writes_its_own_bytes() {
+fn a_synced_write_writes_only_dirty_bytes() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let mut options = Options::preset("default").expect("a preset");
@@ -238,7 +245,7 @@ fn a_synced_write_behind_others_writes_its_own_bytes() {
         db.put(n.to_be_bytes(), [7; 1000]).expect("put");
     }
     let synced = |n: u32| db.put_with(n.to_be_bytes(), [9; 100], WriteOptions::synced()).expect("put");
-    synced(5000); // brings what lies before it, and the windows' zeros
+    synced(5000); // writes the earlier records and the zeros of the windows
     let before = file_system.bytes_written();
     (0..100).for_each(synced);
     let written = file_system.bytes_written() - before;
@@ -247,9 +254,9 @@ fn a_synced_write_behind_others_writes_its_own_bytes() {
 }
 
 #[test]
-fn where_a_commit_could_not_promise_it_its_tiers_refuse_and_say_why() {
+fn group_modes_refuse_unsupported_file_systems() {
     let Some(()) = require("root", is_root()) else { return };
-    let Some(sound) = require("loop", LoopFs::with(&[], "barrier=1")) else { return };
+    let Some(intact) = require("loop", LoopFs::with(&[], "barrier=1")) else { return };
     let no_barrier = LoopFs::with(&[], "barrier=0").expect("mount");
     let early = LoopFs::with(&[], "journal_async_commit,data=writeback").expect("mount");
     let no_journal = LoopFs::with(&["-O", "^has_journal"], "defaults").expect("mount");
@@ -264,8 +271,8 @@ fn where_a_commit_could_not_promise_it_its_tiers_refuse_and_say_why() {
         refuses(&file_system.mount.join("store"), reason);
     }
 
-    // A file system stacked on a sound one is another matter.
-    let at = |name: &str| sound.mount.join(name).display().to_string();
+    // A file system stacked on a supported one is refused.
+    let at = |name: &str| intact.mount.join(name).display().to_string();
     for name in ["lower", "upper", "work", "merged"] {
         std::fs::create_dir(at(name)).expect("make a directory");
     }
@@ -284,8 +291,11 @@ fn where_a_commit_could_not_promise_it_its_tiers_refuse_and_say_why() {
 fn refuses(store: &Path, reason: &str) {
     for name in ["group", "journal", "journal-bpf"] {
         let error = Db::open(store, durability_mode(name)).map(drop).expect_err(reason);
-        let told = |text: &str| text.contains(reason) && text.contains(name);
-        assert!(matches!(&error, Error::Unsupported(text) if told(text)), "{error} does not say {name} and {reason:?}");
+        let reported = |text: &str| text.contains(reason) && text.contains(name);
+        assert!(
+            matches!(&error, Error::Unsupported(text) if reported(text)),
+            "{error} does not say {name} and {reason:?}"
+        );
     }
     let db = Db::open(store, durability_mode("auto")).expect("auto is never refused");
     db.put("a", "1").expect("put");

@@ -1,5 +1,5 @@
-//! Ingest and export: tables that were built elsewhere become visible at once, newer than all before and older than all after,
-//! whatever else goes on, and stay so through power cuts.
+//! Ingest and export: tables built elsewhere become visible atomically, newer than all earlier and
+//! older than all later writes, with any concurrent work, and across power cuts.
 use crate::common::{history, kit, leveldb};
 use history::{Tracker, tight_options};
 use kit::{Model, Place, options, states};
@@ -23,7 +23,7 @@ fn layout() -> Options {
     options(kit::TIGHT)
 }
 
-/// Writes a table of these keys, `None` for a delete.
+/// Writes a table of these keys; `None` is a tombstone.
 fn table(path: PathBuf, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> PathBuf {
     let mut writer = SortedTableWriter::create(&path, &layout()).unwrap();
     for (key, value) in entries {
@@ -37,7 +37,7 @@ fn table(path: PathBuf, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> PathBuf {
     path
 }
 
-/// Some of the keys of the numbered histories, with new values or deleted.
+/// Some keys of the numbered histories, with new values or tombstones.
 fn some_entries(rng: &mut Rng) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut entries = Vec::new();
     for number in 0..60 {
@@ -54,7 +54,7 @@ fn contents(db: &Db) -> Model {
 }
 
 #[test]
-fn ingested_tables_are_newer_than_all_before_and_older_than_all_after() {
+fn ingested_tables_are_ordered_among_writes() {
     let folder = tempfile::tempdir().unwrap();
     for (seed, place) in (0..8).map(|seed| (seed, if seed < 6 { Place::any() } else { Place::directory() })) {
         let mut rng = Rng::new(seed);
@@ -105,7 +105,7 @@ fn ingested_tables_are_newer_than_all_before_and_older_than_all_after() {
 }
 
 #[test]
-fn what_waits_in_memory_is_older_also_where_level_0_overlaps() {
+fn memtables_are_older_than_an_ingest_into_level_0() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = layout();
     (
@@ -124,14 +124,14 @@ fn what_waits_in_memory_is_older_also_where_level_0_overlaps() {
     let path = table(folder.path().join("new.ldb"), &[(b"a".to_vec(), None), (b"k".to_vec(), Some(b"new".to_vec()))]);
     assert_eq!(db.ingest(&[path]).unwrap().level, 0);
     let found = (db.get("a").unwrap(), db.get("k").unwrap());
-    assert_eq!(found, (None, Some(b"new".to_vec())), "HIDDEN by what is older");
+    assert_eq!(found, (None, Some(b"new".to_vec())), "HIDDEN by an older entry");
     db.put("k", "newer").unwrap();
     assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"newer"[..]));
 }
 
-/// Every table of level 0 is searched by itself, and counts for itself when writers are slowed.
+/// Every table of level 0 is a sorted run: reads search it, and the write stall triggers count it.
 #[test]
-fn what_enters_level_0_is_one_run() {
+fn an_ingest_into_level_0_is_one_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = layout();
     (
@@ -142,7 +142,7 @@ fn what_enters_level_0_is_one_run() {
     let db = kit::store(options);
     let noise = |number: u32| (0..250).flat_map(|n| Rng::of(u64::from(number), n).next_u64().to_le_bytes()).collect();
     let entry = |number: u32| (format!("key{number:04}").into_bytes(), Some(noise(number)));
-    let entries: Vec<_> = (0..400).map(entry).collect(); // 13 tables of their usual size
+    let entries: Vec<_> = (0..400).map(entry).collect(); // 13 tables of the usual size
     let path = table(folder.path().join("in.ldb"), &entries);
     let outer = || ["key0000", "key0399"].iter().for_each(|key| db.put(key, "old").unwrap());
     (0..3).for_each(|_| {
@@ -165,7 +165,7 @@ fn what_enters_level_0_is_one_run() {
 }
 
 #[test]
-fn readers_see_all_of_it_or_nothing_while_others_write() {
+fn an_ingest_is_atomic_under_concurrent_writes() {
     let folder = tempfile::tempdir().unwrap();
     let db = kit::store(layout());
     let stop = AtomicBool::new(false);
@@ -249,10 +249,10 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     }
 }
 
-/// Whatever call of an ingest fails, or from which on the disk is full: all of it is there later or nothing, and no write that is
-/// accepted behind it, or once there is space again, is lost.
+/// Whichever call of an ingest fails, or from whichever call on the disk is full: the ingest is
+/// atomic, and no write accepted after it, or once there is space, is lost.
 #[test]
-fn an_ingest_that_fails_takes_nothing_with_it() {
+fn a_failed_ingest_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let entries = some_entries(&mut Rng::new(SEED));
     let path = table(folder.path().join("in.ldb"), &entries);
@@ -279,17 +279,19 @@ fn an_ingest_that_fails_takes_nothing_with_it() {
         let made = db.ingest(&[&path]).is_ok();
         let calls = faults.calls() - begin;
         faults.heal();
-        let put = || db.put_with("zz", "behind", WriteOptions::synced());
+        let put = || db.put_with("zz", "later", WriteOptions::synced());
         let accepted = put().is_ok() || db.resume().is_ok() && put().is_ok();
-        (0..100).take_while(|_| db.step(0).is_some()).count(); // the manifest learns what there is
+        // Commits pending edits to the manifest.
+        (0..100).take_while(|_| db.step(0).is_some()).count();
         let killed = disk.steps(); // closing may write
         drop(db);
         let end = disk.steps();
-        let cut = (made || accepted).then(|| disk.power_loss(end, 1)); // else nothing was promised
+        // Otherwise nothing was promised.
+        let cut = (made || accepted).then(|| disk.power_loss(end, 1));
         for image in [disk.everything(killed)].into_iter().chain(cut) {
             let mut found = contents(&kit::open(&image.file_system(), &options, true).unwrap());
-            let behind = found.remove(&b"zz"[..]).is_some();
-            assert_eq!(behind, accepted, "{durability_mode}, call {fault:?}: LOST what was accepted behind an ingest");
+            let later = found.remove(&b"zz"[..]).is_some();
+            assert_eq!(later, accepted, "{durability_mode}, call {fault:?}: LOST a write accepted after an ingest");
             assert!(
                 found == with || !made && found == before,
                 "{durability_mode}, call {fault:?}: neither all nor nothing"
@@ -319,7 +321,7 @@ fn an_ingest_that_fails_takes_nothing_with_it() {
 }
 
 #[test]
-fn what_will_not_do_is_refused_and_changes_nothing() {
+fn unsuitable_tables_are_refused_without_changes() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let db = Db::open(at("store"), layout()).unwrap();
@@ -354,7 +356,7 @@ fn what_will_not_do_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_writer_of_tables_says_what_is_wrong() {
+fn the_table_writer_reports_misuse() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.ldb");
     let mut writer = SortedTableWriter::create(&path, &layout()).unwrap();
@@ -371,7 +373,7 @@ fn a_writer_of_tables_says_what_is_wrong() {
 }
 
 #[test]
-fn a_range_goes_out_and_into_another_store() {
+fn an_exported_range_can_be_ingested() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (from, to) = (kit::store(layout()), kit::store(layout()));
@@ -388,13 +390,14 @@ fn a_range_goes_out_and_into_another_store() {
     assert!(matches!(from.export(at("out"), range()), Err(Error::Io { .. })), "no file is replaced");
     let paths: Vec<&Path> = tables.iter().map(|table| table.path.as_path()).collect();
     let made = to.ingest(&paths).unwrap();
-    let deepest = if layout().level_compaction_dynamic_level_bytes { 1 } else { 2 }; // of an empty store
+    // The deepest level of an empty store.
+    let deepest = if layout().level_compaction_dynamic_level_bytes { 1 } else { 2 };
     assert!((made.entries, made.tables > 1, made.level) == (1999, true, deepest), "{made:?}");
     assert!(kit::scan(&from, range()).unwrap() == kit::contents(&to).unwrap());
 }
 
 #[test]
-fn tables_of_leveldb_are_ingested_and_it_reads_ours() {
+fn leveldb_tables_are_ingested_and_leveldb_reads_exports() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let (theirs, ours, plain) = (folder.path().join("theirs"), folder.path().join("ours"), leveldb::Layout::default());
@@ -420,7 +423,7 @@ fn tables_of_leveldb_are_ingested_and_it_reads_ours() {
 }
 
 #[test]
-fn who_follows_the_history_is_told_of_the_gap() {
+fn followers_get_an_error_at_an_ingest() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = layout();
     options.set("wal_size_limit", "1MiB").unwrap();

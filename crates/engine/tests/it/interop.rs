@@ -1,7 +1,8 @@
-//! One directory, two engines: what Terrace writes the real LevelDB reads whole, and the other way round, over random
-//! histories, many reopenings and kills of either; and what LevelDB cannot read it refuses.
+//! One directory, two engines: LevelDB reads everything that Terrace writes and the reverse, over
+//! random histories, many opens, and kills of either. LevelDB refuses what it cannot read.
 //!
-//! Every random choice follows from a seed that a failure prints; `TERRACE_SEED=n` runs that one alone.
+//! Every random choice follows from a seed that a failure prints; `TERRACE_SEED=n` runs that one
+//! alone.
 use crate::common::leveldb;
 use leveldb::{Layout, Op, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use std::{
@@ -18,10 +19,10 @@ use std::{
 use terrace::Db;
 use terrace_peers::{leveldb::Library, require};
 
-/// What a store should hold.
+/// The expected contents.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Distinct keys of a history; few, so that most writes replace or delete something.
+/// Distinct keys of a history; few, so that most writes overwrite or delete.
 const KEYS: u64 = 2500;
 
 #[test]
@@ -32,8 +33,8 @@ fn either_engine_reads_what_the_other_closed() {
         let (dir, mut random) = (tempfile::tempdir().unwrap(), Random::new(seed));
         let (mut model, mut side, mut written) = (Model::new(), Side::Ours, 0);
         for _ in 0..10 {
-            // Every close before this was clean, so no damage of any kind is excused.
-            let store = Store::open(side, dir.path(), &Layout { paranoid: true, ..any_shape(&mut random) });
+            // Every earlier close was clean, so no damage of any kind is tolerated.
+            let store = Store::open(side, dir.path(), &Layout { paranoid: true, ..any_layout(&mut random) });
             assert_holds(&store, &model, &mut random);
             for _ in 0..random.below(400) {
                 let ops = batch(seed, written);
@@ -48,7 +49,7 @@ fn either_engine_reads_what_the_other_closed() {
                 assert_holds(&store, &model, &mut random);
             }
             store.close();
-            // Mostly alternate, but let an engine meet its own files again, too.
+            // The engines mostly alternate, but each also opens its own files.
             side = if random.one_in(4) { side } else { side.other() };
         }
         for side in [Side::Theirs, Side::Ours] {
@@ -56,7 +57,7 @@ fn either_engine_reads_what_the_other_closed() {
             assert_holds(&store, &model, &mut random);
             store.close();
         }
-        assert!(!dir.path().join("TERRACE").exists(), "a store that LevelDB can read has no marker");
+        assert!(!dir.path().join("TERRACE").exists(), "a store that LevelDB can read has no format_file");
     }
 }
 
@@ -73,13 +74,13 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
             let acknowledged = kill_while_writing(victim, &store_dir, &acks, seed, written, &mut random);
 
             let survivor = victim.other();
-            let store = Store::open(survivor, &store_dir, &any_shape(&mut random));
+            let store = Store::open(survivor, &store_dir, &any_layout(&mut random));
             let found = store.forward();
             for index in written..written + acknowledged {
                 apply(&mut model, &batch(seed, index));
             }
             written += acknowledged;
-            // The batch under way may have been written without the word getting out.
+            // The batch in progress may be in the WAL without an acknowledgement.
             if difference(&model, &found).is_some() {
                 apply(&mut model, &batch(seed, written));
                 written += 1;
@@ -99,10 +100,11 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
     }
 }
 
-/// Not a test of its own: the child that [`kill_while_writing`] starts and kills. It acknowledges a batch by a byte in a file.
+/// Not a test: the child that [`kill_while_writing`] starts and kills. It acknowledges a batch by
+/// a byte in a file.
 #[test]
-fn writer_that_is_killed() {
-    if !is_child("interop::writer_that_is_killed") {
+fn child_that_writes_until_killed() {
+    if !is_child("interop::child_that_writes_until_killed") {
         return;
     }
     let number = |name| child_argument(name).parse::<u64>().expect("a number");
@@ -110,16 +112,17 @@ fn writer_that_is_killed() {
     let mut random = Random::new(seed ^ from);
     let store_dir = child_argument("STORE");
     let mut acks = File::create(child_argument("ACKS")).unwrap();
-    let store = Store::open(side_named(&child_argument("SIDE")), Path::new(&store_dir), &any_shape(&mut random));
+    let store = Store::open(side_named(&child_argument("SIDE")), Path::new(&store_dir), &any_layout(&mut random));
     for index in from..from + 3000 {
         store.apply(&batch(seed, index), random.one_in(16));
         acks.write_all(b"!").unwrap();
     }
-    io::stdin().read_to_end(&mut Vec::new()).unwrap(); // until the parent kills us or is gone
+    // Until the parent kills this process or exits.
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
 #[test]
-fn each_engine_respects_the_others_lock() {
+fn each_engine_respects_the_lock_of_the_other() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     for side in [Side::Ours, Side::Theirs] {
         let dir = tempfile::tempdir().unwrap();
@@ -133,7 +136,7 @@ fn each_engine_respects_the_others_lock() {
 }
 
 #[test]
-fn leveldb_refuses_a_store_that_needs_more_than_it_knows() {
+fn leveldb_refuses_a_store_with_unknown_features() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     for (option, value, feature) in [("compression", "lz4", "lz4"), ("values", "log", "value-log")] {
         is_refused(option, value, feature);
@@ -155,12 +158,12 @@ fn is_refused(option: &str, value: &str, feature: &str) {
         db.compact_range(None, None).unwrap();
         db.close().unwrap();
     }
-    let marker = fs::read_to_string(dir.path().join("TERRACE")).expect("such a store has a marker");
-    assert!(marker.contains(feature), "the marker names what a reader must know:\n{marker}");
+    let format_file = fs::read_to_string(dir.path().join("TERRACE")).expect("such a store has a format_file");
+    assert!(format_file.contains(feature), "the format_file names what a reader must know:\n{format_file}");
 }
 
 #[test]
-fn a_leveldb_store_stays_one() {
+fn a_leveldb_store_remains_a_leveldb_store() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(Side::Theirs, dir.path(), &Layout::default());
@@ -183,31 +186,31 @@ fn a_leveldb_store_stays_one() {
     assert_eq!(keys, [&b"leveldb"[..], b"theirs", b"volatile"]);
 }
 
-/// What is remembered of how a store becomes durable asks nothing of LevelDB.
+/// The recorded durability mode does not concern LevelDB.
 #[test]
-fn a_store_made_by_default_is_leveldbs_as_much_as_ours() {
+fn leveldb_opens_a_store_created_by_default() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let dir = tempfile::tempdir().unwrap();
-    let mut tiers = Vec::new();
+    let mut modes = Vec::new();
     for key in ["first", "second"] {
         let db = Db::open(dir.path(), terrace::Options::default()).unwrap();
         db.put(key, "ours").unwrap();
-        tiers.push(db.statistics().durability);
+        modes.push(db.statistics().durability);
         db.close().unwrap();
         let store = Store::open(Side::Theirs, dir.path(), &Layout { paranoid: true, ..Layout::default() });
         assert_eq!(store.get(key.as_bytes()).as_deref(), Some(&b"ours"[..]));
         store.put(b"theirs", key.as_bytes());
         store.close();
     }
-    assert!(dir.path().join("TERRACE").exists() && tiers[0] != "sync" && tiers[0] == tiers[1], "{tiers:?}");
+    assert!(dir.path().join("TERRACE").exists() && modes[0] != "sync" && modes[0] == modes[1], "{modes:?}");
     let db = Db::open_read_only(dir.path(), terrace::Options::default()).unwrap();
     assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
 }
 
-/// Zstd blocks are the one thing that a store without marker may hold and LevelDB 1.23 cannot read; they come by
-/// explicit request only, and Terrace reads them without being asked.
+/// Zstd blocks are the one thing in a store without a FORMAT file that LevelDB 1.23 cannot read.
+/// They are written on explicit request only, and Terrace reads them always.
 #[test]
-fn zstd_comes_only_by_request_and_leveldb_then_reads_an_error() {
+fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     let Some(library) = require("leveldb", Library::load()) else { return };
     for (codec, readable) in [("snappy", true), ("zstd", false)] {
         let dir = tempfile::tempdir().unwrap();
@@ -232,10 +235,10 @@ fn zstd_comes_only_by_request_and_leveldb_then_reads_an_error() {
     }
 }
 
-/// Starts a child that goes on with the history from batch `from`, kills it (SIGKILL) at a random moment, and returns how
-/// many batches it had acknowledged.
+/// Starts a child that continues the history from batch `from`, kills it (SIGKILL) at a random
+/// moment, and returns the number of batches it acknowledged.
 fn kill_while_writing(side: Side, store: &Path, acks: &Path, seed: u64, from: u64, random: &mut Random) -> u64 {
-    let _ = fs::remove_file(acks); // of the round before, if any
+    let _ = fs::remove_file(acks); // of the previous round, if any
     let arguments = [
         ("SIDE", side_name(side)),
         ("STORE", store.display().to_string()),
@@ -243,9 +246,10 @@ fn kill_while_writing(side: Side, store: &Path, acks: &Path, seed: u64, from: u6
         ("SEED", seed.to_string()),
         ("FROM", from.to_string()),
     ];
-    let mut writer = child(&[], "interop::writer_that_is_killed", &arguments).spawn().expect("start the writer");
+    let mut writer =
+        child(&[], "interop::child_that_writes_until_killed", &arguments).spawn().expect("start the writer");
     let acknowledged = || fs::metadata(acks).map_or(0, |file| file.len());
-    // One in four dies around its start, in recovery; the others after some batches.
+    // One in four is killed around its start, during recovery; the others after some batches.
     let (batches, pause) = if random.one_in(4) {
         (0, Duration::from_micros(random.below(30_000)))
     } else {
@@ -272,7 +276,7 @@ fn fail_if_ended(writer: &mut Child) {
     }
 }
 
-/// The history: batch number `index` of the history `seed`, the same in every process.
+/// Batch number `index` of the history `seed`, the same in every process.
 fn batch(seed: u64, index: u64) -> Vec<Op> {
     let mut random = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ index);
     let count = if random.one_in(50) { random.below(200) } else { 1 + random.below(6) };
@@ -284,7 +288,8 @@ fn batch(seed: u64, index: u64) -> Vec<Op> {
         .collect()
 }
 
-/// The `n`-th key: the empty one, binary ones, ones that share a long beginning, decimal ones, and runs of 0xff.
+/// The `n`-th key: the empty one, binary ones, ones with a long common prefix, decimal ones, and
+/// runs of 0xff.
 fn key(n: u64) -> Vec<u8> {
     match n % 8 {
         0 if n == 0 => Vec::new(),
@@ -295,7 +300,7 @@ fn key(n: u64) -> Vec<u8> {
     }
 }
 
-/// Mostly small, seldom up to 300 KiB; half of them compress well.
+/// Mostly small, rarely up to 300 KiB; half of them compress well.
 fn any_value(random: &mut Random) -> Vec<u8> {
     let len = match random.below(200) {
         0 => random.below(300 << 10),
@@ -305,8 +310,8 @@ fn any_value(random: &mut Random) -> Vec<u8> {
     if random.one_in(2) { random.bytes(len) } else { vec![random.next() as u8; len] }
 }
 
-/// Options of an opening. Memtables are small, so that a few hundred batches make several levels.
-fn any_shape(random: &mut Random) -> Layout {
+/// Options of an open. Memtables are small, so that a few hundred batches fill several levels.
+fn any_layout(random: &mut Random) -> Layout {
     Layout {
         snappy: random.one_in(2),
         write_buffer_size: 64 << (10 + random.below(3)),
@@ -325,7 +330,8 @@ fn apply(model: &mut Model, ops: &[Op]) {
     }
 }
 
-/// The store answers as the model: whole, forward and backward, and by single keys, present and absent.
+/// Asserts that the store equals the model: forward, backward, and by point lookups of present and
+/// absent keys.
 fn assert_holds(store: &Store, model: &Model, random: &mut Random) {
     if let Some(text) = difference(model, &store.forward()) {
         panic!("forward: {text}");
@@ -341,7 +347,7 @@ fn assert_holds(store: &Store, model: &Model, random: &mut Random) {
     }
 }
 
-/// The first place where the two differ, in words; whole dumps of megabytes help nobody.
+/// The first difference in words; a dump of megabytes would not help.
 fn difference(model: &Model, found: &Pairs) -> Option<String> {
     let same = model.iter().zip(found).take_while(|(want, have)| *want.0 == have.0 && *want.1 == have.1).count();
     let describe = |entry: Option<(&Vec<u8>, &Vec<u8>)>| match entry {

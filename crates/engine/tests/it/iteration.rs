@@ -1,29 +1,30 @@
-//! Walks over many overlapping runs, in both directions and to and fro, against sorted maps.
+//! Cursors over many overlapping sorted runs, in both directions with changes of direction,
+//! compared with sorted maps.
 //!
-//! Keys come in clusters, so that at times a run is walked alone for long and at times every step changes the run; both
-//! versions of a key in one run and in several are met, and deletes of either.
+//! Keys come in clusters, so that sometimes one run supplies many steps and sometimes every step
+//! changes the run. Versions of a key occur in one run and in several, and so do tombstones.
 use crate::common::kit;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 use terrace::{Comparator, Cursor, Db, Options, ReadOptions, Snapshot};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A plain linear generator: the same walk every time.
-struct Dice(u64);
+/// A linear congruential generator: the same walk every time.
+struct Lcg(u64);
 
-impl Dice {
+impl Lcg {
     fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 }
 
-/// To it `B` is `b`.
-struct Caseless;
+/// An order in which `B` equals `b`.
+struct CaseInsensitive;
 
-impl Comparator for Caseless {
+impl Comparator for CaseInsensitive {
     fn name(&self) -> &str {
-        "test.Caseless"
+        "test.CaseInsensitive"
     }
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
@@ -47,8 +48,8 @@ fn options(comparator: Option<Arc<dyn Comparator>>, bloom_bits: &str) -> Options
     options
 }
 
-/// A store of several runs and a memtable, a snapshot of its middle age, and what both hold.
-fn store(dice: &mut Dice, options: Options) -> (Db, Snapshot, [Model; 2]) {
+/// A store of several runs and a memtable, a snapshot from its middle, and the contents of both.
+fn store(dice: &mut Lcg, options: Options) -> (Db, Snapshot, [Model; 2]) {
     let db = kit::store(options);
     let (mut model, mut then) = (Model::new(), None);
     for round in 0..8 {
@@ -86,10 +87,10 @@ fn same(cursor: &Cursor, want: Option<&(Vec<u8>, Vec<u8>)>, walk: &str) {
 }
 
 #[test]
-fn walks_go_over_many_runs_as_over_a_sorted_map() {
-    let custom: Arc<dyn Comparator> = Arc::new(Caseless);
+fn cursors_over_many_runs_equal_a_sorted_map() {
+    let custom: Arc<dyn Comparator> = Arc::new(CaseInsensitive);
     for (seed, comparator, bloom_bits) in [(1, None, "0"), (2, None, "10"), (3, Some(custom), "10")] {
-        let mut dice = Dice(seed);
+        let mut dice = Lcg(seed);
         let (db, snapshot, models) = store(&mut dice, options(comparator, bloom_bits));
         for (model, read) in models.iter().zip([ReadOptions::new(), ReadOptions::new().snapshot(&snapshot)]) {
             let pairs: Vec<_> = model.clone().into_iter().collect();
@@ -111,8 +112,8 @@ fn walks_go_over_many_runs_as_over_a_sorted_map() {
     }
 }
 
-/// Seeks anywhere, then some steps one way, then some the other, and so on.
-fn to_and_fro(dice: &mut Dice, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]) {
+/// Seeks anywhere, then steps some way forward, some way backward, and so on.
+fn to_and_fro(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]) {
     for _ in 0..300 {
         let target = format!("key{:05}", dice.below(3300)).into_bytes();
         let mut at = pairs.partition_point(|(key, _)| *key < target);
@@ -135,7 +136,7 @@ fn to_and_fro(dice: &mut Dice, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]
     }
 }
 
-/// Seeks leave out as many runs as fit into a word.
+/// Seeks skip as many runs as fit into a bit mask.
 #[test]
 fn seeks_find_in_any_number_of_runs() {
     for runs in 61..68_u8 {
@@ -159,10 +160,10 @@ fn seeks_find_in_any_number_of_runs() {
     }
 }
 
-/// To this order keys that differ in case are one key, of which the newest version counts.
+/// In this order keys that differ in case are one key with several versions.
 #[test]
-fn different_bytes_may_be_the_same_key_in_a_custom_order() {
-    let db = kit::store(options(Some(Arc::new(Caseless)), "10"));
+fn different_bytes_can_be_equal_in_a_custom_order() {
+    let db = kit::store(options(Some(Arc::new(CaseInsensitive)), "10"));
     for key in ["b", "B", "a", "C", "c", "A"] {
         db.put(key, key).unwrap();
     }
@@ -173,13 +174,13 @@ fn different_bytes_may_be_the_same_key_in_a_custom_order() {
     db.put("C", "newer").unwrap();
     db.flush().unwrap();
     let mut cursor = db.cursor(ReadOptions::new());
-    cursor.seek(b"c").unwrap(); // for which the filter of the newer table says no
+    cursor.seek(b"c").unwrap(); // the filter of the newer table excludes it
     assert_eq!((cursor.key(), cursor.value()), (&b"C"[..], &b"newer"[..]));
 }
 
 #[test]
-fn a_key_of_other_bytes_finds_the_value_in_the_log() {
-    let mut options = options(Some(Arc::new(Caseless)), "0");
+fn an_equal_key_of_other_bytes_finds_its_separated_value() {
+    let mut options = options(Some(Arc::new(CaseInsensitive)), "0");
     for (name, value) in [("values", "log"), ("value_log_threshold", "10")] {
         options.set(name, value).unwrap();
     }

@@ -1,8 +1,9 @@
-//! kill −9 at random moments on a real file system: a child writes to one growing store and tells what was acknowledged;
-//! after each kill nothing acknowledged is lost, the contents are those after some prefix, and a deep check is clean. With root
-//! and loop devices each store has an ext4 to itself, which is sound in the end.
+//! SIGKILL at random moments on a real file system: a child writes to one growing store and
+//! reports acknowledged batches. After each kill no acknowledged write is lost, the contents are a
+//! prefix of the history, and a deep check is clean. With root and loop devices each store has an
+//! ext4 of its own, which is intact at the end.
 //!
-//! What is written follows from `SEED`; when the kill comes does not.
+//! The writes follow from `SEED`; the times of the kills do not.
 use crate::common::{kit, leveldb, loop_fs};
 use kit::{COUNT_KEY, Model, TIGHT, apply, batch, contents, write};
 use leveldb::{child, child_argument, is_child};
@@ -19,8 +20,8 @@ use terrace_peers::require;
 use terrace_sim::Rng;
 
 const SEED: u64 = 9;
-/// What the stores of these tests are opened with besides [`TIGHT`], by name.
-const SHAPES: &[(&str, &[(&str, &str)])] = &[
+/// Options of these stores in addition to [`TIGHT`], by name.
+const LAYOUTS: &[(&str, &[(&str, &str)])] = &[
     ("usual", &[]),
     ("mapped", &[("wal_write_mode", "map"), ("durability", "auto"), ("durability_interval_ms", "20")]),
     ("background", &[("durability", "background"), ("durability_interval_ms", "20")]),
@@ -35,28 +36,28 @@ const SHAPES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
-        "apart",
+        "separated",
         &[("values", "log"), ("value_log_threshold", "40"), ("durability", "auto"), ("value_log_gc_percent", "1")],
     ),
     (
-        "apart, from the tail",
-        &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1"), ("value_log_gc", "tail")],
+        "separated, from the tail",
+        &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1"), ("collection", "tail")],
     ),
     (ON_A_DEVICE, &[("durability", "group"), ("durability_interval_ms", "20")]),
     (
-        "on a device, apart",
+        "on a device, separated",
         &[("durability", "group"), ("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")],
     ),
 ];
-/// Shapes whose names begin so are those of stores in a file in place of a device.
+/// Layouts with this prefix are stores in a file in place of a device.
 const ON_A_DEVICE: &str = "on a device";
 const DEVICE_BYTES: u64 = 64 << 20;
 const KILLS: usize = 40;
-/// A child that got so far waits to be killed.
+/// After this many batches a child waits to be killed.
 const BATCHES_MAX: usize = 4000;
 
-fn shaped(layout: &str) -> Options {
-    let (_, changes) = SHAPES.iter().find(|(name, _)| *name == layout).expect("a layout of that name");
+fn with_layout(layout: &str) -> Options {
+    let (_, changes) = LAYOUTS.iter().find(|(name, _)| *name == layout).expect("a layout of that name");
     kit::plain(&[TIGHT, changes].concat())
 }
 
@@ -65,13 +66,14 @@ fn count(db: &Db) -> usize {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize)
 }
 
-/// The child: opens the store, goes on with the history, and says `ack N` once batch N is acknowledged.
+/// The child: opens the store, continues the history, and prints `ack N` once batch N is
+/// acknowledged.
 #[test]
 fn writer() {
     if !is_child("kill::writer") {
         return;
     }
-    let db = Db::open(child_argument("DIR"), shaped(&child_argument("SHAPE"))).expect("open");
+    let db = Db::open(child_argument("DIR"), with_layout(&child_argument("SHAPE"))).expect("open");
     let mut out = std::io::stdout().lock();
     let first = count(&db) + 1;
     for number in first..first + BATCHES_MAX {
@@ -88,7 +90,7 @@ fn writer() {
     }
 }
 
-/// Makes ready what a store of this shape asks for.
+/// Prepares the place that a store of this layout needs.
 fn prepare(directory: &Path, layout: &str) {
     if layout.starts_with(ON_A_DEVICE) {
         kit::device_file(directory, DEVICE_BYTES);
@@ -101,7 +103,7 @@ fn start(directory: &Path, layout: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("start the child")
 }
 
-/// Lets a child write for a while and kills it. The last batch it said was acknowledged.
+/// Lets a child write for a while and kills it. Returns the last batch it acknowledged.
 fn killed_after(directory: &Path, layout: &str, delay: Duration) -> usize {
     let mut child = start(directory, layout);
     let mut out = child.stdout.take().expect("piped");
@@ -115,7 +117,7 @@ fn killed_after(directory: &Path, layout: &str, delay: Duration) -> usize {
     let status = child.wait().expect("wait");
     assert!(status.code().is_none(), "the child ended by itself: {status}");
     let text = listener.join().expect("listen");
-    // The last line may have been cut by the kill; then its number was not told whole.
+    // The kill may have cut the last line; such a line does not count.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let acknowledged = whole.lines().filter_map(|line| line.strip_prefix("ack ")).next_back();
     acknowledged.map_or(0, |number| number.parse().expect("a number"))
@@ -123,7 +125,7 @@ fn killed_after(directory: &Path, layout: &str, delay: Duration) -> usize {
 
 #[test]
 fn nothing_acknowledged_is_lost_to_kill_9() {
-    SHAPES.iter().for_each(|(layout, _)| kill_again_and_again(layout));
+    LAYOUTS.iter().for_each(|(layout, _)| kill_again_and_again(layout));
 }
 
 fn kill_again_and_again(layout: &str) {
@@ -135,7 +137,7 @@ fn kill_again_and_again(layout: &str) {
     for kill in 0..KILLS {
         let delay = Duration::from_millis(rng.below(160) as u64);
         let acknowledged = killed_after(&directory, layout, delay);
-        let db = Db::open(&directory, shaped(layout)).unwrap_or_else(|e| panic!("{layout}, kill {kill}: {e}"));
+        let db = Db::open(&directory, with_layout(layout)).unwrap_or_else(|e| panic!("{layout}, kill {kill}: {e}"));
         let found = count(&db);
         assert!(found >= acknowledged.max(applied), "{layout}, kill {kill}: {found} of {acknowledged} batches");
         assert!(acknowledged == 0 || found <= acknowledged + 1, "{layout}, kill {kill}: more than was written");
@@ -162,9 +164,9 @@ fn kill_again_and_again(layout: &str) {
     assert!(progress >= KILLS / 4, "only {progress} of {KILLS} children wrote anything before they were killed");
 }
 
-/// Killed during recovery, again and again, with nobody recovering in between.
+/// Killed repeatedly during recovery, without a complete recovery in between.
 #[test]
-fn recovery_may_be_killed_as_often_as_one_likes() {
+fn recovery_can_be_killed_repeatedly() {
     ["mapped", ON_A_DEVICE].iter().for_each(|layout| kill_during_recovery(layout));
 }
 
@@ -175,7 +177,8 @@ fn kill_during_recovery(layout: &str) {
     let mut acknowledged = killed_after(&directory, layout, Duration::from_millis(300));
     let mut rng = Rng::new(SEED + 1);
     for _ in 0..15 {
-        // Starting a process takes some milliseconds, so these kills come before, in, or right after the open.
+        // Starting a process takes some milliseconds, so these kills come before, during, or right
+        // after the open.
         acknowledged = acknowledged.max(killed_after(&directory, layout, Duration::from_millis(rng.below(25) as u64)));
     }
     let db = Db::open(&directory, kit::plain(TIGHT)).expect("open");

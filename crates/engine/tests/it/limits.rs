@@ -1,6 +1,8 @@
-//! The ends of the ranges: empty and huge keys and values come back whole or are refused, never cut.
+//! Limits of sizes: empty and huge keys and values are returned intact or refused, never
+//! truncated.
 //!
-//! The largest value of all (4 GiB − 1 bytes) is tried only with `TERRACE_BIG=1`: it takes 20 GiB of memory.
+//! The largest value (4 GiB − 1 bytes) is tried only with `TERRACE_BIG=1`: it takes 20 GiB of
+//! memory.
 use crate::common::kit;
 use kit::{Pairs, Place, options};
 use terrace::{Db, Error, Options, ReadOptions, WriteBatch, WriteOptions, check_on};
@@ -9,7 +11,7 @@ use terrace_sim::Rng;
 use terrace_storage::placement::OpenMode;
 
 #[test]
-fn the_empty_key_and_the_empty_value_are_like_any_other() {
+fn the_empty_key_and_the_empty_value_are_ordinary() {
     for manual in [true, false] {
         let place = Place::any();
         let mut db = place.open(&Options::default(), manual).unwrap();
@@ -53,9 +55,9 @@ fn an_empty_batch_is_written_and_takes_no_sequence() {
     assert_eq!((db.last_sequence(), db.durable_sequence()), (1, 1));
 }
 
-/// The huge slices are zero pages that nobody touches: a refusal must not even copy them.
+/// The huge slices are untouched zero pages: a refusal must not even copy them.
 #[test]
-fn more_than_the_format_holds_is_refused_and_nothing_of_the_batch_is_written() {
+fn oversized_entries_are_refused_with_their_batch() {
     let db = kit::store(Options::default());
     let huge = vec![0u8; 1 << 32];
     let attempts: [fn(&mut WriteBatch, &[u8]) -> usize; 3] = [
@@ -80,13 +82,13 @@ fn more_than_the_format_holds_is_refused_and_nothing_of_the_batch_is_written() {
 /// Compares without printing megabytes.
 fn assert_value(db: &Db, key: &str, wanted: &[u8], stage: &str) {
     let found =
-        db.get(key).unwrap_or_else(|e| panic!("{stage}: {e}")).unwrap_or_else(|| panic!("{stage}: {key} is gone"));
+        db.get(key).unwrap_or_else(|e| panic!("{stage}: {e}")).unwrap_or_else(|| panic!("{stage}: {key} is missing"));
     assert_eq!(found.len(), wanted.len(), "{stage}: {key}");
     assert!(found == wanted, "{stage}: {key} has other bytes");
 }
 
 #[test]
-fn values_of_64_mib_go_through_log_flush_compaction_and_reopening() {
+fn values_of_64_mib_pass_through_wal_flush_compaction_and_reopen() {
     let mut rng = Rng::new(64);
     let noise: Vec<u8> = (0..8 << 20).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
     let dull = vec![b'x'; (64 << 20) + 1];
@@ -122,7 +124,7 @@ fn values_of_64_mib_go_through_log_flush_compaction_and_reopening() {
     }
 }
 
-/// Keys of a megabyte: index entries, bounds in the manifest and log records all grow with them.
+/// Keys of a megabyte: index entries, bounds in the manifest and WAL records all grow with them.
 #[test]
 fn keys_of_a_megabyte_work_everywhere() {
     let (place, options) = (Place::any(), options(&[("bloom_bits", "10"), ("max_manifest_file_size", "4KiB")]));
@@ -144,7 +146,7 @@ fn keys_of_a_megabyte_work_everywhere() {
     assert!(prefixed == wanted, "{} pairs by prefix", prefixed.len());
 }
 
-/// Memory that a process could still get, in bytes.
+/// Memory that a process can still get, in bytes.
 fn available() -> Result<u64, String> {
     let text = std::fs::read_to_string("/proc/meminfo").map_err(|e| format!("/proc/meminfo: {e}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).ok_or("no MemAvailable")?;
@@ -153,7 +155,7 @@ fn available() -> Result<u64, String> {
 }
 
 #[test]
-fn the_largest_value_comes_back_whole() {
+fn the_largest_value_is_read_intact() {
     if std::env::var("TERRACE_BIG").as_deref() != Ok("1") {
         println!("skipped: TERRACE_BIG=1 is not set");
         return;
@@ -165,7 +167,7 @@ fn the_largest_value_comes_back_whole() {
     let options = options(&[("compression", "none"), ("block_cache_size", "0")]);
     let mut db = place.open(&options, false).unwrap();
     let bytes = u32::MAX as usize;
-    // One byte in each page is enough to tell a page in the wrong place, or a missing one.
+    // Four bytes per page reveal a misplaced or missing page.
     let at_page = |page: usize| (page as u32).wrapping_mul(2_654_435_761).to_le_bytes();
     let mut value = vec![0u8; bytes];
     value.chunks_exact_mut(4096).enumerate().for_each(|(page, chunk)| chunk[..4].copy_from_slice(&at_page(page)));

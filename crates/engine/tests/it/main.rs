@@ -1,13 +1,12 @@
-//! The integration tests of the engine, a module for each suite. One program: every further one is compiled and linked against
-//! everything again. Tests that count or limit what belongs to the process run in one of their own ([`common::alone`]).
+//! Integration tests of the engine, one module per suite, in one binary: every further binary is
+//! compiled and linked against everything again. Tests that count or limit resources of the
+//! process run in a process of their own ([`common::alone`]).
 #![allow(clippy::duplicate_mod, reason = "the fuzzers' crate, which `corpus` includes, takes the same helpers")]
 
 mod allocations;
-mod as_made;
 mod bundles;
 mod check;
 mod checkpoint;
-mod collectors;
 mod common;
 mod compat;
 mod concurrency;
@@ -18,23 +17,24 @@ mod crash;
 mod creation;
 mod damage_campaign;
 mod damaged_tables;
+mod default_durability;
 mod descriptors;
 mod devices;
 mod directories;
+mod disable_wal;
 mod durability;
 mod events;
 mod failed_syncs;
 mod faults;
+mod foreign_files;
 mod forks;
 mod full_disk;
-mod garbage;
 mod group;
-mod hostile;
 mod ingest;
 mod interop;
 mod iteration;
 mod kill;
-mod likeness;
+mod leveldb_costs;
 mod limits;
 mod manual_compaction;
 mod memory;
@@ -50,13 +50,14 @@ mod regressions;
 mod regressions_open;
 mod repair;
 mod repair_noise;
-mod retained;
-mod rot;
 mod seeks;
 mod space;
+mod space_reclamation;
 mod transactions;
-mod unlogged;
+mod unsynced_bytes;
 mod updates;
 mod value_log;
+mod value_log_gc;
+mod wal_corruption;
 mod wal_sidecar;
 mod when_durable;

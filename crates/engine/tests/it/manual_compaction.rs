@@ -1,11 +1,11 @@
-//! Compaction by hand keeps its word also where there is nothing to merge.
+//! Manual compaction: it keeps its contract even where there is nothing to compact.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::time::{Duration, Instant};
 use terrace::{Db, Options, check_on};
 use terrace_storage::placement::OpenMode;
 
-/// Entries and deletes of ranges in all tables of the closed store.
+/// Entries and range tombstones in all SSTables of the closed store.
 fn entries(place: &Place, options: &Options) -> (u64, u64) {
     let storage = kit::storage(&place.fs, OpenMode::ReadOnly, options).expect("open read-only");
     let report = check_on(&*storage, options, true).expect("check");
@@ -18,7 +18,7 @@ fn compacted_bytes(db: &Db) -> u64 {
 }
 
 #[test]
-fn the_bottom_drops_what_a_snapshot_held() {
+fn a_compaction_of_the_last_level_drops_entries_of_released_snapshots() {
     for more in [&[][..], &[("range_tombstones", "on")], &[("tables", "bundled")], &[("values", "log")]] {
         let options = options(more);
         let place = Place::any();
@@ -40,7 +40,7 @@ fn the_bottom_drops_what_a_snapshot_held() {
         assert_eq!(compacted_bytes(&db), 0, "elsewhere");
         db.compact_range(None, None).expect("compact");
         let written = compacted_bytes(&db);
-        assert!(written > 0, "nothing was written anew, under {more:?}");
+        assert!(written > 0, "nothing was rewritten, under {more:?}");
         db.compact_range(None, None).expect("compact");
         assert_eq!(compacted_bytes(&db), written, "there was nothing to drop");
         db.close().expect("close");
@@ -48,9 +48,10 @@ fn the_bottom_drops_what_a_snapshot_held() {
     }
 }
 
-/// All parts of a merge together write no faster than compactions may; unless writers would have to wait for them.
+/// All subcompactions together keep to the compaction rate limit, unless writers would have to
+/// wait for them.
 #[test]
-fn a_merge_leaves_others_their_share_of_the_device() {
+fn a_manual_compaction_respects_the_rate_limit() {
     let merged = |slow_runs: &str, per_second: u32| {
         let rate = per_second.to_string();
         let level0 = [
@@ -78,7 +79,8 @@ fn a_merge_leaves_others_their_share_of_the_device() {
         (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(per_second)))
     };
     let (time, due) = merged("100", 4 << 20);
-    assert!(time > due * 3 / 4, "{time:?} instead of {due:?}"); // what a part stores last, it leaves for others to wait for
+    // A subcompaction leaves the throttle debt of its last bytes to others.
+    assert!(time > due * 3 / 4, "{time:?} instead of {due:?}");
     let (time, due) = merged("4", 1 << 20);
-    assert!(time < due / 2, "{time:?}, as if nobody were waiting: {due:?}");
+    assert!(time < due / 2, "{time:?}, as if no writer waited: {due:?}");
 }

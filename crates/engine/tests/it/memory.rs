@@ -1,4 +1,5 @@
-//! One bound for a store's memory: what `statistics` tells keeps to it at every look, and is what the process really takes.
+//! The memory budget of a store: the memory that `statistics` reports stays within it at every
+//! sample and equals the memory that the process uses.
 use crate::common::alone::in_own_process;
 use crate::common::{counting, kit};
 use std::{
@@ -11,7 +12,8 @@ use terrace::{Db, ReadOptions};
 const LIMIT: u64 = 12 << 20;
 const KEYS: u64 = 40_000;
 const VALUE: usize = 1000;
-/// What is not counted: buffers of tables being written, versions, the blocks that cursors stand on, this test.
+/// Memory outside the budget: buffers of tables being written, versions, the current blocks of
+/// cursors, this test.
 const UNCOUNTED: usize = 6 << 20;
 
 fn key(number: u64) -> String {
@@ -25,7 +27,7 @@ fn look(db: &Db) -> u64 {
     memory.blocks
 }
 
-/// Fills the cache, and keeps cursors that have read ahead.
+/// Fills the block cache and keeps cursors that have read ahead.
 fn read(db: &Db) {
     for number in 0..KEYS / 4 {
         assert!(db.get(key(number)).unwrap().is_some());
@@ -43,7 +45,7 @@ fn read(db: &Db) {
 }
 
 #[test]
-fn memtables_tables_cursors_and_cache_keep_to_one_bound() {
+fn memtables_tables_cursors_and_cache_stay_within_the_budget() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         keep_to_the_bound(&folder.path().join("store"), &[]);
@@ -90,12 +92,13 @@ fn keep_to_the_bound(path: &Path, changes: &[(&str, &str)]) {
     assert!(blocks_max > LIMIT / 2, "the cache had {blocks_max} bytes at most: it was never large enough to give way");
     let taken = counting::live_bytes() - before;
     let memory = db.statistics().memory;
-    let told = (memory.sum() - memory.memtables) as usize; // large blocks of memtables are not the allocator's
-    assert!(told <= taken && taken < told + UNCOUNTED, "told {memory:?}, taken {taken}");
+    // Large memtable blocks do not come from the allocator.
+    let reported = (memory.sum() - memory.memtables) as usize;
+    assert!(reported <= taken && taken < reported + UNCOUNTED, "reported {memory:?}, taken {taken}");
 }
 
 #[test]
-fn a_bound_that_memtables_alone_would_break_is_refused() {
+fn a_budget_below_the_memtables_is_refused() {
     let options =
         kit::options(&[("memory_budget", "8MiB"), ("write_buffer_size", "4MiB"), ("max_write_buffer_number", "2")]);
     let error = options.validate().unwrap_err().to_string();

@@ -1,5 +1,6 @@
-//! One seeded history of thousands of operations, under many options and in every place: the same answers everywhere,
-//! and statistics that add up. What differs between two runs names the options, the place and the seed.
+//! One seeded history of thousands of operations under many options and in every place: equal
+//! results everywhere, and consistent statistics. A difference between two runs names the options,
+//! the place and the seed.
 use crate::common::kit;
 use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
@@ -15,8 +16,8 @@ type Layout = &'static [(&'static str, &'static str)];
 const SMALL: Layout =
     &[("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("max_bytes_for_level_base", "64KiB")];
 
-/// Each is applied on top of `SMALL`, so that one history goes through every level.
-const SHAPES: &[Layout] = &[
+/// Each is applied on top of `SMALL`, so that one history uses every level.
+const LAYOUTS: &[Layout] = &[
     &[],
     &[("write_buffer_size", "4MiB")],
     &[("write_buffer_size", "1MiB"), ("max_write_buffer_number", "8")],
@@ -54,7 +55,8 @@ const SHAPES: &[Layout] = &[
         ("compaction_pri", "min_overlapping_ratio"),
         ("copy_whole_blocks", "on"),
     ],
-    &[("tables", "directory"), ("durability", "none")], // elsewhere: on a real file system each build would sync all of it
+    // Otherwise each build would sync all of a real file system.
+    &[("tables", "directory"), ("durability", "none")],
     &[
         ("tables", "directory"),
         ("min_value_file_size", "100"),
@@ -187,8 +189,8 @@ const SHAPES: &[Layout] = &[
     &[("idle_durability_ms", "0"), ("max_background_compactions", "2")],
 ];
 
-/// Each of these makes a store of ours, in which ranges are deleted as such.
-const MARKED: Layout = &[
+/// Each of these creates a store with a FORMAT file, in which range deletes are range tombstones.
+const WITH_FORMAT_FILE: Layout = &[
     ("range_tombstones", "on"),
     ("compression", "lz4"),
     ("tables", "bundled"),
@@ -196,7 +198,7 @@ const MARKED: Layout = &[
     ("values", "log"),
 ];
 
-/// Names the run that panics, wherever in it that is.
+/// Names the run that panics.
 struct Context {
     layout: Layout,
     place: &'static str,
@@ -210,7 +212,7 @@ impl Drop for Context {
     }
 }
 
-/// Everything that a user could see of the run.
+/// All results of a run that a user can see.
 #[derive(PartialEq, Eq)]
 struct Answers {
     contents: Pairs,
@@ -235,7 +237,8 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     (0..bytes).map(|_| if noisy { rng.next_u64() as u8 } else { word[rng.below(8)] }).collect()
 }
 
-/// Runs the history, and checks its end against a map, so that not all runs can be wrong alike.
+/// Runs the history and compares its end with a map, so that the runs cannot all be wrong in the
+/// same way.
 fn run(place: &Place, options: &Options, manual: bool) -> Answers {
     let mut rng = Rng::new(SEED);
     let mut db = place.open(options, manual).expect("open");
@@ -254,9 +257,9 @@ fn run(place: &Place, options: &Options, manual: bool) -> Answers {
             800..900 => {
                 let keys = [key(&mut rng), key(&mut rng), key(&mut rng)];
                 let together: terrace::Result<Vec<_>> = db.multi_get(&keys).into_iter().collect();
-                let apart = keys.map(|key| db.get(key).expect("get"));
-                assert_eq!(together.expect("multi_get"), apart);
-                answers.gets.extend(apart);
+                let separated = keys.map(|key| db.get(key).expect("get"));
+                assert_eq!(together.expect("multi_get"), separated);
+                answers.gets.extend(separated);
             }
             900..930 => {
                 let range = ReadOptions::new().from(key(&mut rng)).to(key(&mut rng));
@@ -300,11 +303,11 @@ fn run(place: &Place, options: &Options, manual: bool) -> Answers {
     answers
 }
 
-/// What the store says of itself after everything was compacted agrees with what a full check finds.
+/// After a full compaction the statistics agree with a deep check.
 fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     db.compact_range(None, None).expect("compact");
     db.wait_idle().expect("idle");
-    kit::check_layout(&db.layout(), options.order()).expect("a sound layout");
+    kit::check_layout(&db.layout(), options.order()).expect("a intact layout");
     let said = db.statistics();
     assert_eq!(said.snapshots + said.sealed_memtables + said.pending_edits + said.removals_failed, 0, "{said:?}");
     for (level, info) in said.levels.iter().zip(db.layout()) {
@@ -316,10 +319,10 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let compacted: u64 = said.levels.iter().map(|level| level.compactions.bytes_written).sum();
     let may_be = match said.layout.tables {
         TableForm::Block => compacted..=compacted,
-        // Tables begin at multiples of a block of 4 KiB, and their directory stands behind them. All but the last of a bundle
-        // are several blocks long; the last may be a short one.
+        // Tables begin at multiples of a 4 KiB block, and the directory follows them. All but the
+        // last table of a bundle have several blocks; the last may be short.
         TableForm::Bundled => compacted..=compacted + compacted / 4 + synced("tables") * (8 << 10),
-        // Values that get another name are not written; keys are.
+        // Linked values are not written; keys are.
         TableForm::Directory => 1..=compacted,
     };
     assert!(compacted == 0 || may_be.contains(&bytes("compaction")), "{said:?}");
@@ -327,7 +330,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     assert_eq!(by_level, bytes("compaction"), "{said:?}");
     for level in said.levels.iter().filter(|level| level.compactions.bytes_written > 0) {
         assert!(level.compacted_bytes > 0, "{said:?}");
-        // In tables of their own, this is all that was written.
+        // With tables in files of their own this is all that was written.
         assert!(
             said.layout.tables != TableForm::Block || level.compacted_bytes == level.compactions.bytes_written,
             "{said:?}"
@@ -344,39 +347,41 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let storage = kit::storage(&place.fs, OpenMode::ReadOnly, options).expect("open read-only");
     let report = check_on(&*storage, options, true).expect("check");
     assert_eq!(report.problems, Vec::<String>::new());
-    // Fully compacted, with nobody looking back: exactly one entry for each pair, nothing in logs.
+    // Fully compacted, without snapshots: exactly one entry per pair, nothing in WALs.
     assert_eq!((report.entries, report.range_tombstones, report.log_entries), (pairs, 0, 0));
     assert_eq!((report.tables, report.table_bytes), (tables, table_bytes), "tables and their bytes");
 }
 
-fn shaped(layout: Layout) -> Options {
+fn with_layout(layout: Layout) -> Options {
     options(&[SMALL, layout].concat())
 }
 
 #[test]
-fn one_history_has_the_same_answers_under_all_options_and_in_all_places() {
-    assert!(SHAPES.len() >= 24, "the campaign has shrunk");
+fn one_history_has_equal_results_under_all_options_and_in_all_places() {
+    assert!(LAYOUTS.len() >= 24, "the campaign has shrunk");
     let places: [fn() -> Place; 5] = [Place::memory, Place::scrambled, Place::directory, Place::device, Place::split];
     let jobs: Vec<_> =
-        (0..SHAPES.len()).flat_map(|layout| (0..places.len()).map(move |place| (layout, place))).collect();
-    // A delete of a range takes one sequence, or one for each key that it deletes.
+        (0..LAYOUTS.len()).flat_map(|layout| (0..places.len()).map(move |place| (layout, place))).collect();
+    // A range delete takes one sequence, or one for each key that it deletes.
     let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_tombstones", ranges)]), true));
-    let deletes_ranges = |layout: Layout| MARKED.iter().any(|marked| layout.contains(marked));
+    let deletes_ranges =
+        |layout: Layout| WITH_FORMAT_FILE.iter().any(|with_format_file| layout.contains(with_format_file));
     let queue = Mutex::new(jobs);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 while let Some((layout, place)) = { queue.lock().unwrap().pop() } {
-                    let (place, layout) = (places[place](), SHAPES[layout]);
-                    // A store in two halves has a marker, whatever the options say.
+                    let (place, layout) = (places[place](), LAYOUTS[layout]);
+                    // A split store has a FORMAT file, whatever the options say.
                     let reference = &references[usize::from(deletes_ranges(layout) || place.name == "split")];
-                    if let Some(why) = place.refuses(&shaped(layout)) {
+                    if let Some(why) = place.refuses(&with_layout(layout)) {
                         println!("skipped: {why}");
                         continue;
                     }
                     let _context = Context { layout, place: place.name };
-                    // Real directories get the real executor: there, background work meets a file system's timing.
-                    let answers = run(&place, &shaped(layout), place.path().is_none());
+                    // Real directories get the real executor, where background jobs meet the timing
+                    // of a file system.
+                    let answers = run(&place, &with_layout(layout), place.path().is_none());
                     assert!(answers.contents == reference.contents, "other answers: contents");
                     assert!(answers.gets == reference.gets, "other answers: gets");
                     assert!(answers.scans == reference.scans, "other answers: scans");

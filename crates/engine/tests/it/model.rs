@@ -1,7 +1,7 @@
-//! Whatever the operations, options, executor and place, a store answers as a sorted map would.
+//! Whatever the operations, options, executor and place, a store returns what a sorted map would.
 //!
-//! Cases are generated from `TERRACE_MODEL_SEED` (default 1); there are `TERRACE_MODEL_CASES` of them. A failure prints
-//! the seed and the smallest case found.
+//! Cases are generated from `TERRACE_MODEL_SEED` (default 1); there are `TERRACE_MODEL_CASES` of
+//! them. A failure prints the seed and the smallest failing case.
 use crate::common::{kit, ops};
 use kit::{Backwards, Place, check_layout};
 use ops::{Config, Key, Move, Op, Range, Value, any_config, any_op};
@@ -24,7 +24,7 @@ use terrace::{
 
 type Map = BTreeMap<Key, Value>;
 
-/// A store and what it should say.
+/// A store and its expected contents.
 struct Harness {
     config: Config,
     place: Place,
@@ -33,11 +33,12 @@ struct Harness {
     map: Map,
     snapshots: Vec<(Snapshot, Map)>,
     cursors: Vec<(Cursor, Walk)>,
-    /// Values held where they lie, and what they are.
+    /// Pinned values and their expected bytes.
     pins: Vec<(PinnedValue, Value)>,
 }
 
-/// What a cursor should say: the pairs of its range in its order, and where among them it stands.
+/// The expected state of a cursor: the pairs of its range in its order, and its position among
+/// them.
 struct Walk {
     pairs: Vec<(Key, Value)>,
     backwards: bool,
@@ -70,7 +71,7 @@ impl Walk {
     }
 }
 
-/// By the collectors of values that live in the log, in all cases.
+/// Bytes that tail GC re-appended, in all cases.
 static PUT_AGAIN_BYTES: AtomicU64 = AtomicU64::new(0);
 static MOVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -99,15 +100,17 @@ impl Harness {
 
     fn options(&self) -> Options {
         let mut options = Options::preset(self.config.preset).expect("a preset of that name");
-        options.durability_interval_ms = 0; // manual steps are no clock to wait for, and threads would wait in every case
+        // Manual steps do not advance a clock, and threads would wait in every case.
+        options.durability_interval_ms = 0;
         if self.place.refuses(&options).is_some() {
             options.durability = DurabilityMode::Auto;
         }
         options.set("tables", self.config.tables).expect("a form of tables");
         if self.config.tables == "directory" && self.place.path().is_some() {
-            options.durability = DurabilityMode::None; // each build would sync the whole file system
+            // Each build would sync the whole file system.
+            options.durability = DurabilityMode::None;
         }
-        for (name, value) in &self.config.shapes[self.openings % 2] {
+        for (name, value) in &self.config.option_sets[self.openings % 2] {
             options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));
         }
         if self.config.backwards { options.comparator(Arc::new(Backwards)) } else { options }
@@ -124,7 +127,7 @@ impl Harness {
     }
 
     fn read_options(&self, range: &Range) -> ReadOptions {
-        let pairs = self.map.len(); // stands for chance
+        let pairs = self.map.len(); // pseudo-random
         let mut options = ReadOptions::new().verify_checksums(pairs.is_multiple_of(2)).fill_cache(pairs % 3 > 1);
         let Range { from, to, prefix } = range.clone();
         if let Some(from) = from {
@@ -203,8 +206,8 @@ impl Harness {
         for (pinned, value) in &self.pins {
             prop_assert!(**pinned == value.expand(), "a pinned value changed");
         }
-        let sound = check_layout(&self.db().layout(), self.options().order());
-        prop_assert!(sound.is_ok(), "{:?}", sound);
+        let intact = check_layout(&self.db().layout(), self.options().order());
+        prop_assert!(intact.is_ok(), "{:?}", intact);
         let statistics = self.db().statistics();
         prop_assert_eq!(statistics.snapshots, self.snapshots.len() as u64);
         prop_assert_eq!(statistics.removals_failed, 0);
@@ -223,16 +226,20 @@ impl Harness {
         if orderly { fine(db.close()) } else { Ok(()) }
     }
 
-    /// Two readers at once, after a kill: both see everything, a writer is kept out, and nothing changes.
+    /// Two readers at once after a kill: both see everything, a writer is refused, and nothing
+    /// changes.
     fn read_only(&mut self) -> TestCaseResult {
         let Some(path) = self.place.path() else { return Ok(()) };
         let refused = Db::open_read_only(&path, self.options());
-        prop_assert!(matches!(refused, Err(Error::InUse { .. })), "a reader beside a writer");
+        prop_assert!(matches!(refused, Err(Error::InUse { .. })), "a reader during a write session");
         self.close(false)?;
         let before = kit::files_below(&path);
         let readers =
             [fine(Db::open_read_only(&path, self.options()))?, fine(Db::open_read_only(&path, self.options()))?];
-        prop_assert!(matches!(Db::open(&path, self.options()), Err(Error::InUse { .. })), "a writer beside readers");
+        prop_assert!(
+            matches!(Db::open(&path, self.options()), Err(Error::InUse { .. })),
+            "a writer during read sessions"
+        );
         for reader in readers {
             self.db = Some(reader);
             self.check_everything()?;
@@ -307,7 +314,8 @@ impl Harness {
                 self.check_everything()?;
             }
             Op::ReadOnly => self.read_only()?,
-            Op::ReadSnapshot(..) | Op::DropSnapshot(_) | Op::MoveCursor(..) | Op::DropCursor(_) => {} // there is none
+            // There is none.
+            Op::ReadSnapshot(..) | Op::DropSnapshot(_) | Op::MoveCursor(..) | Op::DropCursor(_) => {}
         }
         Ok(())
     }
@@ -318,7 +326,7 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn answers_as_a_sorted_map_would() {
+fn equals_a_sorted_map() {
     let seed = number("TERRACE_MODEL_SEED", 1);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -338,11 +346,12 @@ fn answers_as_a_sorted_map_would() {
         Err(error) => panic!("seed {seed}: {error}"),
     }
     let collected = [&PUT_AGAIN_BYTES, &MOVED_BYTES].map(|bytes| bytes.load(Relaxed));
-    println!("bytes put again and moved by collectors: {collected:?}");
+    println!("bytes re-appended and relocated by GC: {collected:?}");
     assert!(cases < 1000 || collected.iter().all(|bytes| *bytes > 100_000), "nothing was collected: {collected:?}");
 }
 
-/// A range begins at a prefix only in the bytewise order: in another one the prefix itself may come last, or anywhere.
+/// A range begins at a prefix only in bytewise order. In another order the prefix itself may come
+/// last, or anywhere.
 #[test]
 fn a_prefix_finds_its_keys_in_a_custom_order() {
     let db = Db::open_in_memory(Options::default().comparator(Arc::new(Backwards))).unwrap();

@@ -1,5 +1,6 @@
-//! Several openers of one store, in a directory or on a device: one writer or many readers, who is kept out and how he is told, and that reading
-//! changes nothing, on a read-only file system neither (that test needs root, to mount one).
+//! Several opens of one store, in a directory or on a device: one writer or many readers, the
+//! error of a refused open, and that reading changes nothing, on a read-only file system either
+//! (that test needs root for a mount).
 use crate::common::kit;
 use kit::{TIGHT, contents};
 use std::{
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 use terrace::{Db, Error, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_peers::require;
 
-/// A store that was filled and dropped, not closed: readers find a log to replay.
+/// A store that was filled and dropped without a close: readers find a WAL to replay.
 struct Filled {
     folder: TempDir,
     path: PathBuf,
@@ -55,24 +56,25 @@ fn one_writer_or_many_readers() {
     for store in Filled::both() {
         let writer = store.open().unwrap();
         assert!(is_in_use(store.open()), "a second writer");
-        assert!(is_in_use(store.open_read_only()), "a reader beside a writer");
+        assert!(is_in_use(store.open_read_only()), "a reader during a write session");
         assert!(matches!(Db::destroy(&store.path), Err(Error::InUse { .. })));
         let scan = writer.scan(ReadOptions::new());
         writer.close().unwrap();
         assert!(is_in_use(store.open()), "a scan of the closed store still reads its files");
         assert_eq!(scan.count(), 400);
         let readers = [(); 2].map(|()| store.open_read_only().unwrap());
-        assert!(is_in_use(store.open()), "a writer beside readers");
+        assert!(is_in_use(store.open()), "a writer during read sessions");
         readers.iter().for_each(|reader| assert_eq!(contents(reader).unwrap().len(), 400));
         drop(readers);
         store.open().unwrap().close().unwrap();
     }
 }
 
-/// A child that is being started shares its parent's descriptors until it runs its program; the lock must not wait for
-/// that. A user sees it as a reopen that is refused now and then, because something else in his process starts children.
+/// A child process shares its parent's descriptors until it runs its program; the lock must not
+/// depend on that. For users it was a reopen refused at random, because another part of the
+/// process started children.
 #[test]
-fn a_closed_store_is_free_even_while_the_process_starts_children() {
+fn a_close_releases_the_lock_while_children_start() {
     for store in Filled::both() {
         reopened_beside_children(&store);
     }
@@ -96,7 +98,7 @@ fn reopened_beside_children(store: &Filled) {
     });
 }
 
-/// Ends the scope's other threads also when a test fails.
+/// Ends the other threads of the scope, also when a test fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -105,7 +107,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Everything that a reader may and may not do; nothing at `path` must change by a byte.
+/// Does everything that a reader may and may not do; no byte at `path` may change.
 fn read_everything(path: &Path, options: &Options) {
     let before = kit::files_below(path);
     let db = Db::open_read_only(path, options.clone()).unwrap();
@@ -135,7 +137,7 @@ fn a_reader_changes_nothing() {
     read_everything(&in_directory.path, &in_directory.options);
 }
 
-/// A directory mounted read-only elsewhere; unmounted when dropped.
+/// A directory mounted read-only elsewhere; dropping it unmounts.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -155,19 +157,20 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).output(); // not mounted, if mounting is what failed
+        // Not mounted if the mount failed.
+        let _ = Command::new("umount").arg(self.0.path()).output();
     }
 }
 
 #[test]
-fn a_read_only_file_system_is_enough_for_readers() {
+fn a_reader_opens_on_a_read_only_file_system() {
     for store in Filled::both() {
         let Some(mounted) = require("root", Mounted::read_only(store.folder.path())) else { return };
         let at = mounted.0.path().join("store");
         let refused = std::fs::OpenOptions::new().append(true).create(true).open(mounted.0.path().join("probe"));
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
         read_everything(&at, &store.options);
-        let text = Db::open(&at, store.options.clone()).map(drop).expect_err("nobody can write here").to_string();
+        let text = Db::open(&at, store.options.clone()).map(drop).expect_err("no write is possible here").to_string();
         assert!(text.contains("LOCK") || text.contains(at.to_str().unwrap()), "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! LevelDB's property strings: the same words for the same directory, asked of us and of the real LevelDB.
+//! LevelDB's property strings: Terrace and the real LevelDB return the same text for the same
+//! directory.
 use crate::common::{kit, leveldb};
 use kit::Place;
 use leveldb::{Layout, Side, Store};
@@ -46,7 +47,7 @@ fn properties_agree_with_the_layout() {
 }
 
 #[test]
-fn memory_usage_grows_with_what_is_read_and_written() {
+fn memory_usage_grows_with_reads_and_writes() {
     let place = Place::directory();
     let db = filled(&place);
     let usage = || db.property("leveldb.approximate-memory-usage").unwrap().parse::<u64>().unwrap();
@@ -62,7 +63,7 @@ fn memory_usage_grows_with_what_is_read_and_written() {
 }
 
 #[test]
-fn leveldb_says_the_same_of_the_same_directory() {
+fn leveldb_reports_the_same_properties() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let place = Place::directory();
     let db = filled(&place);

@@ -1,5 +1,5 @@
-//! Deletes of whole ranges, beyond what the model, the metamorphic history and the crash campaign say of them: what they cost
-//! to write and to read over, who refuses them, and that repairs and copies keep them.
+//! Range tombstones beyond the model, metamorphic and crash suites: the cost of writing them and
+//! of reading across them, refusals, and that repairs and checkpoints keep them.
 use crate::common::{kit, leveldb};
 use kit::{Backwards, Place, contents, options};
 use leveldb::{Layout, Side, Store};
@@ -31,9 +31,10 @@ fn filled(db: &Db, keys: u64) {
     db.compact_range(None, None).unwrap();
 }
 
-/// A seek finds its key in a table, and leaves out those that are older; but the key is hidden, and the next one is among them.
+/// A seek finds its key in a table and skips older tables; but a range tombstone deletes the key,
+/// and the next live key is in an older table.
 #[test]
-fn a_seek_to_a_hidden_key_goes_on_everywhere() {
+fn a_seek_to_a_deleted_key_continues_in_every_source() {
     let mut options = ranged();
     (
         options.level0_file_num_compaction_trigger,
@@ -56,7 +57,7 @@ fn a_seek_to_a_hidden_key_goes_on_everywhere() {
 }
 
 #[test]
-fn a_range_costs_one_write_and_is_passed_over_at_once() {
+fn a_range_tombstone_costs_one_write_and_is_skipped_at_once() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut cold = kit::plain(RANGED);
@@ -90,7 +91,7 @@ fn a_range_costs_one_write_and_is_passed_over_at_once() {
     db.compact_range(None, None).unwrap();
     db.wait_idle().unwrap();
     let bytes: u64 = db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
-    assert!(bytes < 20_000, "{bytes} bytes are left of what was deleted");
+    assert!(bytes < 20_000, "{bytes} bytes of deleted entries remain");
 }
 
 #[test]
@@ -117,15 +118,15 @@ fn a_store_that_leveldb_reads_deletes_key_by_key() {
 }
 
 #[test]
-fn leveldb_refuses_a_store_with_ranges_from_the_first() {
+fn leveldb_refuses_a_store_with_range_tombstones() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let place = Place::directory();
     let path = place.path().unwrap();
     Db::open(&path, ranged()).unwrap().close().unwrap();
     let Err(refusal) = Store::try_open(Side::Theirs, &path, &Layout::default()) else { panic!("LevelDB opened it") };
     assert!(refusal.contains("unknown tag"), "{refusal}");
-    let marker = fs::read_to_string(path.join("TERRACE")).unwrap();
-    assert!(marker.contains("range-deletes"), "{marker}");
+    let format_file = fs::read_to_string(path.join("TERRACE")).unwrap();
+    assert!(format_file.contains("range-deletes"), "{format_file}");
     let db = Db::open(&path, kit::plain(&[])).expect("it remembers, whatever the options say");
     db.put("a", "1").unwrap();
     let mut batch = WriteBatch::new();
@@ -136,7 +137,8 @@ fn leveldb_refuses_a_store_with_ranges_from_the_first() {
     assert!(update.batch.ops().eq([Op::DeleteRange(b"a", b"b"), Op::Put(b"b", b"2")]), "{update:?}");
 }
 
-/// The order of the store decides which ranges are empty, and an empty one takes nothing else of its batch down.
+/// The comparator decides which ranges are empty. An empty range does not fail the other
+/// operations of its batch.
 #[test]
 fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
     for (ranges, backwards) in [(true, false), (true, true), (false, false), (false, true)] {
@@ -166,7 +168,8 @@ fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
     }
 }
 
-/// Point deletes that stand for a range are one batch as long as they fit a memtable.
+/// Point tombstones in place of a range tombstone are one batch as long as they fit into a
+/// memtable.
 #[test]
 fn a_range_deleted_key_by_key_is_one_batch_that_fits_a_memtable() {
     let db = kit::store(options(&[
@@ -192,7 +195,7 @@ fn a_range_deleted_key_by_key_is_one_batch_that_fits_a_memtable() {
 }
 
 #[test]
-fn repairs_and_copies_keep_what_was_deleted_deleted() {
+fn repairs_and_checkpoints_keep_range_tombstones() {
     let place = Place::directory();
     let path = place.path().unwrap();
     let db = Db::open(&path, ranged()).unwrap();
@@ -201,7 +204,7 @@ fn repairs_and_copies_keep_what_was_deleted_deleted() {
     db.delete_range(key(100), key(1000), WriteOptions::default()).unwrap();
     db.flush().unwrap();
     db.put(key(500), "again").unwrap();
-    db.delete_range(key(2000), key(2900), WriteOptions::default()).unwrap(); // in the log only
+    db.delete_range(key(2000), key(2900), WriteOptions::default()).unwrap(); // in the WAL only
     let wanted = contents(&db).unwrap();
     assert_eq!(wanted.len(), 100 + 1 + 1000 + 100);
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What reads of a key cost, by counts: allocations, and calls to storage.
+//! The cost of point lookups and scans as counts: allocations, and storage calls.
 use crate::common::{counting, kit};
 use std::{sync::Arc, time::Duration};
 use terrace::{Db, ReadOptions};
@@ -7,7 +7,7 @@ use terrace_storage::backends::files::{fs::FileSystem, real::RealFs};
 
 const KEYS: u64 = 4000;
 
-/// The even ones are there.
+/// Even numbers are present.
 fn key(number: u64) -> [u8; 16] {
     let mut key = *b"user/00000000000";
     key[8..].copy_from_slice(format!("{number:08}").as_bytes());
@@ -53,7 +53,7 @@ fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
 }
 
 #[test]
-fn a_cached_get_allocates_its_answer_and_nothing_else() {
+fn a_cached_get_allocates_only_its_result() {
     let folder = tempfile::tempdir().unwrap();
     for (fs, mapped) in [(kit::anywhere(), "off"), (Arc::new(RealFs::new(folder.path().join("store"))), "on")] {
         let db = store(fs, &[("allow_mmap_reads", mapped)]);
@@ -80,12 +80,13 @@ fn a_filter_saves_the_read() {
     };
     calls(&mut (0..KEYS)); // opens tables
     assert!(calls(&mut (0..KEYS).step_by(2)) >= KEYS / 2, "without a cache, each answer is read");
-    let in_vain = calls(&mut (1..KEYS).step_by(2));
-    // One key in a hundred passes a filter of ten bits, and several tables have one that is asked.
-    assert!(in_vain < KEYS / 2 / 5, "of {} absent keys, {in_vain} cost a read", KEYS / 2);
+    let unnecessary_reads = calls(&mut (1..KEYS).step_by(2));
+    // One key in a hundred passes a Bloom filter of ten bits per key, and a lookup asks the filters
+    // of several tables.
+    assert!(unnecessary_reads < KEYS / 2 / 5, "of {} absent keys, {unnecessary_reads} cost a read", KEYS / 2);
 }
 
-/// No cache, and nothing is merged: keys are in two runs, whatever the flushes made of them.
+/// No block cache and no compaction: keys are in two runs, whatever the flushes made of them.
 const UNMERGED: &[(&str, &str)] = &[
     ("block_cache_size", "0"),
     ("max_bytes_for_level_base", "64MiB"),
@@ -95,7 +96,7 @@ const UNMERGED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_seek_to_a_key_that_is_there_reads_one_block() {
+fn a_seek_to_a_present_key_reads_one_block() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), UNMERGED);
     let placed = |number: u64| {
@@ -117,7 +118,7 @@ fn a_seek_to_a_key_that_is_there_reads_one_block() {
         KEYS / 2
     );
     assert!(absent > KEYS / 2 * 3 / 2, "{absent} calls for {} absent keys: there are not several runs", KEYS / 2);
-    // What was not looked at comes when the walk goes on, either way.
+    // A skipped source supplies its entries when the cursor continues, in either direction.
     for number in (2..KEYS - 2).step_by(2) {
         let (mut forward, mut back) = (placed(number), placed(number));
         forward.next().unwrap();
@@ -127,7 +128,7 @@ fn a_seek_to_a_key_that_is_there_reads_one_block() {
 }
 
 #[test]
-fn what_a_seek_has_left_out_may_fail_the_step() {
+fn a_source_skipped_by_a_seek_can_fail_the_step() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), UNMERGED);
     db.put(key(1000), "newer").unwrap();
@@ -151,7 +152,7 @@ fn a_scan_reads_many_blocks_by_one_call() {
     let changes = [("block_size", "1KiB"), ("target_file_size", "1MiB"), ("max_bytes_for_level_base", "64MiB")];
     let db = store(Arc::new(fs.clone()), &changes);
     db.compact_range(None, None).unwrap();
-    db.wait_idle().unwrap(); // what the background does is counted too
+    db.wait_idle().unwrap(); // background I/O is counted too
     for fill_cache in [true, false] {
         let calls = |scan: terrace::Scan| {
             let before = fs.calls();
@@ -167,7 +168,7 @@ fn a_scan_reads_many_blocks_by_one_call() {
 }
 
 #[test]
-fn a_scan_that_ends_early_leaves_its_buffer_to_the_next() {
+fn a_scan_that_ends_early_returns_its_buffer() {
     let db = store(kit::anywhere(), &[("block_size", "1KiB"), ("target_file_size", "1MiB")]);
     db.compact_range(None, None).unwrap();
     db.wait_idle().unwrap();
@@ -180,7 +181,7 @@ fn a_scan_that_ends_early_leaves_its_buffer_to_the_next() {
 }
 
 #[test]
-fn no_more_tables_are_open_than_may_be() {
+fn open_tables_stay_below_max_open_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let changes =
@@ -207,7 +208,7 @@ fn no_more_tables_are_open_than_may_be() {
 }
 
 #[test]
-fn many_keys_at_once_are_answered_in_their_order() {
+fn multi_get_returns_values_in_key_order() {
     let db = store(kit::anywhere(), &[]);
     let before = db.snapshot();
     db.put(key(2), "new").unwrap();
@@ -222,9 +223,10 @@ fn many_keys_at_once_are_answered_in_their_order() {
     assert!(db.multi_get::<&[u8]>(&[]).is_empty());
 }
 
-/// What many keys need is asked for before the first of it is waited for, unless it is at hand.
+/// Blocks that many keys need are prefetched before the first one is waited for, unless they are
+/// cached.
 #[test]
-fn many_keys_at_once_are_asked_for_ahead() {
+fn multi_get_prefetches_blocks() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), &[]);
     let keys: Vec<_> = (0..16).map(|number| key(number * 200)).collect();
@@ -239,9 +241,9 @@ fn many_keys_at_once_are_asked_for_ahead() {
     assert_eq!(expected(&keys), 0, "all are cached");
 }
 
-/// Values in a log are no blocks: they are asked for each time.
+/// Separated values are not in the block cache: each read fetches them.
 #[test]
-fn many_values_at_once_are_asked_for_ahead() {
+fn multi_get_prefetches_separated_values() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), &[("values", "log"), ("value_log_threshold", "50")]);
     let keys: Vec<_> = (0..16).map(|number| key(number * 200)).collect();
@@ -252,9 +254,9 @@ fn many_values_at_once_are_asked_for_ahead() {
     assert!(fs.expected() - before >= 15, "{} of 16 values", fs.expected() - before);
 }
 
-/// A scan that has to wait for the values of a log asks for the next ones, both ways.
+/// A scan that waits for values of the value log prefetches the next ones, in both directions.
 #[test]
-fn a_scan_asks_for_values_ahead() {
+fn a_scan_prefetches_separated_values() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let db = store(Arc::new(fs.clone()), &[("values", "log"), ("value_log_threshold", "50")]);
     fs.delay_reads(Duration::from_micros(200));

@@ -1,8 +1,9 @@
 //! Recovery holds one memtable at a time: its peak memory does not depend on the size of the WALs.
 //!
-//! Each test writes WALs far larger than `write_buffer_size` through the storage interface, without a memtable, and measures the
-//! peak resident set of the call under test in a process of its own. `TERRACE_TEST_WAL_BYTES` sets
-//! the bytes of WALs (default 96 MiB); 4 GiB is the size that the bound was made for.
+//! Each test writes WALs far larger than `write_buffer_size` through the storage interface,
+//! without a memtable, and measures the peak resident set of the call under test in a process of
+//! its own. `TERRACE_TEST_WAL_BYTES` sets the bytes of WALs (default 96 MiB); 4 GiB is the size
+//! that the bound was made for.
 use crate::common::{alone::in_own_process, kit};
 use std::{env, fs, path::Path};
 use terrace::{Db, Options, WriteOptions};
@@ -17,7 +18,8 @@ const MIB: u64 = 1 << 20;
 const WRITE_BUFFER: &str = "1MiB";
 /// Bytes in each WAL, about.
 const WAL_BYTES: u64 = 24 * MIB;
-/// Allowed growth of the resident set in bytes: memtables, tables being written, table cache and read buffers.
+/// Allowed growth of the resident set in bytes: memtables, tables being written, table cache and
+/// read buffers.
 const GROWTH_MAX: u64 = 32 * MIB;
 /// Keys repeat after this many, so that several versions of each key are in the WALs.
 const KEYS: u64 = 50_000;
@@ -43,7 +45,8 @@ fn value(seq: u64) -> Vec<u8> {
     value
 }
 
-/// Makes a store at `path` whose WALs hold `total_bytes()` bytes, and returns the last sequence in them.
+/// Makes a store at `path` whose WALs hold `total_bytes()` bytes, and returns the last sequence in
+/// them.
 fn store_with_wals(path: &Path, options: &Options) -> u64 {
     Db::open(path, options.clone()).unwrap().close().unwrap();
     let storage =
@@ -142,7 +145,8 @@ fn repair_reads_large_wals_in_the_memory_of_a_few_memtables() {
     });
 }
 
-/// A store at `path` with more WAL entries than a repair keeps in memory: puts, overwrites, tombstones and range tombstones.
+/// A store at `path` with more WAL entries than a repair keeps in memory: puts, overwrites,
+/// tombstones and range tombstones.
 fn store_with_tombstones(path: &Path, changes: &[(&str, &str)]) -> kit::Model {
     let usual = [("write_buffer_size", "256MiB"), ("range_tombstones", "true"), ("durability", "sync")];
     let db = Db::open(path, kit::in_files(&[&usual, changes].concat())).unwrap();
@@ -156,7 +160,7 @@ fn store_with_tombstones(path: &Path, changes: &[(&str, &str)]) -> kit::Model {
             }
             7 if seq % 700 == 7 => {
                 let to = format!("{:08}", seq * 7919 % 9000 + 50);
-                db.delete_range(&key, &to).unwrap();
+                db.delete_range(&key, &to, WriteOptions::default()).unwrap();
                 model.retain(|found, _| !(key.as_bytes()..to.as_bytes()).contains(&&found[..]));
             }
             _ => {

@@ -1,12 +1,12 @@
-//! What is refused at open rather than misread: the wrong options, another engine's directory, a store that lost a part
-//! of itself. A refusal says why, and leaves every file as it was. And what is none of ours is left alone.
+//! Opens that must be refused: wrong options, another engine's directory, a store that has lost a
+//! part. The error says why, every file stays as it was, and foreign files are left alone.
 use crate::common::kit;
 use kit::{Backwards, Place};
 use std::{collections::BTreeSet, fs, sync::Arc};
 use terrace::{Db, Error, FilterPolicy, Options, ReadOptions};
 use terrace_format::{edit::Edit, format_file::FormatFile, log_record::Framer};
 
-/// Opens must fail with a text that says `why`, and leave every file as it was.
+/// Asserts that opens fail with a text that contains `why`, and that every file stays as it was.
 fn refuses(place: &Place, options: &Options, why: &[&str]) {
     let path = place.path().expect("a directory");
     let before = path.exists().then(|| kit::files_below(&path));
@@ -28,7 +28,7 @@ fn made(options: &Options) -> Place {
 }
 
 #[test]
-fn a_store_is_not_opened_as_what_it_is_not() {
+fn mismatched_options_are_refused() {
     let defaults = Options::default();
     let mut only_new = defaults.clone();
     only_new.error_if_exists = true;
@@ -52,25 +52,26 @@ fn a_store_is_not_opened_as_what_it_is_not() {
 }
 
 #[test]
-fn a_store_that_lost_its_root_or_its_marker_is_not_made_anew() {
+fn a_store_without_root_or_format_file_is_not_created_again() {
     let place = made(&Options::default());
     fs::remove_file(place.path().unwrap().join("CURRENT")).unwrap();
     refuses(&place, &Options::default(), &["missing", "CURRENT"]);
 
     let lz4 = kit::plain(&[("compression", "lz4")]);
     let place = made(&lz4);
-    let marker = place.path().unwrap().join("TERRACE");
-    let mut unknown: FormatFile = FormatFile::decode(&fs::read_to_string(&marker).unwrap()).unwrap();
+    let format_file = place.path().unwrap().join("TERRACE");
+    let mut unknown: FormatFile = FormatFile::decode(&fs::read_to_string(&format_file).unwrap()).unwrap();
     unknown.features.push("time-travel".into());
-    fs::write(&marker, unknown.encode()).unwrap();
+    fs::write(&format_file, unknown.encode()).unwrap();
     refuses(&place, &lz4, &["time-travel"]);
-    fs::remove_file(&marker).unwrap();
+    fs::remove_file(&format_file).unwrap();
     refuses(&place, &lz4, &["lz4", "TERRACE"]);
 }
 
-/// Another engine's directory, recognised by what its manifest says: a feature, or a record, that nobody here knows.
+/// Another engine's directory, recognised by its manifest: an unknown feature or an unknown
+/// record.
 #[test]
-fn a_manifest_from_elsewhere_is_refused() {
+fn a_foreign_manifest_is_refused() {
     let edit = Edit { requires: vec!["time-travel".into()], ..Edit::default() };
     let numbers =
         Edit { log_number: Some(0), next_file_number: Some(9), last_sequence: Some(Default::default()), ..edit };
@@ -92,7 +93,7 @@ fn a_manifest_from_elsewhere_is_refused() {
 }
 
 #[test]
-fn strangers_files_are_left_alone_by_open_and_destroy() {
+fn open_and_destroy_leave_foreign_files_alone() {
     let place = Place::directory();
     let path = place.path().unwrap();
     fs::create_dir_all(path.join("lost")).unwrap();
@@ -114,12 +115,12 @@ fn strangers_files_are_left_alone_by_open_and_destroy() {
     assert!(error.contains("notes.txt"), "{error}");
 }
 
-/// Says yes to everything: a filter that could never hide a key, under a name of its own.
-struct Anything;
+/// A filter policy with a name of its own that admits every key.
+struct AdmitAll;
 
-impl FilterPolicy for Anything {
+impl FilterPolicy for AdmitAll {
     fn name(&self) -> &str {
-        "test.Anything"
+        "test.AdmitAll"
     }
     fn create(&self, _: &[&[u8]], out: &mut Vec<u8>) {
         out.push(1);
@@ -130,9 +131,9 @@ impl FilterPolicy for Anything {
 }
 
 #[test]
-fn tables_with_filters_of_another_name_are_read_without_them() {
+fn filters_of_another_policy_are_ignored() {
     let bloom = kit::plain(&[("bloom_bits", "10"), ("filter_form", "table")]);
-    let other = Options::default().filter_policy(Arc::new(Anything));
+    let other = Options::default().filter_policy(Arc::new(AdmitAll));
     let place = Place::any();
     for (round, options) in [&bloom, &other, &Options::default(), &other, &bloom].into_iter().enumerate() {
         let db = place.open(options, true).unwrap();
@@ -146,7 +147,8 @@ fn tables_with_filters_of_another_name_are_read_without_them() {
     }
 }
 
-/// A snapshot holds back what its own store may remove; in another store it would be a number without meaning.
+/// A snapshot limits what its own store may drop; in another store it would be a meaningless
+/// number.
 #[test]
 fn a_snapshot_of_another_store_is_refused() {
     let (here, there) = (kit::store(Options::default()), kit::store(Options::default()));

@@ -1,5 +1,5 @@
-//! Faults that a review found in running stores, each by the behaviour that was wrong. See `regressions_open.rs` for those
-//! in what an open makes of the files.
+//! Fixed bugs in running stores, each by the wrong behaviour. `regressions_open.rs` has those of
+//! an open.
 use crate::common::{history, kit};
 use history::{Model, Tracker, contents, storage, tight_options};
 use kit::anywhere;
@@ -28,7 +28,7 @@ use terrace_storage::{
     durability::{DurabilityTracker, Finished},
 };
 
-/// Small memtables, and nothing that happens by itself when the store is idle.
+/// Small memtables, and no background job in an idle store.
 fn small() -> Options {
     let mut options = Options::leveldb_compatible();
     options.write_buffer_size = 64 << 10;
@@ -53,7 +53,7 @@ fn live_tables(db: &Db) -> BTreeSet<u64> {
     db.layout().iter().flat_map(|level| &level.tables).map(|table| table.number).collect()
 }
 
-/// Logs in `directory` that were removed and that this process still holds open.
+/// Removed WALs in `directory` that this process still holds open.
 #[cfg(target_os = "linux")]
 fn deleted_logs_held(directory: &Path) -> usize {
     let directory = directory.canonicalize().expect("the directory is there");
@@ -62,12 +62,12 @@ fn deleted_logs_held(directory: &Path) -> usize {
     targets.filter(|file| file.starts_with(&directory) && file.to_string_lossy().ends_with(".log (deleted)")).count()
 }
 
-/// Without a synced write nobody let go of the logs of flushed memtables: one descriptor for each, until there were none
-/// left, and the kernel wrote them to the device although they were removed. A release now lets go of all that replay no
-/// longer needs.
+/// Without a synced write the WALs of flushed memtables were never closed: one descriptor each
+/// until none was left, and the kernel wrote removed WALs to the device. A commit of pending edits
+/// now closes every WAL that replay no longer needs.
 #[cfg(target_os = "linux")]
 #[test]
-fn logs_of_flushed_memtables_are_let_go_under_unsynced_load() {
+fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), small()).unwrap();
     for load in [1500u32, 3000] {
@@ -78,13 +78,14 @@ fn logs_of_flushed_memtables_are_let_go_under_unsynced_load() {
         let held = deleted_logs_held(directory.path());
         assert_eq!(held, 0, "deleted logs are open after {load} writes");
     }
-    assert!(db.statistics().flushes.count > 50, "too few logs to tell");
+    assert!(db.statistics().flushes.count > 50, "too few WALs for a verdict");
 }
 
-/// A tick held the store, so that it could become the one to close it: it then waited for its own thread and panicked,
-/// while the drop that should have closed it returned with the lock still held.
+/// The idle timer held the store and could thus be the one to close it: it waited for its own
+/// thread and panicked, while the drop that should have closed the store returned with the lock
+/// still held.
 #[test]
-fn dropping_the_last_handle_during_a_tick_closes_the_store() {
+fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     let inherited = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -100,7 +101,8 @@ fn dropping_the_last_handle_during_a_tick_closes_the_store() {
         for number in 0..50u32 {
             db.put(number.to_le_bytes(), vec![7; 1000]).unwrap();
         }
-        thread::sleep(Duration::from_micros(2000 + 25 * round)); // the first ticks that sync are about now
+        // The first syncing ticks happen about now.
+        thread::sleep(Duration::from_micros(2000 + 25 * round));
         drop(db);
         let again = Db::open(directory.path(), options.clone());
         again.unwrap_or_else(|e| panic!("round {round}: the store cannot be opened at once: {e}"));
@@ -108,10 +110,10 @@ fn dropping_the_last_handle_during_a_tick_closes_the_store() {
     assert_eq!(PANICS.load(SeqCst), 0, "threads of a store panicked");
 }
 
-/// What may be removed was told from the versions before and after a whole release, so a table that came and went within
-/// one was never seen to go, and its file stayed until the next open.
+/// Obsolete files were computed from the versions before and after a whole commit, so a table that
+/// was added and deleted within one was never seen, and its file remained until the next open.
 #[test]
-fn tables_added_and_consumed_within_one_release_are_removed() {
+fn tables_added_and_deleted_within_one_commit_are_removed() {
     for (tracker, seed) in Tracker::sound().flat_map(|tracker| (0..8).map(move |seed| (tracker, seed))) {
         let fs = anywhere();
         let db = open_manual(&fs, tracker, seed, &tight_options());
@@ -149,7 +151,7 @@ fn an_idle_directory_holds_the_live_tables_and_no_others() {
     assert!(!there.is_empty());
 }
 
-/// An order of its own name.
+/// A comparator with a name of its own.
 struct Sorted {
     name: &'static str,
     compare: fn(&[u8], &[u8]) -> Ordering,
@@ -165,8 +167,8 @@ impl Comparator for Sorted {
     }
 }
 
-/// Keys of a prefix were taken to begin at the prefix and to lie together whatever the order: with a comparator of the
-/// user's a scan missed those before it, and one in reverse found none.
+/// A prefix scan assumed that its keys begin at the prefix and are contiguous in any order: with a
+/// custom comparator it missed keys before the prefix, and a reverse scan found none.
 #[test]
 fn prefix_finds_all_in_either_direction_with_any_comparator() {
     const KEYS: [&str; 9] = ["", "a", "aa", "ab", "ab1", "ab2", "ab3", "ac", "b"];
@@ -204,10 +206,10 @@ fn prefix_finds_all_in_either_direction_with_any_comparator() {
     }
 }
 
-/// Bytewise, with a fuse: so many comparisons from now it panics, once. 0 is unlit.
-struct Bomb(AtomicUsize);
+/// A bytewise comparator that panics once after this many comparisons; 0 means never.
+struct PanickingComparator(AtomicUsize);
 
-impl Comparator for Bomb {
+impl Comparator for PanickingComparator {
     fn name(&self) -> &str {
         "bomb"
     }
@@ -219,13 +221,14 @@ impl Comparator for Bomb {
     }
 }
 
-/// A write that panicked between log and memtable left a number used in the log and free in memory: the next write took
-/// it again, was acknowledged, and recovery stopped before it. Such a panic now stops all writing. One without a log left
-/// numbers that nobody published, and the next writer waited for them for ever.
+/// A write that panicked between WAL and memtable left its sequence used in the WAL and free in
+/// memory: the next write took it again, was acknowledged, and recovery stopped before it. Such a
+/// panic now stops all writing. A panic of a write without WAL left sequences that were never
+/// published, and the next writer waited for them forever.
 #[test]
 fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
     for (fuse, logged) in (1..=6).map(|fuse| (fuse, true)).chain((1..=3).map(|fuse| (fuse, false))) {
-        let (fs, bomb) = (anywhere(), Arc::new(Bomb(AtomicUsize::new(0))));
+        let (fs, bomb) = (anywhere(), Arc::new(PanickingComparator(AtomicUsize::new(0))));
         let options = small().comparator(bomb.clone());
         let db = open_manual(&fs, Tracker::Sync, 0, &options);
         let mut acknowledged = Model::new();
@@ -244,11 +247,11 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
         }));
         assert!(outcome.is_err(), "fuse {fuse}, logged {logged}: the bomb did not go off");
 
-        let (told, next) = mpsc::channel();
+        let (reported, next) = mpsc::channel();
         let other = db.clone();
-        let writer = thread::spawn(move || told.send(other.put_with("h", "refused", WriteOptions::synced())));
+        let writer = thread::spawn(move || reported.send(other.put_with("h", "refused", WriteOptions::synced())));
         let next = next.recv_timeout(Duration::from_secs(100)).expect("the next write WAITS for ever");
-        writer.join().expect("it has told").expect("somebody has heard");
+        writer.join().expect("the message was sent").expect("the message was received");
         assert!(
             matches!(next, Err(Error::FailStopped(_))),
             "fuse {fuse}, logged {logged}: the next write gets {next:?}"
@@ -260,14 +263,14 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
     }
 }
 
-/// An ingest whose comparator panicked behind its installation left writers below what was installed: the next write was acknowledged and
-/// then taken for something that is in tables already.
+/// An ingest whose comparator panicked after the install left writers below the installed
+/// sequence: the next write was acknowledged and then treated as already in tables.
 #[test]
 fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let (mut went_off, mut refused) = (0, 0);
     for fuse in 1.. {
-        let (fs, bomb) = (anywhere(), Arc::new(Bomb(AtomicUsize::new(0))));
+        let (fs, bomb) = (anywhere(), Arc::new(PanickingComparator(AtomicUsize::new(0))));
         let options = small().comparator(bomb.clone());
         let db = open_manual(&fs, Tracker::Sync, 0, &options);
         for key in ["a", "c", "e", "g", "i"] {
@@ -283,7 +286,7 @@ fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
         let outcome = catch_unwind(AssertUnwindSafe(|| db.ingest(&[&path])));
         bomb.0.store(0, SeqCst);
         if outcome.is_ok() {
-            break; // it makes fewer comparisons
+            break; // it variants fewer comparisons
         }
         went_off += 1;
         match db.put_with("h", "acknowledged", WriteOptions::synced()) {
@@ -295,17 +298,18 @@ fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
             Ok(_) => {
                 drop(db);
                 let found = contents(&open_manual(&fs, Tracker::Sync, 0, &options)).unwrap();
-                assert!(found.contains_key(&b"h"[..]), "fuse {fuse}: lost what was acknowledged");
+                assert!(found.contains_key(&b"h"[..]), "fuse {fuse}: lost an acknowledged write");
             }
         }
     }
     assert!(went_off > 20 && refused > 0, "{went_off} panics, {refused} of them stopped the store");
 }
 
-/// Who waited for room ran whatever job came first, and with it one that syncs, for which it has to let go of the baton it holds.
+/// A writer that waited for room ran the first job of the queue, even one that syncs and therefore
+/// needs the writer state that the writer held.
 #[test]
-fn who_waits_for_room_runs_no_job_that_waits_for_the_writer() {
-    let (told, is_told) = mpsc::channel();
+fn a_stalled_writer_runs_no_job_that_needs_the_writer_state() {
+    let (reported, names_operation_and_file) = mpsc::channel();
     let writer = thread::spawn(move || {
         let mut options = small();
         options.max_write_buffer_number = 2;
@@ -318,15 +322,16 @@ fn who_waits_for_room_runs_no_job_that_waits_for_the_writer() {
         for (key, value) in [("b", &b""[..]), ("c", &large), ("d", b"")] {
             db.put(key, value).unwrap();
         }
-        told.send(contents(&db).unwrap().len()).expect("somebody listens");
+        reported.send(contents(&db).unwrap().len()).expect("the receiver exists");
     });
-    assert_eq!(is_told.recv_timeout(Duration::from_secs(100)), Ok(4), "it WAITS for itself");
+    assert_eq!(names_operation_and_file.recv_timeout(Duration::from_secs(100)), Ok(4), "it WAITS for itself");
     writer.join().expect("no panic");
 }
 
-/// A handle that outlived `close` could still seal the memtable: a new log in a directory that was handed back.
+/// A handle that outlived `close` could still seal the memtable, which created a WAL in a
+/// directory that had been released.
 #[test]
-fn flush_after_close_is_refused_and_makes_no_file() {
+fn flush_after_close_is_refused_and_creates_no_file() {
     let fs = anywhere();
     let db = open_manual(&fs, Tracker::Sync, 0, &small());
     db.put("key", "value").unwrap();
@@ -339,10 +344,10 @@ fn flush_after_close_is_refused_and_makes_no_file() {
     assert_eq!(fs.list().unwrap(), before);
 }
 
-/// Makes nothing durable before it is forced to, so that releases are tried again and again.
-struct Reluctant(LateTracker);
+/// Makes nothing durable before it is forced to, so that commits are retried.
+struct ForcedOnlyTracker(LateTracker);
 
-impl DurabilityTracker for Reluctant {
+impl DurabilityTracker for ForcedOnlyTracker {
     fn durability_mode(&self) -> &'static str {
         "reluctant"
     }
@@ -360,13 +365,13 @@ impl DurabilityTracker for Reluctant {
     }
 }
 
-/// The thread of the tick ticked only when it had nothing else to do, so a store whose tables took long to become durable
-/// did not make its log durable either, however idle its user.
+/// The idle timer ran only when its thread had no other job, so a store whose tables took long to
+/// become durable did not sync its WAL either, however idle it was.
 #[test]
 fn the_idle_tick_is_not_starved_by_background_work() {
     let mut options = small();
     options.idle_durability_ms = 20;
-    let reluctant = Arc::new(Reluctant(LateTracker::new(1)));
+    let reluctant = Arc::new(ForcedOnlyTracker(LateTracker::new(1)));
     let db = Db::open_on(storage(&anywhere(), reluctant, &options).unwrap(), options).unwrap();
     for number in 0..4u8 {
         db.put([number], "value").unwrap();
@@ -379,5 +384,5 @@ fn the_idle_tick_is_not_starved_by_background_work() {
         assert!(started.elapsed() < Duration::from_secs(10), "an idle store does not become durable");
         thread::sleep(Duration::from_millis(1));
     }
-    assert!(db.statistics().pending_edits > 0, "the release went through: it starved nobody");
+    assert!(db.statistics().pending_edits > 0, "the commit succeeded, so it delayed nothing");
 }

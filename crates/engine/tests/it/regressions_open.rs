@@ -1,5 +1,5 @@
-//! Faults that a review found in what an open makes of the files, each by the behaviour that was wrong. See
-//! `regressions.rs` for those in running stores.
+//! Fixed bugs in the open of a store, each by the wrong behaviour. `regressions.rs` has those of
+//! running stores.
 use crate::common::{files, history};
 use files::{
     Files, Writer, bytes_of, directory, files, framed, leveldb_edit, leveldb_store, manifest_of, newest_log, put,
@@ -28,7 +28,7 @@ fn open(fs: &Arc<dyn FileSystem>, tracker: Tracker, options: &Options) -> terrac
     Db::open_manual(storage(fs, tracker.make(0), options)?, options.clone())
 }
 
-/// What a store leaves that `work` was done with and that was then killed.
+/// The files of a store that was killed after `work`.
 fn left_by(work: impl FnOnce(&Db)) -> Files {
     let fs = directory(&Files::new());
     let db = open(&fs, Tracker::Sync, &small()).unwrap();
@@ -41,7 +41,7 @@ fn model(pairs: &[(&str, &str)]) -> Model {
     pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 
-/// Opens `files`, which must hold `wanted` then and after another kill; returns the directory.
+/// Opens `files`, which must hold `wanted`, now and after another kill. Returns the directory.
 #[track_caller]
 fn holds(files: &Files, wanted: &Model) -> Arc<dyn FileSystem> {
     let fs = directory(files);
@@ -52,7 +52,7 @@ fn holds(files: &Files, wanted: &Model) -> Arc<dyn FileSystem> {
     fs
 }
 
-/// `files` must be refused, and left as they are.
+/// Asserts that `files` are refused and stay as they are.
 #[track_caller]
 fn refused(files: &Files, options: &Options) -> Error {
     let fs = directory(files);
@@ -61,8 +61,8 @@ fn refused(files: &Files, options: &Options) -> Error {
     error
 }
 
-/// A bad record ended any manifest as a torn tail would, and tables of the edits behind it went as orphans. LevelDB syncs
-/// each edit by itself, so in a manifest of its own a bad record is damage.
+/// A bad record ended any manifest as a torn tail would, and tables of later edits were removed as
+/// orphans. LevelDB syncs each edit, so in its manifests a bad record is damage.
 #[test]
 fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     let mut files = left_by(|db| {
@@ -87,10 +87,11 @@ fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     }
 }
 
-/// LevelDB with `reuse_logs` appends to our manifest and our log. Its `last_sequence` is the newest handed out, not the
-/// newest in tables: read our way, what is in the log counted as flushed and was dropped.
+/// LevelDB with `reuse_logs` appends to our manifest and our WAL. Its `last_sequence` is the
+/// newest assigned, not the newest in tables: with our meaning the entries of the WAL counted as
+/// flushed and were dropped.
 #[test]
-fn what_leveldb_adds_to_our_manifest_and_log_is_kept() {
+fn records_appended_by_leveldb_are_kept() {
     let mut files = left_by(|db| db.put("a", "1").unwrap());
     let (manifest, (log, number)) = (manifest_of(&files), newest_log(&files));
     let going_on = Edit {
@@ -109,10 +110,11 @@ fn what_leveldb_adds_to_our_manifest_and_log_is_kept() {
     holds(&files, &model(&[("a", "1"), ("b", "2")]));
 }
 
-/// The same behind an ingest, which takes a sequence far ahead. Who goes on without reading our manifest has only the logs to tell how
-/// sequences follow, so the gap must not lie within one: all that was written behind it was set aside.
+/// The same after an ingest, which takes a sequence far ahead. A reader without our manifest has
+/// only the WALs to follow sequences, so the gap must not be within one: all later writes were set
+/// aside.
 #[test]
-fn what_leveldb_adds_behind_an_ingest_is_kept() {
+fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("built.ldb");
     let mut table = SortedTableWriter::create(&path, &small()).unwrap();
@@ -144,7 +146,7 @@ fn what_leveldb_adds_behind_an_ingest_is_kept() {
     holds(&files, &model(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]));
 }
 
-/// The last sequence of all was handed out, acknowledged, and refused by every opening.
+/// The last possible sequence was assigned, acknowledged, and refused by every open.
 #[test]
 fn a_store_without_sequences_refuses_writes_and_still_opens() {
     let edit = Edit { last_sequence: Some(SeqNo(SeqNo::MAX.0 - 2)), ..leveldb_edit() };
@@ -157,10 +159,10 @@ fn a_store_without_sequences_refuses_writes_and_still_opens() {
     holds(&files(&*fs), &model(&[("a", "1")]));
 }
 
-/// A session of tier `none` syncs nothing; the next one, of tier `sync`, took its tables for durable and promised what a
-/// power cut then took. Now it syncs them first.
+/// A session in mode `none` syncs nothing; the next one, in mode `sync`, treated its tables as
+/// durable and promised what a power cut then took. Now it syncs them first.
 #[test]
-fn a_session_of_tier_sync_first_makes_durable_what_tier_none_left() {
+fn a_session_in_mode_sync_first_syncs_tables_of_mode_none() {
     for rules in [Rules::Ext4, Rules::Posix] {
         let recorder = CrashFs::new(rules);
         let fs: Arc<dyn FileSystem> = Arc::new(recorder.clone());
@@ -193,10 +195,10 @@ fn names(path: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The file by which a session that promises something learns of one that promised nothing: it stays as long as that may
-/// matter, and is in nobody's way.
+/// The file `UNSYNCED` tells a session with a durability promise that an earlier one had none. It
+/// stays as long as that matters and disturbs nothing.
 #[test]
-fn the_file_unsynced_is_there_from_a_session_of_tier_none_to_one_of_tier_sync() {
+fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let is_there = || names(&path).contains("UNSYNCED");
@@ -230,16 +232,18 @@ fn the_file_unsynced_is_there_from_a_session_of_tier_none_to_one_of_tier_sync() 
     assert!(!path.exists(), "destroy leaves {:?}", names(&path));
 }
 
-/// What was torn off the end of a log went without a trace when the log was replaced. It may be a damaged length, with
-/// much behind it; so the log is set aside as it was. (Of synced writes it is damage: see `rot.rs`.)
+/// A torn tail of a WAL was lost without a report when the WAL was replaced. It may be a damaged
+/// length with many records after it, so the WAL is set aside unchanged. (For synced writes it is
+/// damage: see `wal_corruption.rs`.)
 #[test]
-fn a_torn_log_end_is_set_aside() {
+fn a_torn_wal_tail_is_set_aside() {
     let files = left_by(|db| (0..20u8).for_each(|key| db.put([key], "value").unwrap()));
     let (name, _) = newest_log(&files);
     let whole = &files[&name];
     let all = records(whole);
     let mut length_damaged = whole.clone();
-    length_damaged[framed(Writer::Ours, &all[..3]).len() + 5] ^= 0x40; // high byte of the third put's length
+    // High byte of the third put's length.
+    length_damaged[framed(Writer::Ours, &all[..3]).len() + 5] ^= 0x40;
     let mut cut_short = whole.clone();
     cut_short.pop();
     for (log, left) in [(length_damaged, 2), (cut_short, 19)] {
@@ -252,10 +256,10 @@ fn a_torn_log_end_is_set_aside() {
     }
 }
 
-/// Numbers near the end of their range, in a manifest whose checksums are right, overflowed when counting went on: a
-/// panic, or a store that could not be opened again.
+/// Numbers near the end of their range, in a manifest with correct checksums, overflowed: a panic,
+/// or a store that could not be opened again.
 #[test]
-fn absurd_numbers_in_a_manifest_are_refused() {
+fn impossible_numbers_in_a_manifest_are_refused() {
     holds(&leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]), &model(&[("a", "1")]));
     for edit in [
         Edit { next_file_number: Some(u64::MAX), ..leveldb_edit() },
@@ -264,14 +268,14 @@ fn absurd_numbers_in_a_manifest_are_refused() {
         Edit { last_sequence: Some(SeqNo::MAX), ..leveldb_edit() },
     ] {
         let error = refused(&leveldb_store(&edit, &[put(1, "a", "1")]), &small());
-        let told = matches!(&error, Error::Corrupt { what: "manifest", detail, .. } if detail.contains("number"));
-        assert!(told, "{edit:?}: {error}");
+        let reported = matches!(&error, Error::Corrupt { what: "manifest", detail, .. } if detail.contains("number"));
+        assert!(reported, "{edit:?}: {error}");
     }
 }
 
-/// As above, for numbers in names of files, which the next number must exceed.
+/// As above for file numbers, which the next number must exceed.
 #[test]
-fn absurd_numbers_in_names_of_files_are_refused_by_name() {
+fn impossible_file_numbers_are_refused_by_name() {
     let store = leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]);
     let nothing = Files::from([("LOCK".into(), Vec::new())]);
     for number in [u64::MAX, (1 << 62) + 1] {
@@ -280,15 +284,16 @@ fn absurd_numbers_in_names_of_files_are_refused_by_name() {
             for mut files in [store.clone(), nothing.clone()] {
                 files.insert(name.clone(), Vec::new());
                 let error = refused(&files, &small());
-                let told = matches!(&error, Error::Unsupported(text) if text.contains(&number.to_string()));
-                assert!(told, "{name}: {error}");
+                let reported = matches!(&error, Error::Unsupported(text) if text.contains(&number.to_string()));
+                assert!(reported, "{name}: {error}");
             }
         }
     }
 }
 
-/// A record whose checksum is right and which is no batch kept the store from opening. It is a bad record like any other:
-/// in our log the history ends before it, in LevelDB's it goes on behind it, and in both the log is set aside.
+/// A record with a correct checksum that is not a batch prevented the open. It is a bad record
+/// like any other: in our WAL the history ends before it, in LevelDB's it continues after it, and
+/// both WALs are set aside.
 #[test]
 fn an_undecodable_batch_counts_as_a_bad_record() {
     let mut ours = left_by(|db| db.put("a", "1").unwrap());
@@ -306,10 +311,10 @@ fn an_undecodable_batch_counts_as_a_bad_record() {
     }
 }
 
-/// The memtable took an entry of the same key and sequence twice, and the table made of it could not be written, for keys
-/// in a table rise: the store could not be opened.
+/// The memtable accepted an entry with the same key and sequence twice, and the table could not be
+/// written, because keys in a table must ascend: the open failed.
 #[test]
-fn the_same_key_and_sequence_twice_in_a_leveldb_log_opens() {
+fn a_duplicate_sequence_in_a_leveldb_wal_opens() {
     let log = [put(1, "a", "1"), put(2, "twice", "first"), put(2, "twice", "second"), put(3, "z", "3")];
     let fs = directory(&leveldb_store(&leveldb_edit(), &log));
     let found = contents(&open(&fs, Tracker::Sync, &small()).unwrap()).unwrap();

@@ -1,7 +1,8 @@
-//! Repair of damaged stores: every entry whose bytes are whole must be found again, the newest version of each key must win,
-//! and the damaged place must stay as it is.
+//! Repair of damaged stores: every entry with intact bytes is salvaged, the newest version of each
+//! key wins, and the damaged store does not change.
 //!
-//! The oracle reads the undamaged files with decoders of its own walk, so it knows in which bytes each version of each key lies.
+//! The oracle reads the undamaged files with a reader of its own, so it knows which bytes hold
+//! each version of each key.
 use crate::common::{files, kit, leveldb, versions};
 use files::{Files, directory};
 use kit::{Model, options};
@@ -23,7 +24,7 @@ use versions::{Version, block, versions};
 
 const SEED: u64 = 0x5a1;
 const BATCHES: usize = 160;
-/// So many of them are in tables.
+/// Batches whose entries are in tables.
 const FLUSHED: usize = 110;
 /// Offsets tried in each file.
 const SAMPLES: usize = 40;
@@ -35,17 +36,18 @@ fn layout() -> Options {
     )
 }
 
-/// The same with tables in this form.
-fn shape_of(tables: TableForm) -> Options {
+/// The same with this table form.
+fn layout_of(tables: TableForm) -> Options {
     let mut options = layout();
     options.tables = Some(tables);
     options
 }
 
-/// A store with tables in several levels and two logs, what it holds, and with `leftovers` every file that it ever had.
+/// A store with tables in several levels and two WALs, and its contents; with `leftovers` also
+/// every obsolete file it ever had.
 fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
-    let db = kit::open(&fs, &shape_of(tables), true).unwrap();
+    let db = kit::open(&fs, &layout_of(tables), true).unwrap();
     let (mut ever, mut model) = (Files::new(), Model::new());
     for number in 1..=BATCHES {
         let mut batch = kit::batch(SEED, number);
@@ -53,7 +55,8 @@ fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
             batch.push((format!("key{:02}", number % 60).into_bytes(), None)); // many deletes
         }
         if number == 140 {
-            batch.push((b"padding".to_vec(), Some(vec![b'p'; 70 << 10]))); // the next write begins a new log
+            // The next write begins a new WAL.
+            batch.push((b"padding".to_vec(), Some(vec![b'p'; 70 << 10])));
         }
         kit::write(&db, &batch, false).unwrap();
         kit::apply(&mut model, &batch);
@@ -81,7 +84,8 @@ fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     (files, model)
 }
 
-/// Repairs `files`: what the new store holds, and the report. The old one must stay as it is.
+/// Repairs `files`. Returns the new store's contents and the report. The old store must not
+/// change.
 fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     let (from, to) = (directory(files), kit::anywhere());
     let report = {
@@ -100,7 +104,8 @@ fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     (pairs, report)
 }
 
-/// Repairs `damaged`, in which `bytes` of `file` are not what they were, and judges the result by `versions` of all files.
+/// Repairs `damaged`, in which `bytes` of `file` were changed, and judges the result by `versions`
+/// of all files.
 fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>, file: &str, bytes: Range<usize>) {
     let (pairs, report) = repair(damaged, &layout());
     let whole = |v: &&Version| v.file != file || v.bytes.end <= bytes.start || bytes.end <= v.bytes.start;
@@ -115,10 +120,10 @@ fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>
         assert!(may_be(pairs.get(key)), "{what}: {} is {:?}", key.escape_ascii(), pairs.get(key).map(Vec::len));
     }
     assert!(pairs.keys().all(|key| versions.contains_key(key)), "{what}: a key that never was");
-    // Where the newest log was cut between two records, it may always have ended there.
+    // If the newest WAL is cut between two records, it may have ended there.
     let newer_log = |name: &String| name.ends_with(".log") && **name > *file;
-    let untold = file.ends_with(".log") && !damaged.keys().any(newer_log);
-    assert!(!harmed || untold || !report.lost.is_empty(), "{what}: a loss that is not told");
+    let unreported = file.ends_with(".log") && !damaged.keys().any(newer_log);
+    assert!(!harmed || unreported || !report.lost.is_empty(), "{what}: an unreported loss");
     assert!(report.lost.iter().all(|lost| lost.file.len() > 3 && lost.reason.len() > 3), "{what}: {:?}", report.lost);
 }
 
@@ -128,7 +133,7 @@ fn offsets(bytes: usize) -> BTreeSet<usize> {
 }
 
 #[test]
-fn a_sound_store_is_copied_whole() {
+fn an_intact_store_is_copied_completely() {
     for (leftovers, tables) in [(false, TableForm::Block), (true, TableForm::Block), (false, TableForm::Bundled)] {
         let (files, model) = store(leftovers, tables);
         let (pairs, report) = repair(&files, &layout());
@@ -152,7 +157,7 @@ fn any_file_may_be_missing() {
         }
         let mut damaged = files.clone();
         damaged.retain(|name, _| name.ends_with(".ldb") || name.ends_with(".bundle"));
-        let report = repair(&damaged, &shape_of(tables)).1;
+        let report = repair(&damaged, &layout_of(tables)).1;
         assert!(report.tables > 2 && report.lost.len() == 1, "tables alone are enough: {report:?}");
     }
     let (from, to) = (directory(&Files::new()), kit::anywhere());
@@ -162,7 +167,7 @@ fn any_file_may_be_missing() {
     assert!(matches!(refused, Error::Missing { .. }), "an empty directory: {refused}");
 }
 
-/// Every file with each damage at each of some offsets.
+/// Applies each damage to every file at some offsets.
 fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
     for tables in [TableForm::Block, TableForm::Bundled] {
         let (files, _) = store(false, tables);
@@ -178,21 +183,21 @@ fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
     }
 }
 
-/// Then its tables are read as one, block by block.
+/// The tables of such a bundle are read as one, block by block.
 #[test]
-fn a_bundle_without_a_directory_and_a_manifest_is_read_whole() {
+fn a_bundle_without_directory_and_manifest_is_read_as_one_table() {
     let (mut files, _) = store(false, TableForm::Bundled);
     let versions = versions(&files);
     files.retain(|name, _| !name.starts_with("MANIFEST"));
     for (name, contents) in files.iter().filter(|(name, _)| name.ends_with(".bundle")) {
         let mut damaged = files.clone();
         damaged.get_mut(name).unwrap().truncate(contents.len() - 1);
-        let (pairs, report) = repair(&damaged, &shape_of(TableForm::Bundled));
+        let (pairs, report) = repair(&damaged, &layout_of(TableForm::Bundled));
         for (key, versions) in &versions {
             assert!(pairs.get(key) == versions[0].value.as_ref(), "{name}: {}", key.escape_ascii());
         }
-        let told = |lost: &terrace::Lost| lost.file.contains(name.as_str()) && lost.reason.contains("as one table");
-        assert!(report.lost.iter().any(told), "{:?}", report.lost);
+        let reported = |lost: &terrace::Lost| lost.file.contains(name.as_str()) && lost.reason.contains("as one table");
+        assert!(report.lost.iter().any(reported), "{:?}", report.lost);
     }
 }
 
@@ -206,7 +211,7 @@ fn a_flipped_byte_costs_its_block() {
 }
 
 #[test]
-fn a_cut_costs_what_lies_behind_it() {
+fn a_truncation_costs_only_later_entries() {
     campaign(|contents, at| (contents[..at].to_vec(), at..usize::MAX));
 }
 
@@ -230,7 +235,7 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
         let mut damaged = files.clone();
         damaged.get_mut(name).unwrap()[index] ^= 1;
         judge(&format!("{name}: index"), &damaged, &versions, name, index..index + 1);
-        // And a data block besides: what follows it is found again.
+        // Additional damage to a data block: later blocks are found again.
         let first = block(contents, footer.index);
         let handle = Handle::decode(first.value()).unwrap();
         damaged.get_mut(name).unwrap()[3] ^= 1;
@@ -238,9 +243,10 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
     }
 }
 
-/// Old tables and logs that were to be removed, or came back in a power cut, must not bring deleted keys back.
+/// Obsolete tables and WALs, awaiting removal or returned by a power cut, must not bring deleted
+/// keys back.
 #[test]
-fn leftovers_stay_dead_while_the_manifest_is_whole() {
+fn leftovers_do_not_count_with_an_intact_manifest() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
     let leftovers: Vec<&String> = all.keys().filter(|name| !live.contains_key(*name)).collect();
     assert!(leftovers.len() > 5, "{leftovers:?}");
@@ -253,9 +259,9 @@ fn leftovers_stay_dead_while_the_manifest_is_whole() {
     }
 }
 
-/// What a lost table was made of fills the gap, if it is still there.
+/// The inputs of a lost table replace it if they are still present.
 #[test]
-fn leftovers_fill_what_tables_in_use_have_lost() {
+fn leftovers_replace_losses_of_live_tables() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
     for name in live.keys().filter(|name| name.ends_with(".ldb")) {
         let mut files = all.clone();
@@ -286,7 +292,7 @@ fn repairing_again_changes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_nothing_is_made() {
+fn refused_repairs_create_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     assert!(matches!(Db::repair(&from, &to, &layout()), Err(Error::Missing { .. })));
@@ -320,7 +326,7 @@ fn what_cannot_be_is_refused_and_nothing_is_made() {
 }
 
 #[test]
-fn stores_of_leveldb_are_repaired_and_it_opens_them() {
+fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
@@ -339,7 +345,7 @@ fn stores_of_leveldb_are_repaired_and_it_opens_them() {
             }
         }
         if round < 2 {
-            store.compact(); // and nothing is left to do in the background, so the files are the same each time
+            store.compact(); // and no background job is left, so the files are the same each time
         }
         store.close();
     }
@@ -359,7 +365,8 @@ fn stores_of_leveldb_are_repaired_and_it_opens_them() {
             judge(&format!("{name} at {at}"), &damaged, &versions, name, at..at + 1);
         }
     }
-    // The manifest stays: LevelDB may have left tables behind, whose deleted keys it alone can tell.
+    // The manifest stays: LevelDB may have left obsolete tables, and only the manifest shows that
+    // their keys were deleted.
     std::fs::remove_file(from.join("CURRENT")).unwrap();
     let report = Db::repair(&from, &to, &layout.ours()).unwrap();
     assert_eq!(report.lost.len(), 1, "{:?}", report.lost);
@@ -367,9 +374,10 @@ fn stores_of_leveldb_are_repaired_and_it_opens_them() {
     assert!(store.forward().into_iter().collect::<Model>() == model);
 }
 
-/// Whenever an ingest is killed, what is repaired then holds as much of it as what is opened: all or nothing.
+/// Whenever an ingest is killed, the repaired store holds as much of it as the opened one: all or
+/// nothing.
 #[test]
-fn an_ingest_that_did_not_end_is_not_revived() {
+fn an_unfinished_ingest_is_not_revived() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["a", "b"].map(|name| {
         let path = folder.path().join(name);

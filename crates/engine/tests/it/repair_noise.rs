@@ -1,4 +1,5 @@
-//! What a repair costs where much cannot be read: time in proportion to the bytes, and memory that does not grow with a file.
+//! The cost of a repair with much unreadable data: time in proportion to the bytes, and memory
+//! independent of file sizes.
 use crate::common::alone::in_own_process;
 use crate::common::counting;
 use nix::sys::{
@@ -15,9 +16,10 @@ use terrace_sim::Rng;
 
 const TABLE_MIB: usize = 256;
 const LOG_MIB: usize = 16;
-/// Pieces of a table are looked through at once that hold two of the longest blocks, and one place in fifty may end a block.
+/// A repair searches windows of two maximal blocks, and one offset in fifty may end a block.
 const MEMORY_MIB_MAX: usize = 220;
-/// Of the processor; a hundred times what it takes. Computing checksums from every place on took a second for each 100 KB.
+/// Processor time; a hundred times the usual. Checksums computed from every offset on took a
+/// second per 100 KB.
 const SECONDS_MAX: i64 = 300;
 
 fn noise(path: &Path, mib: usize) {
@@ -29,7 +31,7 @@ fn noise(path: &Path, mib: usize) {
 }
 
 #[test]
-fn noise_costs_little_time_and_memory() {
+fn unreadable_data_costs_little_time_and_memory() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         let (damaged, fresh) = (folder.path().join("damaged"), folder.path().join("fresh"));

@@ -1,9 +1,10 @@
-//! Seek compaction: a table that costs many reads a second look is merged away, in the presets that want it.
+//! Seek compaction: a table that costs many extra reads is compacted, in presets with the option.
 use crate::common::{history, kit};
 use history::tight;
 use terrace::{Db, Options, ReadOptions};
 
-/// Tables so laid out that a read of a key in the middle asks one table in vain before it finds the key deeper down.
+/// A layout in which a lookup of a middle key reads one table without a match before it finds the
+/// key in a deeper level.
 fn two_layers(seek_compaction: bool, seek_compaction_bytes: u64) -> Db {
     let mut options: Options = tight(Options::leveldb_compatible());
     options.seek_compaction = seek_compaction;
@@ -28,7 +29,7 @@ fn level_of_newer(db: &Db) -> usize {
 }
 
 #[test]
-fn fruitless_point_reads_wear_a_table_out() {
+fn point_lookups_exhaust_the_seek_budget() {
     for (wanted, moves) in [(true, true), (false, false)] {
         let db = two_layers(wanted, 0);
         let before = level_of_newer(&db);
@@ -42,7 +43,7 @@ fn fruitless_point_reads_wear_a_table_out() {
 }
 
 #[test]
-fn a_table_that_meets_much_goes_when_reads_have_paid_for_its_merge() {
+fn a_table_with_much_overlap_is_compacted_when_reads_have_paid_for_it() {
     const WORTH: u64 = 16;
     let db = two_layers(true, WORTH);
     let before = level_of_newer(&db);
@@ -60,7 +61,7 @@ fn a_table_that_meets_much_goes_when_reads_have_paid_for_its_merge() {
 }
 
 #[test]
-fn long_scans_wear_a_table_out() {
+fn long_scans_exhaust_the_seek_budget() {
     for (wanted, moves) in [(true, true), (false, false)] {
         let db = two_layers(wanted, 0);
         let before = level_of_newer(&db);
@@ -77,9 +78,10 @@ fn long_scans_wear_a_table_out() {
     }
 }
 
-/// A pair that is passed as it was deleted costs what a pair costs, and is paid for likewise.
+/// A pair skipped because it was deleted costs as much as a live pair and charges the seek budget
+/// equally.
 #[test]
-fn scans_over_deleted_pairs_wear_a_table_out() {
+fn scans_over_tombstones_exhaust_the_seek_budget() {
     for (wanted, goes) in [(true, true), (false, false)] {
         let mut options: Options = tight(Options::leveldb_compatible());
         options.seek_compaction = wanted;
@@ -105,16 +107,17 @@ fn scans_over_deleted_pairs_wear_a_table_out() {
     }
 }
 
-/// What a cursor must search, it pays for; what filters and the first answer spare, nobody does.
+/// A cursor charges the tables that it must read; tables excluded by filters, or not needed after
+/// the first match, are not charged.
 #[test]
-fn seeks_that_are_worth_it_merge_level_0() {
+fn seeks_compact_level_0_when_it_pays() {
     #[derive(Clone, Copy, Debug)]
     enum By {
-        /// A seek to a key that is not there.
+        /// A seek to an absent key.
         Seek,
-        /// One to a key that is, and a step.
+        /// A seek to a present key, and a step.
         SeekAndStep,
-        /// One to a key that is.
+        /// A seek to a present key.
         SeekFound,
         Get,
     }
@@ -141,7 +144,8 @@ fn seeks_that_are_worth_it_merge_level_0() {
         }
         db.wait_idle().unwrap();
         let runs = || db.layout()[0].tables.len();
-        let (before, needed) = (runs(), 1 + (2 << 20) / (64 << 10)); // levels 0 and 1 are less than 2 MiB
+        // Levels 0 and 1 are less than 2 MiB.
+        let (before, needed) = (runs(), 1 + (2 << 20) / (64 << 10));
         assert!(before > 1, "{before} runs in level 0");
         let seek = || {
             let mut cursor = db.cursor(ReadOptions::new());
@@ -156,8 +160,8 @@ fn seeks_that_are_worth_it_merge_level_0() {
         seek();
         db.wait_idle().unwrap();
         assert_eq!(runs(), before, "one seek is not worth a merge");
-        // Three memtables a round, so three stretches of keys. A merge takes what overlaps the oldest table, one of them; seeks
-        // that come before it has ended are for nothing.
+        // Three memtables per round, so three key ranges. A compaction takes the tables that
+        // overlap the oldest one, and seeks before its end charge nothing useful.
         for _ in 0..3 {
             (0..needed).for_each(|_| seek());
             db.wait_idle().unwrap();

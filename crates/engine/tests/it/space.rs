@@ -1,5 +1,6 @@
-//! The reserve, and going on after a full disk: what is given up is taken again, what waits waits for no more than it needs, and
-//! what space cannot cure is not said to be a lack of space.
+//! The reserve, and recovery from a full disk: the reserve is reallocated after use, waits end as
+//! soon as their condition holds, and errors that free space does not resume_with_space are not reported as a
+//! lack of space.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -28,12 +29,12 @@ fn reserving(more: &[(&str, &str)]) -> Options {
     options(&[TIGHT, &calm, &[("reserve_bytes", "256KiB")], more].concat())
 }
 
-/// Incompressible.
+/// Incompressible bytes.
 fn noise(bytes: usize) -> Vec<u8> {
     (0..bytes / 8).flat_map(|n| Rng::of(7, n as u64).next_u64().to_le_bytes()).collect()
 }
 
-/// Leaves so little that the flush of what was written needs the reserve.
+/// Leaves so little space that the flush needs the reserve.
 fn flush_from_the_reserve(db: &Db, disk: &SmallFs) {
     disk.leave(LARGE);
     db.put("k", noise(50_000)).unwrap();
@@ -43,11 +44,11 @@ fn flush_from_the_reserve(db: &Db, disk: &SmallFs) {
 }
 
 #[test]
-fn a_reserve_that_was_used_is_taken_again() {
+fn a_used_reserve_is_reallocated() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
     flush_from_the_reserve(&db, &disk);
-    db.wait_idle().unwrap(); // now the log is gone; who needed the space may not know yet that it is over
+    db.wait_idle().unwrap(); // now the WAL is removed; the waiting writer may not have seen it yet
     let begun = Instant::now();
     while disk.reserved() != RESERVE {
         assert!(begun.elapsed() < Duration::from_secs(30), "there would be space for it");
@@ -58,15 +59,16 @@ fn a_reserve_that_was_used_is_taken_again() {
 }
 
 #[test]
-fn a_stop_takes_the_reserve_and_a_cure_gives_it_back() {
+fn a_stop_uses_the_reserve_and_a_resume_restores_it() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
     db.put("k", noise(50_000)).unwrap();
-    disk.leave(100); // less than by what a table is larger than its log: what takes the latter's place takes the reserve's too
+    // Less than the size of a table minus that of its WAL: the flush takes the reserve too.
+    disk.leave(100);
     let still = (0..1000u32).find_map(|n| {
         let refused = db.put(n.to_le_bytes(), noise(9000)).err()?;
         assert!(refused.is_no_space(), "{refused}");
-        db.resume().err() // while there is some of the reserve left, it goes on with that
+        db.resume().err() // while some of the reserve is left, it continues with that
     });
     let still = still.expect("the disk is full, and the reserve used up");
     assert!(still.is_no_space() && disk.reserved() == 0, "{still}");
@@ -77,7 +79,7 @@ fn a_stop_takes_the_reserve_and_a_cure_gives_it_back() {
 }
 
 #[test]
-fn a_full_disk_is_opened_from_the_reserve() {
+fn an_open_on_a_full_disk_uses_the_reserve() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
     db.put("k", noise(50_000)).unwrap();
@@ -85,28 +87,29 @@ fn a_full_disk_is_opened_from_the_reserve() {
     disk.leave(2000);
     let db = kit::open(&fs, &reserving(&[]), false).unwrap_or_else(|e| panic!("the reserve is for this: {e}"));
     assert_eq!(db.get("k").unwrap(), Some(noise(50_000)));
-    assert_eq!(disk.reserved(), RESERVE, "what was replaced has made space");
+    assert_eq!(disk.reserved(), RESERVE, "obsolete files were removed");
 }
 
-/// Whoever needs the space at once releases beside the job that is queued, and does not take its place.
+/// A thread that needs space at once commits pending edits itself; the queued job keeps its place.
 #[test]
-fn one_release_is_queued_at_a_time() {
+fn one_manifest_commit_is_queued_at_a_time() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[("max_write_buffer_number", "8")]), true).unwrap();
-    let fill = || (0..4).for_each(|n| db.put([n], noise(30_000)).unwrap()); // the fourth finds the memtable full
+    // The fourth finds the memtable full.
+    let fill = || (0..4).for_each(|n| db.put([n], noise(30_000)).unwrap());
     fill();
     assert_eq!(db.step(0), Some("flush"));
     fill();
     disk.leave(1000); // the queue: release, flush
-    assert_eq!(db.step(1), Some("flush"), "with what the release beside it has freed");
+    assert_eq!(db.step(1), Some("flush"), "with the space freed by the commit");
     let rest: Vec<_> = std::iter::from_fn(|| db.step(0)).collect();
     assert_eq!(rest, ["release"]);
 }
 
-/// Old versions that compactions have yet to drop, and what waits to be durable, take as much as a large disk would let them: on a small
-/// one, no more than it has. Also where they get on only while a writer waits for them.
+/// Old versions awaiting compaction and unsynced bytes may take as much as a large disk allows; on
+/// a small one no more than it has. Also where jobs progress only while a writer waits for them.
 #[test]
-fn what_is_written_over_and_over_needs_no_large_disk() {
+fn overwrites_need_no_large_disk() {
     [false, true].into_iter().for_each(write_over_and_over);
 }
 
@@ -121,7 +124,8 @@ fn write_over_and_over(manual: bool) {
         ("wal_write_mode", "write"),
         ("compression", "none"),
         ("reserve_bytes", "64KiB"),
-        ("delayed_writes", if manual { "false" } else { "true" }), // nobody works while a writer sleeps
+        // No job runs while a writer sleeps.
+        ("delayed_writes", if manual { "false" } else { "true" }),
     ] {
         options.set(name, value).unwrap();
     }
@@ -139,9 +143,10 @@ fn write_over_and_over(manual: bool) {
     db.close().unwrap();
 }
 
-/// Where no release gets its turn, the merge that would retain more makes one first.
+/// If no commit of pending edits gets its turn, the compaction that would exceed the limit
+/// performs one first.
 #[test]
-fn merges_on_a_small_disk_do_not_outrun_releases() {
+fn compactions_on_a_small_disk_do_not_outrun_manifest_commits() {
     const DISK: u64 = 4 << 20;
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
     let due = [
@@ -153,17 +158,17 @@ fn merges_on_a_small_disk_do_not_outrun_releases() {
     let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
     let db = kit::open(&fs, &reserving(&[&slow[..], &due].concat()), true).unwrap();
     let merged = (0..20u8).find_map(|n| {
-        (0..4).for_each(|part| db.put([part, n], noise(20_000)).unwrap()); // a memtable, and more
+        (0..4).for_each(|part| db.put([part, n], noise(20_000)).unwrap()); // more than a memtable
         let retained = db.statistics().retained_log_bytes;
-        // The first in the queue is a release, if there are several.
+        // The first job in the queue is a release if there are several.
         (db.step(1).or_else(|| db.step(0)) == Some("compact")).then(|| [retained, db.statistics().retained_log_bytes])
     });
     let [before, after] = merged.expect("level 0 is due");
     assert!(before > DISK / 8 && after == 0, "retained {before} before, {after} after");
 }
 
-/// A store in which a reader keeps 50 kB that were replaced.
-fn beside_a_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
+/// A store in which a reader pins 50 kB of obsolete data.
+fn store_with_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[("durability", "background"), ("reserve_bytes", reserve)]), false).unwrap();
     db.put("k", noise(50_000)).unwrap();
@@ -176,10 +181,11 @@ fn beside_a_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
     (disk, db, reader)
 }
 
-/// What was replaced stays as long as somebody reads it. Who finds the disk full waits a little for that to end, before the store stops.
+/// A reader pins obsolete tables. A writer that finds the disk full waits a short time for the
+/// reader to end before the store stops.
 #[test]
-fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
-    let (disk, db, reader) = beside_a_reader("0");
+fn a_flush_waits_for_space_pinned_by_a_reader() {
+    let (disk, db, reader) = store_with_reader("0");
     db.put("l", noise(40_000)).unwrap();
     disk.leave(1000);
     std::thread::scope(|scope| {
@@ -193,9 +199,9 @@ fn a_flush_waits_for_the_space_that_a_reader_gives_back() {
 }
 
 #[test]
-fn a_write_waits_for_the_space_that_a_reader_gives_back() {
-    let (disk, db, reader) = beside_a_reader("256KiB");
-    disk.leave(15_000); // for logs without that batch, and the manifest
+fn a_write_waits_for_space_pinned_by_a_reader() {
+    let (disk, db, reader) = store_with_reader("256KiB");
+    disk.leave(15_000); // for WALs without that batch, and the manifest
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(20));
@@ -207,31 +213,33 @@ fn a_write_waits_for_the_space_that_a_reader_gives_back() {
     assert_eq!(db.get("l").unwrap(), Some(noise(20_000)));
 }
 
-/// Nothing would give it back, and who opens the store on the full disk would miss it.
+/// Nothing would release it, and the next open on the full disk would lack it.
 #[test]
-fn a_write_leaves_the_reserve_to_what_gives_space_back() {
-    let (disk, db, _reader) = beside_a_reader("256KiB");
+fn a_write_leaves_the_reserve_to_jobs_that_free_space() {
+    let (disk, db, _reader) = store_with_reader("256KiB");
     disk.leave(15_000);
     let refused = db.put("l", noise(20_000)).expect_err("it is in the RESERVE");
     assert!(refused.is_no_space(), "{refused}");
     assert_eq!(disk.reserved(), RESERVE);
 }
 
-/// Of a disk that is nearly full, what is retained takes a part: a release commits sooner, and writers wait sooner, than the options say.
+/// On a disk that is nearly full, unsynced bytes get a share of the free space: commits come
+/// earlier, and writers wait earlier, than the options say.
 #[test]
-fn what_is_retained_takes_no_more_than_its_part_of_a_small_disk() {
+fn unsynced_bytes_are_bounded_on_a_small_disk() {
     const DISK: u64 = 6 << 20;
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
     let options = reserving(
         &[&slow[..], &[("compression", "none"), ("max_write_buffer_number", "8"), ("reserve_bytes", "64KiB")]].concat(),
     );
-    let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap()); // a memtable, and more
+    // More than a memtable.
+    let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap());
     let retained = |releases: bool| {
         let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
         let db = kit::open(&fs, &options, true).unwrap();
         let all = (0..32).map(|n| {
             fill(&db, n);
-            // A release that is not due queues itself again. Flushes stand behind it.
+            // A release that is not due queues itself again. Flushes come after it.
             for _ in (0..4).filter(|_| releases) {
                 db.step(0);
             }
@@ -249,9 +257,9 @@ fn what_is_retained_takes_no_more_than_its_part_of_a_small_disk() {
     );
 }
 
-/// What was replaced waits for a commit that nobody makes, and fills the disk meanwhile.
+/// Obsolete files wait for a commit that never comes and fill the disk meanwhile.
 #[test]
-fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
+fn a_disk_full_of_obsolete_files_stops_no_write() {
     let waiting = [("durability", "journal"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
     let options = kit::options(&[TIGHT, &waiting, &[("compression", "none"), ("reserve_bytes", "64KiB")]].concat());
     // Threads take more at once.
@@ -267,7 +275,7 @@ fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
         let forced = db.statistics().syncs.iter().find(|(kind, _)| *kind == "filesystem").unwrap().1.count;
         assert!((1..200).contains(&forced), "{forced} commits");
         drop(db);
-        small.leave(8 << 20); // for what is in the logs
+        small.leave(8 << 20); // for the entries of the WALs
         let db = kit::open(&fs, &options, manual).unwrap();
         (980..1000u32).for_each(|n| assert_eq!(db.get((n % 20).to_le_bytes()).unwrap(), Some(value(n)), "put {n}"));
         db.wait_durable(db.last_sequence()).unwrap();
@@ -280,9 +288,9 @@ fn a_disk_full_of_what_waits_to_be_durable_stops_nobody() {
     }
 }
 
-/// No release follows the one that made the space, which ran while the reserve was in use.
+/// No release follows the one that freed the space and ran while the reserve was in use.
 #[test]
-fn who_gave_the_reserve_up_takes_it_again() {
+fn a_job_that_used_the_reserve_restores_it() {
     let disk = SmallFs::new(Arc::new(CrashFs::new(Rules::Ext4)), LARGE);
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let waiting = [("durability", "journal"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
@@ -291,14 +299,14 @@ fn who_gave_the_reserve_up_takes_it_again() {
     (0..4).for_each(put); // the fourth finds the memtable full
     assert_eq!(db.step(0), Some("flush"));
     (4..6).for_each(put);
-    disk.leave(10); // too little for the next log, until the first one is gone
+    disk.leave(10); // too little for the next WAL until the first is removed
     put(6);
     assert_eq!(disk.reserved(), RESERVE);
 }
 
-/// What a reader holds has its values in memory, and not in its log.
+/// A reader's memtable holds its values in memory, so it does not pin the WAL.
 #[test]
-fn a_reader_of_a_memtable_keeps_no_log() {
+fn a_memtable_reader_pins_no_wal() {
     let (_, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
     db.put("k", noise(50_000)).unwrap();
@@ -311,10 +319,10 @@ fn a_reader_of_a_memtable_keeps_no_log() {
     assert_eq!(seen.unwrap(), [(b"k".to_vec(), noise(50_000))]);
 }
 
-/// A batch of tables comes once a minute here, or when it is forced. The flush that resuming makes is followed by a compaction,
-/// whose batch nobody forces: others would follow that, for hours.
+/// A batch of tables comes once per minute here, or when forced. The flush of a resume is followed
+/// by a compaction whose batch is not forced; otherwise more would follow for hours.
 #[test]
-fn resume_waits_for_what_it_needs_and_not_for_compactions() {
+fn resume_does_not_wait_for_compactions() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("write_buffer_size", "4MiB")];
@@ -345,9 +353,10 @@ fn resume_waits_for_what_it_needs_and_not_for_compactions() {
     assert_eq!(db.durable_sequence(), db.last_sequence());
 }
 
-/// A table that serves reads could not be saved. Space does not cure that, so nobody is told that it would.
+/// A table that serves reads could not be synced. Free space does not resume_with_space that, so the error must
+/// not say so.
 #[test]
-fn a_table_that_could_not_be_saved_is_no_lack_of_space() {
+fn a_failed_table_sync_is_not_a_lack_of_space() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let db = kit::open(&fs, &options(&[TIGHT, &[("durability", "background")]].concat()), true).unwrap();

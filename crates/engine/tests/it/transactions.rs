@@ -1,7 +1,8 @@
-//! What the kernel itself says of files and their transactions, on a real ext4: that it is true, who may ask, and that a
-//! store can rest on it (tier `journal-bpf`).
+//! The kernel's own information about files and their journal transactions on a real ext4: that it
+//! is true, which processes may read it, and that a store can rely on it (mode `journal-bpf`).
 //!
-//! Needs root, loop devices and a kernel that takes BPF programs (`TERRACE_REQUIRE` names: `root`, `loop`, `bpf`).
+//! Needs root, loop devices and a kernel that accepts BPF programs (`TERRACE_REQUIRE` names:
+//! `root`, `loop`, `bpf`).
 use crate::common::loop_fs;
 use loop_fs::{LoopFs, is_root, run};
 use std::{
@@ -22,9 +23,9 @@ use terrace::{Db, Options};
 use terrace_peers::require;
 use terrace_storage::bpf::{CommitIterator, pin};
 
-/// No commit of the kernel's own within the time of a test.
+/// No commit by the kernel itself within the time of a test.
 const QUIET: &str = "commit=300";
-/// Where a child finds what its parent has made for it.
+/// Environment variable with the directory that the parent prepared for its child.
 const PLACE: &str = "TERRACE_TEST_PLACE";
 const NOBODY: u32 = 65534;
 
@@ -38,19 +39,19 @@ fn create(path: PathBuf) -> File {
     file
 }
 
-/// Whether the transaction that the file waits for is committed.
+/// Whether the transaction of the file is committed.
 fn is_committed(iterator: &CommitIterator, file: &File) -> bool {
-    let standing = iterator.standing(file.as_fd()).expect("the kernel tells");
+    let standing = iterator.standing(file.as_fd()).expect("the kernel reports it");
     standing.committed.wrapping_sub(standing.transaction) as i32 >= 0
 }
 
 #[test]
-fn a_transaction_is_committed_when_somebody_commits_it_and_not_before() {
+fn a_transaction_is_committed_by_a_commit_and_not_before() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let Some(iterator) = iterator() else { return };
     let (one, other) = (create(file_system.mount.join("one")), create(file_system.mount.join("other")));
-    assert!(!is_committed(&iterator, &one), "nobody has committed anything");
+    assert!(!is_committed(&iterator, &one), "no commit has run");
     let before = iterator.standing(one.as_fd()).unwrap();
     other.sync_all().expect("sync");
     assert!(is_committed(&iterator, &one), "they were in one transaction");
@@ -64,21 +65,21 @@ fn a_transaction_is_committed_when_somebody_commits_it_and_not_before() {
 }
 
 #[test]
-fn an_aborted_journal_is_told() {
+fn an_aborted_journal_is_reported() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let Some(iterator) = iterator() else { return };
     let file = create(file_system.mount.join("file"));
     iterator.standing(file.as_fd()).expect("all is well");
-    // `abort` as an administrator may cause it; the file system turns read-only.
+    // `abort`, as an administrator may cause it: the file system becomes read-only.
     run("mount", &["-o", "remount,abort", &file_system.mount.display().to_string()]).expect("abort");
     let error = iterator.standing(file.as_fd()).expect_err("the journal was aborted");
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{error}");
 }
 
-/// Root pins the iterator once; then anybody may ask, about his own files.
+/// Root pins the iterator once; then every user may read it, about files of their own.
 #[test]
-fn whoever_has_no_privilege_is_refused_unless_root_has_pinned_it() {
+fn unprivileged_users_are_refused_unless_root_pinned_the_iterator() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let Some(_) = iterator() else { return };
@@ -86,7 +87,8 @@ fn whoever_has_no_privilege_is_refused_unless_root_has_pinned_it() {
     fs::create_dir(&pins).and_then(|()| fs::create_dir(&files)).expect("make directories");
     fs::set_permissions(&files, Permissions::from_mode(0o777)).expect("open to all");
     fs::set_permissions(file_system.directory.path(), Permissions::from_mode(0o755)).expect("open to all");
-    let binary = file_system.mount.join("files/test"); // where it was built, not everybody may look
+    // Not every user may read the build directory.
+    let binary = file_system.mount.join("files/test");
     fs::copy(env::current_exe().expect("a binary"), &binary).expect("copy");
     run("mount", &["-t", "bpf", "-o", "mode=755", "bpf", &pins.display().to_string()]).expect("mount");
     let outcome = std::panic::catch_unwind(|| {
@@ -94,7 +96,7 @@ fn whoever_has_no_privilege_is_refused_unless_root_has_pinned_it() {
         pin(&pins.join("commits")).expect("pin");
         let mut child = Command::new(&binary);
         child
-            .args(["--exact", "transactions::nobody", "--nocapture"])
+            .args(["--exact", "transactions::child_without_privileges", "--nocapture"])
             .env(PLACE, &file_system.mount)
             .uid(NOBODY)
             .gid(NOBODY);
@@ -108,7 +110,7 @@ fn whoever_has_no_privilege_is_refused_unless_root_has_pinned_it() {
 
 /// The child of the test above.
 #[test]
-fn nobody() {
+fn child_without_privileges() {
     let Some(place) = env::var_os(PLACE).map(PathBuf::from) else { return };
     assert_eq!(fs::metadata("/proc/self").expect("a process").uid(), NOBODY);
     let refused = CommitIterator::open(Path::new("/nothing is pinned here")).map(drop).expect_err("no privilege");
@@ -123,7 +125,7 @@ fn nobody() {
 }
 
 #[test]
-fn a_store_rests_on_it() {
+fn a_store_uses_mode_journal_bpf() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(file_system) = require("loop", LoopFs::with(&[], "commit=1")) else { return };
     let Some(_) = iterator() else { return };

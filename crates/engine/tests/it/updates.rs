@@ -1,5 +1,6 @@
-//! Following the history by `updates_since`: whoever takes over every update has what the store has, over closes, kills and
-//! power cuts; what is gone is told, never left out.
+//! Replication by `updates_since`: a follower that applies every update has the contents of the
+//! store, across closes, kills and power cuts. Updates that are no longer available are an error,
+//! never skipped.
 use crate::common::kit;
 use kit::{Model, Place, TIGHT, batch, contents, options, states, write};
 use std::sync::Arc;
@@ -18,17 +19,17 @@ fn take_over(model: &mut Model, batch: &WriteBatch) {
         match operation {
             Op::Put(key, value) => drop(model.insert(key.to_vec(), value.to_vec())),
             Op::Delete(key) => drop(model.remove(key)),
-            Op::DeleteRange(..) => panic!("nobody wrote one"),
+            Op::DeleteRange(..) => panic!("no test writes one"),
         }
     }
 }
 
-/// Takes over what there is behind `since`; the sequence reached.
+/// Applies all updates after `since`. Returns the sequence reached.
 fn follow(db: &Db, model: &mut Model, since: u64) -> terrace::Result<u64> {
     let mut reached = since;
     for update in db.updates_since(since)? {
         let update = update?;
-        assert!(update.sequence <= reached + 1 && update.last_sequence() > reached, "{update:?} behind {reached}");
+        assert!(update.sequence <= reached + 1 && update.last_sequence() > reached, "{update:?} after {reached}");
         take_over(model, &update.batch);
         reached = update.last_sequence();
     }
@@ -37,7 +38,7 @@ fn follow(db: &Db, model: &mut Model, since: u64) -> terrace::Result<u64> {
 }
 
 #[test]
-fn a_follower_has_what_the_store_has() {
+fn a_follower_equals_the_store() {
     for (seed, extra) in [(1, "write"), (2, "map"), (3, "write")] {
         let (place, mut rng) = (Place::any(), Rng::new(seed));
         let mut options = keeping("1GiB");
@@ -76,7 +77,7 @@ fn a_follower_has_what_the_store_has() {
 }
 
 #[test]
-fn what_is_gone_is_told_with_the_oldest_that_is_there() {
+fn unavailable_updates_are_reported_with_the_oldest_available() {
     let db = kit::store(options(TIGHT));
     db.put("a", "1").unwrap();
     db.put("b", "2").unwrap();
@@ -86,10 +87,10 @@ fn what_is_gone_is_told_with_the_oldest_that_is_there() {
     for since in [0, 1] {
         match db.updates_since(since).map(drop) {
             Err(Error::SequenceGone { wanted, oldest: 3 }) if wanted == since + 1 => {}
-            other => panic!("behind {since}: {other:?}"),
+            other => panic!("after {since}: {other:?}"),
         }
     }
-    assert_eq!(db.updates_since(2).unwrap().count(), 0, "nothing was written behind it");
+    assert_eq!(db.updates_since(2).unwrap().count(), 0, "no write followed");
     db.put("c", "3").unwrap();
     assert_eq!(db.updates_since(2).unwrap().count(), 1);
     let mut two = WriteBatch::new();
@@ -100,7 +101,7 @@ fn what_is_gone_is_told_with_the_oldest_that_is_there() {
 }
 
 #[test]
-fn no_more_is_kept_than_was_asked_for() {
+fn wals_are_kept_up_to_the_size_limit() {
     let place = Place::any();
     let db = place.open(&keeping("256KiB"), false).unwrap();
     let log_bytes = || -> u64 {
@@ -115,22 +116,24 @@ fn no_more_is_kept_than_was_asked_for() {
     assert!((128 << 10..=(256 + 80) << 10).contains(&kept), "{kept} bytes of logs");
     let Err(Error::SequenceGone { oldest, .. }) = db.updates_since(0).map(drop) else { panic!("1 MB is not kept") };
     assert_eq!(db.updates_since(oldest - 1).unwrap().count() as u64, 101 - oldest);
-    let before = db.updates_since(oldest - 1).unwrap(); // what it has yet to read stays, although it is to go
+    // WALs that it has yet to read stay, although they are obsolete.
+    let before = db.updates_since(oldest - 1).unwrap();
     for number in 0..100u64 {
         db.put(number.to_be_bytes(), [8; 10_000]).unwrap();
     }
     db.wait_idle().unwrap();
-    assert!(log_bytes() > 2 * kept, "somebody reads them");
+    assert!(log_bytes() > 2 * kept, "a reader pins them");
     assert_eq!(before.count() as u64, 101 - oldest);
     db.wait_idle().unwrap();
-    assert!(log_bytes() <= (256 + 80) << 10, "nobody reads them any more");
+    assert!(log_bytes() <= (256 + 80) << 10, "no reader pins them now");
     drop(db);
     let db = place.open(&options(TIGHT), false).unwrap();
     db.wait_idle().unwrap();
     assert!(log_bytes() < 1000, "nothing was to be kept");
 }
 
-/// After a power cut, a second life and another kill: from wherever one follows, the answer is right, or says that it is gone.
+/// After a power cut, a second session and another kill: from every starting point the updates are
+/// right or reported as unavailable.
 #[test]
 fn a_power_cut_leaves_no_wrong_updates() {
     const BATCHES: usize = 120;
@@ -178,18 +181,18 @@ fn a_power_cut_leaves_no_wrong_updates() {
             }
         }
     }
-    println!("{right} right, {gone} gone");
-    assert!(right > 1000 && gone > 10, "{right} right, {gone} gone: the campaign has shrunk");
+    println!("{right} right, {gone} unavailable");
+    assert!(right > 1000 && gone > 10, "{right} right, {gone} unavailable: the campaign has shrunk");
 }
 
-/// A log that is written through a mapping is longer than what it holds, until it is ended: also while somebody reads it.
+/// A mapped WAL is longer than its contents until it is closed, also during a concurrent read.
 #[test]
-fn a_log_may_be_ended_while_it_is_followed() {
+fn a_wal_can_be_closed_while_it_is_followed() {
     let small = [("values", "log"), ("value_log_threshold", "100")];
     for more in [&[][..], &small] {
         let place = Place::directory();
         let db = place.open(&options(&[&[("wal_write_mode", "map")], more].concat()), true).expect("open");
-        // The last block of the log is not full.
+        // The last block of the WAL is not full.
         (0..101u32).for_each(|n| db.put(n.to_be_bytes(), vec![7; if n % 2 == 0 { 1000 } else { 10 }]).expect("put"));
         let mut updates = db.updates_since(0).expect("the history");
         updates.next().expect("there is one").expect("it can be read");

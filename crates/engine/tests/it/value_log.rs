@@ -1,16 +1,17 @@
-//! Values in the log: each is written once, segments go when they are garbage, and what is alive in them survives that.
-use crate::common::{apart, kit};
-use apart::{SMALL, check, frames_of, key, segments, value, written, written_for};
+//! Key-value separation: each value is written once, segments are removed when they are garbage,
+//! and live values in them survive.
+use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
+use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
 use std::{fs, path::Path, sync::Arc};
 use terrace::{Codec, Db, Options, ReadOptions, WriteBatch};
 use terrace_format::{Batch, SeqNo, value_log::Framer};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMode};
 
-/// 16-byte keys in a random order: what is written is the values and little more.
+/// 16-byte keys in random order: the bytes written are those of the values and little more.
 #[test]
-fn a_fill_writes_values_once() {
+fn a_load_writes_values_once() {
     let (place, options) = (Place::any(), options(SMALL));
     let db = place.open(&options, true).expect("open");
     let (mut rng, mut user) = (Rng::new(1), 0);
@@ -29,10 +30,10 @@ fn a_fill_writes_values_once() {
     check(&place, &options);
 }
 
-/// Behind a compaction by hand of everything no table points into a log, where values lie as they were written; the next one moves none.
-/// One of a part leaves them.
+/// After a manual compaction of everything no table points into a WAL, whose values are in write
+/// order; the next one relocates none. A partial compaction leaves them.
 #[test]
-fn a_compaction_of_everything_puts_values_in_order() {
+fn a_full_compaction_puts_values_in_key_order() {
     let (place, options) = (Place::any(), options(SMALL));
     let db = place.open(&options, true).expect("open");
     let (mut rng, mut model) = (Rng::new(10), Model::new());
@@ -48,7 +49,7 @@ fn a_compaction_of_everything_puts_values_in_order() {
     db.compact_range(None, None).expect("compact");
     let once = moved();
     let all: usize = model.values().map(Vec::len).sum();
-    assert!(once >= all as u64 && once < all as u64 / 10 * 12, "UNSORTED: {once} of {all} bytes were moved");
+    assert!(once >= all as u64 && once < all as u64 / 10 * 12, "UNSORTED: {once} of {all} bytes were relocated");
     db.compact_range(None, None).expect("compact");
     assert_eq!(moved(), once, "they lie in order already");
     db.wait_idle().expect("idle");
@@ -58,9 +59,9 @@ fn a_compaction_of_everything_puts_values_in_order() {
     check(&place, &options);
 }
 
-/// Segments that compactions write are no longer than logs are.
+/// Segments that compactions write are no longer than WALs.
 #[test]
-fn moved_values_fill_many_segments() {
+fn relocated_values_fill_many_segments() {
     const MAX: u64 = 64 << 10;
     let more = [
         ("value_log_segment_size", "64KiB"),
@@ -107,7 +108,7 @@ fn finished(place: &Place, options: &Options, seed: u64) -> Model {
 }
 
 #[test]
-fn a_checkpoint_has_the_segments_too() {
+fn a_checkpoint_includes_the_segments() {
     let (place, copy, options) = (Place::directory(), Place::directory(), options(SMALL));
     let model = finished(&place, &options, 3);
     let db = place.open(&options, false).expect("open");
@@ -121,9 +122,10 @@ fn a_checkpoint_has_the_segments_too() {
     check(&copy, &options);
 }
 
-/// One segment is gone, another damaged: what lies elsewhere is there, what is lost is told with its file.
+/// One segment is missing, another damaged: all other values are intact, and each loss is reported
+/// with its file.
 #[test]
-fn a_repair_saves_what_can_be_read() {
+fn a_repair_salvages_readable_values() {
     let (place, options) = (Place::directory(), options(SMALL));
     let model = finished(&place, &options, 4);
     let path = place.path().expect("a directory");
@@ -157,7 +159,7 @@ fn a_repair_saves_what_can_be_read() {
 }
 
 #[test]
-fn a_read_names_the_segment_that_is_gone_and_the_place_in_it() {
+fn a_read_names_the_missing_segment_and_the_offset() {
     let (place, options) = (Place::directory(), options(SMALL));
     let model = finished(&place, &options, 14);
     let db = place.open(&options, true).expect("open");
@@ -171,9 +173,10 @@ fn a_read_names_the_segment_that_is_gone_and_the_place_in_it() {
     }
 }
 
-/// Tables that point to moved values are gone; the values say themselves whose they are and since when.
+/// Tables that point to relocated values are missing; the values carry their own keys and
+/// sequences.
 #[test]
-fn a_repair_finds_moved_values_whose_tables_are_lost() {
+fn a_repair_finds_relocated_values_of_lost_tables() {
     for with_manifest in [true, false] {
         let (place, options) = (Place::directory(), options(SMALL));
         let model = finished(&place, &options, 13);
@@ -186,12 +189,12 @@ fn a_repair_finds_moved_values_whose_tables_are_lost() {
             large.filter(|(key, value)| saved.get(*key) != Some(value)).count()
         };
         let in_logs = missing(repaired_without(&path, &options, |name| lost(name) || name.ends_with(".vals")));
-        assert!(in_logs > 10, "with manifest: {with_manifest}: only {in_logs} values were moved");
+        assert!(in_logs > 10, "with manifest: {with_manifest}: only {in_logs} values were relocated");
         assert_eq!(missing(repaired_without(&path, &options, lost)), 0, "with manifest: {with_manifest}");
     }
 }
 
-/// What a repair makes of a copy of the store in `path` that has lost some files.
+/// Repairs a copy of the store in `path` without some files. Returns its contents.
 fn repaired_without(path: &Path, options: &Options, lost: impl Fn(&str) -> bool) -> Model {
     let (copy, repaired) = (tempfile::tempdir().expect("a temporary directory"), Place::directory());
     for entry in fs::read_dir(path).expect("list") {
@@ -206,7 +209,7 @@ fn repaired_without(path: &Path, options: &Options, lost: impl Fn(&str) -> bool)
 }
 
 #[test]
-fn tables_from_outside_come_in_and_go_out() {
+fn tables_are_ingested_and_exported() {
     let (place, options) = (Place::directory(), options(SMALL));
     let mut model = finished(&place, &options, 5);
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -225,9 +228,9 @@ fn tables_from_outside_come_in_and_go_out() {
     check(&other, &options);
 }
 
-/// A marker that is lost or damaged says nothing of pointers; the files do.
+/// A missing or damaged FORMAT file does not say that values are separated; the files show it.
 #[test]
-fn a_repair_without_a_marker_takes_no_pointer_for_a_value() {
+fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     for damage in [|path: &Path| fs::remove_file(path), |path: &Path| fs::write(path, "nonsense")] {
         let (place, options) = (Place::directory(), options(SMALL));
         let model = finished(&place, &options, 8);
@@ -241,7 +244,8 @@ fn a_repair_without_a_marker_takes_no_pointer_for_a_value() {
     }
 }
 
-/// A refused batch lies at the end of a log, whose segment stays because tables point into it; its sequences were used again.
+/// A refused batch is at the end of a WAL whose segment stays because tables point into it; its
+/// sequences were used again.
 #[test]
 fn a_repair_revives_no_refused_batch() {
     let (small, options) = (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(SMALL));
@@ -257,7 +261,7 @@ fn a_repair_revives_no_refused_batch() {
     db.put(key(21), &kept).expect("put");
     db.wait_idle().expect("idle");
     db.close().expect("close");
-    // As if the device had taken the frame whole and failed then.
+    // As if the device had stored the whole frame and then failed.
     let log =
         fs.list().expect("list").into_iter().map(|file| file.name).find(|name| name.ends_with(".vlog")).expect("a log");
     let file = fs.open(&log).expect("open");
@@ -288,9 +292,9 @@ fn a_repair_revives_no_refused_batch() {
     }
 }
 
-/// What was written without a log is in segments once it is flushed.
+/// Values written without WAL are in segments once they are flushed.
 #[test]
-fn values_without_a_log_are_apart_too() {
+fn values_written_without_wal_are_separated_too() {
     let (place, options) = (Place::any(), options(SMALL));
     let (db, mut rng, mut model) = (place.open(&options, true).expect("open"), Rng::new(12), Model::new());
     for number in 0..200 {
@@ -309,9 +313,9 @@ fn values_without_a_log_are_apart_too() {
     check(&place, &options);
 }
 
-/// A log that tables need not point into, but that is kept for those who follow the history, holds no descriptor.
+/// A WAL without pointers from tables that is kept for followers holds no descriptor.
 #[test]
-fn logs_without_large_values_are_closed() {
+fn wals_without_large_values_are_closed() {
     let (place, options) = (Place::directory(), options(&[SMALL, &[("wal_size_limit", "1GiB")]].concat()));
     let db = place.open(&options, true).expect("open");
     (0..20_000).for_each(|number| db.put(key(number), "small").expect("put"));
@@ -335,5 +339,5 @@ fn directories_are_refused_by_name() {
     let (place, asked) = (Place::any(), options(&[("values", "log"), ("tables", "directory")]));
     let refused = place.open(&asked, true).map(drop).expect_err("values have files of their own already").to_string();
     assert!(refused.contains("values=log") && refused.contains("tables=directory"), "{refused}");
-    assert_eq!(place.fs.list().expect("list").len(), 0, "nothing is made of what is refused");
+    assert_eq!(place.fs.list().expect("list").len(), 0, "a refused creation leaves no file");
 }

@@ -1,5 +1,6 @@
-//! Where values live in the log, writes without a large one are in a part of it that goes with the memtable. Both parts are one
-//! history: whatever is lost of either, what is left is a prefix.
+//! WAL sidecars: with key-value separation, batches without a large value are in a second file
+//! that is removed with the memtable. Both files are one history: whatever is lost of either, the
+//! rest is a prefix.
 use crate::common::{files, kit};
 use files::{Files, holding};
 use kit::{Model, Place, contents, options, prefix, states};
@@ -11,7 +12,7 @@ use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 const SEED: u64 = 0x5a;
 const BATCHES: usize = 120;
 
-/// Large is what has 100 bytes.
+/// A value is large from 100 bytes on.
 fn layout(changes: &[(&str, &str)]) -> Options {
     options(&[&[("values", "log"), ("value_log_threshold", "100"), ("compression", "none")], changes].concat())
 }
@@ -21,7 +22,7 @@ fn names(fs: &dyn FileSystem, ending: &str) -> Vec<String> {
     names.filter(|name| name.ends_with(ending)).collect()
 }
 
-/// A store in one log, that was killed: both of its parts.
+/// A killed store with one WAL: both of its files.
 fn killed() -> (Files, Vec<Model>) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
@@ -33,7 +34,7 @@ fn killed() -> (Files, Vec<Model>) {
     (files::files(&*fs), states(SEED, BATCHES))
 }
 
-/// Places of damage in a file. Each takes a device of its own where stores are on one.
+/// Offsets of damage in a file. Where stores are on devices, each takes a device of its own.
 fn samples() -> usize {
     if matches!(kit::medium(), Medium::Directory(_)) { 200 } else { 20 }
 }
@@ -42,7 +43,8 @@ fn file<'a>(files: &'a Files, ending: &str) -> &'a String {
     files.keys().find(|name| name.ends_with(ending)).expect("there is one")
 }
 
-/// How many batches a store of these files has; it must be a prefix, go on, and still be one then.
+/// The number of batches in a store of these files. It must be a prefix, accept writes, and still
+/// be one afterwards.
 fn judge(files: &Files, states: &[Model], what: &str) -> usize {
     let fs = holding(kit::anywhere(), files);
     let db = kit::open(&fs, &layout(&[]), true).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -58,14 +60,14 @@ fn judge(files: &Files, states: &[Model], what: &str) -> usize {
 }
 
 #[test]
-fn both_parts_are_one_history() {
+fn segment_and_sidecar_are_one_history() {
     let (files, states) = killed();
     assert_eq!(judge(&files, &states, "no damage"), BATCHES);
 }
 
-/// Either part ends early, as a power cut leaves it.
+/// Either file ends early, as after a power cut.
 #[test]
-fn a_part_that_is_cut_short_leaves_a_prefix() {
+fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
     for ending in [".slog", ".vlog"] {
         let name = file(&files, ending);
@@ -81,9 +83,9 @@ fn a_part_that_is_cut_short_leaves_a_prefix() {
     }
 }
 
-/// A page never reached the disk, or is not what was written.
+/// A page never reached the disk, or has other contents.
 #[test]
-fn damage_of_a_part_leaves_a_prefix() {
+fn damage_to_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
     for ending in [".slog", ".vlog"] {
         let name = file(&files, ending);
@@ -104,9 +106,9 @@ fn damage_of_a_part_leaves_a_prefix() {
     }
 }
 
-/// The very last write is damaged. Nothing behind it says so.
+/// The very last write is damaged. No later record shows it.
 #[test]
-fn what_does_not_count_is_set_aside_in_both_parts() {
+fn records_outside_the_history_are_set_aside_from_both_files() {
     let (mut files, _) = killed();
     let fs = holding(kit::anywhere(), &files);
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
@@ -125,9 +127,9 @@ fn what_does_not_count_is_set_aside_in_both_parts() {
     }
 }
 
-/// The end of the small log is torn, which somebody who trusts nothing is told with its name.
+/// The tail of the sidecar is torn; paranoid checks report it by name.
 #[test]
-fn who_is_paranoid_is_told_which_part_is_damaged() {
+fn paranoid_checks_name_the_damaged_file() {
     let (mut files, _) = killed();
     let small = file(&files, ".slog").clone();
     let bytes = files[&small].len();
@@ -138,9 +140,10 @@ fn who_is_paranoid_is_told_which_part_is_damaged() {
     assert!(error.contains(&small) && error.contains("ends within a record"), "{error}");
 }
 
-/// A power cut may leave the name of the small log and take that of the segment, which was made before. Nobody was promised either.
+/// A power cut may keep the name of the sidecar and lose that of the segment, which was created
+/// earlier. No write in either was promised.
 #[test]
-fn a_small_log_without_its_segment_is_set_aside() {
+fn a_sidecar_without_its_segment_is_set_aside() {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout(&[("value_log_segment_size", "64KiB")]), true).expect("open");
     db.put("first", vec![1; 80 << 10]).expect("put");
@@ -152,16 +155,16 @@ fn a_small_log_without_its_segment_is_set_aside() {
     files.remove(&segments[1]);
     let fs = holding(kit::anywhere(), &files);
     let paranoid =
-        kit::open(&fs, &layout(&[("paranoid_checks", "true")]), true).map(drop).expect_err("nobody trusts that");
+        kit::open(&fs, &layout(&[("paranoid_checks", "true")]), true).map(drop).expect_err("paranoid checks refuse it");
     assert!(paranoid.to_string().contains("segment is missing"), "{paranoid}");
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
     assert_eq!((contents(&db).expect("scan").len(), db.statistics().torn_logs), (1, 1));
     assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
 }
 
-/// What was small when it was written may be large to who replays it, and the other way round.
+/// A value that was small when written may be large at replay, and the reverse.
 #[test]
-fn another_threshold_finds_the_same() {
+fn another_threshold_replays_the_same_history() {
     let (files, states) = killed();
     for threshold in ["0", "5000", "1MiB"] {
         let (fs, options) = (holding(kit::anywhere(), &files), layout(&[("value_log_threshold", threshold)]));
@@ -175,9 +178,10 @@ fn another_threshold_finds_the_same() {
     }
 }
 
-/// The small part is gone with its memtable, and in the segments lies nothing but what tables point to.
+/// The sidecar is removed with its memtable, and segments contain only values that tables point
+/// to.
 #[test]
-fn small_values_leave_nothing_behind() {
+fn small_values_leave_no_file_after_a_flush() {
     let kept = |wal_sidecar: &str| {
         let sizes = [("write_buffer_size", "256KiB"), ("value_log_segment_size", "1MiB"), ("value_log_gc", "off")];
         let (place, options) = (Place::any(), layout(&[&sizes[..], &[("wal_sidecar", wal_sidecar)]].concat()));
@@ -188,20 +192,21 @@ fn small_values_leave_nothing_behind() {
         }
         db.flush().expect("flush");
         db.wait_idle().expect("idle");
-        let told = db.statistics().value_log;
+        let reported = db.statistics().value_log;
         assert!(names(&*place.fs, ".slog").len() <= 1, "{:?}", names(&*place.fs, ".slog"));
         db.close().expect("close");
         let db = place.open(&options, true).expect("open again");
         assert_eq!(contents(&db).expect("scan").len(), 20_000);
-        told.live_bytes as f64 / told.bytes as f64
+        reported.live_bytes as f64 / reported.bytes as f64
     };
     let [with, without] = ["true", "false"].map(kept);
     assert!(with > 0.98 && without < 0.5, "{with:.3} of the segments is alive, {without:.3} without a small part");
 }
 
-/// A synced write syncs what it wrote to, and the other part only if that has anything newer than its last sync.
+/// A synced write syncs the file that it wrote to, and the other one only if that has unsynced
+/// data.
 #[test]
-fn a_part_is_synced_where_it_has_anything_new() {
+fn only_files_with_unsynced_data_are_synced() {
     let db = kit::store(layout(&[("durability", "sync")]));
     let syncs = || db.statistics().syncs.iter().find(|(kind, _)| *kind == "log").expect("a kind").1.count;
     let put = |bytes: usize, sync: bool| db.put_with("key", vec![1; bytes], WriteOptions { sync }).expect("put");
@@ -217,11 +222,11 @@ fn a_part_is_synced_where_it_has_anything_new() {
 }
 
 #[test]
-fn what_has_both_is_in_the_segment_whole() {
+fn a_batch_with_small_and_large_values_is_in_the_segment() {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
     let mut both = WriteBatch::new();
-    both.put("small", "s").put("large", vec![7; 1000]).delete("gone");
+    both.put("small", "s").put("large", vec![7; 1000]).delete("deleted");
     db.write(both, WriteOptions::default()).expect("write");
     assert_eq!(names(&*fs, ".slog"), Vec::<String>::new());
     db.delete("nothing").expect("delete");
@@ -234,9 +239,9 @@ fn what_has_both_is_in_the_segment_whole() {
     assert_eq!((db.get("small").expect("get"), contents(&db).expect("scan").len()), (Some(b"s".to_vec()), 2));
 }
 
-/// Who follows the history finds what was written in either part, also once it is in tables.
+/// A follower finds the writes of either file, also after their flush.
 #[test]
-fn who_follows_the_history_keeps_both_parts() {
+fn followers_keep_both_files() {
     let (place, options) = (Place::any(), layout(&[]));
     let db = place.open(&options, true).expect("open");
     for number in 1..=BATCHES {
@@ -258,9 +263,9 @@ fn who_follows_the_history_keeps_both_parts() {
     assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
 }
 
-/// A store that was made without small parts never gets one: who reads it need not look for them.
+/// A store created without sidecars never gets one, so its readers need not look for them.
 #[test]
-fn a_store_that_was_made_without_stays_without() {
+fn a_store_created_without_sidecars_has_none() {
     let place = Place::any();
     place.open(&layout(&[("wal_sidecar", "false")]), true).expect("open").close().expect("close");
     let db = place.open(&layout(&[]), true).expect("open again");
@@ -270,9 +275,9 @@ fn a_store_that_was_made_without_stays_without() {
     assert_eq!(contents(&place.open(&layout(&[]), true).expect("open")).expect("scan").len(), 1);
 }
 
-/// The root is lost, and with it one part of the log: a repair finds what is in the other.
+/// The root and one of the two files are lost: a repair finds the entries of the other.
 #[test]
-fn a_repair_finds_either_part() {
+fn a_repair_finds_entries_of_either_file() {
     let (files, states) = killed();
     for ending in [".slog", ".vlog"] {
         let (from, to) = (Place::directory(), Place::directory());

@@ -1,4 +1,4 @@
-//! Durability awaited by tasks: `Db::when_durable` resolves, shares a sync, and tells of failures.
+//! Durability awaited by tasks: `Db::when_durable` resolves, shares a sync, and reports failures.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{
@@ -16,7 +16,7 @@ use terrace::{Db, Durable, Error, WriteBatch, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// Counts how often it is woken, and wakes whoever waits for that.
+/// A waker that counts its calls and notifies a waiting test.
 #[derive(Default)]
 struct Alarm {
     rung: AtomicUsize,
@@ -56,7 +56,7 @@ fn tasks_wait_for_durability_without_a_thread_and_share_a_sync() {
     let mut futures: Vec<_> = (0..5).map(|_| db.when_durable(1).unwrap()).collect();
     let alarm = Arc::new(Alarm::default());
     assert!(futures.iter_mut().all(|future| poll(future, &alarm).is_pending() && poll(future, &alarm).is_pending()));
-    futures.pop(); // whoever gives up is not woken
+    futures.pop(); // a dropped future is not woken
     let log_syncs = || db.statistics().syncs.iter().find(|(kind, _)| *kind == "log").expect("a kind").1.count;
     let before = log_syncs();
     assert_eq!((db.step(0), db.step(0)), (Some("sync"), None), "all of them ask once");
@@ -64,7 +64,7 @@ fn tasks_wait_for_durability_without_a_thread_and_share_a_sync() {
     assert!(futures.iter_mut().all(|future| matches!(poll(future, &alarm), Poll::Ready(Ok(())))));
 }
 
-/// Drops the store when it is woken, as a task does that ends.
+/// Drops the store when woken, as a task that ends does.
 struct Last(Mutex<Option<(Db, mpsc::Sender<()>)>>);
 
 impl Wake for Last {
@@ -95,7 +95,7 @@ fn a_waker_may_drop_the_store() {
 }
 
 #[test]
-fn tasks_hear_of_a_failure_and_of_a_close() {
+fn tasks_get_failures_and_closes() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
     let opened = || kit::open(&(Arc::new(fs.clone()) as Arc<dyn FileSystem>), &options(TIGHT), true).unwrap();
     let db = opened();

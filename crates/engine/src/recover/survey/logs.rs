@@ -32,8 +32,9 @@ impl Survey {
         Ok(())
     }
 
-    /// Reads the WALs a second time if the first pass could not keep their entries, and writes the entries into
-    /// sorted runs of `to`, in tables numbered from `next_file` on. Reports no loss twice.
+    /// Reads the WALs a second time if the first pass could not keep their entries, and writes the
+    /// entries into sorted runs of `to`, in tables numbered from `next_file` on. Reports no loss
+    /// twice.
     pub fn spill<'a>(
         &self,
         from: &dyn Storage,
@@ -113,8 +114,9 @@ impl Survey {
         Ok(())
     }
 
-    /// Scans a segment of relocated values, each stored with its key and sequence. They count where tables that pointed
-    /// to them may be lost. Damage in the segment is reported by the table that points to it.
+    /// Scans a segment of relocated values, each stored with its key and sequence. They count where
+    /// tables that pointed to them may be lost. Damage in the segment is reported by the table that
+    /// points to it.
     fn segment(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>, id: SegmentId) -> Result<()> {
         let alone = self.replay_range.is_none();
         if !alone && self.lost_ranges.is_empty() {
@@ -133,7 +135,8 @@ impl Survey {
                 LogEvent::Bad { .. } => continue,
                 LogEvent::End { .. } => break,
             };
-            // A value above the manifest's base is in a WAL too, or it is part of an ingest that did not finish.
+            // A value above the manifest's base is in a WAL too, or it is part of an ingest that
+            // did not finish.
             let counts = |batch: &Batch| match batch.ops().next() {
                 Some(Op::Put(key, _)) => alone || batch.sequence() <= self.base && self.is_in_lost_range(key),
                 _ => false,
@@ -153,8 +156,8 @@ impl Survey {
         batch.sequence() < history_end && (named || !self.lost_ranges.is_empty() || last > self.base.0)
     }
 
-    /// Describes the writes that are missing before a batch of one of our WALs. Each of our WALs begins with an empty
-    /// batch, so a gap shows there.
+    /// Describes the writes that are missing before a batch of one of our WALs. Each of our WALs
+    /// begins with an empty batch, so a gap shows there.
     fn gap(&mut self, batch: &Batch, ours: bool) -> Option<String> {
         let (first, expected) = (batch.sequence(), self.expected.filter(|_| ours)?);
         self.expected = Some(expected.max(first.plus(u64::from(batch.len()))));
@@ -162,7 +165,8 @@ impl Survey {
         (first > expected && batch.is_empty()).then(gap)
     }
 
-    /// Returns the batch if a store can have reached its sequences; otherwise the reason to drop it.
+    /// Returns the batch if a store can have reached its sequences; otherwise the reason to drop
+    /// it.
     fn reachable(&mut self, batch: Batch) -> std::result::Result<Batch, String> {
         if batch.is_empty() {
             return Ok(batch);
@@ -175,8 +179,9 @@ impl Survey {
     }
 }
 
-/// Returns the end of the history in each of `logs`: the first sequence of any younger WAL. Records at or above it are
-/// not part of the history: they were refused or abandoned, and their sequences were used again.
+/// Returns the end of the history in each of `logs`: the first sequence of any younger WAL.
+/// Records at or above it are not part of the history: they were refused or abandoned, and their
+/// sequences were used again.
 fn ends(from: &dyn Storage, logs: &BTreeMap<LogId, u64>) -> Vec<SeqNo> {
     let head = |id: LogId| {
         let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;

@@ -1,11 +1,12 @@
-//! Tests that count or limit what belongs to the whole process.
+//! Runs a test in a process of its own, for tests that count or limit resources of the whole
+//! process.
 use std::{any::type_name, env, process::Command};
 
-/// Set in the environment of a child of [`in_own_process`].
+/// Environment variable of a child of [`in_own_process`].
 const CHILD: &str = "TERRACE_TEST_ALONE";
 
-/// Runs `body`, the whole of a test, in a child process that runs no other test: descriptors, limits and counts of allocations are
-/// the process's, and the tests of one program run side by side.
+/// Runs `body`, which is a whole test, in a child process that runs no other test. Descriptors,
+/// limits and allocation counts belong to a process, and the tests of one binary run in parallel.
 pub fn in_own_process<F: FnOnce()>(body: F) {
     if env::var_os(CHILD).is_some() {
         return body();

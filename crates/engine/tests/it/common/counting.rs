@@ -1,4 +1,5 @@
-//! An allocator that counts what it hands out: to this thread, and to the whole process. Who includes this file has it.
+//! An allocator that counts allocations per thread and per process. A program that includes this
+//! file uses it.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -29,17 +30,17 @@ pub fn of_process() -> u64 {
     OF_PROCESS.load(Relaxed)
 }
 
-/// Bytes that the process holds now.
+/// Bytes that the process has allocated now.
 pub fn live_bytes() -> usize {
     LIVE_BYTES.load(Relaxed)
 }
 
-/// The most that it has held so far.
+/// The highest value of [`live_bytes`] so far.
 pub fn peak_bytes() -> usize {
     PEAK_BYTES.load(Relaxed)
 }
 
-/// No counter allocates: numbers without a destructor.
+/// Counters have no destructor, so counting allocates nothing.
 fn count(more: usize) {
     OF_PROCESS.fetch_add(1, Relaxed);
     OF_THREAD.set(OF_THREAD.get() + 1);
@@ -47,7 +48,8 @@ fn count(more: usize) {
     PEAK_BYTES.fetch_max(live, Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing and cannot unwind.
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing and
+// cannot unwind.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());

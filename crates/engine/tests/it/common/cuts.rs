@@ -1,5 +1,5 @@
-//! Power cuts on a directory or a device in memory: a history is written where all is recorded, then the power is cut after every
-//! step, and what is left is opened and judged.
+//! Power cuts below a directory or a device in memory. A history is written on a recording file
+//! system; then the power is cut after each step, and every image is opened and judged.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use super::history::{Collected, History, Tracker, contents, storage, tight};
 use std::sync::Arc;
@@ -10,56 +10,59 @@ use terrace_storage::backends::files::fs::FileSystem;
 /// Actions of a history.
 const ACTIONS: usize = 260;
 
-/// One history with its power cuts. Equal ones give equal states.
+/// One history with its power cuts. Equal values give equal crash states.
 #[derive(Clone, Debug)]
 pub struct Cuts {
-    /// Whose parts the store is made of; sizes are small whatever it says.
+    /// Layout of the store. Sizes are small in any case.
     pub options: Options,
     pub tracker: Tracker,
     pub medium: Medium,
     pub history: u64,
-    /// States after each step.
+    /// Crash states per step.
     pub seeds: u64,
 }
 
-/// A state that broke the contract.
+/// A crash state that broke the contract.
 #[derive(Debug)]
 pub struct Broken {
-    /// Which one: numbers that make it again.
+    /// The numbers that reproduce it.
     pub place: String,
     pub reason: String,
-    /// What was left.
+    /// The files of the state.
     pub image: String,
 }
 
-/// The histories of a campaign, one for each tracker and each medium.
+/// Returns the histories of a campaign: one per durability tracker and medium.
 pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u64) -> Vec<Cuts> {
     let (ext4, posix) = (Medium::Directory(Rules::Ext4), Medium::Directory(Rules::Posix));
     let media = [ext4, posix, Medium::Device, Medium::Split(Rules::Posix)];
     let in_folders = options.tables.is_some_and(|tables| tables.name() == "directory");
     let pairs = trackers.iter().flat_map(|&tracker| media.map(|medium| (tracker, medium)));
     pairs
-        .filter(|(tracker, medium)| tracker.goes_with(*medium)) // refused there
-        .filter(|(_, medium)| matches!(medium, Medium::Directory(_)) || !in_folders) // a device has none
+        .filter(|(tracker, medium)| tracker.goes_with(*medium)) // refused on that medium
+        // A device has no directories.
+        .filter(|(_, medium)| matches!(medium, Medium::Directory(_)) || !in_folders)
         .map(|(tracker, medium)| {
-            // A device is asked for much more than a directory is.
+            // A device costs far more per state than a directory.
             let seeds = if matches!(medium, Medium::Directory(_)) { seeds } else { seeds.div_ceil(8) };
             Cuts { options: options.clone(), tracker, medium, history, seeds }
         })
         .collect()
 }
 
-/// At most `max` of the steps `0..=last`, spread over all of them; the last is one of them.
+/// Returns at most `max` of the steps `0..=last`, evenly spread, the last one included.
 pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
     let stride = (last + 1).div_ceil(max.max(1));
     (last % stride..=last).step_by(stride)
 }
 
 impl Cuts {
-    /// Writes the history and judges the states after at most `steps_max` of its steps. `seen` is told of each, and says false to
-    /// stop. What was collected in it.
+    /// Writes the history and judges the crash states after at most `steps_max` of its steps.
+    /// `seen` gets each outcome and returns false to stop. Returns the garbage collection that took
+    /// place.
     pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) -> Collected {
-        // In every other history few files may be open: builds are handed over file by file, and two closed logs force a commit.
+        // Every other history may open few files only: table builds then pass on each file at once,
+        // and two closed WALs force a commit.
         let recorder = match self.medium.recorder() {
             Recorder::Directory(disk) if self.history % 2 == 1 => Recorder::Directory(disk.with_open_files_max(16)),
             recorder => recorder,
@@ -95,8 +98,8 @@ impl Cuts {
         Db::open_manual(storage(fs, Tracker::Sync.make(0), &self.options())?, self.options())
     }
 
-    /// Opens an image and judges it. On some seeds goes on: the store must take writes, pass a full check, and survive a
-    /// second cut during or after its recovery.
+    /// Opens an image and judges it. On some seeds it continues: the store must accept writes, pass
+    /// a deep check, and survive a second power cut during or after its recovery.
     fn judge(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
         let fs = image.file_system();
         let db = self.open(&fs).map_err(|e| format!("OPEN: {e}"))?;
@@ -121,7 +124,7 @@ impl Cuts {
         if seed % 8 == 2 { self.cut_again(history, image, step, seed) } else { Ok(()) }
     }
 
-    /// Recovers on a recorded directory and cuts the power during that recovery.
+    /// Recovers on a recording directory and cuts the power during that recovery.
     fn cut_again(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
         let recorder = self.medium.record(image);
         let fs = recorder.file_system();

@@ -1,4 +1,4 @@
-//! A fixed store whose files can be damaged, and a judge who says what became of it.
+//! A fixed store whose files can be damaged, and an oracle for the damaged store.
 use super::{
     files::{Files, directory, files},
     kit::{self, Model, Pairs, options, prefix},
@@ -9,34 +9,35 @@ use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMo
 
 const SEED: u64 = 0xbad;
 pub const BATCHES: usize = 120;
-/// So many of them are in tables.
+/// Batches whose entries are in tables.
 pub const FLUSHED: usize = 80;
-/// This one fills a memtable.
+/// The batch that fills a memtable.
 pub const PADDED: usize = 100;
 
-/// How the store that is damaged was written.
-pub fn layout(marked: bool) -> Options {
-    let codec = if marked { "lz4" } else { "snappy" };
-    let form = if marked { "table" } else { "block" };
+/// Options with which the store was written. `with_format_file` selects features that LevelDB lacks.
+pub fn layout(with_format_file: bool) -> Options {
+    let codec = if with_format_file { "lz4" } else { "snappy" };
+    let form = if with_format_file { "table" } else { "block" };
     let own = [("compression", codec), ("bloom_bits", "10"), ("filter_form", form), ("block_size", "1KiB")];
-    let tables = [("tables", if marked { "bundled" } else { "block" })];
+    let tables = [("tables", if with_format_file { "bundled" } else { "block" })];
     options(&[&own, kit::TIGHT, &tables].concat())
 }
 
 /// [`store_on`] memory.
-pub fn store(marked: bool) -> (Files, Vec<Model>) {
-    store_on(Arc::new(Memory::new()), marked)
+pub fn store(with_format_file: bool) -> (Files, Vec<Model>) {
+    store_on(Arc::new(Memory::new()), with_format_file)
 }
 
-/// A store with tables in several levels, and two logs with the last third of the history.
-pub fn store_on(fs: Arc<dyn FileSystem>, marked: bool) -> (Files, Vec<Model>) {
+/// A store with tables in several levels and two WALs that hold the last third of the history.
+pub fn store_on(fs: Arc<dyn FileSystem>, with_format_file: bool) -> (Files, Vec<Model>) {
     let (mut states, padding) = (kit::states(SEED, BATCHES), (b"padding".to_vec(), vec![b'p'; 70 << 10]));
     states[PADDED..].iter_mut().for_each(|state| drop(state.insert(padding.0.clone(), padding.1.clone())));
-    let db = kit::open(&fs, &layout(marked), true).unwrap();
+    let db = kit::open(&fs, &layout(with_format_file), true).unwrap();
     for number in 1..=BATCHES {
         let mut batch = kit::batch(SEED, number);
         if number == PADDED {
-            batch.push((padding.0.clone(), Some(padding.1.clone()))); // the next write begins a new log
+            // The next write begins a new WAL.
+            batch.push((padding.0.clone(), Some(padding.1.clone())));
         }
         kit::write(&db, &batch, false).unwrap();
         if number % 10 == 0 && number <= FLUSHED {
@@ -50,24 +51,25 @@ pub fn store_on(fs: Arc<dyn FileSystem>, marked: bool) -> (Files, Vec<Model>) {
     let tables: Vec<_> =
         layout.iter().flat_map(|level| &level.tables).map(|t| format!("{:06}.ldb", t.number)).collect();
     let mut files = files(&*fs);
-    files.retain(|name, _| !name.ends_with(".ldb") || tables.contains(name)); // not what waits to be removed
+    // Without obsolete tables.
+    files.retain(|name, _| !name.ends_with(".ldb") || tables.contains(name));
     let logs = files.keys().filter(|name| name.ends_with(".log")).count();
     assert!(levels > 1 && logs == 2, "the store has tables in {levels} levels, and {logs} logs");
     (files, states)
 }
 
-/// What one damaged store turned out to be.
+/// The outcome for one damaged store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It cannot be opened, and says why.
+    /// It cannot be opened, and the error says why.
     Refused,
-    /// It opens; some reads are errors, all others right.
-    Wounded,
-    /// It opens and holds the state after so many batches.
+    /// It opens; some reads are errors and all others are right.
+    PartlyReadable,
+    /// It opens and holds the state after this many batches.
     Holds(usize),
 }
 
-/// Opens a damaged store for reading and writing, and reads it in every way.
+/// Opens a damaged store for reading and for writing, and reads it in every way.
 pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdict, String> {
     let fs = directory(files);
     let checked = kit::storage(&fs, OpenMode::ReadOnly, options).and_then(|place| check_on(&*place, options, true));
@@ -81,17 +83,18 @@ pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdi
             };
         }
     };
-    let _ = kit::scan(&db, ReadOptions::new().fill_cache(false)); // without verification nothing is asked but no panic
+    // Without checksum verification only panics count.
+    let _ = kit::scan(&db, ReadOptions::new().fill_cache(false));
     let verified = || ReadOptions::new().verify_checksums(true).fill_cache(false);
     let forward = kit::scan(&db, verified());
     let backward: terrace::Result<Pairs> = db.scan_reverse(verified()).collect();
     let (Ok(forward), Ok(mut backward)) = (forward, backward) else {
-        judge_wounded(&db, states)?;
+        judge_partly_readable(&db, states)?;
         let report = checked.map_err(|e| format!("check cannot open what an open can: {e}"))?;
         return if report.problems.is_empty() {
             Err("reads fail, check finds nothing".into())
         } else {
-            Ok(Verdict::Wounded)
+            Ok(Verdict::PartlyReadable)
         };
     };
     backward.reverse();
@@ -102,8 +105,8 @@ pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdi
     Ok(Verdict::Holds(prefix(forward, states)?))
 }
 
-/// Some reads fail. Each one that does not must be right for one and the same state.
-fn judge_wounded(db: &Db, states: &[Model]) -> Result<(), String> {
+/// Some reads fail. All others must be right for one and the same state.
+fn judge_partly_readable(db: &Db, states: &[Model]) -> Result<(), String> {
     let verified = ReadOptions::new().verify_checksums(true);
     let keys: Vec<&Vec<u8>> = states.last().expect("a state").keys().collect();
     let answers: Vec<_> =

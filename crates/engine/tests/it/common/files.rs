@@ -1,4 +1,4 @@
-//! A store as a map of files, to be taken apart, changed, and put together again.
+//! A store as a map of files that a test can change and write back.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 use terrace_format::{
@@ -11,10 +11,10 @@ use terrace_storage::{
     vfs::{FileSystem, FileUse},
 };
 
-/// A directory's files with their bytes.
+/// The files of a directory, by name.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// The bytes of one file, which may be below `lost/`.
+/// The bytes of one file. The name may be below `lost/`.
 pub fn bytes_of(fs: &dyn FileSystem, name: &str) -> Vec<u8> {
     let file = fs.open(name).unwrap_or_else(|e| panic!("{name}: {e}"));
     let mut bytes = vec![0; file.bytes().unwrap() as usize];
@@ -22,12 +22,12 @@ pub fn bytes_of(fs: &dyn FileSystem, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// What is in the directory itself.
+/// The files directly in the directory.
 pub fn files(fs: &dyn FileSystem) -> Files {
     fs.list().unwrap().into_iter().map(|entry| (entry.name.clone(), bytes_of(fs, &entry.name))).collect()
 }
 
-/// A directory in memory that holds `files`, and nothing else.
+/// A directory in memory that holds exactly `files`.
 pub fn directory(files: &Files) -> Arc<dyn FileSystem> {
     let fs = Memory::new();
     fs.make_directory().unwrap();
@@ -35,7 +35,7 @@ pub fn directory(files: &Files) -> Arc<dyn FileSystem> {
     Arc::new(fs)
 }
 
-/// An empty directory, made to hold `files`, and a lock.
+/// Writes `files` and a lock into an empty directory.
 pub fn holding(fs: Arc<dyn FileSystem>, files: &Files) -> Arc<dyn FileSystem> {
     fs.make_directory().unwrap();
     let held = fs.lock(true).unwrap();
@@ -52,12 +52,12 @@ fn write<'a>(fs: &dyn FileSystem, files: impl Iterator<Item = (&'a String, &'a V
     }
 }
 
-/// The name that `CURRENT` says.
+/// The manifest that `CURRENT` names.
 pub fn manifest_of(files: &Files) -> String {
     String::from_utf8(files["CURRENT"].clone()).unwrap().trim_end().to_string()
 }
 
-/// The log with the highest number.
+/// The WAL with the highest number.
 pub fn newest_log(files: &Files) -> (String, LogId) {
     let logs = files.keys().filter_map(|name| match FileName::parse(name) {
         Some(FileName::Log(id)) => Some((name.clone(), id)),
@@ -66,7 +66,7 @@ pub fn newest_log(files: &Files) -> (String, LogId) {
     logs.max_by_key(|(_, id)| *id).expect("a store has a log")
 }
 
-/// The records of an undamaged log or manifest.
+/// The records of an undamaged WAL or manifest.
 pub fn records(file: &[u8]) -> Vec<Vec<u8>> {
     let (mut deframer, mut found) = (Deframer::new(file.len() as u64), Vec::new());
     let mut read = |offset: u64, buf: &mut [u8]| {
@@ -82,14 +82,14 @@ pub fn records(file: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// Who frames the first record of a file shows in how.
+/// The engine that writes a file. The framing of the first record differs between the two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Writer {
     Ours,
     LevelDb,
 }
 
-/// A log or manifest of these records.
+/// A WAL or manifest of these records.
 pub fn framed(writer: Writer, records: &[Vec<u8>]) -> Vec<u8> {
     let (mut framer, mut file) = (Framer::new(), Vec::new());
     for (number, record) in records.iter().enumerate() {
@@ -103,7 +103,7 @@ pub fn framed(writer: Writer, records: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// A batch of one put, as a log stores it.
+/// A batch of one put, as a WAL stores it.
 pub fn put(sequence: u64, key: &str, value: &str) -> Vec<u8> {
     let mut batch = Batch::new();
     batch.put(key.as_bytes(), value.as_bytes());
@@ -111,12 +111,12 @@ pub fn put(sequence: u64, key: &str, value: &str) -> Vec<u8> {
     batch.as_bytes().to_vec()
 }
 
-/// A batch that says it has one operation and has none: 12 bytes, sequence and count.
+/// A batch whose header counts one operation and that has none: 12 bytes of sequence and count.
 pub fn undecodable(sequence: u64) -> Vec<u8> {
     [sequence.to_le_bytes().as_slice(), &1u32.to_le_bytes()].concat()
 }
 
-/// The edit with which a fresh LevelDB store begins.
+/// The first edit of a fresh LevelDB store.
 pub fn leveldb_edit() -> Edit {
     Edit {
         comparator: Some("leveldb.BytewiseComparator".into()),
@@ -128,7 +128,7 @@ pub fn leveldb_edit() -> Edit {
     }
 }
 
-/// LevelDB's store of one manifest and one log.
+/// A LevelDB store of one manifest and one WAL.
 pub fn leveldb_store(edit: &Edit, log: &[Vec<u8>]) -> Files {
     let manifest = LogId(2);
     Files::from([

@@ -1,5 +1,5 @@
-//! Forked children. A program whose tests run side by side has threads that a child lacks: use it within
-//! [`in_own_process`](super::alone::in_own_process).
+//! Forked children. A child lacks the other threads of its parent, and tests of one binary run in
+//! parallel, so fork within [`in_own_process`](super::alone::in_own_process).
 #![allow(unsafe_code, reason = "a fork is")]
 use nix::{
     libc,
@@ -15,28 +15,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After so long a child is taken to hang.
+/// A child that runs longer counts as hung.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A child that runs.
+/// A running child.
 pub struct Child(Pid);
 
-/// Starts a child that runs `body` and ends, without running anything of its parent's.
+/// Starts a child that runs `body` and exits without running its parent's destructors and exit
+/// handlers.
 pub fn start(body: impl FnOnce()) -> Child {
-    // SAFETY: the child runs only this thread. What it may meet that other threads held is what is tested; its memory
-    // is its own, and libc's allocator is made for forks.
+    // SAFETY: the child runs only this thread. Locks that other threads held are the subject of the
+    // test; the child's memory is its own, and libc's allocator supports forks.
     match unsafe { fork() }.expect("a child") {
         ForkResult::Parent { child } => Child(child),
         ForkResult::Child => {
             let ended = catch_unwind(AssertUnwindSafe(body));
-            // SAFETY: ends the process; runs nothing that the parent has registered.
+            // SAFETY: ends the process and runs no handler that the parent has registered.
             unsafe { libc::_exit(i32::from(ended.is_err())) }
         }
     }
 }
 
 impl Child {
-    /// Waits until it has ended, which it must without a panic, a signal, or help.
+    /// Waits for the child to exit by itself, without a panic or a signal.
     pub fn wait(self) {
         let begun = Instant::now();
         loop {
@@ -51,9 +52,9 @@ impl Child {
         }
     }
 
-    /// Ends it as an operator does who has lost patience.
+    /// Kills the child, as an operator would.
     pub fn kill(&self) {
         kill(self.0, Signal::SIGKILL).expect("a child that may be killed");
-        let _ = waitpid(self.0, None); // it may have been waited for
+        let _ = waitpid(self.0, None); // it may have exited and been waited for
     }
 }

@@ -1,17 +1,18 @@
-//! Small stores that every later version must read, and what is in them.
+//! Small stores that every later version must read, with their contents.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, path::Path};
 use terrace::{Db, Options, Result, WriteBatch, WriteOptions};
 
-/// One of them: how it is made.
+/// The recipe of one golden store.
 pub struct Golden {
     pub name: &'static str,
     options: &'static [(&'static str, &'static str)],
-    /// It is closed; else it ends as by a kill, with a log.
+    /// Whether it is closed. Otherwise it ends as if killed, with a WAL.
     closed: bool,
 }
 
-/// Tables of all levels with each codec, filters of both forms, deletes of ranges, and logs of both kinds of writer.
+/// Tables of all levels with each codec, both filter forms, range tombstones, and WALs of both
+/// engines.
 pub const STORES: &[Golden] = &[
     Golden { name: "leveldb", options: &[], closed: true },
     Golden { name: "leveldb-killed", options: &[("compression", "none"), ("bloom_bits", "10")], closed: false },
@@ -29,7 +30,7 @@ pub const STORES: &[Golden] = &[
 ];
 
 impl Golden {
-    /// As it was made; whoever opens it later may ask for the same.
+    /// The options with which it was created. A later open may use the same.
     pub fn options(&self) -> Options {
         let mut options = Options::default();
         for (name, value) in [("write_buffer_size", "64KiB"), ("target_file_size", "64KiB")].iter().chain(self.options)
@@ -39,7 +40,7 @@ impl Golden {
         options
     }
 
-    /// Makes it in `folder`, and tells what it then holds.
+    /// Creates it in `folder` and returns its contents.
     pub fn make(&self, folder: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         let db = Db::open(folder, self.options())?;
         let mut model = BTreeMap::new();
@@ -73,14 +74,14 @@ impl Golden {
         Ok(model)
     }
 
-    /// What it holds.
+    /// The pairs it holds.
     pub fn contents(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let scratch = tempfile::tempdir().expect("a temporary directory");
         self.make(&scratch.path().join("again")).expect("it was made before")
     }
 }
 
-/// Keys and values of any bytes; some are empty, one is long.
+/// Keys and values of arbitrary bytes. Some are empty and one is long.
 fn pair(round: u32, n: u32) -> (Vec<u8>, Vec<u8>) {
     let key = if n == 119 { Vec::new() } else { format!("key{n:03}").into_bytes() };
     let bytes = if n == 57 { 5000 } else { n as usize % 40 };

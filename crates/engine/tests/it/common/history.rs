@@ -1,5 +1,6 @@
-//! A seeded history of writes on a store whose background work the test steps, and the oracle that judges what a crash
-//! left of it: the contents must equal some prefix of the history, at least as long as what was promised durable.
+//! A seeded history of writes on a store whose background jobs the test steps, and the oracle that
+//! judges a crash state: the contents must equal a prefix of the history that includes every batch
+//! acknowledged as durable.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use terrace::{Db, Options, ReadOptions, WalWriteMode, WriteBatch, WriteOptions};
@@ -11,12 +12,12 @@ use terrace_storage::{
     placement::{OpenMode, Storage},
 };
 
-/// Holds the number of batches applied; every batch raises it.
+/// The key that holds the number of applied batches. Every batch increments it.
 pub const COUNT_KEY: &[u8] = b"\x00count";
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// How tickets mature in a run.
+/// The durability tracker of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracker {
     Sync,
@@ -27,14 +28,14 @@ pub enum Tracker {
     Late,
     /// Some builds fail.
     LateFailing,
-    /// Nothing is ever synced: a control that must lose something.
+    /// Never syncs: a control that must lose data.
     Never,
-    /// Tables are taken for durable that are not: the other one.
+    /// Reports tables as durable that are not: the second control.
     Lying,
 }
 
 impl Tracker {
-    /// Those that must lose nothing.
+    /// Trackers that must lose nothing.
     pub const PROMISING: [Tracker; 7] = [
         Tracker::Sync,
         Tracker::Group,
@@ -50,12 +51,13 @@ impl Tracker {
         Tracker::PROMISING.into_iter().filter(|tracker| *tracker != Tracker::LateFailing)
     }
 
-    /// Whether it rests on ext4's journal.
+    /// Whether it depends on ext4's journal.
     pub fn needs_journal(self) -> bool {
         matches!(self, Tracker::Group | Tracker::Journal | Tracker::JournalBpf)
     }
 
-    /// Whether it can keep its promise there. A device has no journal, but one flush of it is one for all.
+    /// Whether it can keep its promise on `medium`. A device has no journal, but one flush covers
+    /// all its writes.
     pub fn goes_with(self, medium: Medium) -> bool {
         match medium {
             Medium::Directory(Rules::Ext4) => true,
@@ -64,7 +66,7 @@ impl Tracker {
         }
     }
 
-    /// With every third seed there are descriptors for no file that waits.
+    /// With every third seed no descriptor is available for a waiting file.
     pub fn make(self, seed: u64) -> Arc<dyn DurabilityTracker> {
         let files_max = if seed.is_multiple_of(3) { 0 } else { usize::MAX };
         let journal = |evidence| {
@@ -86,12 +88,13 @@ impl Tracker {
     }
 }
 
-/// The default options, [`tight`].
+/// The default options, made [`tight`].
 pub fn tight_options() -> Options {
     tight(Options::default())
 }
 
-/// With sizes that make few writes go through every part: level 0 is due at once, tables are small.
+/// Sizes with which few writes exercise every component: level 0 is due at once and tables are
+/// small.
 pub fn tight(mut options: Options) -> Options {
     options.write_buffer_size = 64 << 10;
     options.target_file_size = 64 << 10;
@@ -105,7 +108,7 @@ pub fn tight(mut options: Options) -> Options {
     options
 }
 
-/// As [`tight`], with compactions that are cut into parts and merges within level 0.
+/// As [`tight`], with subcompactions and intra-L0 compactions.
 fn parallel(options: Options) -> Options {
     let mut options = tight(options);
     options.max_background_compactions = 4;
@@ -126,7 +129,8 @@ pub fn storage(
     Ok(open_files(fs.clone(), OpenMode::Create, tracker, &options.setup())?)
 }
 
-/// What was written, when, and what was promised about it. `clock` tells steps of the file system.
+/// The writes of a run, their times and the promises about them. `clock` counts steps of the file
+/// system.
 pub struct History<'a> {
     pub seed: u64,
     rng: Rng,
@@ -138,18 +142,19 @@ pub struct History<'a> {
     opened: u64,
     /// `states[k]` is the store after the first k batches.
     pub states: Vec<Model>,
-    /// Step at which batch k began: it cannot be seen before.
+    /// The step at which batch k began. No earlier crash state may show it.
     pub began: Vec<usize>,
     /// Sequence of the last operation of batch k.
     last_sequences: Vec<u64>,
-    /// From this step on, at least so many batches survive a power cut.
+    /// From this step on, this many batches survive a power cut.
     pub promises: Vec<(usize, usize)>,
     snapshots: Vec<(terrace::Snapshot, usize)>,
-    /// What the collectors of the value log did, and what was never made durable.
+    /// The work of value-log GC, and tables that were never made durable.
     pub collected: Collected,
 }
 
-/// Bytes of values that a collector moved, and that one put again; tables that were merged before anything was done to make them durable.
+/// Bytes of values that compactions relocated, bytes that tail GC re-appended, and tables that a
+/// compaction consumed before they were synced.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collected {
     pub moved_bytes: u64,
@@ -158,7 +163,8 @@ pub struct Collected {
 }
 
 impl<'a> History<'a> {
-    /// On a store of the parts of `options`; its sizes, and how it works in parallel, are the history's.
+    /// Runs on a store with the layout of `options`. Sizes and parallelism are those of the
+    /// history.
     pub fn new(
         options: Options,
         seed: u64,
@@ -188,7 +194,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Runs `actions` random actions. A store that has stopped after an injected failure is reopened, as its user would.
+    /// Runs `actions` random actions. A store that stopped after an injected failure is opened
+    /// again, as its user would do.
     pub fn run(&mut self, actions: usize) {
         for _ in 0..actions {
             if let Err(error) = self.act() {
@@ -205,7 +212,8 @@ impl<'a> History<'a> {
             let tracker = self.tracker.make(self.seed.wrapping_mul(31).wrapping_add(self.opened));
             let db = Db::open_manual(storage(&self.fs, tracker, &self.options)?, self.options.clone())?;
             let applied = applied(&db)?;
-            // A batch whose write was refused may have reached the log all the same; nothing else may be new or gone.
+            // A batch whose write was refused may still be in the WAL. The store may differ in
+            // nothing else.
             assert!(
                 applied == self.states.len() - 1 || applied == self.states.len() - 2,
                 "seed {}: a kill lost something",
@@ -219,7 +227,7 @@ impl<'a> History<'a> {
         Ok(self.db.clone().expect("just opened"))
     }
 
-    /// The refused batch that did not reach the log never happened.
+    /// Removes the refused batch from the expected history: it did not reach the WAL.
     fn forget_after(&mut self, batches: usize) {
         self.states.truncate(batches + 1);
         self.began.truncate(batches);
@@ -260,7 +268,7 @@ impl<'a> History<'a> {
                 return Ok(());
             }
             _ => {
-                self.forget_db(); // as a kill: nothing is written any more, nothing is lost
+                self.forget_db(); // as a kill: writes stop, and no written byte is lost
                 return Ok(());
             }
         }
@@ -319,8 +327,8 @@ impl<'a> History<'a> {
         self.promises.push(((self.clock)(), batches));
     }
 
-    /// Judges what a power cut right after `step` left, as `open` finds it. The number of batches that survived, or what
-    /// is wrong.
+    /// Judges the crash state of a power cut right after `step`, as `db` shows it. Returns the
+    /// number of surviving batches, or the broken promise.
     pub fn judge(&self, step: usize, db: &Db) -> Result<usize, String> {
         let applied = applied(db).map_err(|e| format!("cannot read: {e}"))?;
         let promised =
@@ -340,13 +348,13 @@ impl<'a> History<'a> {
     }
 }
 
-/// Number of batches that the store has.
+/// The number of batches in the store.
 pub fn applied(db: &Db) -> terrace::Result<usize> {
     let count = db.get(COUNT_KEY)?;
     Ok(count.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize))
 }
 
-/// Everything, read forward and checked against everything read backward.
+/// All pairs, read forward and compared with a backward scan.
 pub fn contents(db: &Db) -> Result<Model, String> {
     let read = |scan: terrace::Scan| scan.collect::<terrace::Result<Vec<_>>>().map_err(|e| format!("cannot scan: {e}"));
     let (forward, mut backward) = (read(db.scan(ReadOptions::new()))?, read(db.scan_reverse(ReadOptions::new()))?);

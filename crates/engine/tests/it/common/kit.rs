@@ -1,4 +1,5 @@
-//! Small things that several suites share: places to put a store, ways to open it, a numbered history, a comparator.
+//! Helpers that several suites share: places for a store, ways to open it, a numbered history, a
+//! comparator.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{
     cmp::Ordering,
@@ -25,7 +26,7 @@ use terrace_storage::{
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A directory for one store, and how to get at it.
+/// A place for one store and its file system.
 pub struct Place {
     pub name: &'static str,
     pub fs: Arc<dyn FileSystem>,
@@ -37,8 +38,8 @@ impl Place {
         Place { name: "memory", fs: Arc::new(Memory::new()), folder: None }
     }
 
-    /// For what must hold anywhere: in memory, or where `TERRACE_TEST_PLACE` says: on a `device` without a file system, or `split`, in a
-    /// directory that goes with one.
+    /// The place for tests that must hold anywhere. It is memory, or as `TERRACE_TEST_PLACE` says a
+    /// `device` without a file system, or `split`: a directory in memory together with a device.
     pub fn any() -> Place {
         let place = |name, fs| Place { name, fs, folder: None };
         match medium() {
@@ -62,22 +63,22 @@ impl Place {
         Place { name: "device", fs: Medium::Device.recorder().file_system(), folder: None }
     }
 
-    /// A directory in memory that goes with such a device.
+    /// A directory in memory together with such a device.
     pub fn split() -> Place {
         Place { name: "split", fs: Medium::Split(Rules::Ext4).recorder().file_system(), folder: None }
     }
 
-    /// The store's path, if it is in a directory of a real file system.
+    /// The path of the store if it is in a real file system.
     pub fn path(&self) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.path().join("store"))
     }
 
-    /// Why a store here cannot have the form of tables or the tier that `options` ask for.
+    /// The reason why a store here cannot have the table form or durability mode in `options`.
     pub fn refuses(&self, options: &Options) -> Option<String> {
         refusal(&*self.fs, options).map(|why| format!("{}: {why}", self.name))
     }
 
-    /// Opens the store; with `manual`, background work is the caller's.
+    /// Opens the store. With `manual` the caller runs background jobs.
     pub fn open(&self, options: &Options, manual: bool) -> terrace::Result<Db> {
         open(&self.fs, options, manual)
     }
@@ -85,20 +86,22 @@ impl Place {
 
 const SMALL_SLOTS: Sizes = Sizes { slot_bytes: 64 << 10, unit_slots: 16 };
 
-/// Has room for any suite, and unlike [`Place::device`] records nothing. Slots are small, so that small files fill several.
+/// A device with room for any suite that, unlike [`Place::device`], records nothing. Slots are
+/// small, so that small files fill several.
 fn large_device() -> Arc<RawFs> {
     let device = Arc::new(terrace_device::Memory::new(1 << 30).expect("memory is taken where it is written to"));
     raw::format(&*device, SMALL_SLOTS, 1).expect("a device in memory takes what it is given");
     RawFs::new(device, "(device in memory)")
 }
 
-/// A file at `path` in place of a device, prepared for a store. Slots are small, as of [`large_device`].
+/// A file at `path` in place of a device, formatted for a store. Slots are small, as in
+/// [`large_device`].
 pub fn device_file(path: &Path, bytes: u64) {
     raw::make_file(path, bytes).expect("room for a file");
     raw::prepare(path, |_| Ok::<_, terrace_storage::Error>(SMALL_SLOTS), false).expect("a new file is free");
 }
 
-/// What `terrace raw check` finds on the device at `path`.
+/// The problems that `terrace raw check` reports for the device at `path`.
 pub fn problems_of_device(path: &Path) -> Vec<String> {
     let setup = Options::default().setup();
     raw::open(path, OpenMode::ReadOnly, &setup)
@@ -117,7 +120,8 @@ pub fn medium() -> Medium {
     }
 }
 
-/// Whether a [`medium`] refuses these options, so that what they are for is skipped. A directory refuses none.
+/// Whether a [`medium`] refuses these options, so that the test is skipped. A directory refuses
+/// none.
 pub fn is_refused(options: &Options) -> bool {
     let why = refusal(&*medium().recorder().file_system(), options);
     why.as_ref().inspect(|why| println!("skipped: {why}"));
@@ -125,7 +129,7 @@ pub fn is_refused(options: &Options) -> bool {
     why.is_some()
 }
 
-/// Why no store on `fs` can have the form of tables or the tier that `options` ask for.
+/// The reason why no store on `fs` can have the table form or durability mode in `options`.
 fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
     if options.tables == Some(TableForm::Directory) && fs.folders().is_none() {
         return Some("there can be no folders".into());
@@ -133,7 +137,7 @@ fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
     options.durability.tracker(fs, &options.setup()).err().map(|error| error.to_string())
 }
 
-/// Of a place that is [any](Place::any).
+/// The file system of [`Place::any`].
 pub fn anywhere() -> Arc<dyn FileSystem> {
     Place::any().fs
 }
@@ -153,20 +157,21 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
     if manual { Db::open_manual(storage, options.clone()) } else { Db::open_on(storage, options.clone()) }
 }
 
-/// LevelDB's numbers and syncs, or the preset that `TERRACE_TEST_PRESET` names, with these changes, in their text form. Tables that no
-/// change speaks of have the form that `TERRACE_TEST_TABLES` names, if they can: directory tables have no values in a log, and no place on a device.
+/// LevelDB's numbers and syncs, or the preset that `TERRACE_TEST_PRESET` names, with these changes
+/// in text form. Tables have the form that `TERRACE_TEST_TABLES` names unless a change names one
+/// or the form is impossible: directory tables exclude a value log and devices.
 pub fn options(changes: &[(&str, &str)]) -> Options {
-    let apart = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
-    if apart { in_files(changes) } else { formed(form().as_deref(), changes) }
+    let separated = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
+    if separated { in_files(changes) } else { formed(form().as_deref(), changes) }
 }
 
-/// As [`options`], for what is said of tables that are files, or of parts of files: not directories.
+/// As [`options`], for properties of tables that are files or parts of files: never directories.
 pub fn in_files(changes: &[(&str, &str)]) -> Options {
     formed(form().as_deref().filter(|form| *form != "directory"), changes)
 }
 
-/// As [`options`], whatever is named: for what is said of LevelDB's own tables, of their number or of what they cost, and for suites that
-/// choose forms of tables themselves.
+/// As [`options`] without the environment: for properties of LevelDB's own tables, their number or
+/// their cost, and for suites that choose the table form themselves.
 pub fn plain(changes: &[(&str, &str)]) -> Options {
     changed(Options::leveldb_compatible(), None, changes)
 }
@@ -179,7 +184,8 @@ fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
     changed(base, form, changes)
 }
 
-/// Of a preset for devices, too, suites have stores in directories, where batches are what they can be.
+/// Suites put stores in directories even with a preset for devices. Batch durability is adapted to
+/// a directory there.
 fn numbers_of(mut preset: Options) -> Options {
     if preset.device || preset.durability == DurabilityMode::Inherit {
         (preset.device, preset.durability) = (false, DurabilityMode::Auto);
@@ -198,7 +204,8 @@ fn form() -> Option<String> {
     env::var("TERRACE_TEST_TABLES").ok()
 }
 
-/// Small memtables and tables, and level 0 due at once: few writes go through every part.
+/// Small memtables and tables, and level 0 due at once, so that few writes exercise every
+/// component.
 pub const TIGHT: &[(&str, &str)] = &[
     ("write_buffer_size", "64KiB"),
     ("target_file_size", "64KiB"),
@@ -214,7 +221,7 @@ pub fn scan(db: &Db, options: ReadOptions) -> terrace::Result<Pairs> {
     db.scan(options).collect()
 }
 
-/// Everything forward, which must equal everything backward.
+/// All pairs of a forward scan, compared with a backward scan.
 pub fn contents(db: &Db) -> terrace::Result<Pairs> {
     let forward = scan(db, ReadOptions::new().verify_checksums(true))?;
     let backward: Pairs = db.scan_reverse(ReadOptions::new().verify_checksums(true)).collect::<terrace::Result<_>>()?;
@@ -222,7 +229,8 @@ pub fn contents(db: &Db) -> terrace::Result<Pairs> {
     Ok(forward)
 }
 
-/// Levels below 0 are sorted and disjoint, no table is in two places, and none is empty.
+/// Checks that levels below 0 are sorted and disjoint, that no table is in two places, and that
+/// none is empty.
 pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> Result<(), String> {
     let mut numbers: Vec<u64> = layout.iter().flat_map(|level| &level.tables).map(|table| table.number).collect();
     numbers.sort_unstable();
@@ -245,7 +253,7 @@ pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> R
     Ok(())
 }
 
-/// Bytewise, backwards.
+/// Reverse bytewise order.
 pub struct Backwards;
 
 impl Comparator for Backwards {
@@ -258,10 +266,10 @@ impl Comparator for Backwards {
     }
 }
 
-/// Holds the number of batches of a numbered history that a store has.
+/// The key that holds the number of batches of a numbered history.
 pub const COUNT_KEY: &[u8] = b"\x00count";
 
-/// Batch `number`, from 1, of the history of `seed`: keys with their new values, `None` deletes.
+/// Batch `number`, from 1, of the history of `seed`: keys with their new values; `None` deletes.
 pub fn batch(seed: u64, number: usize) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut rng = Rng::of(seed, number as u64);
     let mut ops = vec![(COUNT_KEY.to_vec(), Some((number as u64).to_le_bytes().to_vec()))];
@@ -297,7 +305,7 @@ pub fn states(seed: u64, batches: usize) -> Vec<Model> {
     states
 }
 
-/// Writes a batch; its last sequence.
+/// Writes a batch and returns its last sequence.
 pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace::Result<u64> {
     let mut batch = WriteBatch::new();
     for (key, value) in ops {
@@ -309,7 +317,8 @@ pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace
     db.write(batch, WriteOptions { sync })
 }
 
-/// How many batches of a numbered history `pairs` are the state of; an error if they are no state of it.
+/// The number of batches of a numbered history after which the store is in state `pairs`; an error
+/// if there is none.
 pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
     let found: Model = pairs.into_iter().collect();
     let count = found
@@ -322,21 +331,22 @@ pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
     }
 }
 
-/// Whether the operating system's refusal is told with the operation and the file.
-pub fn is_told(error: &Error) -> bool {
+/// Whether an operating-system error comes with its operation and file.
+pub fn names_operation_and_file(error: &Error) -> bool {
     match error {
         Error::Io { op, object, .. } | Error::NoSpace { op, object, .. } => !op.is_empty() && !object.is_empty(),
-        Error::FailStopped(first) => is_told(first),
+        Error::FailStopped(first) => names_operation_and_file(first),
         _ => false,
     }
 }
 
-/// Every file below `folder` with its bytes, while nobody changes anything there.
+/// Every file below `folder` with its bytes. No process may change files there meanwhile.
 pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     names_below(folder).into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("read"))).collect()
 }
 
-/// Every file below `folder`, or `folder` itself if it is a file; an open store may remove some meanwhile.
+/// Every file below `folder`, or `folder` itself if it is a file. An open store may remove files
+/// meanwhile.
 pub fn names_below(folder: &Path) -> Vec<PathBuf> {
     if folder.is_file() {
         return vec![folder.to_owned()];

@@ -1,5 +1,6 @@
-//! Terrace and LevelDB behind one face, so that a test can hand a directory from one to the other, and children of the
-//! test binary that run either of them. DbInner by `interop.rs` and `likeness.rs`; each uses its part.
+//! One interface for Terrace and LevelDB, so that a test can hand a directory from one to the
+//! other, and children of the test binary that run either of them. `interop.rs` and `leveldb_costs.rs`
+//! share it; each uses its part.
 use std::{
     env,
     path::Path,
@@ -8,10 +9,10 @@ use std::{
 use terrace::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_peers::leveldb::{self, Library};
 
-/// Entries in the order in which a scan returned them.
+/// Entries in scan order.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Which engine works on a directory.
+/// The engine that works on a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Terrace with the preset `leveldb`.
@@ -29,17 +30,17 @@ impl Side {
     }
 }
 
-/// The options that both engines know and that the tests vary.
+/// Options of both engines that the tests vary.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub snappy: bool,
-    /// Bytes a memtable may fill; LevelDB takes 64 KiB and more.
+    /// Size of a memtable in bytes; LevelDB accepts 64 KiB and more.
     pub write_buffer_size: usize,
     /// Bloom filter bits per key, 0 for none.
     pub bloom_bits: u32,
-    /// Any damage is an error, also at the end of a log.
+    /// All damage is an error, even at the end of a WAL.
     pub paranoid: bool,
-    /// Terrace's log goes through a mapping. LevelDB knows nothing of it and must not mind.
+    /// Terrace writes its WAL through a mapping. LevelDB must not notice.
     pub mapped_log: bool,
 }
 
@@ -50,7 +51,7 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// Terrace's options for this shape.
+    /// Terrace's options for this layout.
     pub fn ours(&self) -> Options {
         let mut options = Options::preset("leveldb").expect("a preset of that name exists");
         let settings = [
@@ -66,7 +67,7 @@ impl Layout {
         options
     }
 
-    /// LevelDB's options for this shape.
+    /// LevelDB's options for this layout.
     pub fn theirs(&self) -> leveldb::OpenOptions {
         leveldb::OpenOptions {
             create_if_missing: true,
@@ -86,20 +87,20 @@ pub enum Op {
     Delete(Vec<u8>),
 }
 
-/// An open store of either engine. Errors end the test: nothing here is expected to fail.
+/// An open store of either engine. Any error fails the test.
 pub enum Store {
     Ours(Db),
     Theirs(leveldb::Store),
 }
 
 impl Store {
-    /// Opens, or makes, the store in `dir`.
+    /// Opens or creates the store in `dir`.
     pub fn open(side: Side, dir: &Path, layout: &Layout) -> Store {
         let store = Store::try_open(side, dir, layout);
         store.unwrap_or_else(|e| panic!("{side:?} cannot open {} as {layout:?}: {e}", dir.display()))
     }
 
-    /// As [`Store::open`], with the refusal's text.
+    /// As [`Store::open`]; returns the text of a refusal.
     pub fn try_open(side: Side, dir: &Path, layout: &Layout) -> Result<Store, String> {
         match side {
             Side::Ours => Db::open(dir, layout.ours()).map(Store::Ours).map_err(|e| e.to_string()),
@@ -180,7 +181,7 @@ impl Store {
         }
     }
 
-    /// Closes the store in the orderly way.
+    /// Closes the store cleanly.
     pub fn close(self) {
         match self {
             Store::Ours(db) => db.close().expect("close"),
@@ -222,8 +223,9 @@ impl Random {
     }
 }
 
-/// The command that runs this test binary's one test `role` as a child. The role acts only if [`child_argument`] finds
-/// its arguments in the environment, and should end when its standard input does: then it never outlives its parent.
+/// The command that runs this binary's test `role` as a child. The test acts only if
+/// [`child_argument`] finds its arguments in the environment. It should exit when its standard
+/// input closes, so that it never outlives its parent.
 pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Command {
     let own = env::current_exe().expect("the path of this test binary");
     let mut words = wrapper.iter().map(std::ffi::OsString::from).chain([own.into_os_string()]);
@@ -234,7 +236,7 @@ pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Comm
     command
 }
 
-/// Whether this process was started by [`child`] to act as `role`.
+/// Whether [`child`] started this process as `role`.
 pub fn is_child(role: &str) -> bool {
     env::var("TERRACE_TEST_ROLE").is_ok_and(|wanted| wanted == role)
 }
@@ -244,7 +246,7 @@ pub fn child_argument(name: &str) -> String {
     env::var(format!("TERRACE_TEST_{name}")).unwrap_or_else(|_| panic!("the parent gives {name}"))
 }
 
-/// A side as an argument of a child, and back.
+/// A side as an argument of a child.
 pub fn side_name(side: Side) -> String {
     format!("{side:?}")
 }

@@ -1,4 +1,4 @@
-//! Real ext4 file systems for tests that must know what reaches a device. Needs root and loop devices.
+//! Real ext4 file systems for tests that observe a device. Needs root and loop devices.
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -10,7 +10,8 @@ use tempfile::TempDir;
 const IMAGE: &str = "image";
 const IMAGE_BYTES: u64 = 512 << 20;
 
-/// A fresh ext4 file system on a loop device over a sparse file; unmounted, detached and removed on drop.
+/// A fresh ext4 file system on a loop device over a sparse file. Dropping it unmounts, detaches
+/// and removes it.
 pub struct LoopFs {
     pub mount: PathBuf,
     pub directory: TempDir,
@@ -22,25 +23,25 @@ impl LoopFs {
         LoopFs::with(&[], "defaults")
     }
 
-    /// A small one, to be filled.
+    /// A small one that a test can fill.
     pub fn of_bytes(bytes: u64) -> Result<LoopFs, String> {
         LoopFs::made(bytes, &["-m", "0"], "defaults")
     }
 
-    /// With these features of `mkfs.ext4` and these mount options.
+    /// One with these features of `mkfs.ext4` and these mount options.
     pub fn with(features: &[&str], options: &str) -> Result<LoopFs, String> {
         LoopFs::made(IMAGE_BYTES, features, options)
     }
 
     fn made(bytes: u64, features: &[&str], options: &str) -> Result<LoopFs, String> {
         let file_system = LoopFs::attach(|image| LoopFs::make_image(image, bytes))?;
-        // Nothing is left to be initialised in the background, where it would count as written by the store.
+        // All is initialised now: background initialisation would count as writes of the store.
         let all = [&["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"], features, &[&file_system.device]].concat();
         run("mkfs.ext4", &all)?;
         file_system.mounted(options)
     }
 
-    /// With its journal on a device of its own, which is to live as long.
+    /// One with its journal on a device of its own, which must be dropped last.
     pub fn with_journal_elsewhere() -> Result<(LoopFs, LoopFs), String> {
         let journal = LoopFs::attach(|image| LoopFs::make_image(image, IMAGE_BYTES))?;
         run("mkfs.ext4", &["-q", "-b", "4096", "-O", "journal_dev", &journal.device])?;
@@ -48,8 +49,8 @@ impl LoopFs {
         LoopFs::with(&["-b", "4096", "-J", &there], "defaults").map(|file_system| (file_system, journal))
     }
 
-    /// What the device holds at this moment, in a file system of its own: what a power cut leaves, if the device's cache
-    /// keeps all it was given. Nothing may write meanwhile.
+    /// A file system with the present contents of the device: the state after a power cut if the
+    /// device's cache keeps every write. No process may write meanwhile.
     pub fn after_power_cut(&self) -> Result<LoopFs, String> {
         let own = self.directory.path().join(IMAGE).display().to_string();
         let copy = |image: &Path| run("cp", &["--sparse=always", &own, &image.display().to_string()]).map(drop);
@@ -74,18 +75,19 @@ impl LoopFs {
         Ok(self)
     }
 
-    /// Looks for damage of the file system itself, as a power cut now would leave it: in a copy, as other processes' mount
-    /// namespaces may keep this one mounted. Nothing may write meanwhile.
+    /// Checks the file system for damage as a power cut now would leave it. It checks a copy,
+    /// because mount namespaces of other processes may keep this one mounted. No process may write
+    /// meanwhile.
     pub fn check(&self) -> Result<(), String> {
         run("sync", &["-f", &self.mount.display().to_string()])?;
         let [own, copy] = [IMAGE, "copy"].map(|name| self.directory.path().join(name).display().to_string());
         run("cp", &["--sparse=always", &own, &copy])?;
-        // What it replays counts as a repair: exit status 1.
+        // Replaying the journal counts as a repair: exit status 1.
         run("sh", &["-c", "e2fsck -fy -E journal_only \"$1\" || [ $? -eq 1 ]", "sh", &copy])?;
         run("e2fsck", &["-fn", &copy]).map(drop)
     }
 
-    /// Commits of the journal since the file system was mounted.
+    /// Journal commits since the file system was mounted.
     pub fn commits(&self) -> u64 {
         let device = self.device.trim_start_matches("/dev/");
         let entries = fs::read_dir("/proc/fs/jbd2").expect("the kernel's list of journals").flatten();
@@ -95,7 +97,7 @@ impl LoopFs {
         info.split_whitespace().next().expect("a first word").parse().expect("a number of transactions")
     }
 
-    /// Bytes written to the device so far, once all that is dirty has been written.
+    /// Bytes written to the device so far, after all dirty data has been written.
     pub fn bytes_written(&self) -> u64 {
         run("sync", &["-f", &self.mount.display().to_string()]).expect("sync");
         let name = self.device.trim_start_matches("/dev/");
@@ -107,7 +109,7 @@ impl LoopFs {
 
 impl Drop for LoopFs {
     fn drop(&mut self) {
-        // A device that was never mounted has nothing to unmount; what cannot be undone here is reported, not hidden.
+        // A device that was never mounted needs no unmount. A failed cleanup is reported.
         if self.is_mounted() {
             run("umount", &[&self.mount.display().to_string()]).map(drop).unwrap_or_else(|e| eprintln!("{e}"));
         }
@@ -122,7 +124,7 @@ impl LoopFs {
     }
 }
 
-/// Runs a tool; its standard output, or what went wrong.
+/// Runs a tool and returns its standard output, or the failure.
 pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
     if !output.status.success() {

@@ -1,6 +1,6 @@
-//! What several suites share.
+//! Helpers that several suites share.
 pub mod alone;
-pub mod apart;
+pub mod corrupt_entries;
 pub mod counting;
 pub mod cuts;
 pub mod damage;
@@ -12,5 +12,5 @@ pub mod kit;
 pub mod leveldb;
 pub mod loop_fs;
 pub mod ops;
+pub mod separated;
 pub mod versions;
-pub mod wounds;

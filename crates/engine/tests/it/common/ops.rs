@@ -1,11 +1,11 @@
-//! What a model test may do to a store, and with which options: the strategies of `model.rs`.
+//! Operations and options of a model test: the strategies of `model.rs`.
 use proptest::{collection::vec, prelude::*};
 use terrace_sim::Rng;
 
 /// A key: binary, short, often a prefix of another.
 pub type Key = Vec<u8>;
 
-/// Describes a value, so that failures stay readable.
+/// Describes a value in a form that keeps failures readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     pub fill: u8,
@@ -28,7 +28,7 @@ pub struct Range {
     pub prefix: Option<Key>,
 }
 
-/// A move of a cursor.
+/// A cursor move.
 #[derive(Clone, Debug)]
 pub enum Move {
     First,
@@ -64,13 +64,14 @@ pub enum Op {
     ReadOnly,
 }
 
-/// Everything about a case that is not an operation.
+/// The parameters of a case.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub preset: &'static str,
-    /// Options of every other opening, so that one shape reads what another wrote.
-    pub shapes: [Vec<(&'static str, String)>; 2],
-    /// The form of tables.
+    /// Options that alternate from open to open, so that a store written with one set is read with
+    /// the other.
+    pub option_sets: [Vec<(&'static str, String)>; 2],
+    /// The table form.
     pub tables: &'static str,
     pub backwards: bool,
     pub manual: bool,
@@ -135,7 +136,7 @@ pub fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+fn any_layout() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let one_of = |name: &'static str, values: &'static [&'static str]| {
         prop::sample::select(values).prop_map(move |value| (name, value.to_string()))
     };
@@ -178,7 +179,7 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("max_entries_for_level_base", &["0", "20", "10000"]),
         one_of("copy_whole_blocks", &["on", "off"]),
     );
-    let apart = (
+    let separated = (
         one_of("values", &["preset", "table", "log"]),
         one_of("value_log_threshold", &["0", "100", "512"]),
         one_of("value_log_segment_size", &["64KiB", "64MiB"]),
@@ -186,17 +187,17 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("value_log_gc", &["segments", "tail"]),
         one_of("value_readahead_bytes", &["0", "1", "1MiB"]),
     );
-    let all = (single, other, writing, apart);
+    let all = (single, other, writing, separated);
     all.prop_map(
         |(
             (a, b, c, d, e, f, g, h, i, j),
             (k, l, m, n, o, p, q, r, s, t, per_second, level0),
             (u, v, w, seek, tombstones, least, x, y, z, whole),
-            apart,
+            separated,
         )| {
             let mut layout = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
             layout.extend([per_second, seek, tombstones, least, whole]);
-            layout.extend(<[_; 6]>::from(apart));
+            layout.extend(<[_; 6]>::from(separated));
             let names =
                 ["level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger"];
             layout.extend(names.into_iter().zip(level0.map(String::from)));
@@ -207,35 +208,37 @@ fn any_shape() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 2 => Just(3), 1 => Just(4)];
-    let preset = prop::sample::select(vec!["leveldb", "default", "noblsm", "delsm", "volatile", "wisckey"]);
+    let preset =
+        prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "directory_options", "volatile", "wisckey"]);
     let tables = prop_oneof![3 => Just("block"), 1 => Just("bundled"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
-    let all = (preset, any_shape(), any_shape(), tables, switches, place);
+    let all = (preset, any_layout(), any_layout(), tables, switches, place);
     all.prop_map(|(preset, first, second, tables, switches, place)| {
         let (backwards, manual) = switches;
-        let tables = if place >= 3 && tables == "directory" { "block" } else { tables }; // a device has no folders
-        let mut shapes = [first, second];
-        // Where values live is decided by the first opening.
-        shapes[1].iter_mut().filter(|(name, _)| *name == "values").for_each(|(_, value)| *value = "preset".into());
+        // A device has no directories.
+        let tables = if place >= 3 && tables == "directory" { "block" } else { tables };
+        let mut option_sets = [first, second];
+        // The first open decides about key-value separation.
+        option_sets[1].iter_mut().filter(|(name, _)| *name == "values").for_each(|(_, value)| *value = "preset".into());
         let codec = |layout: &[(&str, String)]| layout.iter().any(|(_, value)| value == "lz4");
-        if !codec(&shapes[0]) && codec(&shapes[1]) {
-            // A store that was not made for LZ4 refuses it; durability.rs sees to that.
-            shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
+        if !codec(&option_sets[0]) && codec(&option_sets[1]) {
+            // A store created without LZ4 refuses it; durability.rs tests that.
+            option_sets[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
         let asks = |layout: &[(&str, String)]| layout.contains(&("range_tombstones", "on".to_string()));
-        if !asks(&shapes[0]) && !codec(&shapes[0]) {
-            // Likewise; there, ranges are deleted key by key.
-            shapes[1]
+        if !asks(&option_sets[0]) && !codec(&option_sets[0]) {
+            // Likewise; there a range delete deletes key by key.
+            option_sets[1]
                 .iter_mut()
                 .filter(|(name, _)| *name == "range_tombstones")
                 .for_each(|(_, value)| *value = "off".into());
-        } else if !codec(&shapes[0]) {
-            shapes[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
+        } else if !codec(&option_sets[0]) {
+            option_sets[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
-        // Pairs in files of their own have no use for a log of values.
-        let log = shapes[0].contains(&("values", "log".to_string()))
-            || preset == "wisckey" && !shapes[0].contains(&("values", "table".to_string()));
+        // Directory tables store each pair in a file, so they exclude a value log.
+        let log = option_sets[0].contains(&("values", "log".to_string()))
+            || preset == "wisckey" && !option_sets[0].contains(&("values", "table".to_string()));
         let tables = if log && tables == "directory" { "block" } else { tables };
-        Config { preset, shapes, tables, backwards, manual, place }
+        Config { preset, option_sets, tables, backwards, manual, place }
     })
 }

@@ -1,4 +1,5 @@
-//! Which versions of which keys the files of a store hold, and in which of their bytes: found by walks of its own.
+//! Lists the versions of each key in the files of a store, with the bytes that hold them, by a
+//! reader of its own.
 use super::files::{Files, records};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use terrace_format::{
@@ -10,10 +11,10 @@ use terrace_format::{
     key,
 };
 
-/// A log's checksummed block: what is bad in it may cost its rest.
+/// A checksummed block of a WAL. Damage in it may cost the rest of the block.
 const LOG_BLOCK_BYTES: usize = 32 << 10;
 
-/// A version of a key, and the bytes that must be whole for it to be found.
+/// A version of a key, and the bytes that must be intact for it to be found.
 pub struct Version {
     pub seq: u64,
     pub value: Option<Vec<u8>>,
@@ -87,14 +88,15 @@ fn log_versions(log: &[u8], add: &mut Add<'_>) {
     let mut at = 0;
     for record in records(log) {
         let begin = at / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES;
-        at += record.len(); // headers make it begin later still, so this never claims too much to be damaged
+        // Fragment headers shift it further, so this never claims too much damage.
+        at += record.len();
         let batch = Batch::decode(record).unwrap();
         let end = log.len().min((at + 7 * (2 + at / 8)).next_multiple_of(LOG_BLOCK_BYTES));
         for (seq, op) in (batch.sequence().0..).zip(batch.ops()) {
             match op {
                 Op::Put(key, value) => add(key, seq, Some(value), begin..end),
                 Op::Delete(key) => add(key, seq, None, begin..end),
-                Op::DeleteRange(..) => panic!("nobody wrote one"),
+                Op::DeleteRange(..) => panic!("no test writes one"),
             }
         }
     }

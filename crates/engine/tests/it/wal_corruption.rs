@@ -1,5 +1,6 @@
-//! Rot is not a torn tail: damage to writes that were durable is an error that names the file, or with `recovery=salvage` costs
-//! no more than the damaged records. Whatever a store answers, it never drops a durable write without a word.
+//! Corruption of durable writes, as opposed to a torn tail: an open fails with an error that names
+//! the file, or with `recovery=salvage` loses no more than the damaged records. No durable write
+//! is dropped silently.
 use crate::common::{files, kit};
 use files::{Files, holding, leveldb_edit, leveldb_store, put};
 use kit::{Pairs, contents};
@@ -13,7 +14,7 @@ fn key(number: usize) -> String {
 }
 
 fn value(number: usize) -> Vec<u8> {
-    // Every fifth is large enough to stay in a value log.
+    // Every fifth is large enough for the value log.
     vec![number as u8; if number.is_multiple_of(5) { 900 } else { 40 }]
 }
 
@@ -21,7 +22,7 @@ fn pairs(numbers: impl Iterator<Item = usize>) -> Pairs {
     numbers.map(|number| (key(number).into_bytes(), value(number))).collect()
 }
 
-/// The forms of logs: one file, a segment with a small log, a segment alone.
+/// WAL forms: one file, a segment with a sidecar, a segment alone.
 const FORMS: [&[(&str, &str)]; 3] =
     [&[], &[("values", "log")], &[("values", "log"), ("wal_sidecar", "false"), ("value_log_threshold", "0")]];
 
@@ -29,7 +30,7 @@ fn options(form: &[(&str, &str)]) -> Options {
     kit::in_files(&[form, &[("write_buffer_size", "4MiB"), ("durability", "sync")]].concat())
 }
 
-/// A store of `PUTS` synced puts in its log, and then `unsynced` more; `closed` or killed.
+/// A store of `PUTS` synced puts in its WAL and then `unsynced` more; `closed` or killed.
 fn store(options: &Options, unsynced: usize, closed: bool) -> Files {
     let fs = kit::anywhere();
     let db = kit::open(&fs, options, true).expect("open");
@@ -50,18 +51,18 @@ fn logs(files: &Files) -> Vec<String> {
     files.keys().filter(|name| name.ends_with("log")).cloned().collect()
 }
 
-/// Opens `files`; what listeners heard of damage.
+/// Opens `files`. Also returns the damage events.
 fn open(files: &Files, options: &Options) -> (terrace::Result<Db>, Vec<String>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let into = heard.clone();
+    let recorded = Arc::new(Mutex::new(Vec::new()));
+    let into = recorded.clone();
     let options = options.clone().listener(Arc::new(move |event: &Event| {
         if let Event::Damaged { damage } = event {
             into.lock().unwrap().push(damage.file.clone());
         }
     }));
     let db = kit::open(&holding(kit::anywhere(), files), &options, true);
-    let heard = heard.lock().unwrap().clone();
-    (db, heard)
+    let recorded = recorded.lock().unwrap().clone();
+    (db, recorded)
 }
 
 /// Each file with each of some bytes changed.
@@ -76,12 +77,12 @@ fn flipped(files: &Files) -> impl Iterator<Item = (String, usize, Files)> {
 }
 
 #[test]
-fn a_flipped_byte_in_durable_writes_is_never_passed_over() {
+fn a_flipped_byte_in_durable_writes_is_never_silent() {
     for form in FORMS {
         let options = options(form);
-        let sound = store(&options, 0, true);
+        let intact = store(&options, 0, true);
         let (mut refused, mut tried) = (0, 0);
-        for (name, at, damaged) in flipped(&sound) {
+        for (name, at, damaged) in flipped(&intact) {
             tried += 1;
             match open(&damaged, &options).0 {
                 Ok(db) => {
@@ -102,22 +103,22 @@ fn a_flipped_byte_in_durable_writes_is_never_passed_over() {
 }
 
 #[test]
-fn salvage_loses_the_damaged_record_and_no_other() {
+fn salvage_loses_only_the_damaged_record() {
     for form in FORMS {
         let refusing = options(form);
         let mut salvaging = refusing.clone();
         salvaging.set("recovery", "salvage").expect("an option");
-        let sound = store(&refusing, 0, true);
+        let intact = store(&refusing, 0, true);
         let (mut states, mut lost, mut most) = (0, 0, 0);
-        for (name, at, damaged) in flipped(&sound) {
-            let (db, heard) = open(&damaged, &salvaging);
+        for (name, at, damaged) in flipped(&intact) {
+            let (db, recorded) = open(&damaged, &salvaging);
             let db = db.unwrap_or_else(|error| panic!("{name} at {at}: {error}"));
             let found = contents(&db).expect("scan");
             let all = pairs(0..PUTS);
             assert!(found.iter().all(|pair| all.contains(pair)), "{name} at {at}: a pair that was never put");
             let missing = PUTS - found.len();
             if missing > 0 {
-                assert!(!heard.is_empty() && db.statistics().lost_files > 0, "SILENT: {name} at {at}, {form:?}");
+                assert!(!recorded.is_empty() && db.statistics().lost_files > 0, "SILENT: {name} at {at}, {form:?}");
             }
             if missing > 2 {
                 println!("{name} at {at}: {missing} lost");
@@ -126,21 +127,21 @@ fn salvage_loses_the_damaged_record_and_no_other() {
             db.put("another", "write").expect("it can be written");
         }
         println!("{form:?}: {lost} pairs lost in {states} states, {most} at most");
-        // A length that is damaged costs what lies between it and the next mark.
+        // A damaged length costs the records up to the next durable mark.
         assert!(most <= 2, "{form:?}: {most} pairs lost at once");
     }
 }
 
-/// What was not synced may go with a power cut, so damage there ends the history, as ever.
+/// A power cut may take unsynced writes, so damage there ends the history.
 #[test]
-fn a_torn_tail_is_dropped_and_what_was_durable_stays() {
+fn a_torn_tail_is_dropped_and_durable_writes_stay() {
     for form in FORMS {
         let options = options(form);
-        let sound = store(&options, 10, false);
+        let intact = store(&options, 10, false);
         let mut torn = 0;
-        for name in logs(&sound) {
+        for name in logs(&intact) {
             for cut in (1..400).step_by(13) {
-                let mut damaged = sound.clone();
+                let mut damaged = intact.clone();
                 let bytes = damaged.get_mut(&name).expect("it is there");
                 bytes.truncate(bytes.len().saturating_sub(cut));
                 if let Ok(db) = open(&damaged, &options).0 {
@@ -154,14 +155,14 @@ fn a_torn_tail_is_dropped_and_what_was_durable_stays() {
     }
 }
 
-/// A log that is empty although a later one says that everything in it was durable.
+/// An empty WAL, although a later one says that everything in it was durable.
 #[test]
-fn an_emptied_log_between_others_is_corruption() {
+fn an_emptied_wal_between_others_is_corruption() {
     let options = kit::in_files(&[("write_buffer_size", "64KiB"), ("durability", "sync")]);
     let fs = kit::anywhere();
     let db = kit::open(&fs, &options, true).expect("open");
     for number in 0..3u8 {
-        // Each fills a memtable, which waits for a flush that is never run.
+        // Each put fills a memtable, whose flush never runs.
         db.put_with([number], vec![number; 70 << 10], WriteOptions::synced()).expect("put");
         if number < 2 && db.statistics().sealed_memtables > 0 {
             break;
@@ -173,11 +174,11 @@ fn an_emptied_log_between_others_is_corruption() {
     let logs = logs(&damaged);
     assert!(logs.len() >= 2, "{logs:?}");
     damaged.get_mut(&logs[0]).expect("it is there").truncate(19);
-    let error = open(&damaged, &options).0.map(drop).expect_err("durable writes are gone");
+    let error = open(&damaged, &options).0.map(drop).expect_err("durable writes are lost");
     assert!(matches!(&error, Error::Corrupt { what: "log", .. }), "{error}");
 }
 
-/// Every record of a manifest was synced before the next began.
+/// Every record of a manifest was synced before the next one.
 #[test]
 fn a_bad_record_within_a_manifest_is_corruption() {
     let options = kit::in_files(&[("durability", "sync")]);
@@ -189,11 +190,11 @@ fn a_bad_record_within_a_manifest_is_corruption() {
         db.wait_idle().expect("idle");
     }
     db.close().expect("close");
-    let sound = files::files(&*fs);
-    let name = files::manifest_of(&sound);
-    let (mut refused, tried) = (0, sound[&name].len());
+    let intact = files::files(&*fs);
+    let name = files::manifest_of(&intact);
+    let (mut refused, tried) = (0, intact[&name].len());
     for at in 0..tried {
-        let mut damaged = sound.clone();
+        let mut damaged = intact.clone();
         damaged.get_mut(&name).expect("it is there")[at] ^= 0x20;
         match open(&damaged, &options).0 {
             Ok(db) => assert_eq!(contents(&db).expect("scan").len(), 4, "SILENT at {at}"),
@@ -206,17 +207,18 @@ fn a_bad_record_within_a_manifest_is_corruption() {
     assert!(refused > tried * 9 / 10, "{refused} of {tried}");
 }
 
-/// LevelDB's logs have no marks. They are replayed as LevelDB does, and what is skipped is said.
+/// LevelDB's WALs have no durable marks. They are replayed as LevelDB does, and skipped records
+/// are reported.
 #[test]
-fn a_hole_in_leveldbs_log_is_reported() {
+fn a_hole_in_a_leveldb_wal_is_reported() {
     let records: Vec<_> = (1..=3000u64).map(|n| put(n, &format!("{n:05}"), "value")).collect();
     let mut files = leveldb_store(&leveldb_edit(), &records);
     let log = files.get_mut("000003.log").expect("it has one");
     log[40_000] ^= 1;
-    let (db, heard) = open(&files, &kit::plain(&[]));
+    let (db, recorded) = open(&files, &kit::plain(&[]));
     let db = db.expect("LevelDB opens it");
     let found = contents(&db).expect("scan").len();
     assert!((2000..3000).contains(&found), "{found}");
-    assert!(heard.iter().any(|file| file.contains("000003.log")), "{heard:?}");
+    assert!(recorded.iter().any(|file| file.contains("000003.log")), "{recorded:?}");
     assert_eq!((db.statistics().torn_logs, db.statistics().lost_files), (1, 1));
 }

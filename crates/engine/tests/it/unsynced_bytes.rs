@@ -1,4 +1,5 @@
-//! How much space waits for durability: what is live, and what was written while it was waited for, never more.
+//! Unsynced bytes: the space that waits for durability is bounded by live data plus writes during
+//! the wait.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -19,7 +20,7 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// A tracker to whom nothing happens until somebody opens the gate.
+/// A durability tracker that variants nothing durable until its gate opens.
 struct Gate {
     inner: Box<dyn DurabilityTracker>,
     open: AtomicBool,
@@ -39,7 +40,7 @@ impl DurabilityTracker for Gate {
     }
 
     fn is_patient(&self) -> bool {
-        true // or half of what may be retained would force a commit
+        true // otherwise half of the limit would force a commit
     }
 
     fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
@@ -55,7 +56,8 @@ fn live(layout: &[LevelInfo]) -> u64 {
     layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum()
 }
 
-/// As the store counts it, and slows writers by: of a log what its memtable takes, which is a little more.
+/// Unsynced bytes as the store counts them and as the write controller uses them; a WAL counts as
+/// its memtable, which is a little more.
 fn retained(db: &Db) -> u64 {
     let statistics = db.statistics();
     statistics.retained_log_bytes + statistics.shadow_bytes
@@ -65,15 +67,17 @@ fn written(db: &Db) -> u64 {
     db.statistics().bytes_written.iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// A commit comes after so many puts: the lag of a tier that waits for the file system's own.
+/// A commit comes after this many puts: the lag of a mode that waits for the file system's own
+/// commits.
 const LAG: u32 = 3000;
-/// The log of the active memtable, and the manifest with the one before it.
+/// The WAL of the active memtable, and the manifest with its predecessor.
 const OWN: u64 = 128 << 10;
 
-/// Live data + write rate × lag, for tiers that wait for somebody else's commits: between two of them nothing may go, and after
-/// each everything must that was replaced before it.
+/// Live data + write rate × lag, for modes that wait for the file system's commits: between two of
+/// them no obsolete file may be removed, and after each one all files that were obsolete before it
+/// must be.
 #[test]
-fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
+fn transient_space_is_bounded_by_writes_during_a_commit() {
     let journal = JournalTracker::new(Evidence::Count, Duration::ZERO, Duration::from_secs(3600));
     let batch = |way| Box::new(BatchTracker::new(way, Duration::ZERO));
     let trackers: [Box<dyn DurabilityTracker>; 3] = [Box::new(journal), batch(Way::Group), batch(Way::Background)];
@@ -86,13 +90,13 @@ fn transient_space_is_what_is_written_while_a_commit_is_awaited() {
 fn store(inner: Box<dyn DurabilityTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, SmallFs, Db) {
     let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
     let options = options(&[TIGHT, more].concat());
-    let disk = SmallFs::new(kit::anywhere(), u64::MAX); // which counts holes
+    let disk = SmallFs::new(kit::anywhere(), u64::MAX); // it counts holes
     let storage = open_files(Arc::new(disk.clone()), OpenMode::Create, gate.clone(), &options.setup()).expect("open");
     let db = Db::open_manual(storage, options).expect("open");
     (gate, disk, db)
 }
 
-/// Every 250 times, with all that is due then.
+/// Runs all due jobs every 250 puts.
 fn put(db: &Db, n: u32) {
     let mut value = [0; 100];
     value[..8].copy_from_slice(&Rng::of(1, n.into()).next_u64().to_le_bytes());
@@ -130,10 +134,10 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
     gate.open.store(true, Relaxed);
 }
 
-/// Tables that came and went between two commits are gone behind the second: those that the manifest never names too, and those that it does not name
-/// because they came and went between such ones. Background work is done in any order.
+/// Tables that were added and deleted between two commits are removed after the second: those that
+/// no manifest names, and those whose inputs no manifest names. Background jobs run in any order.
 #[test]
-fn what_came_and_went_while_a_commit_was_awaited_is_gone_behind_it() {
+fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     for (seed, tables) in (0..12).map(|seed| (seed, ["block", "bundled"][seed as usize % 2])) {
         let batch = Box::new(BatchTracker::new(Way::Background, Duration::ZERO));
         let more = [("unsynced_bytes_limit", "1024GiB"), ("tables", tables), ("max_write_buffer_number", "8")];
@@ -157,10 +161,10 @@ fn what_came_and_went_while_a_commit_was_awaited_is_gone_behind_it() {
     }
 }
 
-/// Those who are taken along with another's write owe as much as if they wrote alone, as long as there is a reason. What either owes is far more
-/// than the 50 ms that a busy machine may have somebody sleep in advance.
+/// Followers of a group commit owe the same throttle debt as writers alone, as long as writes are
+/// delayed. Both debts are far above the 50 ms of oversleep credit on a busy machine.
 #[test]
-fn who_is_taken_along_is_slowed_too() {
+fn followers_of_a_group_commit_are_delayed_too() {
     const MEMTABLE: usize = 8 << 20;
     let changes = [
         ("delayed_writes", "on"),
@@ -171,7 +175,7 @@ fn who_is_taken_along_is_slowed_too() {
     ];
     let (_gate, _disk, db) = store(Box::new(BatchTracker::new(Way::Group, Duration::ZERO)), &changes);
     let fill = |bytes: usize| (0..bytes / 4000).for_each(|n| db.put(n.to_be_bytes(), [7; 4000]).expect("put"));
-    fill(MEMTABLE / 5 * 31); // six that wait to be flushed: writers get 10 MiB a second
+    fill(MEMTABLE / 5 * 31); // six memtables to flush: the delayed write rate is 10 MiB/s
     let slept = |writers: usize, puts: usize, bytes: usize| {
         let before = db.statistics().stall_time;
         thread::scope(|scope| {
@@ -186,16 +190,16 @@ fn who_is_taken_along_is_slowed_too() {
     let (alone, together) = (slept(1, 2048, 1000), slept(8, 2048, 1000));
     assert!(alone > Duration::from_millis(100), "one writer sleeps {alone:?}");
     assert!(together > alone / 2, "eight writers sleep {together:?} for what one sleeps {alone:?}");
-    slept(7, 7, 140 << 10); // while the first sleeps, the others gather behind it, and all fit into its group
+    slept(7, 7, 140 << 10); // while the first one sleeps, the others queue and fit into its group
     db.wait_idle().expect("all jobs");
     let before = db.statistics().stall_time;
     db.put("later", "").expect("put");
-    assert_eq!(db.statistics().stall_time, before, "it pays what others owed for a reason that is gone");
+    assert_eq!(db.statistics().stall_time, before, "it pays debt of an ended delay");
 }
 
-/// A commit counts as one that somebody waits for if so much is retained that writers have to, and not before.
+/// A commit counts as blocking only if unsynced bytes make writers wait.
 #[test]
-fn what_stopped_writers_wait_for_is_told() {
+fn a_commit_that_stops_writers_counts_as_blocking() {
     const MAX: u64 = 1 << 20;
     for (kept, is_blocking) in [(MAX / 16 * 13, false), (MAX, true)] {
         let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
@@ -215,9 +219,10 @@ fn what_stopped_writers_wait_for_is_told() {
     }
 }
 
-/// Who fills a memtable when so much is retained stops until a commit has come, and that time is told as a stall.
+/// A writer that fills a memtable at the limit waits for a commit, and that time is reported as a
+/// stall.
 #[test]
-fn writers_stop_at_the_bound_until_a_commit() {
+fn writers_stop_at_the_limit_until_a_commit() {
     const STOPPED: Duration = Duration::from_millis(200);
     let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
     let (gate, _disk, db) = store(group, &[("unsynced_bytes_limit", "1MiB"), ("max_write_buffer_number", "64")]);
@@ -227,7 +232,7 @@ fn writers_stop_at_the_bound_until_a_commit() {
         retained(&db) >= 1 << 20
     };
     (0..100_000).find(is_enough).expect("so much is retained");
-    while db.step(0).is_some_and(|job| job != "release") {} // nothing else is a reason to stop
+    while db.step(0).is_some_and(|job| job != "release") {} // no other stall condition remains
     let before = db.statistics();
     let is_done = AtomicBool::new(false);
     let is_stopped = thread::scope(|scope| {
@@ -241,15 +246,15 @@ fn writers_stop_at_the_bound_until_a_commit() {
         opener.join().expect("no panic")
     });
     let after = db.statistics();
-    assert!(is_stopped, "nobody stopped with {} B retained", retained(&db));
-    assert!(after.stalls > before.stalls, "it is told of no stall");
-    // The writer may have taken a while to come to the bound.
+    assert!(is_stopped, "no writer stopped with {} B retained", retained(&db));
+    assert!(after.stalls > before.stalls, "no stall was counted");
+    // The writer may have taken a while to reach the limit.
     assert!(after.stall_time - before.stall_time > STOPPED / 4, "{:?}", after.stall_time - before.stall_time);
 }
 
-/// Who would have to wait for a commit is slowed before, and no longer than until it comes.
+/// Writers near the limit are delayed, and no longer than until the commit comes.
 #[test]
-fn writers_are_slowed_as_more_is_retained_and_no_longer() {
+fn writers_are_delayed_near_the_limit_and_no_longer() {
     const MAX: u64 = 32 << 20;
     let group = Box::new(BatchTracker::new(Way::Group, Duration::ZERO));
     let smooth =
@@ -262,26 +267,27 @@ fn writers_are_slowed_as_more_is_retained_and_no_longer() {
         n += 1;
         let kept = retained(&db);
         if db.statistics().stalls == 0 {
-            assert!(n < 400_000, "nobody was ever slowed");
+            assert!(n < 400_000, "no write was ever delayed");
             unslowed = kept;
         } else if kept > MAX / 32 * 31 {
             break;
         }
     }
     let there = disk.used() - live(&db.layout());
-    assert!((MAX / 8 * 5..MAX).contains(&there), "{there} B are there besides what is live");
+    assert!((MAX / 8 * 5..MAX).contains(&there), "{there} B of files are not live");
     assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were retained before anybody was slowed");
-    while db.step(0).is_some_and(|job| job != "release") {} // what would be news to the writers
+    while db.step(0).is_some_and(|job| job != "release") {} // jobs that would notify the writers
     let (begun, slowed) = (Instant::now(), db.statistics());
-    // On a busy machine somebody overslept, and at most 50 ms of that count for those who come then: 1,900 of them, at 4 MiB/s. Who
-    // sleeps half a millisecond leaves no more than 19 that come free.
+    // On a busy machine a sleep may be too long, and at most 50 ms of that are credited to later
+    // writes: 1,900 of them at 4 MiB/s. An exact sleep of half a millisecond leaves a credit of at
+    // most 19 writes.
     let sleeps_well = |n: &u32| {
         let before = db.statistics();
         put(&db, *n);
         let after = db.statistics();
         after.stalls > before.stalls && after.stall_time - before.stall_time < Duration::from_micros(500)
     };
-    let last = (n..n + 4000).find(sleeps_well).expect("nobody is slowed, or everybody oversleeps");
+    let last = (n..n + 4000).find(sleeps_well).expect("no write is delayed, or every sleep is too long");
     let (stalls, time) = (db.statistics().stalls - slowed.stalls, db.statistics().stall_time - slowed.stall_time);
     assert!(!time.is_zero() && time <= begun.elapsed(), "{time:?} in {stalls} stalls");
     gate.open.store(true, Relaxed);

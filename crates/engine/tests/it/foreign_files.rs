@@ -1,5 +1,6 @@
-//! What may lie under the names that a store uses, put there by somebody else or by mistake: links out of the directory, FIFOs, devices,
-//! folders, files of gigabytes. None is followed, waited for, or read whole; and directories that move, or whose path leads elsewhere later.
+//! Foreign objects under the names that a store uses: links out of the directory, FIFOs, devices,
+//! directories, huge files. None is followed, waited for, or read whole. Also directories that
+//! move, or whose path later leads elsewhere.
 use crate::common::{alone::in_own_process, kit};
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use std::{
@@ -27,7 +28,7 @@ fn options((tables, values): (TableForm, Values)) -> Options {
     options
 }
 
-/// A store with something under each of its names.
+/// A store with an object under each of its names.
 fn fill(path: &Path, options: &Options) {
     let db = Db::open(path, options.clone()).unwrap();
     (0..300).for_each(|n| db.put(format!("{n:04}"), vec![n as u8; 500]).unwrap());
@@ -36,14 +37,14 @@ fn fill(path: &Path, options: &Options) {
     db.put_with("last", "", WriteOptions::synced()).unwrap();
 }
 
-/// What `work` answers, which must be within ten seconds.
+/// The result of `work`, which must come within ten seconds.
 fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = channel();
     thread::spawn(move || answer.send(work()));
     answered.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("{what}: it hangs"))
 }
 
-/// Opens, reads and closes; then the same for reading only, and a destruction.
+/// Opens, reads and closes; then opens for reading only; then destroys.
 fn use_it(what: &str, path: &Path, options: &Options) -> [terrace::Result<()>; 3] {
     let (path, options) = (path.to_owned(), options.clone());
     soon(what, move || {
@@ -65,7 +66,7 @@ fn files(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn no_name_is_followed_or_waited_for() {
+fn no_foreign_object_is_followed_or_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let precious = folder.path().join("precious");
     for form in FORMS {
@@ -91,10 +92,12 @@ fn no_name_is_followed_or_waited_for() {
                     _ => mkfifo(&there, Mode::S_IRUSR | Mode::S_IWUSR).unwrap(),
                 }
                 let [writes, reads, _] = use_it(&what, &path, &options);
-                let known = ["RESERVE", "DATA"].contains(&name.as_str()) || name.ends_with(".dbtmp"); // not read, or replaced
+                // Not read, or replaced.
+                let known = ["RESERVE", "DATA"].contains(&name.as_str()) || name.ends_with(".dbtmp");
                 for outcome in [&writes, &reads].into_iter().take(if name == "UNSYNCED" { 1 } else { 2 }) {
                     assert!(known || outcome.is_err(), "{what}: {outcome:?}");
-                    let is_level = form.0 == TableForm::Directory && name.starts_with('L'); // what should be in it is missing
+                    // Its contents are missing.
+                    let is_level = form.0 == TableForm::Directory && name.starts_with('L');
                     let named = |error: &Error| is_level || error.to_string().contains(name.as_str());
                     assert!(outcome.as_ref().err().is_none_or(named), "{what}: {outcome:?}");
                 }
@@ -106,7 +109,7 @@ fn no_name_is_followed_or_waited_for() {
     }
 }
 
-/// Copies a directory, with the folders in it.
+/// Copies a directory with its subdirectories.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -136,9 +139,9 @@ fn a_reserve_is_not_taken_from_another_file() {
     }
 }
 
-/// Copies that recovery sets aside go into the store's own folder or nowhere.
+/// Copies that recovery sets aside stay within the store's own directory, or are not made.
 #[test]
-fn what_is_set_aside_stays_within() {
+fn copies_set_aside_stay_in_the_directory() {
     let folder = tempfile::tempdir().unwrap();
     let (path, elsewhere) = (folder.path().join("store"), folder.path().join("elsewhere"));
     let options = options(FORMS[0]);
@@ -155,7 +158,7 @@ fn what_is_set_aside_stays_within() {
 }
 
 #[test]
-fn a_device_that_is_none_is_not_waited_for() {
+fn a_fake_device_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let (path, device) = (folder.path().join("store"), folder.path().join("device"));
     kit::device_file(&device, 32 << 20);
@@ -170,14 +173,15 @@ fn a_device_that_is_none_is_not_waited_for() {
     }
 }
 
-/// A sparse file takes no space, and would take all memory if it were read whole.
+/// A sparse file takes no space and would take all memory if it were read whole.
 #[test]
-fn small_files_that_are_large_are_refused_unread() {
+fn huge_files_are_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["CURRENT", "TERRACE", "DATA"] {
         let path = folder.path().join(name);
         fill(&path, &options(FORMS[1]));
-        fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap(); // more than any memory
+        // More than any memory.
+        fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap();
         let [writes, reads, _] = use_it(name, &path, &options(FORMS[1]));
         for error in [writes.unwrap_err(), reads.unwrap_err()] {
             assert!(matches!(&error, Error::Corrupt { object, .. } if object.ends_with(name)), "{error}");
@@ -185,9 +189,10 @@ fn small_files_that_are_large_are_refused_unread() {
     }
 }
 
-/// A program that changes its directory, as daemons do, and directories that are renamed, with another store in their place then.
+/// A process that changes its working directory, as daemons do, and directories that are renamed
+/// and replaced by another store.
 #[test]
-fn a_store_stays_in_its_directory_wherever_that_goes() {
+fn a_store_follows_its_renamed_directory() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         for form in FORMS {
@@ -225,7 +230,7 @@ fn a_store_stays_in_its_directory_wherever_that_goes() {
 }
 
 #[test]
-fn a_store_behind_a_link_is_used_and_destroyed() {
+fn a_store_at_a_symbolic_link_is_used_and_destroyed() {
     let folder = tempfile::tempdir().unwrap();
     let (real, link): (PathBuf, PathBuf) = (folder.path().join("real"), folder.path().join("link"));
     fs::create_dir(&real).unwrap();
@@ -237,10 +242,10 @@ fn a_store_behind_a_link_is_used_and_destroyed() {
     assert!(fs::metadata(&real).unwrap().ino() > 0);
 }
 
-/// A lock file that somebody removes, or puts another in the place of, keeps nobody out any more. The first sync behind that must fail:
-/// what it promised could be gone with the next opening.
+/// A lock file that is removed or replaced no longer keeps other writers out. The first sync after
+/// that must fail: the next open could discard what it promised.
 #[test]
-fn a_lock_that_is_gone_stops_writes() {
+fn a_removed_lock_stops_writes() {
     let folder = tempfile::tempdir().unwrap();
     for form in FORMS {
         for replaced in [false, true] {
@@ -267,9 +272,10 @@ fn a_lock_that_is_gone_stops_writes() {
     }
 }
 
-/// Where no sync is asked for, the manifest is what tells, before any file goes that the other writer may need.
+/// Without syncs the check happens at a manifest write, before any file is removed that the other
+/// writer may need.
 #[test]
-fn a_lock_that_is_gone_is_missed_before_files_go() {
+fn a_removed_lock_is_detected_before_files_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     for durability_mode in [DurabilityMode::Sync, DurabilityMode::None] {
         let path = folder.path().join(durability_mode.name());

@@ -1,8 +1,8 @@
-//! Ways in which entries become garbage, in small.
+//! Histories that turn entries into garbage, at small sizes.
 use super::Store;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The issue's: values of 100 B to 60 KiB, most of them small, 100 of them alive.
+/// A queue: values of 100 B to 60 KiB, most of them small, 100 of them live.
 fn queue(store: &mut Store) {
     let mut live = VecDeque::new();
     for n in 0..1500 {
@@ -29,7 +29,7 @@ fn append_and_truncate(store: &mut Store) {
     }
 }
 
-/// Keys of many series, the time last: what expires lies everywhere.
+/// Keys of many series with the time last, so that expiring keys are everywhere.
 fn time_series(store: &mut Store) {
     const SERIES: usize = 20;
     for minute in 0..400 {
@@ -74,7 +74,7 @@ fn expiry(store: &mut Store) {
     }
 }
 
-/// Large values become small ones.
+/// Large values are overwritten by small ones.
 fn shrinking(store: &mut Store) {
     for round in 0..6 {
         for n in 0..300 {
@@ -90,7 +90,7 @@ pub fn overwriting(store: &mut Store) {
     }
 }
 
-/// A head and a tail that are written with each entry.
+/// A head and a tail counter that are written with each entry.
 fn counters(store: &mut Store) {
     for n in 0..10_000_u32 {
         store.put("head".into(), 500);

@@ -1,10 +1,11 @@
-//! The preset `leveldb` behaves as LevelDB 1.23: on the same history it syncs as many tables, writes as many bytes to the
-//! device, and leaves a store of the same size.
+//! The preset `leveldb` behaves as LevelDB 1.23: with the same history it syncs as many tables,
+//! writes as many bytes to the device, and leaves a store of the same size.
 //!
-//! Each run has a fresh ext4 file system on a loop device and a child process under `strace`, which puts a paced
-//! history: after every [`PACE`] puts it waits until the process is idle, so that chance has little to choose. Five runs
-//! of LevelDB give each figure a range; the median of Terrace's three runs lies in it, 2 % either side allowed.
-//! Needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`, `leveldb`).
+//! Each run has a fresh ext4 file system on a loop device and a child process under `strace` that
+//! writes a paced history: after every [`PACE`] puts it waits until the process is idle, which
+//! leaves little to chance. Five runs of LevelDB give each figure a range; the median of Terrace's
+//! three runs must be in it, with 2 % tolerance on either side. Needs root, loop devices, strace
+//! and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`, `leveldb`).
 use crate::common::{leveldb, loop_fs};
 use leveldb::{Layout, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use loop_fs::{LoopFs, is_root};
@@ -22,17 +23,17 @@ use terrace_peers::{leveldb::Library, require};
 const PUTS: u64 = 60_000;
 const KEYS: u64 = 30_000;
 const VALUE_BYTES: usize = 400;
-/// Puts between two waits; 0.8 MB, so that at most one memtable fills between them.
+/// Puts between two waits: 0.8 MB, so that at most one memtable fills between them.
 const PACE: u64 = 2000;
 const SHAPE: Layout =
     Layout { snappy: false, write_buffer_size: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
 
-/// What one run cost, by name, in the order of [`FIGURES`].
+/// The costs of one run, in the order of [`FIGURES`].
 type Costs = [u64; 3];
 const FIGURES: [&str; 3] = ["table syncs", "device bytes", "store bytes"];
 
 #[test]
-fn preset_leveldb_costs_what_leveldb_costs() {
+fn preset_leveldb_costs_as_much_as_leveldb() {
     let Some(_) = require("leveldb", Library::load()) else { return };
     let Some(()) = require("root", is_root()) else { return };
     let Some(()) = require("strace", can_trace()) else { return };
@@ -46,7 +47,7 @@ fn preset_leveldb_costs_what_leveldb_costs() {
     assert_eq!(outside.collect::<Vec<_>>(), [""; 0], "figures outside LevelDB's range; the table above has them all");
 }
 
-/// Prints one line of the summary; true if our median lies in LevelDB's range.
+/// Prints one line of the summary. Returns whether Terrace's median is in LevelDB's range.
 fn compare(figure: usize, theirs: &[Costs], ours: &[Costs]) -> bool {
     let column = |runs: &[Costs]| {
         let mut values: Vec<u64> = runs.iter().map(|costs| costs[figure]).collect();
@@ -60,7 +61,8 @@ fn compare(figure: usize, theirs: &[Costs], ours: &[Costs]) -> bool {
     inside
 }
 
-/// One run on a file system of its own, checked against the model with the real LevelDB at the end.
+/// One run on a file system of its own; at the end the real LevelDB compares the contents with the
+/// model.
 fn measure(side: Side, run: u32) -> Costs {
     let file_system = LoopFs::new().expect("the probe succeeded a moment ago");
     let (store, trace) = (file_system.mount.join("store"), file_system.directory.path().join("trace"));
@@ -71,7 +73,7 @@ fn measure(side: Side, run: u32) -> Costs {
     // With --seccomp-bpf only the named calls stop the process; without it every futex would.
     let wrapper = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=fdatasync,fsync,msync", "-o", &trace_path];
     let arguments = [("SIDE", side_name(side)), ("STORE", store.display().to_string())];
-    let output = child(&wrapper, "likeness::driver_of_a_paced_history", &arguments).spawn().expect("start strace");
+    let output = child(&wrapper, "leveldb_costs::driver_of_a_paced_history", &arguments).spawn().expect("start strace");
     let output = output.wait_with_output().expect("wait for the driver");
     assert!(output.status.success(), "the driver failed: {}", String::from_utf8_lossy(&output.stderr));
 
@@ -90,11 +92,11 @@ fn measure(side: Side, run: u32) -> Costs {
     [syncs.tables, device_bytes, store_bytes]
 }
 
-/// Not a test of its own: the child that [`measure`] traces. It ends without closing the store: what a close
-/// may still write is not part of the comparison.
+/// Not a test: the child that [`measure`] traces. It exits without closing the store, because the
+/// writes of a close are not part of the comparison.
 #[test]
 fn driver_of_a_paced_history() {
-    if !is_child("likeness::driver_of_a_paced_history") {
+    if !is_child("leveldb_costs::driver_of_a_paced_history") {
         return;
     }
     let store = Store::open(side_named(&child_argument("SIDE")), Path::new(&child_argument("STORE")), &SHAPE);
@@ -119,7 +121,8 @@ fn expected() -> Pairs {
     history().collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-/// Returns once all other threads of this process have slept through five looks, 2 ms apart, without having run.
+/// Returns once all other threads of this process have been asleep in five consecutive samples, 2
+/// ms apart, without having run.
 fn wait_until_idle() {
     let deadline = Instant::now() + Duration::from_secs(30);
     let (mut quiet, mut last) = (0, None);
@@ -132,7 +135,8 @@ fn wait_until_idle() {
     }
 }
 
-/// The other threads with the time each has run in ns, or `None` if one is running or waits for a device.
+/// The other threads with the time each has run in ns; `None` if one is running or waits for a
+/// device.
 fn others_asleep() -> Option<Vec<(String, String)>> {
     let own = fs::read_link("/proc/thread-self").ok()?;
     let mut threads = Vec::new();
@@ -142,7 +146,8 @@ fn others_asleep() -> Option<Vec<(String, String)>> {
             continue;
         }
         let stat = fs::read_to_string(path.join("stat")).ok()?;
-        let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?; // the name before it may hold anything
+        // The name before it may contain anything.
+        let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
         if state != 'S' {
             return None;
         }
@@ -153,7 +158,7 @@ fn others_asleep() -> Option<Vec<(String, String)>> {
     Some(threads)
 }
 
-/// Sync calls of a trace by the kind of file.
+/// Sync calls of a trace by kind of file.
 #[derive(Debug, Default, PartialEq)]
 struct Syncs {
     tables: u64,

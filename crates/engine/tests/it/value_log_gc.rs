@@ -1,7 +1,7 @@
-//! Collectors of the value log: what they cost, what they leave alone, and what stops them.
-use crate::common::{apart, kit};
-use apart::{SMALL, check, frames_of, key, segments, value, written, written_for};
+//! Value-log garbage collection: its cost, what it must not touch, and what stops it.
+use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
+use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
 use std::{
     fs,
     path::Path,
@@ -16,7 +16,7 @@ fn stored_bytes(place: &Place) -> u64 {
     place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
 }
 
-/// A store of 2000 values, half of which were put twice, and nobody has collected the first.
+/// A store of 2000 values, half of which were overwritten, before any garbage collection.
 fn leave_garbage(place: &Place, seed: u64) {
     let mut rng = Rng::new(seed);
     let db = place.open(&options(&[SMALL, &[("value_log_gc", "off")]].concat()), true).expect("open");
@@ -28,14 +28,14 @@ fn leave_garbage(place: &Place, seed: u64) {
 }
 
 #[test]
-fn garbage_is_collected_and_nothing_else() {
+fn gc_reclaims_garbage_and_nothing_else() {
     uniform_changes("segments", 1.35);
 }
 
-/// A compaction of everything has more segments emptied while a table is being rewritten for some: what that leaves in the others is not
-/// taken for what cannot be read.
+/// A full compaction adds GC victims while a table is being rewritten for others. Values that
+/// remain in the new victims must not be taken for unreadable ones.
 #[test]
-fn a_compaction_of_everything_spares_nothing() {
+fn a_full_compaction_collects_all_garbage() {
     let place = Place::any();
     leave_garbage(&place, 18);
     let slow = options(&[SMALL, &[("rate_bytes_per_sec", "2MiB")]].concat());
@@ -58,15 +58,16 @@ fn a_compaction_of_everything_spares_nothing() {
     check(&place, &slow);
 }
 
-/// What tables still point to after the tail was put again goes with the next look at them.
+/// A value that tables still point to after tail GC is collected by the next pass over them.
 #[test]
-fn so_it_is_from_the_tail() {
+fn tail_gc_collects_all_garbage() {
     uniform_changes("tail", 1.35);
 }
 
-/// Uniform overwrites and deletes, many times the size of the store, which settles at `space_max` times the live data.
+/// Uniform overwrites and deletes, many times the size of the store, which settles at `space_max`
+/// times the live data.
 fn uniform_changes(collection: &str, space_max: f64) {
-    let changes = [("value_log_gc", collection), ("reserve_bytes", "0")]; // which would count
+    let changes = [("collection", collection), ("reserve_bytes", "0")]; // it would count as space
     let (place, options) = (Place::any(), options(&[SMALL, &changes].concat()));
     let (mut rng, mut model) = (Rng::new(2), Model::new());
     let mut db = place.open(&options, true).expect("open");
@@ -121,7 +122,8 @@ fn uniform_changes(collection: &str, space_max: f64) {
     check(&place, &options);
 }
 
-/// Pairs of a store with levels of LevelDB's sizes, in which half of the tree and more lies above the deepest.
+/// Pairs of a store with LevelDB's level sizes, in which at least half of the tree is above the
+/// deepest level.
 const DEEP_PAIRS: usize = 40_000;
 const DEEP: &[(&str, &str)] = &[
     ("max_bytes_for_level_base", "64KiB"),
@@ -129,10 +131,10 @@ const DEEP: &[(&str, &str)] = &[
     ("value_log_threshold", "16"),
 ];
 
-/// Old entries in deep levels hold values that newer ones hide: garbage of which no reference tells, until the two are merged. A store that is
-/// never at rest has to see to that, too.
+/// Old entries in deep levels reference values that newer entries shadow. No reference count shows
+/// this garbage until a compaction merges the two, so a busy store has to compact for it as well.
 #[test]
-fn what_newer_entries_hide_is_found_while_others_write() {
+fn shadowed_values_are_collected_under_load() {
     let (place, options) = (Place::any(), options(&[SMALL, DEEP].concat()));
     let (db, mut rng, mut model) = (place.open(&options, true).expect("open"), Rng::new(20), Model::new());
     let (mut most, mut user) = (0.0_f64, 0);
@@ -159,7 +161,7 @@ fn what_newer_entries_hide_is_found_while_others_write() {
 }
 
 #[test]
-fn what_hides_nothing_is_not_merged_for_it() {
+fn tables_that_shadow_nothing_are_not_compacted_for_gc() {
     let compacted = |collection: &str| {
         let options = options(&[SMALL, DEEP, &[("value_log_gc", collection)]].concat());
         let (db, mut rng) = (Place::any().open(&options, true).expect("open"), Rng::new(21));
@@ -174,9 +176,9 @@ fn what_hides_nothing_is_not_merged_for_it() {
     assert!(without > 1 << 20 && with <= without + without / 10, "{with} bytes, and {without} without a collector");
 }
 
-/// Whoever overwrites or deletes a key while the tail collector puts its value again has the last word.
+/// An overwrite or delete during tail GC of the same key wins.
 #[test]
-fn the_tail_collector_revives_nothing() {
+fn tail_gc_revives_nothing() {
     let (place, options) =
         (Place::any(), options(&[SMALL, &[("value_log_gc", "tail"), ("value_log_gc_percent", "1")]].concat()));
     let db = place.open(&options, false).expect("open");
@@ -194,7 +196,8 @@ fn the_tail_collector_revives_nothing() {
                 model.insert(key, value);
             }
         }
-        // One scan: where something is undone, a second one would differ before this test could say what it is.
+        // One scan only: if some state is transient, a second scan would differ before this test
+        // could report it.
         let found = db.scan(ReadOptions::new()).collect::<terrace::Result<Model>>().expect("scan");
         let differs = |key: &&Vec<u8>| found.get(*key) != model.get(*key);
         let wrong = found.keys().chain(model.keys()).filter(differs).count();
@@ -202,14 +205,15 @@ fn the_tail_collector_revives_nothing() {
         rounds += 1;
     }
     db.close().expect("close");
-    // What was under way is gone with the next opening.
+    // An unfinished collection is discarded by the next open.
     place.open(&options, true).expect("open").close().expect("close");
     check(&place, &options);
 }
 
-/// The DeLSM paper's three stages with uniform keys: all are put, a share is deleted, all are put once more. Each stage settles.
+/// The DeLSM paper's three stages with uniform keys: all keys are put, a share is deleted, all are
+/// put again. The store is idle after each stage.
 #[test]
-fn write_delete_write_costs_what_is_moved() {
+fn write_delete_write_costs_only_relocation() {
     for (bytes, pairs, limit) in [(4096, 4000, 2.0), (512, 16_000, 2.6)] {
         for share in [10, 50, 90] {
             let [tail, segments] = ["tail", "segments"].map(|collection| three_stages(collection, bytes, pairs, share));
@@ -222,7 +226,7 @@ fn write_delete_write_costs_what_is_moved() {
     }
 }
 
-/// Bytes written for each of the user's, by stages and in all; and bytes stored for each that is alive in the end.
+/// Write amplification per stage and in all, and space amplification at the end.
 #[derive(Debug)]
 struct Stages {
     stages: [f64; 3],
@@ -259,9 +263,10 @@ fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> S
     Stages { stages, overall: before as f64 / user_bytes as f64, space }
 }
 
-/// One value is damaged: whoever reads it is told where it lies, and neither writers nor the collector stop for it.
+/// One value is damaged: a read of it reports its location, and neither writers nor garbage
+/// collection stop.
 #[test]
-fn a_value_that_cannot_be_read_stops_nobody() {
+fn an_unreadable_value_stops_neither_writes_nor_gc() {
     for collection in ["segments", "tail"] {
         let (place, options) = (Place::directory(), options(&[SMALL, &[("value_log_gc", collection)]].concat()));
         let (mut rng, path) = (Rng::new(10), place.path().expect("a directory"));
@@ -283,8 +288,8 @@ fn a_value_that_cannot_be_read_stops_nobody() {
             db.flush().expect("flush");
             db.wait_idle().expect("idle");
         }
-        let told = db.get(key(damaged)).expect_err("it is damaged").to_string();
-        assert!(told.contains(&log) && told.contains("at byte"), "{told}");
+        let reported = db.get(key(damaged)).expect_err("it is damaged").to_string();
+        assert!(reported.contains(&log) && reported.contains("at byte"), "{reported}");
         let value_log = db.statistics().value_log;
         assert_eq!(value_log.spared, 1, "{value_log:?}");
         assert!(
@@ -295,9 +300,10 @@ fn a_value_that_cannot_be_read_stops_nobody() {
     }
 }
 
-/// A table is damaged that leads into the oldest segments: the tail collector leaves them alone, and nobody stops.
+/// A table that points into the oldest segments is damaged: tail GC skips these segments, and
+/// nothing stops.
 #[test]
-fn a_table_that_cannot_be_read_stops_no_collector() {
+fn an_unreadable_table_does_not_stop_gc() {
     let place = Place::directory();
     let options = options(&[SMALL, &[("value_log_gc", "tail"), ("tables", "block")]].concat());
     let (mut rng, path) = (Rng::new(17), place.path().expect("a directory"));
@@ -311,12 +317,13 @@ fn a_table_that_cannot_be_read_stops_no_collector() {
     db.close().expect("close");
     damage(&path.join(format!("{table:06}.ldb")));
     let db = place.open(&options, true).expect("open");
-    (7000..10_000).for_each(|number| db.put(key(number), value(&mut rng, 600)).expect("put")); // which meet other tables
+    // These overlap other tables.
+    (7000..10_000).for_each(|number| db.put(key(number), value(&mut rng, 600)).expect("put"));
     db.compact_range(Some(&key(7000)), None).expect("compact");
     db.wait_idle().expect("idle");
-    let told = db.get(key(0)).expect_err("it is damaged").to_string();
-    assert!(told.contains("checksum"), "{told}");
-    db.put(key(0), "new").expect("nobody stops");
+    let reported = db.get(key(0)).expect_err("it is damaged").to_string();
+    assert!(reported.contains("checksum"), "{reported}");
+    db.put(key(0), "new").expect("writes continue");
     assert!(db.statistics().value_log.spared > 0, "{:?}", db.statistics().value_log);
     db.close().expect("close");
 }
@@ -327,9 +334,10 @@ fn damage(file: &Path) {
     fs::write(file, &bytes).expect("write");
 }
 
-/// What newer entries hide in a damaged table stays hidden: nothing depends on its coming to light.
+/// Entries of a damaged table that newer entries shadow stay shadowed; no job depends on exposing
+/// them.
 #[test]
-fn damage_beneath_what_hides_it_stops_nobody() {
+fn damage_under_shadowing_entries_stops_nothing() {
     let place = Place::directory();
     let options = options(&[SMALL, DEEP, &[("value_log_gc_percent", "5"), ("tables", "block")]].concat());
     let (mut rng, path) = (Rng::new(22), place.path().expect("a directory"));
@@ -342,17 +350,18 @@ fn damage_beneath_what_hides_it_stops_nobody() {
     let db = place.open(&options, true).expect("open");
     (0..1500).for_each(|number| db.put(key(number), value(&mut rng, 100)).expect("put"));
     db.wait_idle().expect("idle");
-    db.put(key(0), "new").expect("nobody stops");
+    db.put(key(0), "new").expect("writes continue");
     let levels = db.layout();
     let above = levels.iter().flat_map(|level| &level.tables).filter(|table| !deep.contains(&table.number)).count();
-    assert!(above > 0, "nothing hides what is damaged: {levels:?}");
+    assert!(above > 0, "no entry shadows the damage: {levels:?}");
     assert_eq!(db.get(key(1400)).expect("get").map(|value| value.len()), Some(100));
     db.close().expect("close");
 }
 
-/// ValueLogGc takes space before it gives some: where there is none nothing else stops, and where there is again it goes on.
+/// Value-log GC needs space before it frees some. Without space nothing else stops, and with space
+/// it continues.
 #[test]
-fn a_full_disk_starves_only_the_collector() {
+fn a_full_disk_stops_only_gc() {
     ["segments", "tail"].into_iter().for_each(starved_by_a_full_disk);
 }
 
@@ -364,7 +373,7 @@ fn starved_by_a_full_disk(collection: &str) {
     (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     (0..2000).step_by(2).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     db.flush().expect("flush");
-    small.leave(612 << 10); // a segment, and not much more
+    small.leave(612 << 10); // one segment and little more
     db.wait_idle().expect("idle");
     let garbage = || {
         let value_log = db.statistics().value_log;
@@ -385,9 +394,9 @@ fn starved_by_a_full_disk(collection: &str) {
     db.close().expect("close");
 }
 
-/// At rest, when it delays nobody, less may be garbage, even if nobody knows of it yet.
+/// In an idle store less garbage is tolerated, even garbage that no reference count shows yet.
 #[test]
-fn a_store_at_rest_keeps_less_garbage() {
+fn an_idle_store_keeps_less_garbage() {
     let (place, mut rng) = (Place::any(), Rng::new(24));
     let db = place.open(&options(&[SMALL, &[("value_log_gc", "off")]].concat()), true).expect("open");
     let mut put = |numbers: &mut dyn Iterator<Item = usize>| {
@@ -409,10 +418,11 @@ fn a_store_at_rest_keeps_less_garbage() {
     db.close().expect("close");
 }
 
-/// Where nobody tells how much space there is, a compaction that finds none for the values that it moves begins anew, and moves none.
+/// Where free space is unknown, a compaction that runs out of space for relocated values starts
+/// again without relocation.
 #[test]
-fn where_space_is_unknown_values_stay_where_they_are() {
-    let options = options(&[SMALL, &[("value_log_gc", "segments")]].concat());
+fn without_known_free_space_values_are_not_relocated() {
+    let options = options(&[SMALL, &[("collection", "segments")]].concat());
     let small = SmallFs::new(kit::anywhere(), 64 << 20);
     let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(23));
     let db = kit::open(&fs, &options, true).expect("open");
@@ -423,14 +433,14 @@ fn where_space_is_unknown_values_stay_where_they_are() {
     db.compact_range(None, None).expect("values stay where they are");
     assert!(small.refused() > 0, "it was to find the disk full");
     small.leave(64 << 20);
-    db.put(key(1), "new").expect("nobody stops");
+    db.put(key(1), "new").expect("writes continue");
     assert_eq!(contents(&db).expect("scan").len(), 2000);
     db.close().expect("close");
 }
 
-/// Whoever grants compactions a share of the device grants the collectors no other.
+/// The compaction rate limit also applies to garbage collection.
 #[test]
-fn collectors_keep_to_the_rate_of_compactions() {
+fn gc_respects_the_compaction_rate_limit() {
     for collection in ["segments", "tail"] {
         let place = Place::any();
         leave_garbage(&place, 19);
@@ -447,9 +457,10 @@ fn collectors_keep_to_the_rate_of_compactions() {
     }
 }
 
-/// One entry hides them all, and lies above them where nothing else makes it sink: so a store at rest sees to it.
+/// One range tombstone shadows all values from above, and no write pushes it down. An idle store
+/// compacts it.
 #[test]
-fn a_deleted_range_is_garbage() {
+fn a_range_delete_makes_garbage() {
     let changes: &[_] = &[("range_tombstones", "true"), ("idle_durability_ms", "100")];
     let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
     let mut rng = Rng::new(16);
@@ -457,7 +468,7 @@ fn a_deleted_range_is_garbage() {
     (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     db.compact_range(None, None).expect("compact");
     db.delete_range(key(0), key(1600), WriteOptions::default()).expect("delete");
-    db.close().expect("close"); // so that it has to be looked for in a table
+    db.close().expect("close"); // so that the lookup needs a table
     let db = place.open(&options, false).expect("open");
     let (begin, bytes) = (Instant::now(), || db.statistics().value_log.bytes);
     while bytes() > 600 << 10 && begin.elapsed() < Duration::from_secs(60) {
@@ -468,9 +479,9 @@ fn a_deleted_range_is_garbage() {
     db.close().expect("close");
 }
 
-/// Overwritten and put again, or moved: what a snapshot saw it sees still, however often everything is collected meanwhile.
+/// A snapshot sees the same values after overwrites, relocation and repeated garbage collection.
 #[test]
-fn collection_takes_nothing_from_a_snapshot() {
+fn gc_keeps_values_of_a_snapshot() {
     for collection in ["tail", "segments"] {
         let changes: &[_] = &[("value_log_gc", collection), ("value_log_gc_percent", "1")];
         let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
@@ -500,9 +511,9 @@ fn collection_takes_nothing_from_a_snapshot() {
     }
 }
 
-/// Its memtable points into a log that no table needs any more when the scan comes to read the values.
+/// The memtable of the scan points into a WAL that no table needs when the scan reads the values.
 #[test]
-fn collection_takes_nothing_from_a_scan_of_a_memtable() {
+fn gc_keeps_values_of_a_memtable_scan() {
     let changes: &[_] = &[("value_log_gc_percent", "1"), ("write_buffer_size", "1MiB")];
     let (place, options) = (Place::any(), options(&[SMALL, changes].concat()));
     let (db, mut rng) = (place.open(&options, true).expect("open"), Rng::new(15));
@@ -519,5 +530,5 @@ fn collection_takes_nothing_from_a_scan_of_a_memtable() {
     let seen: terrace::Result<Vec<_>> = scan.collect();
     assert!(seen.expect("scan") == expected, "the scan saw something else");
     db.wait_idle().expect("idle");
-    assert!(!segments(&place)[0].contains(&first[0]), "nobody needs the first log now");
+    assert!(!segments(&place)[0].contains(&first[0]), "the first WAL is obsolete now");
 }

@@ -1,9 +1,10 @@
-//! Space comes back. What was deleted or overwritten takes a bounded part of the space of what is live, in a store at rest and under
-//! load, whichever way it became garbage: queues, logs that are truncated, rolling time series, prefixes deleted as a whole, entries that
-//! expire, values that shrink.
+//! Space reclamation: deleted and overwritten entries take a bounded share of the live bytes, idle
+//! and under load, however they became garbage: queues, truncated logs, rolling time series,
+//! prefix deletes, expiring entries, shrinking values.
 //!
-//! Sizes are a small fraction of the presets', in the same proportions. Stores are stepped by hand, so that the same history takes the
-//! same space on any machine: *under load* is measured when no job is due any more, *at rest* after [`Db::wait_idle`].
+//! Sizes are a small fraction of those of the presets, in the same proportions. Stores are stepped
+//! manually, so the same history takes the same space on any machine: *under load* is measured
+//! when no job is due, *at rest* after [`Db::wait_idle`].
 mod histories;
 
 use crate::common::kit;
@@ -14,19 +15,20 @@ use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_sim::Rng;
 
 const MEMTABLE: u64 = 128 << 10;
-/// Memtables that may be written until what was deleted or overwritten goes: it is in the active memtable, then in level 0.
+/// Memtables that may be written before garbage is dropped: it is in the active memtable first,
+/// then in level 0.
 const LAG: usize = 6;
-/// Bytes at rest that have nothing to do with what is live, at the presets' own sizes.
+/// Bytes at rest that do not depend on live bytes, at the presets' own sizes.
 const SLACK: u64 = 64 << 20;
 
-/// How a history deletes several keys at a time.
+/// The way in which a history deletes several keys at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deletes {
     Points,
     Ranges,
 }
 
-/// A store and what must be in it.
+/// A store and its expected contents.
 struct Store {
     place: Place,
     db: Db,
@@ -36,16 +38,16 @@ struct Store {
     deletes: Deletes,
     written: u64,
     looked: u64,
-    /// Bytes at rest beyond what is live; see [`SLACK`].
+    /// Bytes at rest beyond the live bytes; see [`SLACK`].
     slack: u64,
-    /// What was live at the last looks, a memtable of writes apart.
+    /// Live bytes at the last measurements, one memtable of writes between two.
     lived: VecDeque<u64>,
-    /// The most that tables took under load, beyond twice what was live.
+    /// The maximum under load of table bytes beyond twice the live bytes.
     excess: u64,
     name: String,
 }
 
-/// `preset` in small.
+/// `preset` with small sizes.
 fn small(preset: &str, changes: &[(&str, &str)]) -> (Options, u64) {
     let mut options = Options::preset(preset).expect("a preset");
     let part = options.write_buffer_size / MEMTABLE;
@@ -78,7 +80,7 @@ impl Store {
         Store { place, db, model, noise, rng, deletes, written, looked, slack, lived, excess, name }
     }
 
-    /// Closes the store and opens it as `preset` has it.
+    /// Closes the store and opens it with `preset`.
     fn reopen(mut self, preset: &str) -> Store {
         let (options, _) = small(preset, &[]);
         self.db.close().expect("close");
@@ -86,7 +88,7 @@ impl Store {
         self
     }
 
-    /// Values are incompressible, and differ in where they begin.
+    /// Values are incompressible and begin differently.
     fn put(&mut self, key: String, bytes: usize) {
         let from = self.rng.below(self.noise.len() - bytes);
         let value = self.noise[from..from + bytes].to_vec();
@@ -103,7 +105,7 @@ impl Store {
         self.step();
     }
 
-    /// All keys from `from` on and before `to`.
+    /// Deletes all keys from `from` up to but not including `to`.
     fn delete_all(&mut self, from: &str, to: &str) {
         let keys = |model: &Model| -> Vec<Vec<u8>> {
             model.range(from.as_bytes().to_vec()..to.as_bytes().to_vec()).map(|(key, _)| key.clone()).collect()
@@ -121,7 +123,7 @@ impl Store {
         self.step();
     }
 
-    /// Does all background work that is due, and looks now and then what there is.
+    /// Runs all due background jobs and measures at intervals.
     fn step(&mut self) {
         while self.db.step(0).is_some() {}
         if self.written >= self.looked + MEMTABLE {
@@ -137,7 +139,7 @@ impl Store {
         self.model.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
     }
 
-    /// Bytes of tables, and of values that lie elsewhere.
+    /// Bytes of tables and of separated values.
     fn taken(&self) -> u64 {
         let tables: u64 = self.db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
         tables + self.db.statistics().value_log.bytes
@@ -152,7 +154,7 @@ impl Store {
         self.db.wait_idle().expect("wait");
     }
 
-    /// The promise.
+    /// Compares the measurements with the promise.
     fn judge(mut self, history: &str) -> Vec<String> {
         let under_load = self.excess;
         self.rest();
@@ -176,7 +178,7 @@ impl Store {
         if taken > live * 3 / 2 + self.slack {
             broken.push(format!("at rest: {report}"));
         }
-        // What level 0 may hold comes on top.
+        // The bytes that level 0 may hold add to the bound.
         if under_load > 4 * MEMTABLE {
             broken.push(format!("under load: {report}"));
         }
@@ -199,33 +201,33 @@ fn all_keep_within(preset: &str, changes: &[(&str, &str)]) {
 }
 
 #[test]
-fn space_comes_back_in_preset_default() {
+fn space_is_reclaimed_in_preset_default() {
     all_keep_within("default", &[]);
 }
 
 #[test]
-fn space_comes_back_in_preset_default_with_batch_syncs() {
-    all_keep_within("default", &[("durability", "auto")]);
+fn space_is_reclaimed_in_preset_terrace_block() {
+    all_keep_within("terrace-block", &[]);
 }
 
 #[test]
-fn space_comes_back_in_preset_bundled() {
-    all_keep_within("bundled", &[]);
+fn space_is_reclaimed_in_preset_terrace() {
+    all_keep_within("terrace", &[]);
 }
 
 #[test]
-fn space_comes_back_in_preset_device() {
-    all_keep_within("device", &[]);
+fn space_is_reclaimed_in_preset_raw() {
+    all_keep_within("raw", &[]);
 }
 
 #[test]
-fn space_comes_back_with_values_in_the_log() {
-    all_keep_within("default", &[("values", "log")]);
+fn space_is_reclaimed_with_separated_values() {
+    all_keep_within("terrace-block", &[("values", "log")]);
 }
 
-/// Of each key one version for the snapshot, and one for everyone else.
+/// One version of each key for the snapshot, and one for all other readers.
 #[test]
-fn a_snapshot_holds_one_version_of_a_key() {
+fn a_snapshot_pins_one_version_of_a_key() {
     for deletes in [Deletes::Points, Deletes::Ranges] {
         for changes in [&[][..], &[("tables", "bundled")], &[("copy_whole_blocks", "on")]] {
             let mut store = Store::open("default", changes, deletes);
@@ -252,9 +254,9 @@ fn a_snapshot_holds_one_version_of_a_key() {
     }
 }
 
-/// Without tombstones nothing is known to be hidden, and levels go down as they would.
+/// Without tombstones no entry is known to be shadowed, and levels compact as usual.
 #[test]
-fn without_deletes_hardly_more_is_written() {
+fn without_tombstones_write_amplification_hardly_grows() {
     let filling = |store: &mut Store| {
         for _ in 0..12_000 {
             let n = store.rng.below(1 << 20);
@@ -280,9 +282,9 @@ fn without_deletes_hardly_more_is_written() {
     }
 }
 
-/// What a store was closed with counts as well: tables are looked at once it rests.
+/// Garbage from the previous session counts too: an idle store examines its tables.
 #[test]
-fn garbage_of_an_earlier_opening_goes() {
+fn garbage_of_an_earlier_session_is_reclaimed() {
     for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4]] {
         let mut store = Store::open("default", &[("tombstone_compaction_percent", "0")], Deletes::Points);
         history(&mut store);
@@ -297,10 +299,11 @@ fn garbage_of_an_earlier_opening_goes() {
     }
 }
 
-/// What a snapshot has held goes at rest, once it is released.
+/// Entries that a snapshot pinned are dropped at rest once it is released.
 #[test]
-fn what_a_snapshot_held_goes_when_it_is_released() {
-    for (preset, deletes) in [("default", Deletes::Points), ("bundled", Deletes::Points), ("default", Deletes::Ranges)]
+fn entries_pinned_by_a_snapshot_are_dropped_after_its_release() {
+    for (preset, deletes) in
+        [("default", Deletes::Points), ("terrace-block", Deletes::Points), ("default", Deletes::Ranges)]
     {
         for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4], HISTORIES[6]] {
             let mut store = Store::open(preset, &[], deletes);

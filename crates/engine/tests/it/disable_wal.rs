@@ -1,4 +1,5 @@
-//! Writes without a log: a power cut or a kill leaves a prefix of the history all the same, and whatever was promised.
+//! Writes with `disable_wal`: a power cut or a kill still leaves a prefix of the history with
+//! everything promised.
 use crate::common::kit;
 use kit::{TIGHT, batch, contents, options, prefix, states};
 use std::sync::Arc;
@@ -19,12 +20,13 @@ fn write(db: &Db, seed: u64, number: usize, logged: bool, sync: bool) -> terrace
     if logged { db.write(ops, WriteOptions { sync }) } else { db.write_unlogged(ops) }
 }
 
-/// ReadCoalescer of both kinds, synced writes among the logged ones, flushes, waits for durability, reopenings.
+/// Writes with and without WAL, synced writes among the former, flushes, waits for durability,
+/// reopens.
 fn campaign(seed: u64, layout: &Options, rules: Rules) -> usize {
     let (states, disk, mut rng) = (states(seed, BATCHES), CrashFs::new(rules), Rng::new(seed));
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut db = kit::open(&fs, layout, true).unwrap();
-    // By step of the disk: how many batches were promised to survive a power cut, and a kill.
+    // By disk step: batches promised to survive a power cut, and a kill.
     let (mut cut, mut killed) = (vec![(0, 0)], vec![(0, 0)]);
     let (mut logged, mut gap) = (true, false);
     for number in 1..=BATCHES {
@@ -76,7 +78,7 @@ fn campaign(seed: u64, layout: &Options, rules: Rules) -> usize {
 }
 
 #[test]
-fn a_prefix_survives_and_whatever_was_promised() {
+fn a_prefix_with_everything_promised_survives() {
     let mut states = 0;
     for (seed, durability_mode, rules) in [
         (1, "sync", Rules::Ext4),
@@ -93,7 +95,7 @@ fn a_prefix_survives_and_whatever_was_promised() {
 }
 
 #[test]
-fn they_cost_no_log_and_are_not_followed() {
+fn writes_without_wal_are_not_followed() {
     let db = kit::Place::any().open(&options(&[TIGHT, &[("wal_size_limit", "1GiB")]].concat()), false).unwrap();
     db.put("a", "1").unwrap();
     let log_bytes = || db.statistics().bytes_written.iter().find(|(purpose, _)| *purpose == "wal").unwrap().1;

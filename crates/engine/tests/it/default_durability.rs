@@ -1,5 +1,5 @@
-//! What stores get whose user asks for no tier: new ones become durable in batches and remember it, those that were there before
-//! go on as they were.
+//! Durability without an option: a new store uses batch durability and records that; an existing
+//! store keeps its mode.
 use crate::common::kit;
 use kit::{Place, TIGHT, contents, storage};
 use std::{fs, path::Path, sync::Arc};
@@ -8,14 +8,14 @@ use terrace_format::FormatFile;
 use terrace_sim::{CrashFs, Rules};
 use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
-/// The defaults with [`TIGHT`] numbers.
+/// The defaults with [`TIGHT`] sizes.
 fn by_default() -> Options {
     let mut options = Options::default();
     TIGHT.iter().for_each(|(name, value)| options.set(name, value).expect("an option"));
     options
 }
 
-/// Which tier a session with these options has.
+/// The durability mode of a session with these options.
 fn durability_mode(path: &Path, options: Options) -> &'static str {
     let db = Db::open(path, options).expect("open");
     db.put("k", "v").expect("put");
@@ -29,14 +29,15 @@ fn preset(name: &str) -> Options {
 }
 
 #[test]
-fn a_new_store_becomes_durable_in_batches_and_remembers_it() {
+fn a_new_store_uses_batch_durability_and_records_it() {
     let place = Place::directory();
     let path = place.path().expect("a directory");
     let auto = if DurabilityMode::Auto.refusal(&path).is_none() { "group" } else { "background" };
     assert_eq!(DurabilityMode::Inherit.at(&path).expect("nothing there"), DurabilityMode::Auto);
     assert_eq!(durability_mode(&path, Options::default()), auto);
-    let marker = FormatFile::decode(&fs::read_to_string(path.join("TERRACE")).expect("a marker")).expect("a sound one");
-    assert!(marker.in_batches && marker.is_leveldbs(), "{marker:?}");
+    let format_file =
+        FormatFile::decode(&fs::read_to_string(path.join("TERRACE")).expect("a format_file")).expect("a intact one");
+    assert!(format_file.in_batches && format_file.is_leveldbs(), "{format_file:?}");
     assert_eq!(Db::open_read_only(&path, Options::default()).expect("open").statistics().durability, auto);
     assert_eq!(durability_mode(&path, preset("leveldb")), "sync", "who asks gets");
     assert_eq!(durability_mode(&path, Options::default()), auto, "and changes nothing");
@@ -46,9 +47,10 @@ fn a_new_store_becomes_durable_in_batches_and_remembers_it() {
     fs::remove_dir_all(copy).expect("removed");
 }
 
-/// NobLSM syncs flushes alone, leaves compactions to the journal, looks every five seconds, and bounds nothing that waits.
+/// NobLSM syncs flushes only, leaves compactions to the journal, polls every five seconds, and
+/// sets no limit on unsynced bytes.
 #[test]
-fn preset_noblsm_is_as_its_paper_has_it() {
+fn preset_noblsm_has_the_durability_of_its_paper() {
     let (noblsm, leveldb) = (preset("noblsm"), preset("leveldb"));
     assert_eq!(
         (noblsm.durability, noblsm.sync_flushes, noblsm.durability_interval_ms),
@@ -67,7 +69,7 @@ fn preset_noblsm_is_as_its_paper_has_it() {
 }
 
 #[test]
-fn a_store_that_was_there_before_stays_as_it_is() {
+fn an_existing_store_keeps_its_durability_mode() {
     for (made, has_marker) in [(preset("leveldb"), false), (preset("bolt"), true), (preset("volatile"), false)] {
         let place = Place::directory();
         let path = place.path().expect("a directory");
@@ -80,7 +82,8 @@ fn a_store_that_was_there_before_stays_as_it_is() {
     }
 }
 
-/// `default`'s bar: whatever is flushed and compacted, nobody waits for a sync but who asked for one.
+/// The promise of the default: flushes and compactions never make a write wait for a sync. Only a
+/// synced write waits.
 #[test]
 fn nothing_waits_for_a_sync_by_default() {
     let blocking = |options: Options, sync| {
@@ -92,7 +95,7 @@ fn nothing_waits_for_a_sync_by_default() {
         if sync {
             db.put_with("k", "v", WriteOptions::synced()).expect("put");
         }
-        db.wait_durable(db.last_sequence()).expect("durable"); // which is no write's to wait for
+        db.wait_durable(db.last_sequence()).expect("durable"); // a wait that no write performs
         let waited = |said: &[(&str, Syncs)]| said.iter().map(|(_, syncs)| syncs.blocking).sum::<u64>();
         let said = db.statistics();
         assert!(said.flushes.count > 5 && said.levels.iter().any(|level| level.compactions.count > 0), "{said:?}");
@@ -101,15 +104,15 @@ fn nothing_waits_for_a_sync_by_default() {
         waited
     };
     let mut options = by_default();
-    assert_eq!(blocking(options.clone(), false), 0, "somebody waited for a sync");
+    assert_eq!(blocking(options.clone(), false), 0, "a write waited for a sync");
     assert!(blocking(options.clone(), true) > 0, "it is counted");
     options.durability = DurabilityMode::Sync;
     assert!(blocking(options, false) > 10, "LevelDB's way");
 }
 
-/// A marker is written before the root: no power cut leaves a store that has forgotten.
+/// The FORMAT file is written before the root: no power cut leaves a store that has lost its mode.
 #[test]
-fn no_cut_while_it_is_made_leaves_a_store_that_forgot() {
+fn no_power_cut_during_creation_loses_the_durability_mode() {
     let disk = CrashFs::new(Rules::Ext4);
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     drop(kit::open(&fs, &by_default(), true).expect("open"));
@@ -117,7 +120,7 @@ fn no_cut_while_it_is_made_leaves_a_store_that_forgot() {
     for step in 0..=disk.steps() {
         for seed in 0..8 {
             let left = disk.power_loss(step, seed).file_system();
-            // Before it is a store, nothing can be opened as one.
+            // Before the root exists, nothing can be opened as a store.
             if let Ok(found) = storage(&left, OpenMode::Write, &by_default())
                 && found.load_root().is_ok_and(|root| root.is_some())
             {
@@ -133,13 +136,14 @@ fn no_cut_while_it_is_made_leaves_a_store_that_forgot() {
 }
 
 #[test]
-fn what_a_marker_says_of_the_future_is_refused() {
+fn an_unknown_durability_mode_in_the_format_file_is_refused() {
     let place = Place::directory();
     let path = place.path().expect("a directory");
     durability_mode(&path, Options::default());
-    let marker = path.join("TERRACE");
-    let text = fs::read_to_string(&marker).expect("a marker").replace("durability = auto", "durability = prayer");
-    fs::write(&marker, text).expect("written");
+    let format_file = path.join("TERRACE");
+    let text =
+        fs::read_to_string(&format_file).expect("a format_file").replace("durability = auto", "durability = prayer");
+    fs::write(&format_file, text).expect("written");
     let error = Db::open(&path, Options::default()).map(drop).expect_err("unknown");
     assert!(matches!(&error, Error::Unsupported(text) if text.contains("prayer")), "{error}");
 }

@@ -1,5 +1,5 @@
-//! Tables whose checksums are right and whose entries are not: what a failing memory makes of them before they are written. In every form
-//! that tables have in a directory.
+//! Tables with correct checksums and wrong entries, as faulty memory variants them before they are
+//! written, in every table form.
 #![allow(dead_code, reason = "suites use a part each")]
 use super::kit;
 use crate::corpus::fuzz::heal;
@@ -19,7 +19,7 @@ use terrace_format::{
     pair,
 };
 
-/// The forms of a store, and what chooses them.
+/// The table forms and the options that select them.
 pub const FORMS: &[(&str, &[(&str, &str)])] = &[
     ("files", &[]),
     ("bundles", &[("tables", "bundled")]),
@@ -27,15 +27,15 @@ pub const FORMS: &[(&str, &[(&str, &str)])] = &[
     ("values in the log", &[("values", "log")]),
 ];
 
-/// A whole key for every entry, nothing compressed, so that entries can be found and changed.
+/// A restart point for every entry and no compression, so that entries can be found and changed.
 const OPEN: &[(&str, &str)] = &[("compression", "none"), ("block_restart_interval", "1"), ("block_size", "1KiB")];
 
-/// Options of a store of this form.
+/// Options of a store with this table form.
 pub fn options(form: &[(&str, &str)]) -> Options {
     kit::plain(&[OPEN, form].concat())
 }
 
-/// A closed store of `pairs` in one table (as far as that has the form's name for one).
+/// A closed store of `pairs` in one table, as far as the form has one.
 pub fn store(form: &[(&str, &str)], pairs: &kit::Model) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let db = Db::open(folder.path().join("store"), options(form)).unwrap();
@@ -45,7 +45,7 @@ pub fn store(form: &[(&str, &str)], pairs: &kit::Model) -> TempDir {
     folder
 }
 
-/// A copy of what lies at `from`.
+/// Copies `from` to `to`.
 pub fn copy(from: &Path, to: &Path) {
     for (path, bytes) in kit::files_below(from) {
         let target = to.join(path.strip_prefix(from).unwrap());
@@ -54,7 +54,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Where the tables of a store are: their files, and the bytes in these.
+/// Locates the tables of a store: their files and byte ranges.
 pub fn tables(store: &Path) -> Vec<(PathBuf, Range<usize>)> {
     let mut found = Vec::new();
     for (path, bytes) in kit::files_below(store) {
@@ -74,7 +74,7 @@ pub fn tables(store: &Path) -> Vec<(PathBuf, Range<usize>)> {
     found
 }
 
-/// An entry as a block stores it.
+/// An entry in block encoding.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: Vec<u8>,
@@ -82,8 +82,8 @@ pub struct Entry {
     place: Range<usize>,
 }
 
-/// Changes the entry of user key `key`, wherever it is in `store`, and makes checksums right. `change` is also shown the entry before it in
-/// its table; what both key and value have in bytes must stay. The file.
+/// Changes the entry of user key `key` in `store` and corrects the checksums. `change` also gets
+/// the previous entry of the table. Key and value must keep their lengths. Returns the file.
 pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entry>)) -> PathBuf {
     for (path, range) in tables(store) {
         let mut file = fs::read(&path).unwrap();
@@ -107,7 +107,7 @@ pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entr
     panic!("no table has {}", key.escape_ascii())
 }
 
-/// All entries of a table, in its order.
+/// All entries of a table in order.
 fn entries(table: &[u8]) -> Vec<Entry> {
     let footer = Footer::decode(&table[table.len() - FOOTER_BYTES..]).unwrap();
     let bytes = |handle: Handle| &table[handle.offset as usize..(handle.offset + handle.bytes) as usize];
