@@ -1,7 +1,7 @@
 //! Checks a store from outside without changing it.
 //!
-//! Memory: one memtable, one table's index and one block per sorted run. WAL entries are counted,
-//! not kept.
+//! Memory: one memtable, one SSTable's index and one block per sorted run. WAL entries are
+//! counted, not kept.
 mod values;
 mod version_order;
 

@@ -36,7 +36,7 @@ pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: S
             misplaced += 1;
             if misplaced <= REPORTED_MAX {
                 problems.push(format!(
-                    "key '{}': sequence {} in level {} (table {}) is in a newer run than sequence {} in level {}",
+                    "key '{}': sequence {} in level {} (table {}) is in a newer run than the newer sequence {} in level {}",
                     entry.user.escape_ascii(),
                     entry.seq,
                     walk.level,
@@ -50,7 +50,11 @@ pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: S
         walks[run].step()?;
     }
     if misplaced > REPORTED_MAX {
-        problems.push(format!("{} more versions are in newer runs than newer versions", misplaced - REPORTED_MAX));
+        let (more, versions) = match misplaced - REPORTED_MAX {
+            1 => (1, "version of a key is"),
+            more => (more, "versions of keys are"),
+        };
+        problems.push(format!("{more} more {versions} in a newer run than a newer version"));
     }
     let above_base = above_base
         .iter()

@@ -70,7 +70,7 @@ fn file_of(table: &TableMeta) -> ObjectId {
     table.within.map_or(ObjectId::Table(table.id), |within| ObjectId::Bundle(within.bundle))
 }
 
-/// Describes the files of `table` whose listed size differs from the one in the manifest.
+/// Describes the files of SSTable `table` with a listed size other than the one in the manifest.
 pub fn wrong_lengths(storage: &dyn Storage, table: &TableMeta, sizes: &BTreeMap<ObjectId, u64>) -> Vec<String> {
     let (file, bytes) = (file_of(table), table.bytes);
     let there = sizes.get(&file).copied().unwrap_or(0);

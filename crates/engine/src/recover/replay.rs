@@ -113,8 +113,9 @@ fn corruption(
         Some(Damage { file, offset, reason }) => (file, offset, reason),
         None => (storage.name(), 0, "a WAL is missing or empty".into()),
     };
+    let writes = if readable == 1 { "write" } else { "writes" };
     let detail = format!(
-        "{reason}; durable writes are damaged from sequence {damaged_from} on, up to {last} at most, and {readable} writes \
+        "{reason}; durable writes are damaged from sequence {damaged_from} on, up to {last} at most, and {readable} {writes} \
          of the WALs can be read; open it with recovery=salvage, or run `terrace repair`, to keep those"
     );
     Error::corrupt("log", file, offset, detail)
@@ -145,7 +146,8 @@ fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     sizes
 }
 
-/// WAL sidecars whose segment a power cut removed. No write in them was acknowledged as durable.
+/// WAL sidecars that lost their segment in a power cut. No write in them was acknowledged as
+/// durable.
 fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let sidecars = listed.iter().filter_map(|found| match found.object {
         ObjectId::SmallLog(log) => Some(log),

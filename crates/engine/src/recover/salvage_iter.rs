@@ -1,9 +1,9 @@
 //! Merges the readable entries of a damaged store by internal key, newest version first.
 //!
 //! The sources are memtables with entries of the WALs, sorted runs into which such entries were
-//! spilled, and tables of the damaged store. Tables that do not overlap form a chain and are read
-//! one after the other, so the number of open files is the depth of the overlap. Damage that the
-//! scan has reported is skipped without a second report.
+//! spilled, and SSTables of the damaged store. Tables that do not overlap form a chain and are
+//! read one after the other, so the number of open files is the depth of the overlap. Damage that
+//! the scan has reported is skipped without a second report.
 use super::{
     spill::{Run, Spilled},
     survey::{Readable, SEQUENCES_END, Survey},

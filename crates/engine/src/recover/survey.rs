@@ -42,7 +42,7 @@ pub struct Lost {
 /// First and last user key of a loss; `None` if unknown.
 type LostRange = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// A table that can be read at least in part.
+/// An SSTable that can be read at least in part.
 #[derive(Clone, Debug)]
 pub struct Readable {
     /// Its number and location.
@@ -368,7 +368,10 @@ impl Survey {
         }
         self.saw(sequences.newest);
         if sequences.impossible > 0 && named {
-            let reason = format!("{} entries have a sequence larger than any store reaches", sequences.impossible);
+            let reason = match sequences.impossible {
+                1 => "an entry has a sequence larger than any store reaches".to_string(),
+                more => format!("{more} entries have a sequence larger than any store reaches"),
+            };
             self.lose(file.clone(), whole(reason), meta);
         }
         if let Some(meta) = meta.filter(|meta| meta.bytes > bytes) {

@@ -1,5 +1,5 @@
-//! Bundled tables: their cost in syncs, the files that a compaction leaves, and who may open the
-//! store. The other suites also run with bundles and show that reads are right.
+//! Bundled SSTables: their cost in syncs, the files that a compaction leaves, and which engines
+//! open the store. The other suites also run with bundles and show that reads are right.
 use crate::common::{kit, leveldb};
 use kit::{Model, Place, TIGHT, contents, options};
 use leveldb::{Layout, Side, Store};
@@ -126,7 +126,7 @@ fn space_of_obsolete_tables_in_a_bundle_is_freed() {
     db.delete_range("", "zzz", Default::default()).unwrap();
     db.compact_range(None, None).unwrap();
     db.wait_idle().unwrap();
-    assert_eq!(files(&path, ".bundle"), Vec::<PathBuf>::new(), "a bundle goes with its last table");
+    assert_eq!(files(&path, ".bundle"), Vec::<PathBuf>::new(), "a bundle is removed with its last table");
 }
 
 /// A bundle that a checkpoint shares keeps all its space until this store is its only owner.

@@ -93,7 +93,7 @@ fn order_of_versions() {
         (edit.added[one].0, edit.added[two].0) = (2, 1);
     });
     let found = wrong(&swapped);
-    says(found.clone(), &["key 'key00'", "level 1", "is in a newer run than sequence", "level 2", "40 more"]);
+    says(found.clone(), &["key 'key00'", "level 1", "is in a newer run than the newer sequence", "level 2", "40 more"]);
     assert_eq!(found.lines().count(), 11, "{found}");
 }
 

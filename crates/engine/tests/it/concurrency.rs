@@ -111,7 +111,7 @@ fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
                 .collect(),
         };
         for w in 0..WRITERS {
-            assert!(now[w] >= seen[w], "writer {w} went back from {} to {}", seen[w], now[w]);
+            assert!(now[w] >= seen[w], "writer {w} decreased from {} to {}", seen[w], now[w]);
         }
         seen = now;
     }
@@ -131,7 +131,7 @@ fn maintain(db: &Db, stop: &AtomicBool) {
         }
         assert!(db.durable_sequence() >= promised, "a promise was taken back");
         promised = db.durable_sequence();
-        kit::check_layout(&db.layout(), Options::default().order()).expect("a intact layout");
+        kit::check_layout(&db.layout(), Options::default().order()).expect("an intact layout");
     }
 }
 

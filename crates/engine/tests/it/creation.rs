@@ -61,7 +61,7 @@ fn an_interrupted_removal_does_not_hinder_the_next_store() {
             }
             for _ in 0..2 {
                 let db = Db::open(&path, Options::preset(second).unwrap())
-                    .unwrap_or_else(|e| panic!("format_file of {first}, then {second}: {e}"));
+                    .unwrap_or_else(|e| panic!("FORMAT file of {first}, then {second}: {e}"));
                 db.put("key", "value").unwrap();
                 db.close().unwrap();
             }

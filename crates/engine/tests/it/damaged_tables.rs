@@ -1,4 +1,4 @@
-//! Damaged tables with correct checksums: keys out of order, another table in place of the right
+//! Damaged SSTables with correct checksums: keys out of order, another table in place of the right
 //! one, a wrong length. Reads that need such a table fail and name it, all other reads succeed,
 //! writes continue; `check` and `repair` report the damage.
 use crate::common::{corrupt_entries, files, kit};

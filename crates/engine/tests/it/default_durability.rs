@@ -36,10 +36,10 @@ fn a_new_store_uses_batch_durability_and_records_it() {
     assert_eq!(DurabilityMode::Inherit.at(&path).expect("nothing there"), DurabilityMode::Auto);
     assert_eq!(durability_mode(&path, Options::default()), auto);
     let format_file =
-        FormatFile::decode(&fs::read_to_string(path.join("TERRACE")).expect("a format_file")).expect("a intact one");
+        FormatFile::decode(&fs::read_to_string(path.join("TERRACE")).expect("a FORMAT file")).expect("an intact one");
     assert!(format_file.in_batches && format_file.is_leveldbs(), "{format_file:?}");
     assert_eq!(Db::open_read_only(&path, Options::default()).expect("open").statistics().durability, auto);
-    assert_eq!(durability_mode(&path, preset("leveldb")), "sync", "who asks gets");
+    assert_eq!(durability_mode(&path, preset("leveldb")), "sync", "an explicit option wins");
     assert_eq!(durability_mode(&path, Options::default()), auto, "and changes nothing");
     let copy = path.with_extension("copy");
     Db::open(&path, Options::default()).expect("open").checkpoint(&copy).expect("a copy");
@@ -142,7 +142,7 @@ fn an_unknown_durability_mode_in_the_format_file_is_refused() {
     durability_mode(&path, Options::default());
     let format_file = path.join("TERRACE");
     let text =
-        fs::read_to_string(&format_file).expect("a format_file").replace("durability = auto", "durability = prayer");
+        fs::read_to_string(&format_file).expect("a FORMAT file").replace("durability = auto", "durability = prayer");
     fs::write(&format_file, text).expect("written");
     let error = Db::open(&path, Options::default()).map(drop).expect_err("unknown");
     assert!(matches!(&error, Error::Unsupported(text) if text.contains("prayer")), "{error}");

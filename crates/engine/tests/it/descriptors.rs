@@ -1,4 +1,4 @@
-//! A store with very many tables and WALs needs few file descriptors. The process is limited to
+//! A store with very many SSTables and WALs needs few file descriptors. The process is limited to
 //! `LIMIT` of them.
 use crate::common::{alone::in_own_process, kit, loop_fs};
 use kit::{TIGHT, options};

@@ -91,7 +91,7 @@ fn a_removed_device_keeps_synced_writes() {
                 let refused = made < CHANGES;
                 assert!(
                     !refused || db.put_with("k", "v", WriteOptions { sync: true }).is_err(),
-                    "{durability_mode} after {requests}: it goes on"
+                    "{durability_mode} after {requests}: writes continue"
                 );
                 (made, synced)
             });

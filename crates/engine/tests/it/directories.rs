@@ -1,5 +1,6 @@
-//! Directory tables: their files, the cost of compactions, damage, and opens by other engines. The
-//! suites that take the table form as a parameter show that reads are right.
+//! Directory tables (SSTables that are directories): their files, the cost of compactions, damage,
+//! and opens by other engines. The suites that take the table form as a parameter show that reads
+//! are right.
 use crate::common::{kit, leveldb, loop_fs};
 use kit::{Place, contents, names_below};
 use leveldb::{Layout, Side, Store};

@@ -221,7 +221,7 @@ impl Run<'_> {
             assert_eq!(prefix(contents(&db).expect("reads go on"), self.states), Ok(self.acknowledged));
             if stopped {
                 let again = db.put("a healed disk", "proves nothing");
-                assert!(matches!(again, Err(Error::FailStopped(_))), "writing went on: {again:?}");
+                assert!(matches!(again, Err(Error::FailStopped(_))), "writes continued: {again:?}");
                 assert!(Db::close(db).is_err(), "closing cannot promise anything any more");
             }
         }

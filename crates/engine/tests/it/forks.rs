@@ -42,7 +42,7 @@ fn is_forked<T>(outcome: Result<T, Error>) -> bool {
 }
 
 /// Calls everything that could write, wait or lock.
-fn call_everything(db: &Db, next_to: &Path) {
+fn call_everything(db: &Db, other: &Path) {
     let mut batch = WriteBatch::new();
     batch.put("child", "1");
     let range = [(&b"a"[..], &b"z"[..])];
@@ -59,8 +59,8 @@ fn call_everything(db: &Db, next_to: &Path) {
         db.wait_durable(db.last_sequence()),
         db.when_durable(db.last_sequence()).map(drop),
         db.compact_range(None, None),
-        db.checkpoint(next_to).map(drop),
-        db.ingest(&[next_to]).map(drop),
+        db.checkpoint(other).map(drop),
+        db.ingest(&[other]).map(drop),
         db.updates_since(0).map(drop),
     ];
     writes.into_iter().enumerate().for_each(|(n, outcome)| assert!(is_forked(outcome), "write {n}"));
@@ -72,7 +72,7 @@ fn call_everything(db: &Db, next_to: &Path) {
         db.cursor(ReadOptions::new()).seek_to_first(),
         kit::scan(db, ReadOptions::new()).map(drop),
         db.approximate_sizes(&range).map(drop),
-        db.export(next_to, ReadOptions::new()).map(drop),
+        db.export(other, ReadOptions::new()).map(drop),
     ];
     reads.into_iter().enumerate().for_each(|(n, outcome)| assert!(is_forked(outcome), "read {n}"));
     assert!(db.property("leveldb.stats").is_none());
@@ -87,22 +87,22 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
         for (name, path, options) in stores(folder.path()) {
             let db = Db::open(&path, options.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
             db.put("before", "0").unwrap();
-            let next_to = folder.path().join(format!("{name}.next_to"));
+            let other = folder.path().join(format!("{name}.other"));
             let mut cursor = db.cursor(ReadOptions::new());
             cursor.seek_to_first().unwrap();
-            let table = SortedTableWriter::create(&next_to, &options).unwrap();
+            let table = SortedTableWriter::create(&other, &options).unwrap();
             let mut inherited = Some((cursor, db.snapshot(), db.updates_since(0).unwrap(), table, db));
             fork::start(|| {
                 let (cursor, snapshot, updates, table, db) = inherited.as_mut().unwrap();
                 assert_eq!(
                     (cursor.key(), cursor.value()),
                     (&b"before"[..], &b"0"[..]),
-                    "what is in memory still shows"
+                    "unsynced writes are still readable"
                 );
                 assert!(is_forked(cursor.next()) && is_forked(updates.next().unwrap()));
                 assert!(is_forked(table.put("a", "b")));
                 assert!(snapshot.sequence() <= db.last_sequence());
-                call_everything(db, &next_to);
+                call_everything(db, &other);
                 let opened = Db::open(&path, options.clone()).map(drop);
                 assert!(matches!(opened, Err(Error::InUse { .. })), "{name}: {opened:?}");
                 drop(inherited.take()); // as at the exit of an interpreter
@@ -150,9 +150,9 @@ fn forked_children_of_a_busy_process_neither_hang_nor_do_harm() {
             for _ in 0..60 {
                 let mut inherited = Some((db.snapshot(), db.cursor(ReadOptions::new()), db.clone()));
                 let _ = inherited.as_mut().unwrap().1.seek_to_first();
-                let next_to = folder.path().join("next_to");
+                let other = folder.path().join("other");
                 fork::start(|| {
-                    call_everything(&db, &next_to);
+                    call_everything(&db, &other);
                     drop(inherited.take());
                 })
                 .wait();

@@ -106,7 +106,7 @@ fn a_durable_batch_of_directory_tables_is_on_the_device() {
     let db = fill_with(&file_system.mount.join("none"), pairs("none"));
     assert!(survivors_of(&file_system, "none", &pairs("sync")) < 2000, "the kernel has written by itself");
     drop(db);
-    file_system.check().expect("a intact file system");
+    file_system.check().expect("an intact file system");
 }
 
 /// The same with the commits that ext4 variants anyway: one per second here.

@@ -1,5 +1,5 @@
-//! Ingest and export: tables built elsewhere become visible atomically, newer than all earlier and
-//! older than all later writes, with any concurrent work, and across power cuts.
+//! Ingest and export: SSTables built elsewhere become visible atomically, newer than all earlier
+//! and older than all later writes, with any concurrent work, and across power cuts.
 use crate::common::{history, kit, leveldb};
 use history::{Tracker, tight_options};
 use kit::{Model, Place, options, states};
@@ -23,7 +23,7 @@ fn layout() -> Options {
     options(kit::TIGHT)
 }
 
-/// Writes a table of these keys; `None` is a tombstone.
+/// Writes an SSTable of these keys; `None` is a tombstone.
 fn table(path: PathBuf, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> PathBuf {
     let mut writer = SortedTableWriter::create(&path, &layout()).unwrap();
     for (key, value) in entries {

@@ -57,7 +57,7 @@ fn either_engine_reads_what_the_other_closed() {
             assert_holds(&store, &model, &mut random);
             store.close();
         }
-        assert!(!dir.path().join("TERRACE").exists(), "a store that LevelDB can read has no format_file");
+        assert!(!dir.path().join("TERRACE").exists(), "a store that LevelDB can read has no FORMAT file");
     }
 }
 
@@ -158,8 +158,8 @@ fn is_refused(option: &str, value: &str, feature: &str) {
         db.compact_range(None, None).unwrap();
         db.close().unwrap();
     }
-    let format_file = fs::read_to_string(dir.path().join("TERRACE")).expect("such a store has a format_file");
-    assert!(format_file.contains(feature), "the format_file names what a reader must know:\n{format_file}");
+    let format_file = fs::read_to_string(dir.path().join("TERRACE")).expect("such a store has a FORMAT file");
+    assert!(format_file.contains(feature), "the FORMAT file names the required feature:\n{format_file}");
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn run(place: &Place, options: &Options, manual: bool) -> Answers {
 fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     db.compact_range(None, None).expect("compact");
     db.wait_idle().expect("idle");
-    kit::check_layout(&db.layout(), options.order()).expect("a intact layout");
+    kit::check_layout(&db.layout(), options.order()).expect("an intact layout");
     let said = db.statistics();
     assert_eq!(said.snapshots + said.sealed_memtables + said.pending_edits + said.removals_failed, 0, "{said:?}");
     for (level, info) in said.levels.iter().zip(db.layout()) {

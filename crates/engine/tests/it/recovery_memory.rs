@@ -5,7 +5,11 @@
 //! its own. `TERRACE_TEST_WAL_BYTES` sets the bytes of WALs (default 96 MiB); 4 GiB is the size
 //! that the bound was made for.
 use crate::common::{alone::in_own_process, kit};
-use std::{env, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+};
 use terrace::{Db, Options, WriteOptions};
 use terrace_format::{LogId, SeqNo, batch, batch::Batch};
 use terrace_storage::{
@@ -190,33 +194,38 @@ fn a_repair_that_spills_wal_entries_salvages_the_same_pairs() {
     }
 }
 
-#[test]
-fn a_refused_open_removes_the_tables_that_replay_wrote() {
+/// Damages the middle of the largest WAL of a store with `changes` and asserts that the refused
+/// open leaves no file.
+fn a_refused_open_leaves_no_file(changes: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let options = options(&[("write_buffer_size", "64KiB")]);
-    let db = Db::open(&path, kit::in_files(&[("write_buffer_size", "64MiB"), ("durability", "sync")])).unwrap();
+    let with = |bytes| options(&[&[("write_buffer_size", bytes)], changes].concat());
+    let db = Db::open(&path, with("64MiB")).unwrap();
     for seq in 1..=2000 {
         db.put_with(key(seq), value(seq), WriteOptions { sync: seq % 500 == 0 }).unwrap();
     }
     drop(db);
-    let names = || {
-        let mut names: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
+    let names = || kit::names_below(&path).into_iter().collect::<BTreeSet<_>>();
     let before = names();
-    let wal = before.iter().rev().find(|name| name.to_string_lossy().ends_with(".log")).expect("a WAL");
-    let wal = path.join(wal);
-    let mut bytes = fs::read(&wal).unwrap();
+    let is_wal = |name: &&PathBuf| name.extension().is_some_and(|end| end == "log" || end == "vlog");
+    let bytes_of = |name: &&PathBuf| fs::metadata(name).unwrap().len();
+    let wal = before.iter().filter(is_wal).max_by_key(bytes_of).expect("a WAL");
+    let mut bytes = fs::read(wal).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    fs::write(&wal, bytes).unwrap();
-    let refused = Db::open(&path, options.clone()).map(drop).unwrap_err().to_string();
-    assert!(refused.contains("durable writes are damaged"), "{refused}");
-    assert_eq!(names(), before, "the refused open left files");
-    let mut salvage = options;
+    fs::write(wal, bytes).unwrap();
+    let refused = Db::open(&path, with("64KiB")).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("durable writes are damaged"), "{changes:?}: {refused}");
+    assert_eq!(names(), before, "{changes:?}: the refused open left files");
+    let mut salvage = with("64KiB");
     salvage.recovery = terrace::Recovery::Salvage;
     let db = Db::open(&path, salvage).unwrap();
-    assert_eq!(db.get(key(2000)).unwrap(), Some(value(2000)));
+    assert_eq!(db.get(key(2000)).unwrap(), Some(value(2000)), "{changes:?}");
+}
+
+#[test]
+fn a_refused_open_removes_the_tables_that_replay_wrote() {
+    for changes in [&[][..], &[("tables", "bundled")], &[("values", "log")]] {
+        a_refused_open_leaves_no_file(changes);
+    }
 }

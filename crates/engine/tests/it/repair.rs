@@ -24,7 +24,7 @@ use versions::{Version, block, versions};
 
 const SEED: u64 = 0x5a1;
 const BATCHES: usize = 160;
-/// Batches whose entries are in tables.
+/// Batches with entries in SSTables.
 const FLUSHED: usize = 110;
 /// Offsets tried in each file.
 const SAMPLES: usize = 40;

@@ -162,7 +162,7 @@ fn an_emptied_wal_between_others_is_corruption() {
     let fs = kit::anywhere();
     let db = kit::open(&fs, &options, true).expect("open");
     for number in 0..3u8 {
-        // Each put fills a memtable, whose flush never runs.
+        // Each put fills a memtable; no flush runs.
         db.put_with([number], vec![number; 70 << 10], WriteOptions::synced()).expect("put");
         if number < 2 && db.statistics().sealed_memtables > 0 {
             break;

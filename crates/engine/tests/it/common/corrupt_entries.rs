@@ -1,5 +1,5 @@
-//! Tables with correct checksums and wrong entries, as faulty memory variants them before they are
-//! written, in every table form.
+//! SSTables with correct checksums and wrong entries, as faulty memory variants them before they
+//! are written, in every table form.
 #![allow(dead_code, reason = "suites use a part each")]
 use super::kit;
 use crate::corpus::fuzz::heal;

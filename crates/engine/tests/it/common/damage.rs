@@ -1,4 +1,4 @@
-//! A fixed store whose files can be damaged, and an oracle for the damaged store.
+//! A fixed store with files that can be damaged, and an oracle for the damaged store.
 use super::{
     files::{Files, directory, files},
     kit::{self, Model, Pairs, options, prefix},
@@ -9,12 +9,13 @@ use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMo
 
 const SEED: u64 = 0xbad;
 pub const BATCHES: usize = 120;
-/// Batches whose entries are in tables.
+/// Batches with entries in SSTables.
 pub const FLUSHED: usize = 80;
 /// The batch that fills a memtable.
 pub const PADDED: usize = 100;
 
-/// Options with which the store was written. `with_format_file` selects features that LevelDB lacks.
+/// Options with which the store was written. `with_format_file` selects features that LevelDB
+/// lacks.
 pub fn layout(with_format_file: bool) -> Options {
     let codec = if with_format_file { "lz4" } else { "snappy" };
     let form = if with_format_file { "table" } else { "block" };

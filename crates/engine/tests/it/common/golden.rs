@@ -11,7 +11,7 @@ pub struct Golden {
     closed: bool,
 }
 
-/// Tables of all levels with each codec, both filter forms, range tombstones, and WALs of both
+/// SSTables of all levels with each codec, both filter forms, range tombstones, and WALs of both
 /// engines.
 pub const STORES: &[Golden] = &[
     Golden { name: "leveldb", options: &[], closed: true },
