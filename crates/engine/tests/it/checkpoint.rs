@@ -242,7 +242,7 @@ fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableFor
 #[test]
 fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
     let [ext4, posix] = [Rules::Ext4, Rules::Posix].map(Medium::Directory);
-    for tracker in Tracker::sound().chain([Tracker::Never]) {
+    for tracker in Tracker::without_failures().chain([Tracker::Never]) {
         campaign(tracker, ext4, None, TableForm::Block);
         campaign(tracker, ext4, Some(ext4), TableForm::Block);
     }
@@ -250,7 +250,7 @@ fn a_power_cut_leaves_a_whole_checkpoint_or_none() {
         campaign(tracker, ext4, None, TableForm::Bundled);
     }
     campaign(Tracker::Sync, posix, Some(posix), TableForm::Bundled);
-    for tracker in Tracker::sound() {
+    for tracker in Tracker::without_failures() {
         campaign(tracker, ext4, None, TableForm::Directory);
     }
     campaign(Tracker::Background, posix, Some(posix), TableForm::Directory);

@@ -39,7 +39,7 @@ impl Sum {
         Sum { states, failed, first: self.first.or(other.first), collected: self.collected }
     }
 
-    fn is_sound(&self) {
+    fn assert_intact(&self) {
         println!("{} crash states, {} failed", self.states, self.failed);
         let first = self.first.as_deref().unwrap_or_default();
         assert_eq!(self.failed, 0, "ORACLE: {} of {} states: {first}", self.failed, self.states);
@@ -100,7 +100,7 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     assert!(given_up > 200, "only {given_up} tables were given up");
     let sum = sum.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
     let sum = sum.add(campaigns(&Options::leveldb_compatible(), &Tracker::PROMISING, 0..1, seeds));
-    sum.is_sound();
+    sum.assert_intact();
     assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }
 
@@ -113,7 +113,7 @@ fn any_power_cut_leaves_directory_tables_whole() {
     options.min_value_file_size = 20;
     let numbers = 0..(seeds_per_step() / 8).max(1);
     let sum = campaigns(&options, &Tracker::PROMISING, numbers.clone(), 1);
-    sum.is_sound();
+    sum.assert_intact();
     assert!(sum.states >= 5000, "only {} states: the campaign has shrunk", sum.states);
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
@@ -148,7 +148,7 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     );
     assert_eq!((idle_tail_gc, idle_relocations), (0, 0), "histories in which nothing was collected");
     let sum = put_again.add(moved);
-    sum.is_sound();
+    sum.assert_intact();
     assert!(given_up > 100, "only {given_up} tables were given up");
     assert!(seeds < 4 || sum.states >= 50_000, "only {} states: the campaign has shrunk", sum.states);
     for options in [&tail, &segments, &bundled] {

@@ -67,7 +67,7 @@ impl Machine {
 
     /// Asserts that the store opens in place with at least `promised` batches, and that its
     /// contents then survive every power cut.
-    fn is_sound(&self, options: &Options, states: &[Model], promised: usize, what: &str) {
+    fn assert_intact(&self, options: &Options, states: &[Model], promised: usize, what: &str) {
         let db = self.open(options).unwrap_or_else(|e| panic!("{what}: cannot open: {e}"));
         let found = prefix(contents(&db).unwrap_or_else(|e| panic!("{what}: {e}")), states);
         let count = found.unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -107,7 +107,7 @@ fn nothing_depends_on_a_wal_that_failed_to_sync() {
             assert!(names_operation_and_file(&refused), "{what}: {refused}");
             drop(db);
             machine.faults.heal();
-            machine.is_sound(&options, &states, promised, &what);
+            machine.assert_intact(&options, &states, promised, &what);
         }
     }
 }
@@ -126,7 +126,7 @@ fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
         let reported = machine.open(&options).map(drop).expect_err("it cannot be saved");
         assert!(names_operation_and_file(&reported), "{reported}");
         machine.faults.heal();
-        machine.is_sound(&options, &states, promised, &format!("{durability_mode}, {wal_write_mode}"));
+        machine.assert_intact(&options, &states, promised, &format!("{durability_mode}, {wal_write_mode}"));
     }
 }
 
@@ -163,7 +163,7 @@ fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
                 }
             }
             drop(db);
-            machine.is_sound(&options, &states, promised, &what);
+            machine.assert_intact(&options, &states, promised, &what);
         }
     }
     println!("{resumed} resumed, {reopened} reopened");

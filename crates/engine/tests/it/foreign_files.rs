@@ -38,16 +38,16 @@ fn fill(path: &Path, options: &Options) {
 }
 
 /// The result of `work`, which must come within ten seconds.
-fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+fn within_ten_seconds<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = channel();
     thread::spawn(move || answer.send(work()));
     answered.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("{what}: it hangs"))
 }
 
 /// Opens, reads and closes; then opens for reading only; then destroys.
-fn use_it(what: &str, path: &Path, options: &Options) -> [terrace::Result<()>; 3] {
+fn open_read_destroy(what: &str, path: &Path, options: &Options) -> [terrace::Result<()>; 3] {
     let (path, options) = (path.to_owned(), options.clone());
-    soon(what, move || {
+    within_ten_seconds(what, move || {
         let writes = Db::open(&path, options.clone()).and_then(|db| {
             kit::scan(&db, ReadOptions::new())?;
             db.put_with("more", "", WriteOptions::synced())?;
@@ -91,7 +91,7 @@ fn no_foreign_object_is_followed_or_waited_for() {
                     "link" => symlink(&precious, &there).unwrap(),
                     _ => mkfifo(&there, Mode::S_IRUSR | Mode::S_IWUSR).unwrap(),
                 }
-                let [writes, reads, _] = use_it(&what, &path, &options);
+                let [writes, reads, _] = open_read_destroy(&what, &path, &options);
                 // Not read, or replaced.
                 let known = ["RESERVE", "DATA"].contains(&name.as_str()) || name.ends_with(".dbtmp");
                 for outcome in [&writes, &reads].into_iter().take(if name == "UNSYNCED" { 1 } else { 2 }) {
@@ -167,7 +167,7 @@ fn a_fake_device_is_not_waited_for() {
     mkfifo(&device, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     let mut options = options(FORMS[0]);
     options.split = true;
-    for outcome in use_it("the device is a FIFO", &path, &options) {
+    for outcome in open_read_destroy("the device is a FIFO", &path, &options) {
         let error = outcome.unwrap_err();
         assert!(error.to_string().contains("device"), "{error}");
     }
@@ -182,7 +182,7 @@ fn huge_files_are_refused_unread() {
         fill(&path, &options(FORMS[1]));
         // More than any memory.
         fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap();
-        let [writes, reads, _] = use_it(name, &path, &options(FORMS[1]));
+        let [writes, reads, _] = open_read_destroy(name, &path, &options(FORMS[1]));
         for error in [writes.unwrap_err(), reads.unwrap_err()] {
             assert!(matches!(&error, Error::Corrupt { object, .. } if object.ends_with(name)), "{error}");
         }

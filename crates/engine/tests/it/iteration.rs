@@ -107,13 +107,13 @@ fn cursors_over_many_runs_equal_a_sorted_map() {
                 cursor.prev().unwrap();
             }
             same(&cursor, None, "walk backward");
-            to_and_fro(&mut dice, &mut cursor, &pairs);
+            walk_back_and_forth(&mut dice, &mut cursor, &pairs);
         }
     }
 }
 
 /// Seeks anywhere, then steps some way forward, some way backward, and so on.
-fn to_and_fro(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]) {
+fn walk_back_and_forth(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]) {
     for _ in 0..300 {
         let target = format!("key{:05}", dice.below(3300)).into_bytes();
         let mut at = pairs.partition_point(|(key, _)| *key < target);

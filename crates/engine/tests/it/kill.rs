@@ -125,10 +125,10 @@ fn killed_after(directory: &Path, layout: &str, delay: Duration) -> usize {
 
 #[test]
 fn nothing_acknowledged_is_lost_to_kill_9() {
-    LAYOUTS.iter().for_each(|(layout, _)| kill_again_and_again(layout));
+    LAYOUTS.iter().for_each(|(layout, _)| kill_repeatedly(layout));
 }
 
-fn kill_again_and_again(layout: &str) {
+fn kill_repeatedly(layout: &str) {
     let folder = tempfile::tempdir().unwrap();
     let disk = require("root", is_root()).and_then(|()| require("loop", LoopFs::new()));
     let directory = disk.as_ref().map_or(folder.path(), |disk| &disk.mount).join("store");

@@ -20,7 +20,7 @@ fn key(number: u64) -> String {
     format!("{:08}", number * 7919 % KEYS)
 }
 
-fn look(db: &Db) -> u64 {
+fn sample(db: &Db) -> u64 {
     let memory = db.statistics().memory;
     assert_eq!(memory.limit, Some(LIMIT));
     assert!(memory.sum() <= LIMIT, "{memory:?}");
@@ -40,7 +40,7 @@ fn read(db: &Db) {
             cursor
         })
         .collect();
-    look(db);
+    sample(db);
     drop(cursors);
 }
 
@@ -48,14 +48,14 @@ fn read(db: &Db) {
 fn memtables_tables_cursors_and_cache_stay_within_the_budget() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
-        keep_to_the_bound(&folder.path().join("store"), &[]);
+        stays_within_budget(&folder.path().join("store"), &[]);
         let device = folder.path().join("device");
         kit::device_file(&device, 512 << 20);
-        keep_to_the_bound(&device, &[("direct_io", "true")]);
+        stays_within_budget(&device, &[("direct_io", "true")]);
     });
 }
 
-fn keep_to_the_bound(path: &Path, changes: &[(&str, &str)]) {
+fn stays_within_budget(path: &Path, changes: &[(&str, &str)]) {
     let usual = [
         ("memory_budget", "12MiB"),
         ("write_buffer_size", "1MiB"),
@@ -72,7 +72,7 @@ fn keep_to_the_bound(path: &Path, changes: &[(&str, &str)]) {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Relaxed) {
-                look(&db);
+                sample(&db);
                 let taken = counting::live_bytes() - before;
                 assert!(taken < LIMIT as usize + UNCOUNTED, "{taken} bytes are taken, {:?}", db.statistics().memory);
             }
@@ -82,7 +82,7 @@ fn keep_to_the_bound(path: &Path, changes: &[(&str, &str)]) {
         }
         for round in 0..3 {
             read(&db);
-            blocks_max = look(&db).max(blocks_max);
+            blocks_max = sample(&db).max(blocks_max);
             for number in 0..KEYS / 8 {
                 db.put(key(number * 8 + round), [round as u8; VALUE]).unwrap();
             }

@@ -29,7 +29,7 @@ fn open(fs: &Arc<dyn FileSystem>, tracker: Tracker, options: &Options) -> terrac
 }
 
 /// The files of a store that was killed after `work`.
-fn left_by(work: impl FnOnce(&Db)) -> Files {
+fn files_after(work: impl FnOnce(&Db)) -> Files {
     let fs = directory(&Files::new());
     let db = open(&fs, Tracker::Sync, &small()).unwrap();
     work(&db);
@@ -65,7 +65,7 @@ fn refused(files: &Files, options: &Options) -> Error {
 /// orphans. LevelDB syncs each edit, so in its manifests a bad record is damage.
 #[test]
 fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
-    let mut files = left_by(|db| {
+    let mut files = files_after(|db| {
         for (key, value) in [("a", "1"), ("b", "2")] {
             db.put(key, value).unwrap();
             db.flush().unwrap();
@@ -92,7 +92,7 @@ fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
 /// flushed and were dropped.
 #[test]
 fn records_appended_by_leveldb_are_kept() {
-    let mut files = left_by(|db| db.put("a", "1").unwrap());
+    let mut files = files_after(|db| db.put("a", "1").unwrap());
     let (manifest, (log, number)) = (manifest_of(&files), newest_log(&files));
     let going_on = Edit {
         log_number: Some(number.0),
@@ -121,7 +121,7 @@ fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     table.put("b", "2").unwrap();
     table.finish().unwrap();
     let mut sequence = 0;
-    let mut files = left_by(|db| {
+    let mut files = files_after(|db| {
         db.put("a", "1").unwrap();
         sequence = db.ingest(&[&path]).unwrap().sequence;
         db.put_with("c", "3", WriteOptions::synced()).unwrap();
@@ -237,7 +237,7 @@ fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
 /// damage: see `wal_corruption.rs`.)
 #[test]
 fn a_torn_wal_tail_is_set_aside() {
-    let files = left_by(|db| (0..20u8).for_each(|key| db.put([key], "value").unwrap()));
+    let files = files_after(|db| (0..20u8).for_each(|key| db.put([key], "value").unwrap()));
     let (name, _) = newest_log(&files);
     let whole = &files[&name];
     let all = records(whole);
@@ -296,7 +296,7 @@ fn impossible_file_numbers_are_refused_by_name() {
 /// both WALs are set aside.
 #[test]
 fn an_undecodable_batch_counts_as_a_bad_record() {
-    let mut ours = left_by(|db| db.put("a", "1").unwrap());
+    let mut ours = files_after(|db| db.put("a", "1").unwrap());
     let (name, _) = newest_log(&ours);
     let head = batch::head(SeqNo(1)).to_vec();
     assert_eq!(records(&ours[&name]), [head.clone(), put(1, "a", "1")]);

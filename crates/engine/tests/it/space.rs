@@ -110,10 +110,10 @@ fn one_manifest_commit_is_queued_at_a_time() {
 /// a small one no more than it has. Also where jobs progress only while a writer waits for them.
 #[test]
 fn overwrites_need_no_large_disk() {
-    [false, true].into_iter().for_each(write_over_and_over);
+    [false, true].into_iter().for_each(overwrite_repeatedly);
 }
 
-fn write_over_and_over(manual: bool) {
+fn overwrite_repeatedly(manual: bool) {
     const PAIRS: u64 = 20_000; // 20 of 32 MiB
     let mut options = Options::preset("default").unwrap();
     for (name, value) in [
@@ -159,12 +159,12 @@ fn compactions_on_a_small_disk_do_not_outrun_manifest_commits() {
     let db = kit::open(&fs, &reserving(&[&slow[..], &due].concat()), true).unwrap();
     let merged = (0..20u8).find_map(|n| {
         (0..4).for_each(|part| db.put([part, n], noise(20_000)).unwrap()); // more than a memtable
-        let retained = db.statistics().retained_log_bytes;
+        let unsynced = db.statistics().retained_log_bytes;
         // The first job in the queue is a release if there are several.
-        (db.step(1).or_else(|| db.step(0)) == Some("compact")).then(|| [retained, db.statistics().retained_log_bytes])
+        (db.step(1).or_else(|| db.step(0)) == Some("compact")).then(|| [unsynced, db.statistics().retained_log_bytes])
     });
     let [before, after] = merged.expect("level 0 is due");
-    assert!(before > DISK / 8 && after == 0, "retained {before} before, {after} after");
+    assert!(before > DISK / 8 && after == 0, "unsynced {before} before, {after} after");
 }
 
 /// A store in which a reader pins 50 kB of obsolete data.
@@ -234,7 +234,7 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
     );
     // More than a memtable.
     let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap());
-    let retained = |releases: bool| {
+    let unsynced = |releases: bool| {
         let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
         let db = kit::open(&fs, &options, true).unwrap();
         let all = (0..32).map(|n| {
@@ -248,9 +248,9 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
         });
         all.max().unwrap()
     };
-    let by_releases = retained(true);
+    let by_releases = unsynced(true);
     assert!((1..DISK / 8).contains(&by_releases), "{by_releases} before a release committed: more than an eighth");
-    let by_writers = retained(false);
+    let by_writers = unsynced(false);
     assert!(
         (DISK / 8..DISK / 3).contains(&by_writers),
         "{by_writers} before writers waited: more than a quarter, and a memtable"

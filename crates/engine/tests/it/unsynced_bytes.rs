@@ -58,7 +58,7 @@ fn live(layout: &[LevelInfo]) -> u64 {
 
 /// Unsynced bytes as the store counts them and as the write controller uses them; a WAL counts as
 /// its memtable, which is a little more.
-fn retained(db: &Db) -> u64 {
+fn unsynced(db: &Db) -> u64 {
     let statistics = db.statistics();
     statistics.retained_log_bytes + statistics.shadow_bytes
 }
@@ -207,15 +207,15 @@ fn a_commit_that_stops_writers_counts_as_blocking() {
         gate.open.store(false, Relaxed);
         let enough = (0..100_000).find(|n| {
             put(&db, *n);
-            retained(&db) >= kept
+            unsynced(&db) >= kept
         });
-        enough.expect("so much is retained");
+        enough.expect("so much is unsynced");
         gate.open.store(true, Relaxed);
         db.wait_idle().expect("a commit");
         let syncs = db.statistics().syncs;
         let forced = syncs.iter().find(|(kind, _)| *kind == "filesystem").expect("a kind").1;
         assert!(forced.count > 0, "{syncs:?}");
-        assert_eq!(forced.blocking > 0, is_blocking, "AWAITED? {kept} B retained: {syncs:?}");
+        assert_eq!(forced.blocking > 0, is_blocking, "AWAITED? {kept} B unsynced: {syncs:?}");
     }
 }
 
@@ -229,9 +229,9 @@ fn writers_stop_at_the_limit_until_a_commit() {
     gate.open.store(false, Relaxed);
     let is_enough = |n: &u32| {
         put(&db, *n);
-        retained(&db) >= 1 << 20
+        unsynced(&db) >= 1 << 20
     };
-    (0..100_000).find(is_enough).expect("so much is retained");
+    (0..100_000).find(is_enough).expect("so much is unsynced");
     while db.step(0).is_some_and(|job| job != "release") {} // no other stall condition remains
     let before = db.statistics();
     let is_done = AtomicBool::new(false);
@@ -246,7 +246,7 @@ fn writers_stop_at_the_limit_until_a_commit() {
         opener.join().expect("no panic")
     });
     let after = db.statistics();
-    assert!(is_stopped, "no writer stopped with {} B retained", retained(&db));
+    assert!(is_stopped, "no writer stopped with {} B unsynced", unsynced(&db));
     assert!(after.stalls > before.stalls, "no stall was counted");
     // The writer may have taken a while to reach the limit.
     assert!(after.stall_time - before.stall_time > STOPPED / 4, "{:?}", after.stall_time - before.stall_time);
@@ -265,7 +265,7 @@ fn writers_are_delayed_near_the_limit_and_no_longer() {
     loop {
         put(&db, n);
         n += 1;
-        let kept = retained(&db);
+        let kept = unsynced(&db);
         if db.statistics().stalls == 0 {
             assert!(n < 400_000, "no write was ever delayed");
             unslowed = kept;
@@ -275,7 +275,7 @@ fn writers_are_delayed_near_the_limit_and_no_longer() {
     }
     let there = disk.used() - live(&db.layout());
     assert!((MAX / 8 * 5..MAX).contains(&there), "{there} B of files are not live");
-    assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were retained before anybody was slowed");
+    assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were unsynced before anybody was slowed");
     while db.step(0).is_some_and(|job| job != "release") {} // jobs that would notify the writers
     let (begun, slowed) = (Instant::now(), db.statistics());
     // On a busy machine a sleep may be too long, and at most 50 ms of that are credited to later

@@ -47,7 +47,7 @@ impl Tracker {
     ];
 
     /// Those of them under which no build fails.
-    pub fn sound() -> impl Iterator<Item = Tracker> {
+    pub fn without_failures() -> impl Iterator<Item = Tracker> {
         Tracker::PROMISING.into_iter().filter(|tracker| *tracker != Tracker::LateFailing)
     }
 
