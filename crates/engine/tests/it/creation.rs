@@ -49,7 +49,7 @@ fn an_interrupted_creation_does_not_hinder_the_next_one() {
 /// The same if only the FORMAT file is left, which a removal deletes after `CURRENT`.
 #[test]
 fn an_interrupted_removal_does_not_hinder_the_next_store() {
-    let presets = ["leveldb", "terrace-block", "directory_options", "bolt", "wisckey"];
+    let presets = ["leveldb", "terrace-block", "delsm", "bolt", "wisckey"];
     for first in presets {
         for second in presets {
             let folder = tempfile::tempdir().unwrap();
@@ -88,9 +88,7 @@ fn names(path: &Path) -> BTreeSet<String> {
 /// WAL of the other kind. The new store was created over them, and the old manifest was removed.
 #[test]
 fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
-    for (first, second) in
-        [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("directory_options", "wisckey")]
-    {
+    for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {
         for (written, manifest) in [(true, true), (true, false), (false, true), (false, false)] {
             let what = format!("{first}, then {second}; written {written}, manifest {manifest}");
             let folder = tempfile::tempdir().unwrap();
@@ -122,10 +120,10 @@ fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
 /// The same with directory tables, which other stores do not look for; the WAL is empty.
 #[test]
 fn directory_tables_are_not_overwritten() {
-    for second in ["leveldb", "bolt", "wisckey", "directory_options"] {
+    for second in ["leveldb", "bolt", "wisckey", "delsm"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let db = Db::open(&path, Options::preset("directory_options").unwrap()).unwrap();
+        let db = Db::open(&path, Options::preset("delsm").unwrap()).unwrap();
         db.put("k", "v").unwrap();
         db.compact_range(None, None).unwrap();
         db.close().unwrap();

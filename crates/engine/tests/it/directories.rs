@@ -19,7 +19,7 @@ use terrace_storage::{Memory, backends::files::fs::FileSystem};
 
 /// Small memtables and tables; nothing is synced without a request.
 fn directory_options(changes: &[(&str, &str)]) -> Options {
-    let mut options = Options::preset("directory_options").unwrap();
+    let mut options = Options::preset("delsm").unwrap();
     let small = [("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("durability", "none")];
     small.iter().chain(changes).for_each(|(name, value)| options.set(name, value).unwrap());
     options
