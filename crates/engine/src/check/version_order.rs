@@ -1,6 +1,6 @@
 //! Checks the order of versions: a newer version of a key must be in a newer sorted run than an
 //! older one, because a point lookup returns the first version that it meets.
-use crate::version::{TableRef, Version};
+use crate::version::{TableRef, Version, run::TableIter};
 use std::collections::BTreeMap;
 use terrace_format::{KeyOrder, SeqNo, key};
 use terrace_storage::{
@@ -75,7 +75,7 @@ struct Seen {
 struct Walk<'a> {
     storage: &'a dyn Storage,
     level: usize,
-    tables: std::slice::Iter<'a, Arc<TableRef>>,
+    tables: TableIter<'a>,
     /// The open table and a cursor on its current entry; `None` after the last one.
     at: Option<(&'a TableRef, Cursor)>,
 }

@@ -21,12 +21,6 @@ pub mod split;
 pub mod tombstones;
 pub mod value_log_gc;
 
-// Former names, until all imports follow.
-pub use self::{
-    compaction_rate as rate, drop_rule as may_drop, level_targets as sizes, parallelism as pace, reservation as claim,
-    seek_compaction as seeks,
-};
-
 #[cfg(test)]
 mod scale;
 #[cfg(test)]

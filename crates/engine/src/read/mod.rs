@@ -20,5 +20,3 @@ pub mod source;
 pub mod updates;
 pub mod view;
 
-// Former name, until all imports follow.
-pub use self::separated_values as apart;

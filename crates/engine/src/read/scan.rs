@@ -119,9 +119,6 @@ impl ReadRange {
     }
 }
 
-// Former name, until all imports follow.
-pub(crate) use ReadRange as Bounds;
-
 /// Returns the first key, bytewise, after all keys with `prefix`; `None` if there is none.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
