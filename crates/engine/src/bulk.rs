@@ -14,7 +14,7 @@ pub const SEQUENCES_AHEAD: u64 = 1 << 24;
 const TABLES_AT_ONCE: usize = 64;
 
 /// Writes tables. Dropped unfinished, it removes them.
-pub struct Bulk<'a> {
+pub struct BulkTableWriter<'a> {
     to: &'a dyn Storage,
     /// Size in bytes at which a table ends.
     target_file_size: u64,
@@ -26,12 +26,24 @@ pub struct Bulk<'a> {
     metas: Vec<TableMeta>,
 }
 
-impl<'a> Bulk<'a> {
+impl<'a> BulkTableWriter<'a> {
     /// Writes tables of about `target_file_size` bytes to `to`, with numbers drawn by
     /// `draw_number`.
-    pub fn new(to: &'a dyn Storage, target_file_size: u64, draw_number: impl FnMut() -> TableId + 'a) -> Bulk<'a> {
+    pub fn new(
+        to: &'a dyn Storage,
+        target_file_size: u64,
+        draw_number: impl FnMut() -> TableId + 'a,
+    ) -> BulkTableWriter<'a> {
         let draw_number = Box::new(draw_number);
-        Bulk { to, target_file_size, draw_number, sink: None, ended_tables: 0, table_open: false, metas: Vec::new() }
+        BulkTableWriter {
+            to,
+            target_file_size,
+            draw_number,
+            sink: None,
+            ended_tables: 0,
+            table_open: false,
+            metas: Vec::new(),
+        }
     }
 
     /// Adds an entry. Internal keys ascend, each once, with one entry per user key.
@@ -83,7 +95,7 @@ impl<'a> Bulk<'a> {
     }
 }
 
-impl Drop for Bulk<'_> {
+impl Drop for BulkTableWriter<'_> {
     fn drop(&mut self) {
         for meta in &self.metas {
             // Best effort: the next open removes them too. Only these tables reference the objects.

@@ -112,7 +112,7 @@ impl DbInner {
     /// job.
     pub fn may_free_space(&self) -> bool {
         let state = self.state.lock();
-        let waits = state.versions.retained_bytes() > 0 || state.versions.retire.waiting() > 0;
+        let waits = state.versions.retained_bytes() > 0 || state.versions.obsolete_files.waiting() > 0;
         waits || state.flush_scheduled || !state.compactions.is_empty()
     }
 
@@ -122,7 +122,7 @@ impl DbInner {
         let state = self.state.lock();
         let jobs = state.compactions.len() + usize::from(state.flush_scheduled);
         let over = state.failed.is_some() || state.closing || self.work.is_manual();
-        match state.versions.retire.waiting() {
+        match state.versions.obsolete_files.waiting() {
             _ if over => Duration::ZERO,
             _ if jobs > self.jobs_out_of_space.load(Ordering::Acquire) => RETRY_BUDGET,
             0 => Duration::ZERO,

@@ -1,6 +1,6 @@
 //! Rate limiter of background I/O (`rate_bytes_per_sec`): compactions and value-log GC wait when
 //! they write faster.
-use crate::{bounds::Bounds, compact::pace, state::DbInner};
+use crate::{bounds::Bounds, compact::parallelism, state::DbInner};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
@@ -56,6 +56,8 @@ fn compactions_are_behind(shared: &DbInner) -> bool {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     let ((debt, unmerged), most) = (shared.compaction_debt(), shared.options.soft_pending_compaction_bytes_limit);
     let indebted = most > 0 && debt >= most / 2;
-    let cramped = unmerged >= Bounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
-    indebted || cramped || pace::is_pressing(&shared.options, shared.view.load().version.levels[0].runs.len() as u64)
+    let low_on_space = unmerged >= Bounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
+    indebted
+        || low_on_space
+        || parallelism::is_pressing(&shared.options, shared.view.load().version.levels[0].runs.len() as u64)
 }

@@ -40,9 +40,9 @@ use crate::{
     clock::Clock,
     closed_wals::ClosedWals,
     compact::{
-        claim::Busy,
+        compaction_rate::CompactionRate,
         plan::{Plan, Policy},
-        rate::Rate,
+        reservation::RunningCompactions,
         value_log_gc::ValueLogGc,
     },
     read::{snapshot::Snapshots, view::View},
@@ -72,7 +72,7 @@ pub struct DbState {
     /// The live and the durable version.
     pub versions: VersionSet,
     /// Running compactions.
-    pub compactions: Busy,
+    pub compactions: RunningCompactions,
     /// A flush is queued or runs.
     pub flush_scheduled: bool,
     /// A commit of pending edits is queued or runs.
@@ -147,7 +147,7 @@ pub struct DbInner {
     /// Disk space for the moment when there is none.
     pub reserve: Reserve,
     /// How fast compactions have written. A leaf lock.
-    pub rate: Mutex<Rate>,
+    pub rate: Mutex<CompactionRate>,
     /// The compaction policy.
     pub policy: Box<dyn Policy>,
     /// Counters.
@@ -252,7 +252,7 @@ impl DbInner {
 
     /// Records that space was freed: optional work may be tried again.
     pub fn note_space_freed(&self, state: &mut DbState) {
-        state.gc.relieve();
+        state.gc.on_space_freed();
         state.optional_suspended = false;
     }
 
@@ -311,7 +311,7 @@ impl DbInner {
     /// Returns whether so many of them are open that no other WAL may be closed before the file
     /// system commits.
     pub fn has_too_many_wals(&self, state: &DbState) -> bool {
-        self.flushed_open_wals(state) / 2 >= self.storage.closed_logs_max()
+        self.flushed_open_wals(state) / 2 >= self.storage.closed_wals_max()
     }
 
     /// Waits until one more memtable may wait for its flush.

@@ -88,7 +88,7 @@ pub trait LogStore: StoreInfo {
     }
     /// The number of closed WALs that may stay open until their entries are durable in tables. At
     /// this number a [`commit`](Durability::commit) is due.
-    fn closed_logs_max(&self) -> usize {
+    fn closed_wals_max(&self) -> usize {
         usize::MAX
     }
 }
@@ -112,7 +112,7 @@ pub trait ValueStore: StoreInfo {
     }
     /// All entries of WAL `log` that tables need are in tables, or it has none: no further job
     /// will [rely](TableSink::rely_on) on it for a memtable.
-    fn log_flushed(&self, log: LogId) {
+    fn wal_flushed(&self, log: LogId) {
         let _ = log;
     }
     /// The value of the put of `user` at `seq`, for which a table or memtable has `stored`. Only

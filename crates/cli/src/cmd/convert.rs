@@ -66,12 +66,12 @@ impl Convert {
         to.wait_idle()?;
         to.close()?;
         building.map_or(Ok(()), |building| building.finish())?;
-        let Copied { pairs, bytes, resumed_behind, .. } = copied;
+        let Copied { pairs, bytes, resumed_after, .. } = copied;
         if self.json {
-            writeln!(out, "{}", json!({ "pairs": pairs, "bytes": bytes, "resumed": resumed_behind.is_some() }))?;
+            writeln!(out, "{}", json!({ "pairs": pairs, "bytes": bytes, "resumed": resumed_after.is_some() }))?;
             return Ok(());
         }
-        if resumed_behind.is_some() {
+        if resumed_after.is_some() {
             writeln!(out, "continued an interrupted conversion")?;
         }
         writeln!(out, "copied {pairs} pairs, {}, to {}", size(bytes), self.to.display())?;

@@ -3,14 +3,14 @@ use std::time::Duration;
 
 /// Bytes written by all compactions of a store, and the debt they left at the configured rate.
 #[derive(Debug, Default)]
-pub struct Rate {
+pub struct CompactionRate {
     /// Bytes already accounted for.
     accounted: u64,
     /// The time at which all accounted bytes would have been written at the configured rate.
     due: Duration,
 }
 
-impl Rate {
+impl CompactionRate {
     /// Accounts for `total` bytes written by time `now` and returns how long compactions must pause
     /// to keep to `per_second` bytes per second. Unused rate is not saved up.
     pub fn wait(&mut self, total: u64, per_second: u64, now: Duration) -> Duration {
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn bytes_are_charged_once_and_unused_rate_is_not_saved_up() {
-        let (mut rate, seconds) = (Rate::default(), Duration::from_secs);
+        let (mut rate, seconds) = (CompactionRate::default(), Duration::from_secs);
         assert_eq!(rate.wait(500, 100, seconds(10)), seconds(5));
         assert_eq!(rate.wait(500, 100, seconds(12)), seconds(3), "another thread, or a second call");
         assert_eq!(rate.wait(700, 100, seconds(12)), seconds(5));

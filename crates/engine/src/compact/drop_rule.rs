@@ -8,56 +8,56 @@ use terrace_format::{KeyOrder, Kind, SeqNo, key::Parsed};
 /// The snapshots that may be read now or later: the held ones, and the current sequence number
 /// with all that follow it.
 #[derive(Clone, Debug, Default)]
-pub struct Readers {
+pub struct SnapshotStripes {
     /// Sequence numbers of held snapshots, ascending.
     snapshots: Vec<SeqNo>,
     /// The lowest sequence number at which a future reader may read.
     visible: SeqNo,
 }
 
-impl Readers {
+impl SnapshotStripes {
     /// Makes the stripes of `snapshots`, which are ascending and not above `visible`.
-    pub fn new(snapshots: Vec<SeqNo>, visible: SeqNo) -> Readers {
+    pub fn new(snapshots: Vec<SeqNo>, visible: SeqNo) -> SnapshotStripes {
         debug_assert!(snapshots.is_sorted());
-        Readers { snapshots, visible }
+        SnapshotStripes { snapshots, visible }
     }
 
     /// Returns the lowest sequence number that any reader uses.
     pub fn oldest(&self) -> SeqNo {
-        self.first_from(SeqNo::ZERO)
+        self.stripe_end(SeqNo::ZERO)
     }
 
     /// Returns the upper end of the stripe of `seq`: the lowest snapshot that sees it. The result
     /// is below `seq` if no reader sees `seq` yet.
-    pub fn first_from(&self, seq: SeqNo) -> SeqNo {
+    pub fn stripe_end(&self, seq: SeqNo) -> SeqNo {
         let at = self.snapshots.partition_point(|snapshot| *snapshot < seq);
         self.snapshots.get(at).copied().unwrap_or(self.visible)
     }
 
     /// Whether every reader that sees `older` sees `newer` too: both are in one stripe.
-    pub fn hide(&self, older: SeqNo, newer: SeqNo) -> bool {
-        newer <= self.first_from(older)
+    pub fn same_stripe(&self, older: SeqNo, newer: SeqNo) -> bool {
+        newer <= self.stripe_end(older)
     }
 }
 
 /// Judges the entries of one compaction, which arrive in internal-key order. Remembers the last
 /// user key.
 #[derive(Clone, Debug)]
-pub struct MayDrop {
-    readers: Readers,
+pub struct DropRule {
+    readers: SnapshotStripes,
     last_user: Option<Vec<u8>>,
     last_seq: SeqNo,
     begins: bool,
 }
 
-impl MayDrop {
+impl DropRule {
     /// Makes a rule that keeps every entry a reader of `readers` may see.
-    pub fn new(readers: Readers) -> MayDrop {
-        MayDrop { readers, last_user: None, last_seq: SeqNo::MAX, begins: false }
+    pub fn new(readers: SnapshotStripes) -> DropRule {
+        DropRule { readers, last_user: None, last_seq: SeqNo::MAX, begins: false }
     }
 
     /// Returns the stripes that the rule was made with.
-    pub fn readers(&self) -> &Readers {
+    pub fn readers(&self) -> &SnapshotStripes {
         &self.readers
     }
 
@@ -71,7 +71,7 @@ impl MayDrop {
             last.extend_from_slice(entry.user);
             self.last_seq = SeqNo::MAX;
         }
-        let shadowed = !self.begins && self.readers.hide(entry.seq, self.last_seq);
+        let shadowed = !self.begins && self.readers.same_stripe(entry.seq, self.last_seq);
         // Every reader sees this tombstone, so the entries that it shadows in this compaction are
         // dropped too.
         let obsolete_tombstone = entry.kind == Kind::Delete && entry.seq <= self.readers.oldest() && is_bottom();
@@ -79,13 +79,13 @@ impl MayDrop {
         shadowed || obsolete_tombstone
     }
 
-    /// Returns the state of the rule, for [`go_back`](MayDrop::go_back).
+    /// Returns the state of the rule, for [`rewind`](DropRule::rewind).
     pub fn place(&self) -> (Option<Vec<u8>>, SeqNo, bool) {
         (self.last_user.clone(), self.last_seq, self.begins)
     }
 
-    /// Restores a state that [`place`](MayDrop::place) returned.
-    pub fn go_back(&mut self, place: (Option<Vec<u8>>, SeqNo, bool)) {
+    /// Restores a state that [`place`](DropRule::place) returned.
+    pub fn rewind(&mut self, place: (Option<Vec<u8>>, SeqNo, bool)) {
         (self.last_user, self.last_seq, self.begins) = place;
     }
 
@@ -104,12 +104,12 @@ mod tests {
 
     const ORDER: KeyOrder = KeyOrder::Bytewise;
 
-    fn readers(snapshots: &[u64], visible: u64) -> Readers {
-        Readers::new(snapshots.iter().copied().map(SeqNo).collect(), SeqNo(visible))
+    fn readers(snapshots: &[u64], visible: u64) -> SnapshotStripes {
+        SnapshotStripes::new(snapshots.iter().copied().map(SeqNo).collect(), SeqNo(visible))
     }
 
-    fn dropped(readers: &Readers, bottom: bool, entries: &[(&str, u64, Kind)]) -> Vec<bool> {
-        let mut rule = MayDrop::new(readers.clone());
+    fn dropped(readers: &SnapshotStripes, bottom: bool, entries: &[(&str, u64, Kind)]) -> Vec<bool> {
+        let mut rule = DropRule::new(readers.clone());
         let entry = |&(user, seq, kind): &(&str, u64, Kind)| {
             let entry = Parsed { user: user.as_bytes(), seq: SeqNo(seq), kind };
             rule.entry(&ORDER, &entry, || bottom)

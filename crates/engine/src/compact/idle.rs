@@ -18,12 +18,12 @@ pub struct IdleDetector {
 
 impl IdleDetector {
     /// Notes that a compaction ended while `newest` was the newest sequence number.
-    pub fn merge_ended(&mut self, newest: u64) {
+    pub fn compaction_ended(&mut self, newest: u64) {
         self.last_compaction = (newest, newest == self.last_compaction.0);
     }
 
     /// Notes that the idle timer found no write newer than `newest`: the store is idle.
-    pub fn rest(&mut self, newest: u64) {
+    pub fn set_idle(&mut self, newest: u64) {
         self.idle_since = Some(newest);
     }
 
@@ -33,7 +33,7 @@ impl IdleDetector {
     }
 
     /// Sets whether the store has been idle for a long time, until the next call.
-    pub fn rest_long(&mut self, long_idle: bool) {
+    pub fn set_long_idle(&mut self, long_idle: bool) {
         self.long_idle = long_idle;
     }
 
@@ -44,7 +44,7 @@ impl IdleDetector {
     }
 
     /// Removes a caller added by [`wait`](IdleDetector::wait).
-    pub fn wait_no_more(&mut self) {
+    pub fn remove_waiter(&mut self) {
         self.waiters -= 1;
     }
 
@@ -54,7 +54,7 @@ impl IdleDetector {
     }
 
     /// Whether work that waits for a long idle time is due.
-    pub fn is_long(&self) -> bool {
+    pub fn is_long_idle(&self) -> bool {
         self.waiters > 0 || self.long_idle
     }
 
@@ -73,21 +73,21 @@ mod tests {
     fn a_write_ends_the_idle_state_and_a_waiter_forces_it() {
         let mut detector = IdleDetector::default();
         let seen = [5, 9, 9, 12].map(|newest| {
-            detector.merge_ended(newest);
+            detector.compaction_ended(newest);
             detector.is_quiet()
         });
         assert_eq!(seen, [false, false, true, false]);
 
-        detector.rest(12);
+        detector.set_idle(12);
         detector.look(12);
         assert!(detector.is_idle() && detector.is_quiet());
         detector.wait();
         detector.look(13);
         assert!(detector.is_idle(), "a caller waits");
-        assert!(detector.is_long() && !detector.is_quiet(), "but other threads may write");
-        detector.wait_no_more();
-        assert!(!detector.is_idle() && !detector.is_long());
-        detector.rest_long(true);
-        assert!(detector.is_long());
+        assert!(detector.is_long_idle() && !detector.is_quiet(), "but other threads may write");
+        detector.remove_waiter();
+        assert!(!detector.is_idle() && !detector.is_long_idle());
+        detector.set_long_idle(true);
+        assert!(detector.is_long_idle());
     }
 }

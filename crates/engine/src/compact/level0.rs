@@ -26,7 +26,7 @@ pub fn should_wait(ctx: &Situation<'_>) -> bool {
     if limits.level0_min_overlap_percent == 0
         || limits.max_entries_for_level_base > 0
         || pressing
-        || busy.lull.is_idle()
+        || busy.idle.is_idle()
     {
         return false;
     }
@@ -46,7 +46,8 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = ctx;
     let min_runs = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|min_runs| *min_runs > 0)?;
     let is_free = |table: &&Arc<TableRef>| !busy.has(table.meta.id) && busy.damage_of(table.meta.id).is_none();
-    let newest = |table: &&Arc<TableRef>| is_free(table) && ctx.spares.contains(&reserved_above(table.meta.id));
+    let newest =
+        |table: &&Arc<TableRef>| is_free(table) && ctx.reserved_numbers.contains(&reserved_above(table.meta.id));
     let mut upper: Vec<Arc<TableRef>> = Vec::new();
     for table in version.levels[0].tables().skip_while(|table| !newest(table)).take_while(is_free) {
         let (runs, bytes_so_far) = (upper.len() as u64, bytes(&upper));
@@ -70,7 +71,7 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
         pointer: Vec::new(),
         version: ctx.copied(),
         trivial_move: false,
-        only_collects: false,
+        gc_only: false,
     })
 }
 

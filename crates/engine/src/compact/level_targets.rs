@@ -10,13 +10,13 @@ const LEVEL_1_SLACK: u64 = 4;
 /// Target bytes of levels 1 and deeper. A level at its target is due. No level's target is below
 /// that of the level above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LevelSizes([u64; LEVELS]);
+pub struct LevelTargets([u64; LEVELS]);
 
-impl LevelSizes {
+impl LevelTargets {
     /// Sizes levels from the first: level 1 holds `base` bytes, each deeper level ten times its
     /// upper neighbour. Source: LevelDB's `MaxBytesForLevel`.
-    pub fn from_first(base: u64) -> LevelSizes {
-        LevelSizes(std::array::from_fn(|level| {
+    pub fn from_first(base: u64) -> LevelTargets {
+        LevelTargets(std::array::from_fn(|level| {
             base.saturating_mul(LEVEL_MULTIPLIER.saturating_pow(level.saturating_sub(1) as u32))
         }))
     }
@@ -25,9 +25,9 @@ impl LevelSizes {
     /// is never due. Each level above gets a tenth of its lower neighbour, but at least `base`; the
     /// last level counts as holding all bytes. So old versions stay a small share of the store at
     /// any size. Source of the idea: RocksDB's `level_compaction_dynamic_level_bytes`.
-    pub fn from_last(base: u64, level_bytes: &[u64; LEVELS]) -> LevelSizes {
+    pub fn from_last(base: u64, level_bytes: &[u64; LEVELS]) -> LevelTargets {
         let (total, last) = (sum(level_bytes), last(level_bytes));
-        LevelSizes(std::array::from_fn(|level| match last.checked_sub(level) {
+        LevelTargets(std::array::from_fn(|level| match last.checked_sub(level) {
             None | Some(0) => u64::MAX,
             Some(above_last) => base.max(total / LEVEL_MULTIPLIER.pow(above_last as u32)),
         }))
@@ -49,7 +49,7 @@ pub fn last(level_bytes: &[u64; LEVELS]) -> usize {
 /// 0 consists mostly of overwrites.
 pub fn last_needed(base: u64, level_bytes: &[u64; LEVELS]) -> usize {
     let (total, sizes) =
-        (sum(&level_bytes[1..]).saturating_add(level_bytes[0].min(base)), LevelSizes::from_first(base));
+        (sum(&level_bytes[1..]).saturating_add(level_bytes[0].min(base)), LevelTargets::from_first(base));
     (1..LEVELS).find(|level| total <= sizes.of(*level).saturating_mul(LEVEL_1_SLACK)).unwrap_or(LEVELS - 1)
 }
 
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn levels_are_few_and_the_last_holds_everything() {
         const ALL: u64 = u64::MAX;
-        assert_eq!([1, 2, 3].map(|level| LevelSizes::from_first(16).of(level)), [16, 160, 1600]);
+        assert_eq!([1, 2, 3].map(|level| LevelTargets::from_first(16).of(level)), [16, 160, 1600]);
         let cases = [
             ([0, 0, 0, 0], 1, [ALL, ALL, ALL]),
             ([16, 48, 0, 0], 1, [ALL, ALL, ALL]),
@@ -79,7 +79,7 @@ mod tests {
         ];
         for (first, needed, want) in cases {
             let level_bytes: [u64; LEVELS] = std::array::from_fn(|level| first.get(level).copied().unwrap_or(0));
-            let sizes = LevelSizes::from_last(16, &level_bytes);
+            let sizes = LevelTargets::from_last(16, &level_bytes);
             assert_eq!(
                 (last_needed(16, &level_bytes), [1, 2, 3].map(|level| sizes.of(level))),
                 (needed, want),
@@ -91,7 +91,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_target_is_below_that_of_the_level_above(base in 1..1_u64 << 40, level_bytes in prop::array::uniform7(0..1_u64 << 62)) {
-            let sizes = LevelSizes::from_last(base, &level_bytes);
+            let sizes = LevelTargets::from_last(base, &level_bytes);
             prop_assert!(sizes.of(1) >= base && (1..LEVELS - 1).all(|level| sizes.of(level) <= sizes.of(level + 1)), "{sizes:?}");
             prop_assert!((1..LEVELS).contains(&last_needed(base, &level_bytes)));
         }

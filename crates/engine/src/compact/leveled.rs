@@ -5,7 +5,7 @@
 //!
 //! - Level 0 by its number of runs. It may wait ([`level0`]). In an idle store with dynamic level
 //!   bytes also by its bytes.
-//! - Level n ≥ 1 by its bytes ([`LevelSizes`]).
+//! - Level n ≥ 1 by its bytes ([`LevelTargets`]).
 //! - With an entry limit, each level by its entries (base · 10^n); tables with an unknown number
 //!   of entries then count by their bytes.
 //!
@@ -17,10 +17,10 @@
 //! Source: LevelDB's `version_set.cc`. With LevelDB's numbers the same history picks the same
 //! tables.
 use super::{
-    level_targets::{self, LevelSizes},
+    level_targets::{self, LevelTargets},
     level0, move_level_down,
     plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
-    reservation::Claim,
+    reservation::Reservation,
     seek_compaction, tombstones,
 };
 use crate::version::{KeyRange, TableRef, Version};
@@ -47,7 +47,7 @@ impl Limits {
 
 /// Returns the compaction score of a level, in a store that is idle or not. A level
 /// with a score of 1 is due.
-pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTotals, idle: bool) -> f64 {
+pub fn score(limits: &Limits, sizes: &LevelTargets, level: usize, totals: &LevelTotals, idle: bool) -> f64 {
     let entries = match limits.max_entries_for_level_base {
         0 => 0.0,
         base => totals.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
@@ -72,11 +72,11 @@ pub fn score(limits: &Limits, sizes: &LevelSizes, level: usize, totals: &LevelTo
 pub fn level_for_flush(ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
     let deepest = if ctx.limits.is_dynamic() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
     let levels = &ctx.version.levels;
-    let overlaps = |level: usize| levels[level].stretches(ctx.order, range).any(|tables| !tables.is_empty());
+    let overlaps = |level: usize| levels[level].overlap_slices(ctx.order, range).any(|tables| !tables.is_empty());
     if overlaps(0) {
         return 0;
     }
-    let below = |level: usize| -> u64 { sum_bytes(levels[level].stretches(ctx.order, range).flatten()) };
+    let below = |level: usize| -> u64 { sum_bytes(levels[level].overlap_slices(ctx.order, range).flatten()) };
     (1..=deepest)
         .take_while(|&level| !overlaps(level) && below(level + 1) <= ctx.limits.grandparent_bytes())
         .last()
@@ -85,7 +85,7 @@ pub fn level_for_flush(ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
 
 impl Policy for Leveled {
     fn plan(&self, ctx: &Situation<'_>) -> Option<Plan> {
-        let mut reserved: Vec<Claim> = ctx.busy.wanted().cloned().into_iter().collect();
+        let mut reserved: Vec<Reservation> = ctx.busy.wanted().cloned().into_iter().collect();
         let held = ctx.version.held();
         if let Some(plan) = move_level_down::move_level_down(ctx, &held) {
             if admits(ctx, &reserved, &plan) {
@@ -94,7 +94,7 @@ impl Policy for Leveled {
             // A running compaction ends; damage does not, so inputs that wait for damaged tables
             // are not reserved.
             if ctx.busy.damage(ctx.order, &plan).is_none() {
-                reserved.push(Claim::of(ctx.order, &plan));
+                reserved.push(Reservation::of(ctx.order, &plan));
             }
         }
         for level in due(ctx, &held) {
@@ -138,7 +138,7 @@ impl Policy for Leveled {
 enum Pick {
     Plan(Plan),
     /// The first choice is blocked by a running compaction. These inputs are to be reserved.
-    Blocked(Claim),
+    Blocked(Reservation),
     /// All tables of the level are being compacted already.
     None,
 }
@@ -150,7 +150,7 @@ fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let totals = ctx.version.levels[n].totals().minus(&ctx.busy.leaving(n));
-            (score(ctx.limits, &sizes, n, &totals, ctx.busy.lull.is_idle()), n)
+            (score(ctx.limits, &sizes, n, &totals, ctx.busy.idle.is_idle()), n)
         })
         .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level0::should_wait(ctx)))
         .collect();
@@ -159,16 +159,16 @@ fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
 }
 
 /// Whether `plan` conflicts neither with a running compaction nor with a reservation.
-fn admits(ctx: &Situation<'_>, reserved: &[Claim], plan: &Plan) -> bool {
+fn admits(ctx: &Situation<'_>, reserved: &[Reservation], plan: &Plan) -> bool {
     let blocks_reserved = || {
-        let reservation = Claim::of(ctx.order, plan);
+        let reservation = Reservation::of(ctx.order, plan);
         reserved.iter().any(|other| !other.is_disjoint(ctx.order, &reservation))
     };
     ctx.busy.admits(ctx.order, plan) && (reserved.is_empty() || !blocks_reserved())
 }
 
 /// Picks the first table of `level`, in picking order, that can be compacted now.
-fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Claim]) -> Pick {
+fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pick {
     let by_overlap = ctx.limits.min_overlapping_ratio && level > 0;
     let candidates = if by_overlap { by_min_overlap(ctx, level) } else { round_robin(ctx, level) };
     let mut blocked = Pick::None;
@@ -184,7 +184,7 @@ fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Claim]) -> Pick {
             return Pick::Plan(plan);
         }
         if matches!(blocked, Pick::None) && ctx.busy.damage(ctx.order, &plan).is_none() {
-            blocked = Pick::Blocked(Claim::of(ctx.order, &plan));
+            blocked = Pick::Blocked(Reservation::of(ctx.order, &plan));
         }
     }
     blocked
@@ -210,7 +210,7 @@ fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item =
 fn by_min_overlap<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
     let below = &ctx.version.levels[level + 1];
     let cost = |table: &TableRef| {
-        let lower_bytes = sum_bytes(below.stretches(ctx.order, &table.span()).flatten());
+        let lower_bytes = sum_bytes(below.overlap_slices(ctx.order, &table.span()).flatten());
         lower_bytes as f64 / table.meta.bytes.max(1) as f64
     };
     let mut tables: Vec<_> = ctx.version.levels[level].tables().map(|table| (cost(table), table)).collect();
@@ -253,8 +253,8 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
     let last = upper.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("a plan has inputs");
     let pointer = last.meta.largest.clone();
     let version = ctx.copied();
-    let (output_level, number, only_collects) = (level + 1, None, false);
-    Plan { level, output_level, upper, lower, grandparents, pointer, version, trivial_move, number, only_collects }
+    let (output_level, number, gc_only) = (level + 1, None, false);
+    Plan { level, output_level, upper, lower, grandparents, pointer, version, trivial_move, number, gc_only }
 }
 
 /// Returns the tables of `level` that overlap `range`. Tables of level 0 overlap each other, so
@@ -278,7 +278,7 @@ fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<A
 /// Returns a rewrite in place: the first table of `level` with keys of `range` that starts after
 /// user key `after` and has a number below `older`, with all tables of the level that share a
 /// user key with it.
-pub fn renewal(
+pub fn rewrite_in_place(
     ctx: &Situation<'_>,
     level: usize,
     range: &KeyRange<'_>,
@@ -288,7 +288,7 @@ pub fn renewal(
     let order = ctx.order;
     let remaining = KeyRange { from: after.or(range.from), to: range.to };
     let starts_after = |table: &TableRef| after.is_none_or(|after| order.user(table.smallest(), after).is_gt());
-    let mut tables = ctx.version.levels[level].stretches(order, &remaining).flatten();
+    let mut tables = ctx.version.levels[level].overlap_slices(order, &remaining).flatten();
     let table = tables.find(|table| table.meta.id < older && starts_after(table))?;
     Some(Plan::in_place(ctx, level, with_boundaries(ctx, level, vec![table.clone()])))
 }
@@ -335,7 +335,9 @@ fn sum_bytes<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> u64 {
 /// nothing. Always false for level 0, where older runs may hold the key.
 pub fn is_range_bottom(order: &KeyOrder, version: &Version, level: usize, range: &KeyRange<'_>) -> bool {
     level > 0
-        && version.levels[level + 1..].iter().all(|level| level.stretches(order, range).all(|tables| tables.is_empty()))
+        && version.levels[level + 1..]
+            .iter()
+            .all(|level| level.overlap_slices(order, range).all(|tables| tables.is_empty()))
 }
 
 /// As [`is_range_bottom`], for one user key.

@@ -1,6 +1,6 @@
 //! The compaction picker's interface: a policy looks at a version and returns a plan. Pure: no
 //! I/O, no clock, no locks.
-use super::{level_targets::LevelSizes, reservation::Busy};
+use super::{level_targets::LevelTargets, reservation::RunningCompactions};
 pub use crate::version::LevelTotals;
 use crate::version::{KeyRange, TableRef, Version};
 use std::{collections::BTreeSet, sync::Arc};
@@ -42,11 +42,11 @@ impl Limits {
     }
 
     /// Returns the targets of levels that hold `held` bytes now.
-    pub fn level_targets(&self, held: &[u64; LEVELS]) -> LevelSizes {
+    pub fn level_targets(&self, held: &[u64; LEVELS]) -> LevelTargets {
         if self.is_dynamic() {
-            LevelSizes::from_last(self.max_bytes_for_level_base, held)
+            LevelTargets::from_last(self.max_bytes_for_level_base, held)
         } else {
-            LevelSizes::from_first(self.max_bytes_for_level_base)
+            LevelTargets::from_first(self.max_bytes_for_level_base)
         }
     }
 
@@ -54,7 +54,7 @@ impl Limits {
     /// that move down without a rewrite do not count, nor does what another way of sizing levels
     /// left there.
     pub fn debt(&self, held: &[u64; LEVELS]) -> u64 {
-        let (sizes, from_first) = (self.level_targets(held), LevelSizes::from_first(self.max_bytes_for_level_base));
+        let (sizes, from_first) = (self.level_targets(held), LevelTargets::from_first(self.max_bytes_for_level_base));
         let moves_down = |level: usize| self.is_dynamic() && held.get(level + 1).is_none_or(|below| *below == 0);
         let over = |level: usize| held[level].saturating_sub(sizes.of(level).max(from_first.of(level)));
         (1..LEVELS).filter(|level| !moves_down(*level)).map(over).fold(0, u64::saturating_add)
@@ -68,20 +68,20 @@ pub struct Situation<'a> {
     /// The live version.
     pub version: &'a Arc<Version>,
     /// Running and reserved compactions.
-    pub busy: &'a Busy,
+    pub busy: &'a RunningCompactions,
     /// End of each level's last compaction (internal keys).
     pub pointers: &'a [Vec<u8>; LEVELS],
     /// Limits.
     pub limits: &'a Limits,
     /// Reserved table numbers, each directly above that of a table in level 0.
-    pub spares: &'a BTreeSet<TableId>,
+    pub reserved_numbers: &'a BTreeSet<TableId>,
     /// A table whose seek budget is exhausted, with its level.
     pub seek_hint: Option<(usize, TableId)>,
     /// The lowest sequence number at which a reader may read.
     pub oldest_reader: SeqNo,
     /// The share of bytes above the deepest level that shadow older entries; see
     /// [`ShadowStats::share`](super::shadow_estimate::ShadowStats::share).
-    pub hiding_share: f64,
+    pub shadow_ratio: f64,
 }
 
 impl Situation<'_> {
@@ -119,7 +119,7 @@ pub struct Plan {
     pub number: Option<TableId>,
     /// Whether only value-log GC needs this compaction: a rewrite in place that relocates values,
     /// or a compaction that exposes shadowed garbage. Nothing else depends on it.
-    pub only_collects: bool,
+    pub gc_only: bool,
 }
 
 impl Plan {
@@ -136,7 +136,7 @@ impl Plan {
             version: ctx.copied(),
             trivial_move: false,
             number: None,
-            only_collects: false,
+            gc_only: false,
         }
     }
 

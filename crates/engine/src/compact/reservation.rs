@@ -9,7 +9,7 @@ use terrace_format::{KeyOrder, TableId};
 
 /// The inputs of a compaction, and the levels and key range in which its outputs may be placed.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct Reservation {
     tables: Vec<TableId>,
     levels: (usize, usize),
     smallest: Vec<u8>,
@@ -17,20 +17,20 @@ pub struct Claim {
     /// Sums over the inputs that leave the upper level.
     leaving: LevelTotals,
     /// Whether only value-log GC needs the compaction.
-    only_collects: bool,
+    gc_only: bool,
 }
 
-impl Claim {
+impl Reservation {
     /// Makes the reservation of `plan`.
-    pub fn of(order: &KeyOrder, plan: &Plan) -> Claim {
+    pub fn of(order: &KeyOrder, plan: &Plan) -> Reservation {
         let (smallest, largest) = span(order, plan.inputs().map(|(_, table)| table)).expect("a plan has inputs");
-        Claim {
+        Reservation {
             tables: plan.inputs().map(|(_, table)| table.meta.id).collect(),
             levels: (plan.level, plan.output_level),
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
             leaving: LevelTotals::of(&plan.upper),
-            only_collects: plan.only_collects,
+            gc_only: plan.gc_only,
         }
     }
 
@@ -42,7 +42,7 @@ impl Claim {
     /// Whether both may run at the same time: they share no input, and no level in which their key
     /// ranges overlap. Tables of level 0 overlap anyway, so an intra-L0 compaction only must not
     /// share an input.
-    pub fn is_disjoint(&self, order: &KeyOrder, other: &Claim) -> bool {
+    pub fn is_disjoint(&self, order: &KeyOrder, other: &Reservation) -> bool {
         let levels_disjoint = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
         let keys_disjoint =
             order.user(&self.largest, &other.smallest).is_lt() || order.user(&self.smallest, &other.largest).is_gt();
@@ -55,21 +55,21 @@ impl Claim {
 
 /// The running compactions, and other reservations that a new one must respect.
 #[derive(Debug, Default)]
-pub struct Busy {
-    jobs: Vec<Claim>,
+pub struct RunningCompactions {
+    jobs: Vec<Reservation>,
     /// Compactions that met damaged tables, with the error. No compaction that conflicts with them
     /// starts any more: it would read the damaged table again, or move newer entries below it.
-    damaged: Vec<(Claim, Error)>,
+    damaged: Vec<(Reservation, Error)>,
     /// The reservation of a manual compaction that waits to start.
-    wanted: Option<Claim>,
+    wanted: Option<Reservation>,
     /// Whether the store receives writes.
-    pub lull: IdleDetector,
+    pub idle: IdleDetector,
 }
 
-impl Busy {
+impl RunningCompactions {
     /// Notes that `plan` starts.
     pub fn begin(&mut self, order: &KeyOrder, plan: &Plan) {
-        self.jobs.push(Claim::of(order, plan));
+        self.jobs.push(Reservation::of(order, plan));
     }
 
     /// Notes that `plan` has ended.
@@ -81,7 +81,7 @@ impl Busy {
     /// Notes that `plan` has ended because of damage, described by `error`.
     pub fn end_damaged(&mut self, order: &KeyOrder, plan: &Plan, error: Error) {
         self.end(plan);
-        self.damaged.push((Claim::of(order, plan), error));
+        self.damaged.push((Reservation::of(order, plan), error));
     }
 
     /// Returns the damage that keeps `plan` from starting, if any.
@@ -89,7 +89,7 @@ impl Busy {
         if self.damaged.is_empty() {
             return None; // the common case
         }
-        let reservation = Claim::of(order, plan);
+        let reservation = Reservation::of(order, plan);
         self.damaged.iter().find(|(damaged, _)| !damaged.is_disjoint(order, &reservation)).map(|(_, error)| error)
     }
 
@@ -106,24 +106,24 @@ impl Busy {
     /// Returns the first damage that keeps compactions of `level` from starting.
     pub fn damage_in(&self, level: usize) -> Option<&Error> {
         let covers_level =
-            |(reservation, _): &&(Claim, Error)| (reservation.levels.0..=reservation.levels.1).contains(&level);
+            |(reservation, _): &&(Reservation, Error)| (reservation.levels.0..=reservation.levels.1).contains(&level);
         self.damaged.iter().find(covers_level).map(|(_, error)| error)
     }
 
     /// Sets or clears the reservation of a manual compaction that waits to start. No conflicting
     /// compaction starts before it.
-    pub fn want(&mut self, reservation: Option<Claim>) {
+    pub fn reserve_manual(&mut self, reservation: Option<Reservation>) {
         self.wanted = reservation;
     }
 
     /// Returns the reservation of the waiting manual compaction.
-    pub fn wanted(&self) -> Option<&Claim> {
+    pub fn wanted(&self) -> Option<&Reservation> {
         self.wanted.as_ref()
     }
 
     /// Whether `plan` conflicts with the waiting manual compaction.
-    pub fn hinders(&self, order: &KeyOrder, plan: &Plan) -> bool {
-        self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Claim::of(order, plan)))
+    pub fn blocks_manual(&self, order: &KeyOrder, plan: &Plan) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Reservation::of(order, plan)))
     }
 
     /// Whether `table` is an input of a running compaction.
@@ -132,17 +132,17 @@ impl Busy {
     }
 
     /// Whether a compaction runs that rewrites a table in place or that only value-log GC needs.
-    pub fn collects(&self) -> bool {
-        self.jobs.iter().any(|job| job.rewrites_in_place() || job.only_collects)
+    pub fn runs_gc(&self) -> bool {
+        self.jobs.iter().any(|job| job.rewrites_in_place() || job.gc_only)
     }
 
     /// Whether a compaction runs that moves tables down or shortens level 0.
     pub fn merges(&self) -> bool {
-        !self.jobs.iter().all(Claim::rewrites_in_place)
+        !self.jobs.iter().all(Reservation::rewrites_in_place)
     }
 
     /// Returns one input of each running compaction.
-    pub fn marks(&self) -> Vec<TableId> {
+    pub fn running_inputs(&self) -> Vec<TableId> {
         self.jobs.iter().filter_map(|job| job.tables.first().copied()).collect()
     }
 
@@ -164,8 +164,8 @@ impl Busy {
 
     /// Whether `plan` conflicts with no running compaction and no known damage.
     pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
-        let reservation = Claim::of(order, plan);
-        let disjoint = |other: &Claim| other.is_disjoint(order, &reservation);
+        let reservation = Reservation::of(order, plan);
+        let disjoint = |other: &Reservation| other.is_disjoint(order, &reservation);
         self.jobs.iter().all(disjoint) && self.damaged.iter().all(|(damaged, _)| disjoint(damaged))
     }
 }

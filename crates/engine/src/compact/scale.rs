@@ -3,7 +3,7 @@
 use super::{
     leveled::Leveled,
     plan::{Limits, Policy, Situation},
-    reservation::Busy,
+    reservation::RunningCompactions,
     tombstones::VISITED,
 };
 use crate::{
@@ -42,7 +42,7 @@ fn filled() -> VersionSet {
         let tables = (0..count).map(|n| {
             id += 1;
             let table = TableRef::new(table(id, n, count));
-            table.learn(contents(1));
+            table.set_contents(contents(1));
             Arc::new(table)
         });
         tables.collect::<Vec<_>>()
@@ -66,7 +66,7 @@ fn compaction(set: &mut VersionSet, n: usize) -> Edit {
 }
 
 fn plan(set: &VersionSet) -> bool {
-    let (busy, spares) = (Busy::default(), BTreeSet::new());
+    let (busy, reserved_numbers) = (RunningCompactions::default(), BTreeSet::new());
     let limits = Limits {
         target_file_size: TABLE_BYTES,
         max_bytes_for_level_base: 1 << 60,
@@ -80,10 +80,10 @@ fn plan(set: &VersionSet) -> bool {
         busy: &busy,
         pointers: set.pointers(),
         limits: &limits,
-        spares: &spares,
+        reserved_numbers: &reserved_numbers,
         seek_hint: None,
         oldest_reader: SeqNo(1),
-        hiding_share: 0.0,
+        shadow_ratio: 0.0,
     };
     Leveled.plan(&ctx).is_some()
 }
@@ -106,13 +106,13 @@ fn costs_with_100_000_tables() {
         let before = set.live().clone();
         timed(0, &mut || {
             let added: Vec<_> = edit.added.iter().map(|(_, table)| (table.id, contents(1))).collect();
-            set.install_compaction(edit.clone(), Vec::new(), 0, |_| false).expect("it applies").learn(5, added);
+            set.install_compaction(edit.clone(), Vec::new(), 0, |_| false).expect("it applies").set_contents(5, added);
         });
         timed(1, &mut || assert!(!plan(&set), "no level is due"));
         let live = set.live().clone();
         timed(2, &mut || {
-            let count = set.releasable().expect("durable").0;
-            drop(black_box(set.released(count).expect("it applies")));
+            let count = set.committable().expect("durable").0;
+            drop(black_box(set.mark_committed(count).expect("it applies")));
         });
         let copied = chunks(set.live()).difference(&chunks(&before)).count();
         assert!(copied <= 6, "{copied} chunks copied by an edit of twelve tables in two levels");

@@ -31,7 +31,7 @@ pub struct ShadowStats {
 
 impl ShadowStats {
     /// Notes that `plan` produced `outputs`.
-    pub fn merged(&mut self, plan: &Plan, outputs: &[TableMeta], limits: &Limits) {
+    pub fn record_compaction(&mut self, plan: &Plan, outputs: &[TableMeta], limits: &Limits) {
         if plan.level == plan.output_level || plan.output_level != level_targets::last(&plan.version.held()) {
             return; // says nothing about the deepest level
         }
@@ -46,7 +46,7 @@ impl ShadowStats {
     }
 
     /// Notes that tables of `bytes` have entered the tree.
-    pub fn came(&mut self, bytes: u64) {
+    pub fn record_new_bytes(&mut self, bytes: u64) {
         self.unmerged_bytes += bytes as f64;
     }
 
@@ -65,8 +65,8 @@ fn window_bytes(limits: &Limits) -> f64 {
     WINDOW_TABLES as f64 * limits.target_file_size as f64
 }
 
-/// Returns an upper bound of [`ShadowEstimate::hidden`] without visiting any table.
-pub fn hidden_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
+/// Returns an upper bound of [`ShadowEstimate::shadowed_bytes`] without visiting any table.
+pub fn shadowed_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
     let above = version.above_deepest().iter().map(Level::bytes).fold(0, u64::saturating_add);
     shadowed_bytes(version, all, share, above)
 }
@@ -114,13 +114,13 @@ impl<'a> ShadowEstimate<'a> {
 
     /// Returns the bytes of seemingly live values that are garbage, if `share` of the shadowing
     /// bytes shadow something.
-    pub fn hidden(&self, all: &Segment, share: f64) -> u64 {
+    pub fn shadowed_bytes(&self, all: &Segment, share: f64) -> u64 {
         shadowed_bytes(self.version, all, share, self.bytes)
     }
 
     /// Picks a compaction into the next level that exposes shadowed garbage, in the level with the
     /// most. Nothing but value-log GC depends on it.
-    pub fn reveal(&self, ctx: &Situation<'_>, policy: &dyn Policy) -> Option<Plan> {
+    pub fn expose(&self, ctx: &Situation<'_>, policy: &dyn Policy) -> Option<Plan> {
         let plans = self.picks.iter().filter_map(|(_, level, table)| {
             let plan = policy.plan_range(ctx, *level, &table.span())?;
             let lower_bytes = leveled::bytes(&plan.grandparents);
@@ -128,7 +128,7 @@ impl<'a> ShadowEstimate<'a> {
                 && plan.upper.len() == 1
                 && plan.lower.is_empty()
                 && lower_bytes <= ctx.limits.grandparent_bytes();
-            Some(Plan { only_collects: true, trivial_move, ..plan })
+            Some(Plan { gc_only: true, trivial_move, ..plan })
         });
         plans.into_iter().find(|plan| ctx.busy.admits(ctx.order, plan))
     }
@@ -138,7 +138,7 @@ impl<'a> ShadowEstimate<'a> {
 fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
     let (span, mut lower_bytes) = (table.span(), 0_u64);
     for below in &ctx.version.levels[level + 1..] {
-        for lower in below.stretches(ctx.order, &span).flatten() {
+        for lower in below.overlap_slices(ctx.order, &span).flatten() {
             lower_bytes = lower_bytes.saturating_add(lower.meta.bytes);
             if lower_bytes >= table.meta.bytes {
                 return table.meta.bytes;
@@ -150,7 +150,7 @@ fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
 
 /// Returns the key range and level of the first table above the deepest level that has range
 /// tombstones, which shadow everything below; skips `refused`.
-pub fn deleting<'a>(version: &'a Version, refused: &BTreeSet<TableId>) -> Option<(usize, KeyRange<'a>)> {
+pub fn range_deleting_table<'a>(version: &'a Version, refused: &BTreeSet<TableId>) -> Option<(usize, KeyRange<'a>)> {
     version.above_deepest().iter().enumerate().find_map(|(number, level)| {
         let deletes = |table: &&Arc<TableRef>| table.deletes_ranges() && !refused.contains(&table.meta.id);
         Some((number, level.tables().find(deletes)?.span()))
@@ -186,20 +186,20 @@ mod tests {
         let mut stats = ShadowStats::default();
         let percent = |stats: &ShadowStats| (stats.share(&LIMITS) * 100.0).round();
         assert_eq!(percent(&stats), 0.0);
-        stats.came(1000);
+        stats.record_new_bytes(1000);
         assert_eq!(percent(&stats), 25.0, "too small a sample");
-        stats.merged(&plan(1), &tables(0), &LIMITS);
-        stats.merged(&Plan { lower: Vec::new(), ..plan(2) }, &tables(0), &LIMITS);
+        stats.record_compaction(&plan(1), &tables(0), &LIMITS);
+        stats.record_compaction(&Plan { lower: Vec::new(), ..plan(2) }, &tables(0), &LIMITS);
         assert_eq!(percent(&stats), 25.0, "none of these is an observation");
-        stats.merged(&plan(2), &tables(all), &LIMITS);
+        stats.record_compaction(&plan(2), &tables(all), &LIMITS);
         assert_eq!(percent(&stats), 0.0, "nothing was shadowed");
-        (0..12).for_each(|_| stats.merged(&plan(2), &tables(all - merged_bytes), &LIMITS));
+        (0..12).for_each(|_| stats.record_compaction(&plan(2), &tables(all - merged_bytes), &LIMITS));
         assert!(percent(&stats) > 90.0, "all later bytes shadow entries: {stats:?}");
-        (0..12).for_each(|_| stats.merged(&plan(2), &tables(all), &LIMITS));
+        (0..12).for_each(|_| stats.record_compaction(&plan(2), &tables(all), &LIMITS));
         assert!(percent(&stats) < 10.0, "now none do: {stats:?}");
-        stats.came(100_000);
+        stats.record_new_bytes(100_000);
         assert!(percent(&stats) > 90.0, "unobserved bytes count as shadowing");
-        (0..12).for_each(|_| stats.merged(&plan(2), &tables(0), &LIMITS));
+        (0..12).for_each(|_| stats.record_compaction(&plan(2), &tables(0), &LIMITS));
         assert!(
             (80.0..=100.0).contains(&percent(&stats)),
             "a tombstone and its entry shrink the level once: {stats:?}"
@@ -213,8 +213,8 @@ mod tests {
             let tree = Tree::stacked(LIMITS, levels);
             let refused = BTreeSet::new();
             tree.situated(|ctx| {
-                let most = hidden_at_most(ctx.version, &all, 0.5);
-                (ShadowEstimate::of(ctx, &refused).hidden(&all, 0.5), most)
+                let most = shadowed_at_most(ctx.version, &all, 0.5);
+                (ShadowEstimate::of(ctx, &refused).shadowed_bytes(&all, 0.5), most)
             })
         };
         assert_eq!(hidden([1, 3, 0, 6, 0, 0, 0]), (199, 199), "four tables of ten");
@@ -226,12 +226,12 @@ mod tests {
     fn the_level_with_most_shadowing_bytes_is_exposed_first_without_refused_or_running_tables() {
         let mut tree = Tree::stacked(LIMITS, [1, 3, 0, 6, 0, 0, 0]);
         let next = |tree: &Tree, refused: &BTreeSet<TableId>| {
-            tree.situated(|ctx| ShadowEstimate::of(ctx, refused).reveal(ctx, &Leveled))
+            tree.situated(|ctx| ShadowEstimate::of(ctx, refused).expose(ctx, &Leveled))
         };
         let mut refused = BTreeSet::new();
         let mut levels = Vec::new();
         while let Some(plan) = next(&tree, &refused) {
-            assert!(plan.only_collects && plan.trivial_move == (plan.level == 1), "level 2 is empty");
+            assert!(plan.gc_only && plan.trivial_move == (plan.level == 1), "level 2 is empty");
             levels.push(plan.level);
             refused.extend(plan.upper.iter().map(|table| table.meta.id));
         }

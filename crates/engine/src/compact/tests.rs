@@ -1,12 +1,12 @@
 //! Runs the policy on random trees with compactions that end in any order. Tables are lists of
 //! entries, so every step is judged by the result of a read.
 use super::{
-    leveled::{Leveled, is_bottom, level_for_flush, renewal, score},
+    leveled::{Leveled, is_bottom, level_for_flush, rewrite_in_place, score},
     plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
     seek_compaction, split, tombstones, value_log_gc,
 };
 use crate::{
-    compact::reservation::{Busy, Claim},
+    compact::reservation::{Reservation, RunningCompactions},
     version::{
         Contents, KeyRange, TableRef, add_to,
         set::{Start, VersionSet},
@@ -49,7 +49,7 @@ pub struct Tree {
     limits: Limits,
     jobs_max: usize,
     versions: VersionSet,
-    busy: Busy,
+    busy: RunningCompactions,
     running: Vec<Plan>,
     tables: BTreeMap<TableId, Vec<Entry>>,
     /// Oldest first.
@@ -66,7 +66,7 @@ impl Tree {
             limits,
             jobs_max,
             versions: VersionSet::new(ORDER, Start { next_file: 2, ..Start::default() }),
-            busy: Busy::default(),
+            busy: RunningCompactions::default(),
             running: Vec::new(),
             tables: BTreeMap::new(),
             sealed: VecDeque::new(),
@@ -121,10 +121,10 @@ impl Tree {
             busy: &self.busy,
             pointers: self.versions.pointers(),
             limits: &self.limits,
-            spares: self.versions.spares(),
+            reserved_numbers: self.versions.reserved_numbers(),
             seek_hint: None,
             oldest_reader: SeqNo(self.last),
-            hiding_share: 0.0,
+            shadow_ratio: 0.0,
         })
     }
 
@@ -162,7 +162,7 @@ impl Tree {
         add_to(&mut edit, level, &meta);
         let contents = self.contents(&meta);
         let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, DurabilityHandle::mature());
-        install.expect("a flush").learn(level, vec![contents]);
+        install.expect("a flush").set_contents(level, vec![contents]);
     }
 
     fn made(&mut self, id: TableId, entries: Vec<Entry>) -> TableMeta {
@@ -202,7 +202,7 @@ impl Tree {
     fn check_tombstone_plan(&self) {
         for shadow_ratio in [0.0, 1.0] {
             let picked = |pick: Picker, admits: Admits| {
-                let plan = self.situated(|ctx| pick(&Situation { hiding_share: shadow_ratio, ..*ctx }, admits));
+                let plan = self.situated(|ctx| pick(&Situation { shadow_ratio: shadow_ratio, ..*ctx }, admits));
                 plan.map(|plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>())
             };
             for admits in [(|_| true) as Admits, |plan| plan.upper[0].meta.id.0 % 2 == 0] {
@@ -230,7 +230,7 @@ impl Tree {
         }
         self.busy.end(&plan);
         let install = self.versions.install_compaction(edit, Vec::new(), 0, |_| false);
-        install.expect("a compaction").learn(plan.output_level, contents);
+        install.expect("a compaction").set_contents(plan.output_level, contents);
     }
 
     fn merged(&mut self, plan: &Plan) -> Vec<TableMeta> {
@@ -273,9 +273,9 @@ impl Tree {
     }
 
     fn commit_edits(&mut self) {
-        let count = self.versions.releasable().expect("durable handles").0;
+        let count = self.versions.committable().expect("durable handles").0;
         let count = self.rng.below(count + 1);
-        self.versions.released(count).expect("a commit");
+        self.versions.mark_committed(count).expect("a commit");
     }
 
     /// Every read finds the newest write of every key.
@@ -304,7 +304,7 @@ fn due(ctx: &Situation<'_>) -> Vec<usize> {
             let entries = totals.entries - leaving.entries;
             let uncounted_bytes = totals.uncounted_bytes - leaving.uncounted_bytes;
             let totals = LevelTotals { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted_bytes };
-            (score(ctx.limits, &sizes, n, &totals, ctx.busy.lull.is_idle()), n)
+            (score(ctx.limits, &sizes, n, &totals, ctx.busy.idle.is_idle()), n)
         })
         .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level_0_may_wait(ctx)))
         .collect();
@@ -316,7 +316,7 @@ fn due(ctx: &Situation<'_>) -> Vec<usize> {
 fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
     let Situation { version, busy, limits, .. } = ctx;
     let may_wait =
-        limits.level0_min_overlap_percent > 0 && limits.max_entries_for_level_base == 0 && !busy.lull.is_idle();
+        limits.level0_min_overlap_percent > 0 && limits.max_entries_for_level_base == 0 && !busy.idle.is_idle();
     if !may_wait || version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs {
         return false;
     }
@@ -382,10 +382,10 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     assert_eq!(tree.running.len(), 1, "level 0 is more urgent, and would be blocked again");
     tree.end_one();
     let manual = tree.situated(|ctx| Leveled.plan_range(ctx, 1, &KeyRange::default())).expect("tables");
-    tree.busy.want(Some(Claim::of(&ORDER, &manual)));
+    tree.busy.reserve_manual(Some(Reservation::of(&ORDER, &manual)));
     tree.schedule();
     assert!(tree.running.is_empty(), "a manual compaction comes before both");
-    tree.busy.want(None);
+    tree.busy.reserve_manual(None);
     tree.schedule();
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now level 0 is compacted");
 }
@@ -403,7 +403,7 @@ fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     let mut tree = Tree::stacked(limits, [3, 1, 0, 0, 0, 0, 0]);
     tree.settle();
     assert_eq!(tree.tables_held(), [3, 1, 0, 0, 0, 0, 0]);
-    tree.busy.lull.rest(tree.last);
+    tree.busy.idle.set_idle(tree.last);
     tree.settle();
     assert_eq!(tree.tables_held()[0], 1, "a run of half the base is left");
     let mut tree = Tree::stacked(limits, [4, 1, 0, 0, 0, 0, 0]);
@@ -450,7 +450,7 @@ fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     assert_eq!(remaining, [2, 0, 4, 0]);
 
     let mut tree = filled(2, 9);
-    tree.busy.lull.rest(tree.last);
+    tree.busy.idle.set_idle(tree.last);
     tree.settle();
     assert_eq!(tree.tables_held()[0], 0, "the store is idle");
 
@@ -493,8 +493,8 @@ proptest! {
             }
             if tree.rng.chance(1, 20) {
                 let idle = tree.rng.chance(1, 2);
-                if idle { tree.busy.lull.rest(tree.last) } else { tree.busy.lull.look(u64::MAX) }
-                tree.busy.lull.rest_long(idle);
+                if idle { tree.busy.idle.set_idle(tree.last) } else { tree.busy.idle.look(u64::MAX) }
+                tree.busy.idle.set_long_idle(idle);
             }
             tree.schedule();
             tree.check_reads();
@@ -551,7 +551,7 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
     let picked_ids = |after: Option<usize>, older: u64| -> Vec<TableId> {
         let (after, all) = (after.map(user), KeyRange::default());
-        let plan = tree.situated(|ctx| renewal(ctx, 2, &all, after.as_deref(), TableId(older)));
+        let plan = tree.situated(|ctx| rewrite_in_place(ctx, 2, &all, after.as_deref(), TableId(older)));
         plan.map_or_else(Vec::new, |plan| plan.inputs().map(|(_, table)| table.meta.id).collect())
     };
     assert_eq!(picked_ids(None, u64::MAX), ids[..3]);
@@ -599,12 +599,12 @@ fn a_seek_budget_is_extended_once_and_less_the_seeks_already_charged() {
     };
     let (table, exhausted) = charged(FIRST);
     assert_eq!(exhausted, 1);
-    assert!(table.indulge(150));
+    assert!(table.extend_seek_budget(150));
     assert_eq!((0..49).filter(|_| table.charge_seek()).count(), 0);
     assert!(table.charge_seek(), "the last of 150");
-    assert!(!table.indulge(1000), "twice");
-    assert!(!charged(FIRST).0.indulge(FIRST as u64), "no more than the initial budget");
-    assert!(!charged(150).0.indulge(150), "already charged");
+    assert!(!table.extend_seek_budget(1000), "twice");
+    assert!(!charged(FIRST).0.extend_seek_budget(FIRST as u64), "no more than the initial budget");
+    assert!(!charged(150).0.extend_seek_budget(150), "already charged");
 }
 
 #[test]
@@ -618,7 +618,7 @@ fn tombstones_in_the_last_level_are_dropped_by_a_rewrite_in_place() {
     let tree = Tree::stacked(limits, [0, 0, 0, 0, 0, 0, 1]);
     assert!(tree.situated(|ctx| Leveled.plan(ctx)).is_none(), "contents unknown");
     let contents = Contents { entries: 1, tombstones: 1, newest: SeqNo(1), ..Contents::default() };
-    tree.versions.live().tables().for_each(|(_, table)| table.learn(contents.clone()));
+    tree.versions.live().tables().for_each(|(_, table)| table.set_contents(contents.clone()));
     let plan = tree.situated(|ctx| Leveled.plan(ctx)).expect("a plan");
     assert_eq!((plan.level, plan.output_level), (LEVELS - 1, LEVELS - 1));
 }
@@ -646,24 +646,24 @@ fn any_sizes_in_a_manifest_are_summed_without_overflow() {
         let ranges = vec![(user(0), user(99))];
         let contents =
             Contents { entries: u64::MAX, tombstones: u64::MAX, shadowed: u64::MAX, ranges, newest: SeqNo(9) };
-        live.tables().for_each(|(_, table)| table.learn(contents.clone()));
+        live.tables().for_each(|(_, table)| table.set_contents(contents.clone()));
         assert_eq!(versions.retained_bytes(), u64::MAX);
         limits.debt(&live.held());
         live.charge_range_read(u64::MAX);
         live.charge_range_read(u64::MAX);
-        let (mut busy, spares) = (Busy::default(), versions.spares().clone());
+        let (mut busy, reserved_numbers) = (RunningCompactions::default(), versions.reserved_numbers().clone());
         for idle in [false, true] {
-            busy.lull.rest_long(idle);
+            busy.idle.set_long_idle(idle);
             let ctx = Situation {
                 order: &ORDER,
                 version: &live,
                 busy: &busy,
                 pointers: versions.pointers(),
                 limits: &limits,
-                spares: &spares,
+                reserved_numbers: &reserved_numbers,
                 seek_hint: Some((1, TableId(7))),
                 oldest_reader: SeqNo(99),
-                hiding_share: 1.0,
+                shadow_ratio: 1.0,
             };
             (0..LEVELS - 1).for_each(|level| drop(Leveled.plan_range(&ctx, level, &KeyRange::default())));
             assert!(Leveled.plan(&ctx).is_some());
@@ -682,8 +682,8 @@ fn any_sizes_in_a_manifest_are_summed_without_overflow() {
             Edit { deleted: live.tables().map(|(level, table)| (level, table.meta.id)).collect(), ..Edit::default() };
         versions.install_compaction(edit, Vec::new(), 0, |_| false).expect("it applies");
         assert_eq!(versions.retained_bytes(), u64::MAX);
-        let count = versions.releasable().expect("durable").0;
-        versions.released(count).expect("it applies");
+        let count = versions.committable().expect("durable").0;
+        versions.mark_committed(count).expect("it applies");
         assert_eq!(versions.retained_bytes(), 0);
     }
 }

@@ -87,14 +87,14 @@ pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan>
     if limits.tombstone_compaction_percent == 0 {
         return None;
     }
-    let idle = busy.lull.is_long();
+    let idle = busy.idle.is_long_idle();
     let inputs =
-        [limits.tombstone_compaction_percent, u64::from(idle), ctx.oldest_reader.0, ctx.hiding_share.to_bits()];
+        [limits.tombstone_compaction_percent, u64::from(idle), ctx.oldest_reader.0, ctx.shadow_ratio.to_bits()];
     if version.has_no_tombstone_plan(inputs) {
         return None;
     }
     // Entries smaller than this count as shadowing larger ones below.
-    let small = if ctx.hiding_share > 0.0 { average_of_deepest(version) / SIZE_RATIO } else { 0 };
+    let small = if ctx.shadow_ratio > 0.0 { average_of_deepest(version) / SIZE_RATIO } else { 0 };
     let (mut is_complete, mut rejected) = (busy.is_empty(), false);
     for (level, chunk) in version.runs().iter().flat_map(|(level, run)| run.chunks().iter().map(move |c| (*level, c))) {
         let garbage = chunk.garbage();
@@ -128,8 +128,8 @@ pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan>
 /// [`plan`] by a scan of all tables.
 #[cfg(test)]
 pub fn plan_by_full_scan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
-    let idle = ctx.busy.lull.is_long();
-    let small = if ctx.hiding_share > 0.0 { average_of_deepest(ctx.version) / SIZE_RATIO } else { 0 };
+    let idle = ctx.busy.idle.is_long_idle();
+    let small = if ctx.shadow_ratio > 0.0 { average_of_deepest(ctx.version) / SIZE_RATIO } else { 0 };
     let is_small =
         |table: &TableRef, contents: &Contents| contents.entries > 0 && table.meta.bytes / contents.entries < small;
     let is_candidate = |table: &Arc<TableRef>| {
@@ -177,7 +177,7 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     let (percent, span) = (limits.tombstone_compaction_percent, table.span());
     let contents = table.contents()?;
     let overlaps_level = |table: &TableRef, first_below: &usize| {
-        version.levels[*first_below].stretches(order, &table.span()).any(|lower| !lower.is_empty())
+        version.levels[*first_below].overlap_slices(order, &table.span()).any(|lower| !lower.is_empty())
     };
     let first_below = |tables: &[Arc<TableRef>]| {
         (level + 1..LEVELS).find(|first_below| tables.iter().any(|table| overlaps_level(table, first_below)))
@@ -223,7 +223,7 @@ fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
 /// Estimates a compaction of `upper` with `lower`. With `within`, for level 0, `upper` also
 /// shadows parts of itself.
 fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], within: bool) -> Gain {
-    let mut gain = Gain { upper_bytes: bytes(upper), shadow_ratio: ctx.hiding_share, ..Gain::default() };
+    let mut gain = Gain { upper_bytes: bytes(upper), shadow_ratio: ctx.shadow_ratio, ..Gain::default() };
     for contents in upper.iter().filter_map(|table| table.contents()) {
         gain.upper_entries = gain.upper_entries.saturating_add(contents.entries);
         gain.tombstones = gain.tombstones.saturating_add(contents.tombstones);
@@ -269,7 +269,7 @@ pub fn should_rewrite(ctx: &Situation<'_>, table: &TableRef, output_level: usize
         |contents: &Contents| visible_to_all(ctx, contents) && is_worth_rewriting(contents, percent, false);
     let is_bottom = || {
         let first_below = &ctx.version.levels[output_level + 1..];
-        first_below.iter().all(|level| level.stretches(ctx.order, &table.span()).all(|tables| tables.is_empty()))
+        first_below.iter().all(|level| level.overlap_slices(ctx.order, &table.span()).all(|tables| tables.is_empty()))
     };
     percent > 0 && table.contents().is_some_and(should_rewrite) && is_bottom()
 }

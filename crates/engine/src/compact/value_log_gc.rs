@@ -42,24 +42,24 @@ pub struct ValueLogGc {
     /// Segments that are being emptied: value-log files, or WALs that tables point into.
     pub victims: BTreeSet<ObjectId>,
     /// Tail GC: whether the job that re-appends the victims' live values is queued or running.
-    pub putting: bool,
+    pub relocating: bool,
     /// Tail GC: the last sequence number of the finished job. Every pointer into a victim is older
     /// than the newest entry of its key.
-    pub put_by: Option<SeqNo>,
+    pub relocated_by: Option<SeqNo>,
     /// Segments that cannot be emptied because part of them is unreadable. They are left alone
     /// until the store is reopened.
-    pub spared: BTreeSet<ObjectId>,
+    pub quarantined: BTreeSet<ObjectId>,
     /// Whether a caller waits until all victims are empty, however little garbage they hold.
-    pub sorts: bool,
+    pub forced: bool,
     /// Whether GC ran out of space. It pauses until space is freed.
-    pub starved: bool,
+    pub out_of_space: bool,
     /// Bytes of all segments when little of them was garbage, lowered when the log shrinks.
-    pub calm_bytes: u64,
+    pub baseline_bytes: u64,
     /// Observed share of shadowed garbage.
-    pub found: shadow_estimate::ShadowStats,
+    pub shadow_stats: shadow_estimate::ShadowStats,
     /// Whether there was no space for a compaction that exposes garbage. None starts until space is
     /// freed.
-    pub cramped: bool,
+    pub low_on_space: bool,
     /// Tables whose GC compaction failed. They are left alone until the store is reopened.
     pub refused: BTreeSet<TableId>,
 }
@@ -67,21 +67,21 @@ pub struct ValueLogGc {
 impl ValueLogGc {
     /// Notes the size of the value log and its garbage, shadowed garbage included. The size becomes
     /// the baseline if garbage is at most half of its limit.
-    pub fn look(&mut self, all: &Segment, percent: u64) {
+    pub fn update_baseline(&mut self, all: &Segment, percent: u64) {
         let is_small = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
-        self.calm_bytes = if is_small { all.bytes } else { self.calm_bytes.min(all.bytes) };
+        self.baseline_bytes = if is_small { all.bytes } else { self.baseline_bytes.min(all.bytes) };
     }
 
     /// Notes that space was freed.
-    pub fn relieve(&mut self) {
-        (self.starved, self.cramped) = (false, false);
+    pub fn on_space_freed(&mut self) {
+        (self.out_of_space, self.low_on_space) = (false, false);
     }
 
     /// Quarantines those of `segments` that are victims: GC does not try them again.
-    pub fn spare(&mut self, segments: impl IntoIterator<Item = ObjectId>) {
+    pub fn quarantine(&mut self, segments: impl IntoIterator<Item = ObjectId>) {
         for segment in segments {
             if self.victims.remove(&segment) {
-                self.spared.insert(segment);
+                self.quarantined.insert(segment);
             }
         }
     }
@@ -89,9 +89,9 @@ impl ValueLogGc {
     /// Tail GC: returns the victims that no table needs to reference any more. `oldest_reader` and
     /// all later readers see the re-appended entries, and these are in tables, as all writes up to
     /// `flushed` are.
-    pub fn spent(&self, oldest_reader: SeqNo, flushed: SeqNo) -> BTreeSet<ObjectId> {
-        match self.put_by {
-            Some(put_by) if put_by <= oldest_reader && put_by <= flushed => self.victims.clone(),
+    pub fn obsolete_victims(&self, oldest_reader: SeqNo, flushed: SeqNo) -> BTreeSet<ObjectId> {
+        match self.relocated_by {
+            Some(relocated_by) if relocated_by <= oldest_reader && relocated_by <= flushed => self.victims.clone(),
             _ => BTreeSet::new(),
         }
     }
@@ -103,11 +103,11 @@ const SHADOWED_FRACTION: u64 = 4;
 
 /// The next step of GC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum GcAction {
     /// Garbage is below its limit.
     Nothing,
     /// Much of the garbage is shadowed; emptying segments now would relocate it.
-    Reveal,
+    Expose,
     /// Segments are to be emptied.
     Collect,
 }
@@ -116,16 +116,16 @@ pub enum Due {
 /// most `percent` of all bytes may be garbage. While the store receives writes, the limit is
 /// relaxed (`baseline` is set): the log may be an eighth larger, and must have grown by an eighth
 /// over its baseline, as values that are live now may be garbage by then.
-pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) -> Due {
+pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) -> GcAction {
     let known_garbage = all.garbage();
     let bytes = if baseline.is_some() { all.bytes / 9 * 8 } else { all.bytes };
-    let exceeds_limit = exceeds(bytes.saturating_sub(all.but_hidden(shadowed).live), bytes, percent);
+    let exceeds_limit = exceeds(bytes.saturating_sub(all.with_shadowed(shadowed).live), bytes, percent);
     if !exceeds_limit || baseline.is_some_and(|baseline| all.bytes <= baseline.saturating_add(baseline / 8)) {
-        return Due::Nothing;
+        return GcAction::Nothing;
     }
     let mostly_shadowed = exceeds(shadowed.saturating_mul(SHADOWED_FRACTION), all.bytes, percent)
         && shadowed > known_garbage / SHADOWED_FRACTION;
-    if mostly_shadowed { Due::Reveal } else { Due::Collect }
+    if mostly_shadowed { GcAction::Expose } else { GcAction::Collect }
 }
 
 /// Whether `part` is more than `percent` of `all`. Sizes in a manifest may be any number.
@@ -138,8 +138,8 @@ fn exceeds(part: u64, all: u64, percent: u64) -> bool {
 /// quarter of all bytes, as live values exist twice for a while.
 pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let exceeds_limit = |sum: &Segment| exceeds(sum.garbage(), sum.bytes, percent);
-    let all = segments.sum_but(spared);
-    let matching = segments.pointed_into().filter(|(object, _)| exceeds_limit(&all) && !spared.contains(object));
+    let all = segments.sum_except(spared);
+    let matching = segments.referenced().filter(|(object, _)| exceeds_limit(&all) && !spared.contains(object));
     let mut by_age: Vec<_> = matching.collect();
     by_age.sort_by_key(|(object, _)| object.number());
     let mut bytes = 0_u128;
@@ -153,12 +153,12 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
 /// Picks victims, none of them in `spared`, so that known garbage falls well below `percent` of
 /// all bytes.
 pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
-    let all = segments.sum_but(spared);
+    let all = segments.sum_except(spared);
     let exceeds_limit = |sum: &Segment, percent: u64| exceeds(sum.garbage(), sum.bytes, percent);
-    let newest = segments.pointed_into().map(|(object, _)| object.number()).max().unwrap_or(0);
+    let newest = segments.referenced().map(|(object, _)| object.number()).max().unwrap_or(0);
     let is_worth_it = |one: &Segment| u128::from(one.garbage()) * 200 >= u128::from(one.bytes) * u128::from(percent);
     let mut ranked: Vec<(f64, ObjectId, Segment)> = segments
-        .pointed_into()
+        .referenced()
         .filter(|(object, segment)| is_worth_it(segment) && !spared.contains(object))
         .map(|(object, segment)| (benefit_per_cost(&segment, newest - object.number()), object, segment))
         .collect();
@@ -191,7 +191,7 @@ pub fn plan(
 ) -> Option<Plan> {
     let references_victim = |table: &&Arc<TableRef>| table.meta.refs.iter().any(|(object, _)| victims.contains(object));
     let plan_of = |(level, table): (usize, &Arc<TableRef>)| Plan {
-        only_collects: true,
+        gc_only: true,
         ..Plan::in_place(ctx, level, vec![table.clone()])
     };
     let levels = (1..LEVELS).rev().flat_map(|level| ctx.version.levels[level].tables().map(move |t| (level, t)));
@@ -203,7 +203,7 @@ pub fn plan(
         let table = ctx.version.levels[0].tables().find(references_victim)?;
         let (from, to) = (key::user_key(&table.meta.smallest), key::user_key(&table.meta.largest));
         let plan = level0(&KeyRange { from: Some(from), to: Some(to) })?;
-        ctx.busy.admits(ctx.order, &plan).then_some(Plan { only_collects: true, ..plan })
+        ctx.busy.admits(ctx.order, &plan).then_some(Plan { gc_only: true, ..plan })
     })
 }
 
@@ -217,7 +217,7 @@ mod tests {
         let mut segments = Segments::default();
         let mut refs = Vec::new();
         for (number, (bytes, live)) in of.iter().enumerate() {
-            segments.log_ended(LogId(number as u64), *bytes + 56);
+            segments.wal_sealed(LogId(number as u64), *bytes + 56);
             refs.push((ObjectId::Wal(LogId(number as u64)), *live));
         }
         segments.add(&TableMeta { refs, ..TableMeta::unbounded(TableId(99), 1) });
@@ -246,34 +246,34 @@ mod tests {
     fn gc_waits_under_load_and_exposes_shadowed_garbage_first() {
         let all = |live| Segment { bytes: 900, live };
         let of = |live, shadowed, baseline| due(&all(live), shadowed, 20, baseline);
-        assert_eq!([of(720, 0, None), of(719, 0, None)], [Due::Nothing, Due::Collect]);
-        assert_eq!([of(640, 0, Some(0)), of(639, 0, Some(0))], [Due::Nothing, Due::Collect], "28.9 %");
+        assert_eq!([of(720, 0, None), of(719, 0, None)], [GcAction::Nothing, GcAction::Collect]);
+        assert_eq!([of(640, 0, Some(0)), of(639, 0, Some(0))], [GcAction::Nothing, GcAction::Collect], "28.9 %");
         assert_eq!(
             [of(100, 0, Some(800)), of(100, 0, Some(799))],
-            [Due::Nothing, Due::Collect],
+            [GcAction::Nothing, GcAction::Collect],
             "it has grown by less than an eighth"
         );
         assert_eq!(
             [of(760, 40, None), of(760, 41, None)],
-            [Due::Nothing, Due::Collect],
+            [GcAction::Nothing, GcAction::Collect],
             "shadowed bytes count, but are few"
         );
-        assert_eq!([of(760, 45, None), of(760, 46, None)], [Due::Collect, Due::Reveal], "5 %");
+        assert_eq!([of(760, 45, None), of(760, 46, None)], [GcAction::Collect, GcAction::Expose], "5 %");
         assert_eq!(
             [of(400, 125, None), of(400, 126, None)],
-            [Due::Collect, Due::Reveal],
+            [GcAction::Collect, GcAction::Expose],
             "a quarter of the known garbage"
         );
         let strange = Segment { bytes: u64::MAX, live: u64::MAX };
-        assert_eq!(due(&strange, u64::MAX, 99, None), Due::Reveal);
+        assert_eq!(due(&strange, u64::MAX, 99, None), GcAction::Expose);
     }
 
     #[test]
     fn the_baseline_follows_the_log_while_little_of_it_is_garbage() {
         let mut gc = ValueLogGc::default();
         let mut update = |bytes, live| {
-            gc.look(&Segment { bytes, live }, 20);
-            gc.calm_bytes
+            gc.update_baseline(&Segment { bytes, live }, 20);
+            gc.baseline_bytes
         };
         assert_eq!(update(1000, 500), 0, "no baseline yet");
         assert_eq!([update(1000, 900), update(1500, 1340), update(1200, 800)], [1000, 1000, 1000], "deletes and puts");
@@ -287,9 +287,9 @@ mod tests {
     #[test]
     fn a_victim_is_released_when_its_pointers_are_shadowed_for_every_reader_by_flushed_entries() {
         let mut gc = ValueLogGc { victims: [ObjectId::Wal(LogId(1))].into(), ..ValueLogGc::default() };
-        assert!(gc.spent(SeqNo::MAX, SeqNo::MAX).is_empty(), "not re-appended yet");
-        gc.put_by = Some(SeqNo(10));
-        let spent = |reader, flushed| !gc.spent(SeqNo(reader), SeqNo(flushed)).is_empty();
+        assert!(gc.obsolete_victims(SeqNo::MAX, SeqNo::MAX).is_empty(), "not re-appended yet");
+        gc.relocated_by = Some(SeqNo(10));
+        let spent = |reader, flushed| !gc.obsolete_victims(SeqNo(reader), SeqNo(flushed)).is_empty();
         assert_eq!([spent(10, 10), spent(9, 10), spent(10, 9)], [true, false, false]);
     }
 

@@ -162,7 +162,7 @@ impl Db {
         // SSTables of the live version may not be durable yet. One that fails to become durable
         // must not be copied as if it had.
         shared.commit_storage()?;
-        shared.state.lock().versions.releasable()?;
+        shared.state.lock().versions.committable()?;
         let objects: BTreeSet<ObjectId> = start.version.tables().flat_map(|(_, table)| files(table)).collect();
         let file = |object| Ok((shared.storage.file_of(object)?, object));
         let files = objects.into_iter().map(file).collect::<Result<Vec<_>>>()?;

@@ -17,7 +17,7 @@ pub struct Copied {
     /// The last key written or found.
     pub last: Option<Vec<u8>>,
     /// The key after which the copy resumed, if an earlier copy had come so far.
-    pub resumed_behind: Option<Vec<u8>>,
+    pub resumed_after: Option<Vec<u8>>,
 }
 
 impl Db {
@@ -64,8 +64,8 @@ impl Db {
                     "the store to copy into holds key '{key}', which this store does not have with the same value"
                 )));
             }
-            copied.resumed_behind = Some(found.key().to_vec());
-            copied.last = copied.resumed_behind.clone();
+            copied.resumed_after = Some(found.key().to_vec());
+            copied.last = copied.resumed_after.clone();
             cursor.next()?;
         } else {
             cursor.seek_to_first()?;

@@ -86,7 +86,7 @@ impl IdleTimer {
         let (idle, newest, now) = (writes.are_idle(), shared.visible().0, shared.clock.now());
         let found = self.observed.lock().look(newest, idle, now, self.long(), self.ticks_per_round());
         if found.idle_begins {
-            shared.update_idle(|idle| idle.rest(newest));
+            shared.update_idle(|idle| idle.set_idle(newest));
         }
         if let Some(long) =
             found.long.filter(|_| shared.separates_values || shared.options.tombstone_compaction_percent > 0)
@@ -95,7 +95,7 @@ impl IdleTimer {
                 shared.load_range_tombstone_flags();
                 shared.load_table_contents();
             }
-            shared.update_idle(|idle| idle.rest_long(long && newest == shared.visible().0));
+            shared.update_idle(|idle| idle.set_long_idle(long && newest == shared.visible().0));
         }
         let Some(quiet) = found.round else { return };
         shared.storage.budget().rest();
@@ -132,7 +132,7 @@ impl IdleWait<'_> {
         shared.load_range_tombstone_flags();
         shared.load_table_contents();
         let mut state = shared.state.lock();
-        state.compactions.lull.wait();
+        state.compactions.idle.wait();
         shared.schedule(&mut state);
         IdleWait(shared)
     }
@@ -140,7 +140,7 @@ impl IdleWait<'_> {
 
 impl Drop for IdleWait<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().compactions.lull.wait_no_more();
+        self.0.state.lock().compactions.idle.remove_waiter();
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
         let db = Db::open_in_memory(options).expect("open");
         let wait_for_idle = |wanted: bool| {
             let end = db.shared().clock.now() + Duration::from_secs(60);
-            while db.shared().state.lock().compactions.lull.is_long() != wanted {
+            while db.shared().state.lock().compactions.idle.is_long_idle() != wanted {
                 assert!(db.shared().clock.now() < end, "STILL waiting for idle = {wanted}");
                 thread::sleep(Duration::from_millis(10));
             }
@@ -226,7 +226,7 @@ mod tests {
             begun.recv().expect("the listener ran");
             wait_for_idle(false);
             thread::sleep(4 * LONG_IDLE);
-            assert!(!db.shared().state.lock().compactions.lull.is_long(), "IDLE although a writer is blocked");
+            assert!(!db.shared().state.lock().compactions.idle.is_long_idle(), "IDLE although a writer is blocked");
             drop(go_on);
             put.join().expect("joined").expect("put");
         });

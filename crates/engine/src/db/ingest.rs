@@ -3,7 +3,7 @@
 use super::Db;
 use crate::{
     Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter,
-    bulk::{Bulk, SEQUENCES_AHEAD},
+    bulk::{BulkTableWriter, SEQUENCES_AHEAD},
     jobs::commit_edits,
     read::view::View,
     version::add_to,
@@ -139,7 +139,7 @@ impl Db {
         let target_file_size = shared.options.target_file_size;
         let target_file_size = if few { target_file_size.max(LEVEL_0_TABLE_BYTES) } else { target_file_size };
         let number = || TableId(shared.state.lock().versions.new_number());
-        let (mut out, mut entries) = (Bulk::new(&*shared.storage, target_file_size, number), 0);
+        let (mut out, mut entries) = (BulkTableWriter::new(&*shared.storage, target_file_size, number), 0);
         for table in foreign {
             let mut cursor = table.cursor(self)?;
             let mut last: Option<Vec<u8>> = None;
@@ -192,7 +192,7 @@ impl Db {
         prepared.metas.iter().for_each(|meta| add_to(&mut edit, level, meta));
         let version = state.versions.install_flush(edit, seq, log, 0, DurabilityHandle::mature())?;
         shared.set_view(&state, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
-        state.gc.found.came(prepared.metas.iter().map(|meta| meta.bytes).sum());
+        state.gc.shadow_stats.record_new_bytes(prepared.metas.iter().map(|meta| meta.bytes).sum());
         shared.schedule(&mut state);
         Ok(Installed::At(level))
     }

@@ -4,9 +4,9 @@ use super::Db;
 use crate::{
     Error, Result,
     compact::{
-        claim::Claim,
         leveled,
         plan::{Plan, Situation},
+        reservation::Reservation,
     },
     jobs,
     version::{KeyRange, TableRef},
@@ -57,7 +57,7 @@ impl Db {
             }
             self.rewrite_bottom(level, &range, begun)?;
         }
-        self.shared().wait_until(|state| !state.gc.sorts)
+        self.shared().wait_until(|state| !state.gc.forced)
     }
 
     /// Waits until the compactions that run now are over: they respect snapshots that may be
@@ -65,7 +65,7 @@ impl Db {
     /// compactions.
     fn wait_for_running_compactions(&self) -> Result<TableId> {
         let shared = self.shared();
-        let running = shared.state.lock().compactions.marks();
+        let running = shared.state.lock().compactions.running_inputs();
         let mut next = 0;
         shared.wait_until(|state| {
             next = state.versions.next_number();
@@ -86,7 +86,7 @@ impl Db {
         let (version, order) = (self.shared().view.load().version.clone(), &self.shared().order);
         let meets = |table: &Arc<TableRef>| {
             let keys = table.span();
-            version.levels[level].stretches(order, &keys).any(|tables| !tables.is_empty())
+            version.levels[level].overlap_slices(order, &keys).any(|tables| !tables.is_empty())
         };
         version.levels[level + 1..].iter().flat_map(|l| l.overlapping(order, range)).filter(meets).collect()
     }
@@ -119,7 +119,8 @@ impl Db {
         let mut after: Option<Vec<u8>> = None;
         loop {
             shared.check_writable(&shared.state.lock())?;
-            let next = |situation: &Situation<'_>| leveled::renewal(situation, level, range, after.as_deref(), begun);
+            let next =
+                |situation: &Situation<'_>| leveled::rewrite_in_place(situation, level, range, after.as_deref(), begun);
             let (plan, kept) = {
                 let state = shared.state.lock();
                 (shared.with_situation(&state, next), state.versions.live().clone())
@@ -148,14 +149,14 @@ impl Db {
                 Some(plan) if !state.compactions.admits(&shared.order, &plan) => {
                     damage = state.compactions.damage(&shared.order, &plan).cloned();
                     if damage.is_some() {
-                        state.compactions.want(None);
+                        state.compactions.reserve_manual(None);
                         return true;
                     }
-                    state.compactions.want(Some(Claim::of(&shared.order, &plan)));
+                    state.compactions.reserve_manual(Some(Reservation::of(&shared.order, &plan)));
                     false
                 }
                 plan => {
-                    state.compactions.want(None);
+                    state.compactions.reserve_manual(None);
                     started = plan.inspect(|plan| shared.start_compaction(state, plan.clone(), false));
                     // Compactions that the claim held up, if no other thread starts them.
                     shared.schedule(state);
@@ -163,7 +164,7 @@ impl Db {
                 }
             }
         });
-        waited.inspect_err(|_| shared.state.lock().compactions.want(None))?;
+        waited.inspect_err(|_| shared.state.lock().compactions.reserve_manual(None))?;
         if let Some(damage) = damage {
             return Err(damage);
         }

@@ -235,7 +235,7 @@ impl Db {
         let waiting = IdleWait::begin(shared);
         loop {
             shared.wait_until(|state| {
-                let putting = state.gc.putting && !shared.work.is_manual();
+                let putting = state.gc.relocating && !shared.work.is_manual();
                 let quiet =
                     !state.flush_scheduled && !state.commit_scheduled && state.compactions.is_empty() && !putting;
                 quiet && state.versions.pending() == 0 && shared.view.load().sealed.is_empty()

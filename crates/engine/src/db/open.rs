@@ -164,7 +164,7 @@ impl Db {
                 let filter_bytes = options.memtable_filter_bytes();
                 let mem = Arc::new(MemTable::new(order.clone(), w.log, filter_bytes, storage.budget()));
                 if separates_values {
-                    found.versions.retire.pin_log(&mem);
+                    found.versions.obsolete_files.pin_wal(&mem);
                 }
                 let writes = WritePath::new(w.wal, found.last, mem.clone());
                 (Some(mem), Some(w.manifest), Some(Arc::new(writes)), w.orphans)
@@ -264,7 +264,7 @@ fn jobs(writes: Option<&Arc<WritePath>>) -> Jobs {
     let relocate = move |shared: &Arc<DbInner>| match weak.as_ref().and_then(Weak::upgrade) {
         Some(writes) => match writes.relocate(shared) {
             Err(Error::Closed) => {
-                shared.state.lock().gc.putting = false; // the next open starts it again
+                shared.state.lock().gc.relocating = false; // the next open starts it again
                 Ok(())
             }
             outcome => outcome,

@@ -3,13 +3,13 @@ use super::Db;
 use crate::{
     Result,
     read::{
-        apart::Apart,
         get::{self, PointLookup, Value},
         merge::Merge,
         pinned::PinnedValue,
         range_tombstone_iter::RangeTombstoneIter,
         run::RunCursor,
-        scan::{Bounds, Cursor, ReadOptions, ReadTrigger, Sampler, Scan},
+        scan::{Cursor, ReadOptions, ReadRange, ReadSampler, ReadTrigger, Scan},
+        separated_values::SeparatedValues,
         snapshot::Snapshot,
         snapshot_iter::SnapshotIter,
         source::{Source, Sources},
@@ -52,15 +52,15 @@ fn separated_values(
     seq: SeqNo,
     how: ReadHow,
     options: &ReadOptions,
-) -> Box<Apart> {
-    let bounds = Bounds::new(shared.order.clone(), options.clone());
+) -> Box<SeparatedValues> {
+    let bounds = ReadRange::new(shared.order.clone(), options.clone());
     let again = {
         let (shared, view) = (shared.clone(), view.clone());
         move || snapshot_iter(&shared, &view, seq, how)
     };
     let (storage, order) = (shared.storage.clone(), shared.order.clone());
     let ahead_bytes = shared.options.value_readahead_bytes;
-    Box::new(Apart::new(storage, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
+    Box::new(SeparatedValues::new(storage, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
 }
 
 /// Keys whose blocks are prefetched before the first of them is read. Enough for the queue of any
@@ -265,7 +265,7 @@ impl Db {
         let walked = snapshot_iter(shared, &view, seq, how);
         let apart = shared.separates_values.then(|| separated_values(shared, &view, seq, how, &options));
         let store: Weak<dyn ReadTrigger> = Arc::<DbInner>::downgrade(shared);
-        let sampler = Sampler::new(view, store, shared.process, shared.options.level0_seek_compaction_bytes);
+        let sampler = ReadSampler::new(view, store, shared.process, shared.options.level0_seek_compaction_bytes);
         let fetches = shared.storage.values_elsewhere();
         Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }

@@ -17,7 +17,7 @@ fn memory(budget: &Budget) -> MemoryStatistics {
 }
 
 fn value_log(segments: &Segments, spared: usize) -> ValueLogStatistics {
-    let (count, Segment { bytes, live }) = (segments.pointed_into().count() as u64, segments.sum());
+    let (count, Segment { bytes, live }) = (segments.referenced().count() as u64, segments.sum());
     ValueLogStatistics { segments: count, bytes, live_bytes: live, spared: spared as u64, put_again_bytes: 0 }
 }
 
@@ -93,8 +93,8 @@ impl Db {
         let (pending_edits, retained, awaiting_removal, value_log) = {
             let state = shared.state.lock();
             let versions = &state.versions;
-            let value_log = value_log(&versions.segments, state.gc.spared.len());
-            (versions.pending() as u64, versions.retained(), versions.retire.waiting() as u64, value_log)
+            let value_log = value_log(&versions.segments, state.gc.quarantined.len());
+            (versions.pending() as u64, versions.retained(), versions.obsolete_files.waiting() as u64, value_log)
         };
         let statistics = Statistics {
             place: shared.storage.name(),

@@ -39,7 +39,7 @@ impl Db {
         if sequence > last.0 {
             return Err(Error::Invalid(format!("sequence {sequence} has not been written; the last is {last}")));
         }
-        let (logs, follower) = shared.state.lock().versions.retire.follow();
+        let (logs, follower) = shared.state.lock().versions.obsolete_files.follow();
         Updates::open(shared.storage.clone(), follower, logs, SeqNo(sequence), last)
     }
 }

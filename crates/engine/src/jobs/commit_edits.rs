@@ -115,7 +115,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     let _blocking = stops_writers.then(BlockingScope::new);
     let decided = if due { shared.storage.commit() } else { shared.storage.advance().map(drop) };
     // A failed durability handle takes precedence over the error of the commit.
-    let (count, _) = shared.state.lock().versions.releasable()?;
+    let (count, _) = shared.state.lock().versions.committable()?;
     decided?;
     if count == 0 {
         return Ok(0);
@@ -132,7 +132,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
 fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store open for writing has a manifest");
-    let (mut count, mut edits) = shared.state.lock().versions.releasable()?;
+    let (mut count, mut edits) = shared.state.lock().versions.committable()?;
     if count == 0 {
         return Ok((0, shared.clock.now())); // a concurrent commit had them
     }
@@ -141,14 +141,14 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
             // The end of the manifest is unknown now, so nothing can be appended to it.
             let _guard = shared.reserve.release(&*shared.storage);
             rewrite_manifest(shared, manifest)?;
-            (count, edits) = shared.state.lock().versions.releasable()?;
+            (count, edits) = shared.state.lock().versions.committable()?;
             manifest.log(&edits)?;
         }
         logged => logged?,
     }
     let (removable, replaced) = {
         let mut state = shared.state.lock();
-        let (removable, tables) = state.versions.released(count)?;
+        let (removable, tables) = state.versions.mark_committed(count)?;
         shared.advance_durable(state.versions.durable_base());
         // First: a thread that sees the new `durable_replay_from` must not find the old WALs in
         // line for a sync.
@@ -160,10 +160,10 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     let ended = shared.clock.now();
     drop(replaced); // this closes files
     delete_obsolete(shared, &removable);
-    if manifest.overlong(shared.options.max_manifest_file_size) && shared.has_room(0) {
+    if manifest.needs_rewrite(shared.options.max_manifest_file_size) && shared.has_room(0) {
         match rewrite_manifest(shared, manifest) {
             // The old manifest stays in use.
-            Err(full) if full.is_no_space() && manifest.is_sure() => {}
+            Err(full) if full.is_no_space() && manifest.is_root() => {}
             begun => begun?,
         }
     }
@@ -183,7 +183,7 @@ fn unsynced_bytes_at_commit(shared: &DbInner, bounds: &Bounds) -> u64 {
 
 /// Returns the number of flushed but still open WALs at which a commit is forced.
 fn open_wals_at_commit(shared: &DbInner) -> usize {
-    let most = shared.storage.closed_logs_max();
+    let most = shared.storage.closed_wals_max();
     if shared.storage.is_patient() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
 }
 
@@ -201,11 +201,11 @@ fn rewrite_manifest(shared: &DbInner, manifest: &mut Manifest) -> Result<()> {
         (id, state.versions.snapshot(&shared.requires))
     };
     let next = Manifest::create(&*shared.storage, id, &snapshot)?;
-    shared.storage.publish_root(id).map_err(Error::from).inspect_err(|error| manifest.doubt(error))?;
+    shared.storage.publish_root(id).map_err(Error::from).inspect_err(|error| manifest.mark_uncertain(error))?;
     let old = std::mem::replace(manifest, next);
     let removable = {
         let mut state = shared.state.lock();
-        state.versions.retire.manifest_replaced(old.id());
+        state.versions.obsolete_files.manifest_replaced(old.id());
         state.versions.removable()
     };
     delete_files(shared, &removable);

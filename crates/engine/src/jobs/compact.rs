@@ -3,7 +3,7 @@
 use crate::{
     Event, Options, Result,
     bounds::Bounds,
-    compact::{may_drop::Readers, plan::Plan, split},
+    compact::{drop_rule::SnapshotStripes, plan::Plan, split},
     jobs::{
         commit_edits,
         drop_filter::{DropFilter, Subcompaction, readers},
@@ -78,7 +78,7 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
         }
     } else {
         commit_edits_if_crowded(shared);
-        if plan.only_collects && plan.output_level > plan.level && !shared.has_room(plan.bytes()) {
+        if plan.gc_only && plan.output_level > plan.level && !shared.has_room(plan.bytes()) {
             return Err(no_room(shared));
         }
         match run_subcompactions(shared, plan)? {
@@ -123,9 +123,9 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOut
     state.gc.refused.retain(|refused| plan.inputs().all(|(_, table)| table.meta.id != *refused));
     shared.quarantine(&mut state, shared.storage.unmoved());
     if !plan.trivial_move {
-        state.compactions.lull.merge_ended(shared.visible().0);
+        state.compactions.idle.compaction_ended(shared.visible().0);
     }
-    state.gc.found.merged(plan, &outputs, &shared.limits());
+    state.gc.shadow_stats.record_compaction(plan, &outputs, &shared.limits());
     let copied = Arc::strong_count(&state.checkpoints) > 1;
     let mut given_up = Vec::new();
     let linked = outputs.iter().map(|meta| meta.linked_bytes).sum();
@@ -135,7 +135,7 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOut
         given_up.extend(file);
         is_given_up
     })?;
-    version.learn(plan.output_level, contents);
+    version.set_contents(plan.output_level, contents);
     shared.set_view(&state, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
     shared.schedule(&mut state);
     let removable = if given_up.is_empty() { Vec::new() } else { state.versions.removable() };
@@ -188,7 +188,7 @@ fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<Compa
     let readers = &readers(shared);
     let spent = {
         let state = shared.state.lock();
-        state.gc.spent(readers.oldest(), state.versions.base())
+        state.gc.obsolete_victims(readers.oldest(), state.versions.base())
     };
     let subs = split_plan(shared, plan)?;
     let share = plan.bytes() / subs.len() as u64;
@@ -240,7 +240,7 @@ fn run_subcompaction(
     plan: &Plan,
     sub: &Subcompaction,
     expected_bytes: u64,
-    readers: &Readers,
+    readers: &SnapshotStripes,
     spent: &BTreeSet<ObjectId>,
 ) -> Result<Option<FinishedOutputs>> {
     let mut merge = input(shared, plan);

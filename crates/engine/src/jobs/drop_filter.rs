@@ -2,8 +2,8 @@
 use crate::{
     Result,
     compact::{
+        drop_rule::{DropRule, SnapshotStripes},
         leveled::{is_bottom, is_range_bottom},
-        may_drop::{MayDrop, Readers},
         plan::Plan,
     },
     state::DbInner,
@@ -25,9 +25,9 @@ pub struct Subcompaction {
 }
 
 /// Returns the sequence numbers at which current and future readers read.
-pub fn readers(shared: &DbInner) -> Readers {
+pub fn readers(shared: &DbInner) -> SnapshotStripes {
     let (snapshots, visible) = shared.snapshots.positions(|| shared.visible());
-    Readers::new(snapshots, visible)
+    SnapshotStripes::new(snapshots, visible)
 }
 
 /// The entries of one subcompaction that no reader can see any more.
@@ -37,7 +37,7 @@ pub struct DropFilter<'a> {
     /// The range tombstones of the inputs, cut to the subcompaction.
     pub ranges: RangeTombstones,
     /// The rule for point entries.
-    pub rule: MayDrop,
+    pub rule: DropRule,
 }
 
 impl<'a> DropFilter<'a> {
@@ -45,7 +45,12 @@ impl<'a> DropFilter<'a> {
     ///
     /// # Errors
     /// An SSTable that cannot be read.
-    pub fn new(shared: &'a DbInner, plan: &'a Plan, sub: &Subcompaction, readers: &Readers) -> Result<DropFilter<'a>> {
+    pub fn new(
+        shared: &'a DbInner,
+        plan: &'a Plan,
+        sub: &Subcompaction,
+        readers: &SnapshotStripes,
+    ) -> Result<DropFilter<'a>> {
         let mut all = RangeTombstones::default();
         for (_, table) in plan.inputs().filter(|_| shared.has_range_tombstones) {
             if let Some(ranges) = table.open(&*shared.storage)?.range_tombstones()? {
@@ -53,7 +58,7 @@ impl<'a> DropFilter<'a> {
             }
         }
         let ranges = all.within(&shared.order, sub.from.as_deref(), sub.to.as_deref());
-        Ok(DropFilter { shared, plan, ranges, rule: MayDrop::new(readers.clone()) })
+        Ok(DropFilter { shared, plan, ranges, rule: DropRule::new(readers.clone()) })
     }
 
     /// Returns whether `entry` is dropped. To be called for each entry, in their order.
@@ -62,7 +67,7 @@ impl<'a> DropFilter<'a> {
         let bottom = || is_bottom(order, &plan.version, plan.output_level, entry.user);
         let by_rule = self.rule.entry(order, entry, bottom);
         by_rule || {
-            let first_reader = self.rule.readers().first_from(entry.seq);
+            let first_reader = self.rule.readers().stripe_end(entry.seq);
             self.ranges.newest(order, entry.user, first_reader) > entry.seq
         }
     }
@@ -75,7 +80,7 @@ impl<'a> DropFilter<'a> {
         for (internal_key, _) in entries.at_hand() {
             let entry = key::apart(internal_key);
             if self.drops(&entry) {
-                self.rule.go_back(place);
+                self.rule.rewind(place);
                 return None;
             }
             contents.add(&entry, self.rule.begins_key());
@@ -95,7 +100,7 @@ impl<'a> DropFilter<'a> {
             let spent = is_range_bottom(order, &plan.version, plan.output_level, &range);
             let mut newer = None;
             let stays = |seq: &&SeqNo| {
-                let is_hidden = newer.replace(**seq).is_some_and(|newer| rule.readers().hide(**seq, newer));
+                let is_hidden = newer.replace(**seq).is_some_and(|newer| rule.readers().same_stripe(**seq, newer));
                 !(is_hidden || spent && **seq <= oldest_reader)
             };
             fragment.sequences.iter().filter(stays).copied().collect()

@@ -1,7 +1,7 @@
 //! The flush job: immutable memtables become one SSTable.
 use crate::{
     Event, Result,
-    compact::may_drop::{MayDrop, Readers},
+    compact::drop_rule::{DropRule, SnapshotStripes},
     jobs::drop_filter::readers,
     mem::MemTable,
     read::{
@@ -45,23 +45,23 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
     let log_bytes = |mem: &Arc<MemTable>| match shared.separates_values {
         // The WAL holds the values too and is far larger than the memtable.
-        true => state.versions.retire.log_bytes(mem.log),
+        true => state.versions.obsolete_files.log_bytes(mem.log),
         false => mem.charged_bytes(),
     };
     let log_bytes = waiting.iter().map(log_bytes).sum();
     let version = state.versions.install_flush(edit, newest.last_sequence(), replay_from, log_bytes, handle)?;
     let flushed = |mem: &Arc<MemTable>| waiting.iter().any(|other| Arc::ptr_eq(other, mem));
-    version.learn(level, vec![(meta.id, contents)]);
+    version.set_contents(level, vec![(meta.id, contents)]);
     shared.set_view(&state, |view| View {
         mem: view.mem.clone(),
         sealed: view.sealed.iter().filter(|mem| !flushed(mem)).cloned().collect(),
         version,
     });
     state.flush_scheduled = false;
-    state.gc.found.came(meta.bytes);
+    state.gc.shadow_stats.record_new_bytes(meta.bytes);
     shared.schedule(&mut state);
     drop(state);
-    waiting.iter().for_each(|mem| shared.storage.log_flushed(mem.log));
+    waiting.iter().for_each(|mem| shared.storage.wal_flushed(mem.log));
     shared.options.tell(|| Event::FlushEnded { bytes: meta.bytes, level, time: shared.clock.since(started) });
     Ok(())
 }
@@ -73,7 +73,7 @@ pub fn write_table(
     order: &KeyOrder,
     mems: &[Arc<MemTable>],
     id: TableId,
-    readers: Option<Readers>,
+    readers: Option<SnapshotStripes>,
 ) -> Result<(TableMeta, Contents, DurabilityHandle)> {
     let expected_bytes = mems.iter().map(|mem| mem.charged_bytes()).sum();
     let mut sink = storage.begin(Hint { level: 0, expected_bytes, lifetime: Lifetime::Flush })?;
@@ -81,7 +81,7 @@ pub fn write_table(
     let mut ranges = RangeTombstones::default();
     mems.iter().for_each(|mem| ranges.extend(order, &mem.range_tombstones()));
     let drops = readers.is_some();
-    let (rule, contents) = (MayDrop::new(readers.unwrap_or_default()), Contents::default());
+    let (rule, contents) = (DropRule::new(readers.unwrap_or_default()), Contents::default());
     let mut filter = FlushFilter { sink: &mut *sink, order, ranges: &ranges, drops, rule, contents };
     match mems {
         [mem] => filter.add_memtable(mem)?,
@@ -105,7 +105,7 @@ struct FlushFilter<'a> {
     ranges: &'a RangeTombstones,
     /// Whether entries that no reader can see are dropped.
     drops: bool,
-    rule: MayDrop,
+    rule: DropRule,
     contents: Contents,
 }
 
@@ -118,7 +118,7 @@ impl FlushFilter<'_> {
         }
         let by_rule = self.rule.entry(self.order, &parsed, || false);
         let hidden = || {
-            let first_reader = self.rule.readers().first_from(parsed.seq);
+            let first_reader = self.rule.readers().stripe_end(parsed.seq);
             self.ranges.newest(self.order, parsed.user, first_reader) > parsed.seq
         };
         if by_rule || hidden() {

@@ -57,7 +57,7 @@ impl<'a> OutputBuilder<'a> {
         sink: Box<dyn TableSink>,
         ranges: Vec<Fragment>,
     ) -> OutputBuilder<'a> {
-        let looks = plan.only_collects || shared.relocates_values(&shared.state.lock());
+        let looks = plan.gc_only || shared.relocates_values(&shared.state.lock());
         OutputBuilder {
             shared,
             plan,
@@ -122,7 +122,7 @@ impl<'a> OutputBuilder<'a> {
         if self.shared.has_room(0) {
             return Ok(());
         }
-        if self.plan.only_collects {
+        if self.plan.gc_only {
             return Err(no_room(self.shared));
         }
         self.sink.move_no_more();
@@ -203,7 +203,11 @@ impl<'a> OutputBuilder<'a> {
     /// have the target size on average.
     fn is_full(&self) -> bool {
         let target_file_size = self.shared.options.target_file_size;
-        let most = if self.shared.options.min_overlapping_ratio() { target_file_size + target_file_size / 2 } else { target_file_size };
+        let most = if self.shared.options.min_overlapping_ratio() {
+            target_file_size + target_file_size / 2
+        } else {
+            target_file_size
+        };
         let single = self.plan.number.is_some(); // the plan has a reserved number for one output
         !single && (self.end_due || self.sink.table_bytes() >= most)
     }

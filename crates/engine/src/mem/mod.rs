@@ -86,11 +86,11 @@ impl MemTable {
     /// Inserts a non-empty batch. The first operation gets the batch's sequence number; the others
     /// count up from it.
     pub fn insert(&self, batch: &Batch) {
-        self.insert_behind(&[], batch);
+        self.insert_with_prefix(&[], batch);
     }
 
     /// As [`insert`](MemTable::insert), with `head` before each value.
-    pub fn insert_behind(&self, head: &[u8], batch: &Batch) {
+    pub fn insert_with_prefix(&self, head: &[u8], batch: &Batch) {
         let (first, mut seq) = (batch.sequence(), batch.sequence());
         for op in batch.ops() {
             let (user, kind, value) = match op {

@@ -19,4 +19,3 @@ pub mod snapshot_iter;
 pub mod source;
 pub mod updates;
 pub mod view;
-

@@ -1,7 +1,7 @@
 //! Range reads: their options and bounds, a cursor, and an iterator.
 use super::{
     get,
-    separated_values::Apart,
+    separated_values::SeparatedValues,
     snapshot::Snapshot,
     snapshot_iter::{SAMPLE_BYTES, SnapshotIter},
     view::View,
@@ -146,12 +146,12 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 pub struct Cursor {
     iter: SnapshotIter,
     /// Reads separated values. Boxed: a cursor moves when it is made.
-    separated: Option<Box<Apart>>,
+    separated: Option<Box<SeparatedValues>>,
     bounds: ReadRange,
     on_pair: bool,
     /// Whether values may be stored separately from keys, in the value log or in files of a table.
     needs_fetch: bool,
-    sampler: Sampler,
+    sampler: ReadSampler,
     /// Whether the last seek found its key before it had probed every run and was not charged.
     uncharged_seek: bool,
     /// The error for a cursor with a snapshot of another store.
@@ -160,7 +160,7 @@ pub struct Cursor {
 }
 
 /// Charges tables for a cursor's reads, which cost more with more runs.
-pub(crate) struct Sampler {
+pub(crate) struct ReadSampler {
     /// Also pins the version that the cursor reads.
     view: Arc<View>,
     store: Weak<dyn ReadTrigger>,
@@ -174,14 +174,14 @@ pub(crate) struct Sampler {
 /// Receives the tables that reads have charged enough.
 pub(crate) trait ReadTrigger: Send + Sync {
     /// Range reads have paid for a compaction of level 0, with `oldest` as its oldest table.
-    fn sought_enough(self: Arc<Self>, oldest: TableId);
+    fn range_reads_paid(self: Arc<Self>, oldest: TableId);
     /// The seek budget of `table` in `level` is exhausted.
-    fn worn(self: Arc<Self>, level: usize, table: TableId);
+    fn seek_budget_spent(self: Arc<Self>, level: usize, table: TableId);
 }
 
-impl Sampler {
-    pub(crate) fn new(view: Arc<View>, store: Weak<dyn ReadTrigger>, process: Process, seek_bytes: u64) -> Sampler {
-        Sampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
+impl ReadSampler {
+    pub(crate) fn new(view: Arc<View>, store: Weak<dyn ReadTrigger>, process: Process, seek_bytes: u64) -> ReadSampler {
+        ReadSampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
     }
 
     /// Charges a range read that probed every run.
@@ -189,7 +189,7 @@ impl Sampler {
         if let Some(oldest) = self.view.version.charge_range_read(self.seek_bytes)
             && let Some(store) = self.store.upgrade()
         {
-            store.sought_enough(oldest);
+            store.range_reads_paid(oldest);
         }
     }
 
@@ -218,7 +218,7 @@ impl Sampler {
         if let Some((level, table)) = get::sample(order, &self.view, &key::lookup(user, SeqNo::MAX))
             && let Some(store) = self.store.upgrade()
         {
-            store.worn(level, table);
+            store.seek_budget_spent(level, table);
         }
     }
 }
@@ -228,8 +228,8 @@ impl Cursor {
     pub(crate) fn new(
         order: KeyOrder,
         iter: SnapshotIter,
-        separated: Option<Box<Apart>>,
-        sampler: Sampler,
+        separated: Option<Box<SeparatedValues>>,
+        sampler: ReadSampler,
         mut options: ReadOptions,
         fetches: bool,
         refused: Option<Error>,

@@ -17,7 +17,7 @@ use terrace_storage::{
 const INLINE_SKIP_MAX: usize = 256;
 
 /// The value at the position of a cursor.
-pub struct Apart {
+pub struct SeparatedValues {
     storage: Arc<dyn Storage>,
     how: ReadHow,
     value: ValueLocation,
@@ -33,7 +33,7 @@ enum ValueLocation {
     Read(Bytes),
 }
 
-impl Apart {
+impl SeparatedValues {
     /// Makes a reader without a value. `iter` makes the iterator of the read-ahead, which goes
     /// up to `window` bytes ahead, over keys for which `in_bounds` returns true.
     pub fn new(
@@ -43,7 +43,7 @@ impl Apart {
         window: u64,
         iter: impl Fn() -> SnapshotIter + Send + 'static,
         in_bounds: impl Fn(&[u8]) -> bool + Send + 'static,
-    ) -> Apart {
+    ) -> SeparatedValues {
         let prefetcher = ValuePrefetcher {
             storage: storage.clone(),
             make: Box::new(iter),
@@ -53,7 +53,7 @@ impl Apart {
         };
         let (coalescer, ahead) =
             (ReadCoalescer::new(window, storage.budget()), ReadAhead::new(prefetcher, order, window));
-        Apart { storage, how, value: ValueLocation::Inline(0), coalescer, ahead }
+        SeparatedValues { storage, how, value: ValueLocation::Inline(0), coalescer, ahead }
     }
 
     /// Reads the value of the pair `user` written at `seq`, which has the bytes `stored` with its

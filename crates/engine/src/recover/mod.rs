@@ -217,7 +217,7 @@ pub fn begin(
     let manifest = Manifest::create(storage, id, &versions.snapshot(&requires))?;
     storage.publish_root(id)?;
     let orphans = orphans::orphans(listed, versions.live(), &kept);
-    versions.retire.keep_logs(options.wal_size_limit, kept);
+    versions.obsolete_files.keep_wals(options.wal_size_limit, kept);
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     versions.segments = Segments::of(versions.live(), |object| sizes.get(&object).copied());
     let log_bytes_max = if storage.layout().values == Values::Log { options.value_log_segment_size } else { u64::MAX };

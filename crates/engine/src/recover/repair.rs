@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     Error, Options, Result,
-    bulk::Bulk,
-    compact::sizes::{self, LevelSizes},
+    bulk::BulkTableWriter,
+    compact::level_targets::{self, LevelTargets},
     version::{TableRef, Version},
 };
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
@@ -108,9 +108,9 @@ pub fn build(from: &dyn Storage, survey: &Survey, to: &dyn Storage, options: &Op
 fn level_for(options: &Options, bytes: u64) -> usize {
     let base = options.level_1_bytes();
     if options.level_compaction_dynamic_level_bytes {
-        return sizes::last_needed(base, &[0, bytes, 0, 0, 0, 0, 0]);
+        return level_targets::last_needed(base, &[0, bytes, 0, 0, 0, 0, 0]);
     }
-    let sizes = LevelSizes::from_first(base);
+    let sizes = LevelTargets::from_first(base);
     (1..LEVELS).find(|level| bytes <= sizes.of(*level)).unwrap_or(LEVELS - 1)
 }
 
@@ -129,7 +129,7 @@ fn write_newest(
         *next_file += 1;
         TableId(*next_file - 1)
     };
-    let mut out = Bulk::new(to, options.target_file_size, number);
+    let mut out = BulkTableWriter::new(to, options.target_file_size, number);
     let (mut user, mut pairs) = (None::<Vec<u8>>, 0);
     while let Some(entry) = entries.next()? {
         let parsed = key::apart(entry.key);

@@ -13,7 +13,7 @@
 use super::replay_sink::objects_written_with;
 use crate::{
     Options, Result,
-    bulk::Bulk,
+    bulk::BulkTableWriter,
     mem::{MemCursor, MemTable},
 };
 use std::sync::Arc;
@@ -147,7 +147,7 @@ impl Spill<'_> {
             *next_file += 1;
             TableId(*next_file - 1)
         };
-        let mut out = Bulk::new(*to, self.target_file_size, number);
+        let mut out = BulkTableWriter::new(*to, self.target_file_size, number);
         let mut last: Option<Vec<u8>> = None;
         loop {
             let valid = (0..sources.len()).filter(|at| sources[*at].0.valid());

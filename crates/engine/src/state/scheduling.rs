@@ -4,9 +4,9 @@ use super::{DbInner, DbState};
 use crate::{
     Error, Event, Options, Result,
     compact::{
-        idle, leveled, pace,
+        idle, leveled, parallelism,
         plan::{Limits, Plan, Situation},
-        seeks,
+        seek_compaction,
     },
     read::scan::ReadTrigger,
     version::{Contents, KeyRange},
@@ -76,8 +76,8 @@ impl DbInner {
         let unknown = view.version.tables().filter(|(_, table)| table.contents().is_none());
         for (_, table) in unknown.take(TABLES_PER_ROUND) {
             // A table that cannot be read now may be read later, unless it is damaged.
-            if table.look_for_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
-                table.learn(Contents::default());
+            if table.load_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
+                table.set_contents(Contents::default());
             }
         }
     }
@@ -94,10 +94,10 @@ impl DbInner {
             busy: &state.compactions,
             pointers: state.versions.pointers(),
             limits,
-            spares: state.versions.spares(),
+            reserved_numbers: state.versions.reserved_numbers(),
             seek_hint: state.seek_hint,
             oldest_reader: self.snapshots.oldest(|| self.visible()),
-            hiding_share: state.gc.found.share(limits),
+            shadow_ratio: state.gc.shadow_stats.share(limits),
         })
     }
 
@@ -137,7 +137,7 @@ impl DbInner {
         if self.view.load().mem.is_none() || state.failed.is_some() || state.closed {
             return;
         }
-        state.compactions.lull.look(self.visible().0);
+        state.compactions.idle.look(self.visible().0);
         if !state.flush_scheduled && !self.view.load().sealed.is_empty() {
             state.flush_scheduled = true;
             self.submit(Lane::Flush, "flush", self.jobs.flush, |state| state.flush_scheduled = false);
@@ -149,7 +149,9 @@ impl DbInner {
         state.no_jobs_since = state.no_jobs_since.or_else(|| Some(self.clock.now())).filter(|_| !busy);
         if !state.commit_scheduled && state.versions.pending() > 0 {
             state.commit_scheduled = true;
-            self.submit(Lane::Durability, "release", self.jobs.commit_edits, |state| state.commit_scheduled = false);
+            self.submit(Lane::Durability, "commit edits", self.jobs.commit_edits, |state| {
+                state.commit_scheduled = false
+            });
         }
     }
 
@@ -167,7 +169,7 @@ impl DbInner {
     pub fn update_idle(self: &Arc<Self>, update: impl FnOnce(&mut idle::IdleDetector)) {
         let mut state = self.state.lock();
         if !state.closing {
-            update(&mut state.compactions.lull);
+            update(&mut state.compactions.idle);
             self.schedule(&mut state);
         }
     }
@@ -176,7 +178,7 @@ impl DbInner {
     /// an option allows.
     pub fn compaction_threads(&self, state: &DbState, most: u64) -> usize {
         let l0_runs = state.versions.live().levels[0].runs.len() as u64;
-        pace::threads(&self.options, most, l0_runs, state.compactions.lull.is_quiet())
+        parallelism::threads(&self.options, most, l0_runs, state.compactions.idle.is_quiet())
     }
 
     /// Starts `plan`, which must not conflict with a running compaction. An `optional` one does
@@ -188,7 +190,7 @@ impl DbInner {
             && plan.upper.iter().any(|table| table.meta.id == id)
         {
             let paid = self.options.seek_compaction && self.options.seek_compaction_bytes > 0;
-            state.seek_hint = seeks::left_of_hint(&plan, id, paid);
+            state.seek_hint = seek_compaction::left_of_hint(&plan, id, paid);
         }
         let ended = plan.clone();
         let job = move |shared: &Arc<DbInner>| {
@@ -201,14 +203,14 @@ impl DbInner {
             }
             let moved = shared.relocates_values(&shared.state.lock());
             let outcome = match (shared.jobs.compact)(shared, &plan) {
-                Err(full) if full.is_no_space() && moved && !plan.only_collects => {
+                Err(full) if full.is_no_space() && moved && !plan.gc_only => {
                     shared.suspend_gc(&mut shared.state.lock());
                     (shared.jobs.compact)(shared, &plan)
                 }
                 outcome => outcome,
             };
             match outcome {
-                Err(error) if plan.only_collects => shared.on_gc_compaction_failed(&plan, error),
+                Err(error) if plan.gc_only => shared.on_gc_compaction_failed(&plan, error),
                 Err(damage) if damage.is_damage() => shared.on_damaged_input(&plan, damage),
                 outcome => outcome,
             }
@@ -289,7 +291,8 @@ impl DbInner {
     fn extend_seek_budget(&self, level: usize, table: TableId, worth: u64) -> bool {
         let state = self.state.lock();
         self.with_situation(&state, |situation| {
-            seeks::price(situation, (level, table)).is_none_or(|(table, bytes)| table.indulge(bytes / worth))
+            seek_compaction::price(situation, (level, table))
+                .is_none_or(|(table, bytes)| table.extend_seek_budget(bytes / worth))
         })
     }
 
@@ -303,11 +306,11 @@ impl DbInner {
 }
 
 impl ReadTrigger for DbInner {
-    fn sought_enough(self: Arc<Self>, oldest: TableId) {
+    fn range_reads_paid(self: Arc<Self>, oldest: TableId) {
         self.request_compaction(0, oldest);
     }
 
-    fn worn(self: Arc<Self>, level: usize, table: TableId) {
+    fn seek_budget_spent(self: Arc<Self>, level: usize, table: TableId) {
         self.on_seek_budget_spent(level, table);
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     compact::{
         plan::{Plan, Situation},
         shadow_estimate::{self, ShadowEstimate},
-        value_log_gc::{self, Due, ValueLogGc},
+        value_log_gc::{self, GcAction, ValueLogGc},
     },
     version::{Level, segments::Segment},
     work::Lane,
@@ -38,7 +38,7 @@ struct ValueLogTotals {
     /// See [`DbInner::shadowed_share`].
     share: f64,
     /// Upper bound, in bytes, of values that count as live although newer entries shadow them.
-    hidden_at_most: u64,
+    shadowed_at_most: u64,
 }
 
 /// The next step of GC.
@@ -51,7 +51,7 @@ enum GcStep {
 
 impl DbInner {
     /// Finds out which SSTables above the deepest level have range tombstones, for the shadow
-    /// estimate ([`shadow_estimate::deleting`]). I/O. A read error is reported to the reader of the
+    /// estimate ([`shadow_estimate::range_deleting_table`]). I/O. A read error is reported to the reader of the
     /// table.
     pub fn load_range_tombstone_flags(&self) {
         if !self.separates_values || !self.has_range_tombstones {
@@ -59,15 +59,15 @@ impl DbInner {
         }
         let view = self.view.load_full();
         for table in view.version.above_deepest().iter().flat_map(Level::tables) {
-            let _ = table.look_for_range_deletes(&*self.storage);
+            let _ = table.load_range_deletes(&*self.storage);
         }
     }
 
     /// Starts one GC compaction, or one pass of tail GC, if there is too much garbage and nothing
     /// else is due.
     pub(super) fn schedule_value_log_gc(self: &Arc<Self>, state: &mut DbState) {
-        let off = self.options.value_log_gc == GcMode::Off || state.gc.starved;
-        if !self.separates_values || off || state.compactions.collects() {
+        let off = self.options.value_log_gc == GcMode::Off || state.gc.out_of_space;
+        if !self.separates_values || off || state.compactions.runs_gc() {
             return;
         }
         let mut victims = match self.options.value_log_gc {
@@ -91,19 +91,19 @@ impl DbInner {
             GcStep::ChooseVictims if free => self.with_situation(state, compact_victims),
             GcStep::ChooseVictims | GcStep::None => None,
         };
-        if let Some(plan) = plan
-            .filter(|plan| state.compactions.admits(&self.order, plan) && !state.compactions.hinders(&self.order, plan))
-        {
+        if let Some(plan) = plan.filter(|plan| {
+            state.compactions.admits(&self.order, plan) && !state.compactions.blocks_manual(&self.order, plan)
+        }) {
             self.start_compaction(state, plan, false);
         }
     }
 
     fn measure_value_log(&self, state: &mut DbState) -> ValueLogTotals {
-        let all = state.versions.segments.sum_but(&state.gc.spared);
+        let all = state.versions.segments.sum_except(&state.gc.quarantined);
         let share = self.shadowed_share(state);
-        let hidden_at_most = shadow_estimate::hidden_at_most(state.versions.live(), &all, share);
-        state.gc.look(&all.but_hidden(hidden_at_most), self.options.value_log_gc_percent);
-        ValueLogTotals { all, share, hidden_at_most }
+        let shadowed_at_most = shadow_estimate::shadowed_at_most(state.versions.live(), &all, share);
+        state.gc.update_baseline(&all.with_shadowed(shadowed_at_most), self.options.value_log_gc_percent);
+        ValueLogTotals { all, share, shadowed_at_most }
     }
 
     /// Returns the fraction of entries above the deepest level that are assumed to shadow a value.
@@ -111,8 +111,8 @@ impl DbInner {
     /// only then.
     fn shadowed_share(&self, state: &DbState) -> f64 {
         match self.options.value_log_gc {
-            _ if state.compactions.lull.is_long() => 1.0,
-            GcMode::Segments => state.gc.found.share(&self.limits()),
+            _ if state.compactions.idle.is_long_idle() => 1.0,
+            GcMode::Segments => state.gc.shadow_stats.share(&self.limits()),
             _ => 0.0,
         }
     }
@@ -122,36 +122,36 @@ impl DbInner {
     /// limit for keys, pointers and entry heads, a tenth of the space with values of 512 B. Tail GC
     /// has one limit.
     fn garbage_limit_percent(&self, state: &DbState) -> u64 {
-        let rests = state.compactions.lull.is_long() && self.options.value_log_gc == GcMode::Segments;
+        let rests = state.compactions.idle.is_long_idle() && self.options.value_log_gc == GcMode::Segments;
         if rests { (self.options.value_log_gc_percent * 3 / 5).max(1) } else { self.options.value_log_gc_percent }
     }
 
     /// Returns the next step while no victim has live values. `free` says whether a compaction may
     /// start.
     fn next_step(&self, state: &DbState, situation: &Situation<'_>, log: &ValueLogTotals, free: bool) -> GcStep {
-        let ValueLogGc { refused, cramped, calm_bytes, .. } = &state.gc;
+        let ValueLogGc { refused, low_on_space, baseline_bytes, .. } = &state.gc;
         let (percent, resting, merges) =
-            (self.garbage_limit_percent(state), state.compactions.lull.is_long(), free && !cramped);
+            (self.garbage_limit_percent(state), state.compactions.idle.is_long_idle(), free && !low_on_space);
         if resting
             && merges
-            && let Some((level, range)) = shadow_estimate::deleting(situation.version, refused)
+            && let Some((level, range)) = shadow_estimate::range_deleting_table(situation.version, refused)
         {
             let plan = self.policy.plan_range(situation, level, &range);
-            return plan.map_or(GcStep::None, |plan| GcStep::Compact(Plan { only_collects: true, ..plan }));
+            return plan.map_or(GcStep::None, |plan| GcStep::Compact(Plan { gc_only: true, ..plan }));
         }
-        let due = |hidden| value_log_gc::due(&log.all, hidden, percent, (!resting).then_some(*calm_bytes));
-        if due(log.hidden_at_most) == Due::Nothing {
+        let due = |hidden| value_log_gc::due(&log.all, hidden, percent, (!resting).then_some(*baseline_bytes));
+        if due(log.shadowed_at_most) == GcAction::Nothing {
             return GcStep::None; // without a look at any table
         }
         let estimate = ShadowEstimate::of(situation, refused);
-        let hidden = estimate.hidden(&log.all, log.share);
+        let hidden = estimate.shadowed_bytes(&log.all, log.share);
         match due(hidden) {
-            Due::Nothing => GcStep::None,
-            Due::Collect if self.options.value_log_gc == GcMode::Segments => GcStep::ChooseVictims,
-            Due::Collect | Due::Reveal => {
+            GcAction::Nothing => GcStep::None,
+            GcAction::Collect if self.options.value_log_gc == GcMode::Segments => GcStep::ChooseVictims,
+            GcAction::Collect | GcAction::Expose => {
                 let reveals = merges && hidden > 0;
                 reveals
-                    .then(|| estimate.reveal(situation, &*self.policy))
+                    .then(|| estimate.expose(situation, &*self.policy))
                     .flatten()
                     .map_or(GcStep::ChooseVictims, GcStep::Compact)
             }
@@ -164,7 +164,7 @@ impl DbInner {
         let mut state = self.state.lock();
         let reveals = plan.output_level > plan.level && state.gc.victims.is_empty();
         match &error {
-            full if full.is_no_space() && reveals => state.gc.cramped = true,
+            full if full.is_no_space() && reveals => state.gc.low_on_space = true,
             full if full.is_no_space() => self.suspend_gc(&mut state),
             failed if failed.is_input_or_output() => {
                 state.gc.refused.extend(plan.upper.iter().map(|table| table.meta.id));
@@ -183,7 +183,7 @@ impl DbInner {
         if segments.is_empty() {
             return;
         }
-        state.gc.spare(segments);
+        state.gc.quarantine(segments);
         if self.options.value_log_gc == GcMode::Segments {
             self.storage.condemn(state.gc.victims.clone());
         }
@@ -196,10 +196,10 @@ impl DbInner {
 
     /// Suspends GC for lack of space, until some is freed. Compactions leave values where they are.
     pub fn suspend_gc(&self, state: &mut DbState) {
-        state.gc.starved = true;
+        state.gc.out_of_space = true;
         if self.relocates_values(state) {
             state.gc.victims.clear();
-            state.gc.sorts = false;
+            state.gc.forced = false;
             self.storage.condemn(BTreeSet::new());
         }
     }
@@ -207,14 +207,14 @@ impl DbInner {
     /// Makes all WALs that SSTables point into victims, so that compactions write their values in
     /// key order. Only in `segments` mode.
     pub fn relocate_from_wals(self: &Arc<Self>, state: &mut DbState) {
-        if !self.separates_values || self.options.value_log_gc != GcMode::Segments || state.gc.starved {
+        if !self.separates_values || self.options.value_log_gc != GcMode::Segments || state.gc.out_of_space {
             return;
         }
         let DbState { versions, gc, .. } = &mut *state;
-        let logs = versions.segments.pointed_into().map(|(object, _)| object);
-        let logs = logs.filter(|object| matches!(object, ObjectId::Wal(_)) && !gc.spared.contains(object));
+        let logs = versions.segments.referenced().map(|(object, _)| object);
+        let logs = logs.filter(|object| matches!(object, ObjectId::Wal(_)) && !gc.quarantined.contains(object));
         gc.victims.extend(logs);
-        gc.sorts = !gc.victims.is_empty();
+        gc.forced = !gc.victims.is_empty();
         self.storage.condemn(gc.victims.clone());
         self.schedule(state);
     }
@@ -223,7 +223,7 @@ impl DbInner {
     fn remaining_victims(&self, state: &mut DbState) -> BTreeSet<ObjectId> {
         let DbState { versions, gc, .. } = state;
         gc.victims.retain(|victim| versions.segments.live(*victim) > 0);
-        gc.sorts &= !gc.victims.is_empty();
+        gc.forced &= !gc.victims.is_empty();
         gc.victims.clone()
     }
 
@@ -231,7 +231,7 @@ impl DbInner {
     fn choose_victims(&self, state: &mut DbState) -> BTreeSet<ObjectId> {
         let percent = self.garbage_limit_percent(state);
         let DbState { versions, gc, .. } = state;
-        gc.victims = value_log_gc::victims(&versions.segments, &gc.spared, percent);
+        gc.victims = value_log_gc::victims(&versions.segments, &gc.quarantined, percent);
         self.storage.condemn(gc.victims.clone());
         gc.victims.clone()
     }
@@ -240,20 +240,20 @@ impl DbInner {
     /// victims and queues their relocation if there are none.
     fn tail_gc_victims(self: &Arc<Self>, state: &mut DbState) -> BTreeSet<ObjectId> {
         let DbState { versions, gc, closing, .. } = state;
-        if gc.putting {
+        if gc.relocating {
             return BTreeSet::new();
         }
         gc.victims.retain(|victim| versions.segments.live(*victim) > 0);
         if gc.victims.is_empty() {
-            gc.put_by = None;
-            let ValueLogGc { spared, .. } = &*gc;
+            gc.relocated_by = None;
+            let ValueLogGc { quarantined: spared, .. } = &*gc;
             gc.victims = value_log_gc::oldest(&versions.segments, spared, self.options.value_log_gc_percent);
         }
-        if gc.put_by.is_none() && !gc.victims.is_empty() && !*closing {
-            gc.putting = true;
+        if gc.relocated_by.is_none() && !gc.victims.is_empty() && !*closing {
+            gc.relocating = true;
             let job = |shared: &Arc<DbInner>| (shared.jobs.relocate)(shared);
-            self.submit(Lane::Relocate, "relocate", job, |state| state.gc.putting = false);
+            self.submit(Lane::Relocate, "relocate", job, |state| state.gc.relocating = false);
         }
-        gc.spent(self.snapshots.oldest(|| self.visible()), versions.base())
+        gc.obsolete_victims(self.snapshots.oldest(|| self.visible()), versions.base())
     }
 }

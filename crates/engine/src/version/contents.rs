@@ -76,10 +76,10 @@ impl Contents {
 
 impl TableRef {
     /// Loads the counts unless they are known. I/O.
-    pub fn look_for_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
+    pub fn load_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.contents().is_none() {
             let table = self.open(storage)?;
-            self.learn(Contents::from_properties(table.facts()?, table.range_tombstones()?.as_deref()));
+            self.set_contents(Contents::from_properties(table.facts()?, table.range_tombstones()?.as_deref()));
         }
         Ok(())
     }

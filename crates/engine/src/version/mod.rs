@@ -99,7 +99,7 @@ impl TableRef {
     }
 
     /// Finds out whether the table has range tombstones. I/O, unless known.
-    pub fn look_for_range_deletes(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
+    pub fn load_range_deletes(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.deletes.get().is_none() {
             let deletes = self.open(storage)?.range_tombstones()?.is_some();
             self.deletes.get_or_init(|| deletes);
@@ -118,7 +118,7 @@ impl TableRef {
     }
 
     /// Sets the entry counts. The first call wins.
-    pub fn learn(&self, contents: Contents) {
+    pub fn set_contents(&self, contents: Contents) {
         let _ = self.contents.set(contents); // counts of a table do not change
     }
 
@@ -149,7 +149,7 @@ impl TableRef {
 
     /// Extends an exhausted seek budget to `seeks` in total, at most once per table. Returns
     /// whether any budget is left.
-    pub fn indulge(&self, seeks: u64) -> bool {
+    pub fn extend_seek_budget(&self, seeks: u64) -> bool {
         let more = i64::try_from(seeks).unwrap_or(i64::MAX) - initial_seek_budget(&self.meta);
         // Readers may have charged further seeks meanwhile.
         more > 0 && !self.budget_extended.swap(true, Relaxed) && self.seek_budget.fetch_add(more, Relaxed) + more > 0
@@ -251,11 +251,11 @@ impl Level {
 
     /// Returns the tables that may hold keys of `range`, in the order of the level.
     pub fn overlapping(&self, order: &KeyOrder, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
-        self.stretches(order, range).flatten().cloned().collect()
+        self.overlap_slices(order, range).flatten().cloned().collect()
     }
 
     /// Returns for each run the tables that may hold keys of `range`.
-    pub fn stretches<'a>(
+    pub fn overlap_slices<'a>(
         &'a self,
         order: &'a KeyOrder,
         range: &'a KeyRange<'_>,
@@ -345,10 +345,10 @@ impl Version {
     }
 
     /// Sets the entry counts of tables in `level`.
-    pub fn learn(&self, level: usize, contents: Vec<(TableId, Contents)>) {
+    pub fn set_contents(&self, level: usize, contents: Vec<(TableId, Contents)>) {
         for (id, contents) in contents {
             if let Some((_, table)) = self.index.get(id).filter(|(found, _)| *found == level) {
-                table.learn(contents);
+                table.set_contents(contents);
             }
         }
     }

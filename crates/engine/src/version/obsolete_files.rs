@@ -58,18 +58,18 @@ impl ObsoleteFiles {
     }
 
     /// Adds a memtable that becomes readable; its values may be in its WAL only.
-    pub fn pin_log(&mut self, memtable: &Arc<MemTable>) {
+    pub fn pin_wal(&mut self, memtable: &Arc<MemTable>) {
         self.memtables.retain(|weak| weak.strong_count() > 0);
         self.memtables.push(Arc::downgrade(memtable));
     }
 
     /// Adds a new WAL.
-    pub fn log_made(&mut self, log: LogId) {
+    pub fn wal_created(&mut self, log: LogId) {
         self.live_wals.insert(log, 0);
     }
 
     /// Notes that WAL `log` was sealed at `bytes`.
-    pub fn log_ended(&mut self, log: LogId, bytes: u64) {
+    pub fn wal_sealed(&mut self, log: LogId, bytes: u64) {
         self.live_wals.entry(log).and_modify(|known| *known = bytes);
     }
 
@@ -79,7 +79,7 @@ impl ObsoleteFiles {
     }
 
     /// Keeps up to `bytes` of obsolete WALs; `logs` are those of earlier sessions.
-    pub fn keep_logs(&mut self, bytes: u64, live_wals: Vec<(LogId, u64)>) {
+    pub fn keep_wals(&mut self, bytes: u64, live_wals: Vec<(LogId, u64)>) {
         self.archive_bytes_max = bytes;
         self.archived_wals.extend(live_wals);
     }

@@ -140,20 +140,20 @@ impl PendingQueue {
 
     /// Returns how many edits at the front can be committed now. Fails if one of the edits looked
     /// at can never be.
-    pub fn releasable(&mut self) -> Result<usize> {
+    pub fn committable(&mut self) -> Result<usize> {
         let durable = self.let_flushes_overtake()?;
         Ok(self.groups(durable).last().map_or(0, |group| group.end))
     }
 
     /// Returns the manifest records of the first `count` edits, which were
-    /// [`releasable`](PendingQueue::releasable).
+    /// [`committable`](PendingQueue::committable).
     pub fn records(&self, count: usize) -> Vec<Edit> {
         let of_group = |group| fold(self.edits.range::<Range<usize>>(group).map(|pending| pending.edit.clone())).edit;
         self.groups(count).into_iter().map(of_group).collect()
     }
 
     /// Removes and returns the first `count` edits, which were
-    /// [`releasable`](PendingQueue::releasable).
+    /// [`committable`](PendingQueue::committable).
     pub fn take_committed(&mut self, count: usize) -> Vec<CommittedRecord> {
         let mut records = Vec::new();
         for group in self.groups(count) {
@@ -291,7 +291,7 @@ mod tests {
             completers.push(Some(completer));
         }
         let mut complete = |at: usize| completers[at].take().expect("once").keep();
-        let committable = |queue: &mut PendingQueue| queue.releasable().expect("nothing fails");
+        let committable = |queue: &mut PendingQueue| queue.committable().expect("nothing fails");
         complete(1);
         assert_eq!(committable(&mut queue), 0, "a bound flush overtakes nothing");
         complete(4);

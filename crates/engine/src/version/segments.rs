@@ -24,7 +24,7 @@ impl Segment {
     }
 
     /// Returns the segment with `hidden` of its live bytes counted as garbage.
-    pub fn but_hidden(self, hidden: u64) -> Segment {
+    pub fn with_shadowed(self, hidden: u64) -> Segment {
         Segment { live: self.live.saturating_sub(hidden), ..self }
     }
 }
@@ -76,7 +76,7 @@ impl Segments {
     }
 
     /// Notes that WAL `log` was sealed at `bytes`.
-    pub fn log_ended(&mut self, log: LogId, bytes: u64) {
+    pub fn wal_sealed(&mut self, log: LogId, bytes: u64) {
         let object = ObjectId::Wal(log);
         self.0.entry(object).or_default().bytes = bytes.saturating_sub(header_bytes(object));
     }
@@ -88,18 +88,18 @@ impl Segments {
 
     /// Returns the segments that some table references, by kind and number. The others become
     /// obsolete anyway, or are referenced by memtables.
-    pub fn pointed_into(&self) -> impl Iterator<Item = (ObjectId, Segment)> + '_ {
+    pub fn referenced(&self) -> impl Iterator<Item = (ObjectId, Segment)> + '_ {
         self.0.iter().filter(|(_, segment)| segment.live > 0).map(|(object, segment)| (*object, *segment))
     }
 
     /// Returns the sums over all referenced segments.
     pub fn sum(&self) -> Segment {
-        self.sum_but(&BTreeSet::new())
+        self.sum_except(&BTreeSet::new())
     }
 
     /// Returns the sums without the segments in `spared`.
-    pub fn sum_but(&self, spared: &BTreeSet<ObjectId>) -> Segment {
-        self.pointed_into().filter(|(object, _)| !spared.contains(object)).fold(
+    pub fn sum_except(&self, spared: &BTreeSet<ObjectId>) -> Segment {
+        self.referenced().filter(|(object, _)| !spared.contains(object)).fold(
             Segment::default(),
             |sum, (_, segment)| Segment {
                 bytes: sum.bytes.saturating_add(segment.bytes),
@@ -134,8 +134,8 @@ mod tests {
     #[test]
     fn live_bytes_are_the_sum_of_references() {
         let mut segments = Segments::default();
-        segments.log_ended(LogId(1), 156);
-        segments.log_ended(LogId(3), 106);
+        segments.wal_sealed(LogId(1), 156);
+        segments.wal_sealed(LogId(3), 106);
         let (a, b) = (table(&[(1, 60), (2, 7)]), table(&[(1, 30)]));
         segments.add(&a);
         segments.add(&b);
@@ -144,7 +144,7 @@ mod tests {
         let log = |number| ObjectId::Wal(LogId(number));
         assert_eq!(segments.replace([&a].into_iter(), &[]), [(log(2), 7)], "no reference is left");
         assert_eq!(
-            segments.pointed_into().collect::<Vec<_>>(),
+            segments.referenced().collect::<Vec<_>>(),
             [(ObjectId::Wal(LogId(1)), Segment { bytes: 100, live: 30 })]
         );
         assert_eq!(segments.replace([&b].into_iter(), std::slice::from_ref(&b)), [], "the table was moved");

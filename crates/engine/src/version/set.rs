@@ -43,7 +43,7 @@ pub struct VersionSet {
     next_file: u64,
     /// Table numbers reserved for intra-L0 compactions, each directly above that of a flushed or
     /// sealed table.
-    spares: BTreeSet<TableId>,
+    reserved_numbers: BTreeSet<TableId>,
     /// Largest flushed sequence number: live, and in the manifest.
     base: SeqNo,
     durable_base: SeqNo,
@@ -53,7 +53,7 @@ pub struct VersionSet {
     pointers: [Vec<u8>; LEVELS],
     durable_pointers: [Vec<u8>; LEVELS],
     /// Obsolete files.
-    pub retire: ObsoleteFiles,
+    pub obsolete_files: ObsoleteFiles,
     /// Value-log segments.
     pub segments: Segments,
 }
@@ -79,21 +79,21 @@ impl VersionSet {
         let version = Arc::new(start.version);
         let mut obsolete_files = ObsoleteFiles::default();
         obsolete_files.pin(&version);
-        obsolete_files.log_made(start.replay_from);
+        obsolete_files.wal_created(start.replay_from);
         VersionSet {
             order,
             live: version.clone(),
             durable: version,
             pending: PendingQueue::default(),
             next_file: start.next_file,
-            spares: BTreeSet::new(),
+            reserved_numbers: BTreeSet::new(),
             base: start.base,
             durable_base: start.base,
             replay_from: start.replay_from,
             durable_replay_from: start.replay_from,
             durable_pointers: start.pointers.clone(),
             pointers: start.pointers,
-            retire: obsolete_files,
+            obsolete_files: obsolete_files,
             segments: Segments::default(),
         }
     }
@@ -122,14 +122,14 @@ impl VersionSet {
         let table = TableId(self.new_number());
         if reserve_next {
             let above = TableId(self.new_number());
-            self.spares.insert(above);
+            self.reserved_numbers.insert(above);
         }
         table
     }
 
     /// Returns the reserved table numbers.
-    pub fn spares(&self) -> &BTreeSet<TableId> {
-        &self.spares
+    pub fn reserved_numbers(&self) -> &BTreeSet<TableId> {
+        &self.reserved_numbers
     }
 
     /// Returns the largest sequence number in tables that the manifest names.
@@ -224,11 +224,11 @@ impl VersionSet {
             self.pointers[*level].clone_from(pointer);
         }
         for (_, table) in &edit.deleted {
-            self.spares.remove(&reserved_above(*table));
+            self.reserved_numbers.remove(&reserved_above(*table));
         }
         let replaced = self.removed_tables(&edit).filter(|table| !sync_cancelled.contains(&table.meta.id));
         let retained_bytes = replaced.map(|table| table.meta.bytes).fold(0, u64::saturating_add).saturating_sub(linked);
-        self.retire.never_committed(&sync_cancelled);
+        self.obsolete_files.never_committed(&sync_cancelled);
         Ok(self.install(
             next,
             Pending { edit, handles, compaction: true, retained_bytes, sync_cancelled, ..Pending::default() },
@@ -252,23 +252,23 @@ impl VersionSet {
         let unreferenced = dead_segments.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes);
         pending.retained_bytes = unreferenced.fold(pending.retained_bytes, u64::saturating_add);
         self.live = Arc::new(next);
-        self.retire.pin(&self.live);
+        self.obsolete_files.pin(&self.live);
         self.pending.push(pending);
         self.live.clone()
     }
 
     /// Returns how many pending edits can be committed now, and their manifest records in order.
     /// Fails if one of the edits looked at can never be committed.
-    pub fn releasable(&mut self) -> Result<(usize, Vec<Edit>)> {
-        let count = self.pending.releasable()?;
+    pub fn committable(&mut self) -> Result<(usize, Vec<Edit>)> {
+        let count = self.pending.committable()?;
         Ok((count, self.pending.records(count)))
     }
 
     /// Notes that the first `count` pending edits, which were
-    /// [`releasable`](VersionSet::releasable), are durable in the manifest. Returns the objects to
+    /// [`committable`](VersionSet::committable), are durable in the manifest. Returns the objects to
     /// delete, and the replaced tables. The caller drops the latter under no lock, since that may
     /// close files.
-    pub fn released(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
+    pub fn mark_committed(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
         let mut replaced = Vec::new();
         for CommittedRecord { edit, transient } in self.pending.take_committed(count) {
             let next = Arc::new(self.durable.apply(&self.order, &edit).map_err(inconsistent)?);
@@ -278,7 +278,12 @@ impl VersionSet {
                 self.durable_pointers[level] = pointer;
             }
             // One record at a time: a table may come and go within one batch.
-            self.retire.durable_advanced(&self.durable, &next, (&edit.deleted, transient), self.durable_replay_from);
+            self.obsolete_files.durable_advanced(
+                &self.durable,
+                &next,
+                (&edit.deleted, transient),
+                self.durable_replay_from,
+            );
             replaced.extend(self.durable.named(&edit.deleted).map(|(_, table)| table.clone()));
             self.durable = next;
         }
@@ -287,7 +292,7 @@ impl VersionSet {
 
     /// Takes the objects that no version and no reader needs any more.
     pub fn removable(&mut self) -> Vec<ObjectId> {
-        let removable = self.retire.take_deletable(&self.live, &self.durable);
+        let removable = self.obsolete_files.take_deletable(&self.live, &self.durable);
         removable.iter().for_each(|object| self.segments.forget(*object));
         removable
     }
@@ -388,12 +393,12 @@ impl Manifest {
     }
 
     /// Notes that the root file may name another manifest.
-    pub fn doubt(&mut self, why: &Error) {
+    pub fn mark_uncertain(&mut self, why: &Error) {
         self.doubt = Some(why.clone());
     }
 
     /// Whether the root file certainly names this manifest.
-    pub fn is_sure(&self) -> bool {
+    pub fn is_root(&self) -> bool {
         self.doubt.is_none()
     }
 
@@ -404,7 +409,7 @@ impl Manifest {
 
     /// Whether the manifest should be rewritten: its edits have outgrown `limit` bytes or its
     /// snapshot.
-    pub fn overlong(&self, limit: u64) -> bool {
+    pub fn needs_rewrite(&self, limit: u64) -> bool {
         exceeds_limit(self.writer.bytes(), self.snapshot_bytes, limit)
     }
 }
@@ -444,7 +449,7 @@ mod tests {
         set.install_flush(Edit::default(), SeqNo(5), LogId(3), 0, DurabilityHandle::mature())
             .expect("the edit applies");
         (0..5).for_each(|_| assert!(set.new_number() < 15));
-        let edits = [set.snapshot(&[])].into_iter().chain(set.releasable().expect("the handle is durable").1);
+        let edits = [set.snapshot(&[])].into_iter().chain(set.committable().expect("the handle is durable").1);
         let said: Vec<_> = edits.map(|edit| edit.next_file_number).collect();
         assert_eq!(said, [Some(15), Some(15)], "numbers FALL");
     }

@@ -125,11 +125,11 @@ fn insert(shared: &DbInner, leader: &mut LeaderGuard<'_, Box<WriterState>>, head
     if shared.options.pipelined_writes && worthwhile {
         let mem = leader.state().mem.clone();
         leader.hand_over();
-        mem.insert_behind(head, &batch);
+        mem.insert_with_prefix(head, &batch);
         return;
     }
     let writer = leader.state();
-    writer.mem.insert_behind(head, &batch);
+    writer.mem.insert_with_prefix(head, &batch);
     if writer.reusable_batch.is_none() && batch.capacity() <= REUSED_BATCH_BYTES_MAX {
         writer.reusable_batch = Some(batch);
     }

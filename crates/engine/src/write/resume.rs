@@ -40,7 +40,7 @@ fn clear_failure(shared: &DbInner) -> Result<bool> {
     if !first.is_no_space() || state.closed {
         return shared.check_writable(&state).map(|()| false);
     }
-    if let Err(lost) = state.versions.releasable() {
+    if let Err(lost) = state.versions.committable() {
         // SSTables that could not be made durable serve reads: nothing may be built on them.
         drop(state);
         shared.fail(&lost);

@@ -24,14 +24,14 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
     writer.mem = mem.clone();
     writer.unlogged.active = false;
     if full.is_none() {
-        shared.storage.log_flushed(ended); // it is empty
+        shared.storage.wal_flushed(ended); // it is empty
     }
     let mut state = shared.state.lock();
-    state.versions.retire.log_ended(ended, bytes + small_bytes);
-    state.versions.retire.log_made(log);
+    state.versions.obsolete_files.wal_sealed(ended, bytes + small_bytes);
+    state.versions.obsolete_files.wal_created(log);
     if shared.separates_values {
-        state.versions.segments.log_ended(ended, bytes);
-        state.versions.retire.pin_log(&mem);
+        state.versions.segments.wal_sealed(ended, bytes);
+        state.versions.obsolete_files.pin_wal(&mem);
     }
     let view = shared.view.load_full();
     let version = if full.is_none() && view.sealed.is_empty() {

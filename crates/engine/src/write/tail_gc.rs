@@ -118,13 +118,13 @@ impl WritePath {
             abandon(shared, pass.unreadable);
             return Ok(());
         }
-        let put_by = shared.visible();
-        if shared.state.lock().versions.base() < put_by {
+        let relocated_by = shared.visible();
+        if shared.state.lock().versions.base() < relocated_by {
             self.seal(shared)?;
         }
         let mut state = shared.state.lock();
-        (state.gc.putting, state.gc.put_by) = (false, Some(put_by));
-        state.gc.spare(pass.unreadable);
+        (state.gc.relocating, state.gc.relocated_by) = (false, Some(relocated_by));
+        state.gc.quarantine(pass.unreadable);
         shared.schedule(&mut state);
         Ok(())
     }
@@ -212,9 +212,9 @@ impl WritePath {
 /// Ends a pass for which there is no space. Value-log GC is suspended until space is freed.
 fn abandon(shared: &Arc<DbInner>, unreadable: BTreeSet<ObjectId>) {
     let mut state = shared.state.lock();
-    state.gc.spare(unreadable);
+    state.gc.quarantine(unreadable);
     state.gc.victims.clear();
-    state.gc.putting = false;
+    state.gc.relocating = false;
     shared.suspend_gc(&mut state);
     shared.schedule(&mut state);
 }

@@ -50,7 +50,7 @@ impl WritePath {
         writer.last = last;
         let head = if shared.separates_values { INLINE } else { &[] };
         stop_on_error(shared, || {
-            writer.mem.insert_behind(head, &batch);
+            writer.mem.insert_with_prefix(head, &batch);
             publish(shared, before, last)
         })?;
         Ok(last)

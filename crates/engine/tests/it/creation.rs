@@ -49,7 +49,7 @@ fn an_interrupted_creation_does_not_hinder_the_next_one() {
 /// The same if only the FORMAT file is left, which a removal deletes after `CURRENT`.
 #[test]
 fn an_interrupted_removal_does_not_hinder_the_next_store() {
-    let presets = ["leveldb", "terrace-block", "delsm", "bolt", "wisckey"];
+    let presets = ["leveldb", "default", "delsm", "bolt", "wisckey"];
     for first in presets {
         for second in presets {
             let folder = tempfile::tempdir().unwrap();

@@ -141,7 +141,7 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
 fn letters(chosen: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     let (folder, mut all) = (tempfile::tempdir().unwrap(), Model::new());
     let mut options = corrupt_entries::options(chosen);
-    options.collection = terrace::GcMode::Off;
+    options.value_log_gc = terrace::GcMode::Off;
     let db = Db::open(folder.path().join("store"), options).unwrap();
     for letter in ["a", "b", "c"] {
         for number in 0..50 {

@@ -402,7 +402,7 @@ fn linked_files_do_not_count_as_unsynced() {
     let mut reported = db.statistics();
     for n in 0..240u32 {
         db.put((n * 7 % 240).to_be_bytes(), [n as u8; 5000]).unwrap();
-        while let Some(job) = db.step(0).filter(|job| *job != "release") {
+        while let Some(job) = db.step(0).filter(|job| *job != "commit edits") {
             reported = if job == "compact" { db.statistics() } else { reported };
         }
     }

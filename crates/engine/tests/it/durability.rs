@@ -217,7 +217,7 @@ fn a_table_added_and_deleted_between_commits_is_removed() {
         db.put("a", "1").unwrap();
         db.flush().unwrap();
         // Compactions first, where there is a choice.
-        while db.step(1).is_some_and(|job| job != "release") {}
+        while db.step(1).is_some_and(|job| job != "commit edits") {}
     }
     db.wait_idle().unwrap();
     let named: usize = db.layout().iter().map(|level| level.tables.len()).sum();
@@ -292,8 +292,8 @@ fn a_durable_flush_overtakes_unsynced_compactions() {
         db.put(format!("{}", n % 4), [n as u8; 200]).unwrap();
         if n % 4 == 3 {
             db.flush().unwrap();
-            while db.step(0).is_some_and(|job| job != "release") {}
-            while db.step(0).is_some_and(|job| job != "release") {}
+            while db.step(0).is_some_and(|job| job != "commit edits") {}
+            while db.step(0).is_some_and(|job| job != "commit edits") {}
         }
     }
     let said = db.statistics();
@@ -403,7 +403,7 @@ fn sixteen_wals_start_a_batch() {
             assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (0, n - 1), "{way:?}");
             db.put(format!("{n:03}"), "value").unwrap();
             db.flush().unwrap();
-            while db.step(0).is_some_and(|job| job != "release") {}
+            while db.step(0).is_some_and(|job| job != "commit edits") {}
         }
         assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (16, 0), "{way:?}");
         assert!(after_cuts(&disk).iter().all(|model| model.len() == 16), "{way:?}");

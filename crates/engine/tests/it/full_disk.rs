@@ -497,7 +497,7 @@ fn other_errors_are_not_resumed_by_space() {
 fn a_full_small_ext4_can_be_resumed() {
     let Some(()) = require("root", is_root()) else { return };
     let Some(disk) = require("loop", LoopFs::of_bytes(24 << 20)) else { return };
-    for (name, preset) in [("plain", "leveldb"), ("block", "terrace-block"), ("pairs", "delsm")] {
+    for (name, preset) in [("plain", "leveldb"), ("block", "default"), ("pairs", "delsm")] {
         let path = disk.mount.join(name);
         let mut options = Options::preset(preset).unwrap();
         for (name, value) in TIGHT.iter().chain(&[("compression", "none"), ("reserve_bytes", "1MiB")]) {

@@ -41,7 +41,7 @@ const LAYOUTS: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "separated, from the tail",
-        &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1"), ("collection", "tail")],
+        &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1"), ("value_log_gc", "tail")],
     ),
     (ON_A_DEVICE, &[("durability", "group"), ("durability_interval_ms", "20")]),
     (

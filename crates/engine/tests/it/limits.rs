@@ -167,7 +167,7 @@ fn the_largest_value_is_read_intact() {
     let options = options(&[("compression", "none"), ("block_cache_size", "0")]);
     let mut db = place.open(&options, false).unwrap();
     let bytes = u32::MAX as usize;
-    // Four bytes per page reveal a misplaced or missing page.
+    // Four bytes per page expose a misplaced or missing page.
     let at_page = |page: usize| (page as u32).wrapping_mul(2_654_435_761).to_le_bytes();
     let mut value = vec![0u8; bytes];
     value.chunks_exact_mut(4096).enumerate().for_each(|(page, chunk)| chunk[..4].copy_from_slice(&at_page(page)));

@@ -103,7 +103,7 @@ fn one_manifest_commit_is_queued_at_a_time() {
     disk.leave(1000); // the queue: release, flush
     assert_eq!(db.step(1), Some("flush"), "with the space freed by the commit");
     let rest: Vec<_> = std::iter::from_fn(|| db.step(0)).collect();
-    assert_eq!(rest, ["release"]);
+    assert_eq!(rest, ["commit edits"]);
 }
 
 /// Old versions awaiting compaction and unsynced bytes may take as much as a large disk allows; on

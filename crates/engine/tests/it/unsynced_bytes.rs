@@ -232,7 +232,7 @@ fn writers_stop_at_the_limit_until_a_commit() {
         unsynced(&db) >= 1 << 20
     };
     (0..100_000).find(is_enough).expect("so much is unsynced");
-    while db.step(0).is_some_and(|job| job != "release") {} // no other stall condition remains
+    while db.step(0).is_some_and(|job| job != "commit edits") {} // no other stall condition remains
     let before = db.statistics();
     let is_done = AtomicBool::new(false);
     let is_stopped = thread::scope(|scope| {
@@ -276,7 +276,7 @@ fn writers_are_delayed_near_the_limit_and_no_longer() {
     let there = disk.used() - live(&db.layout());
     assert!((MAX / 8 * 5..MAX).contains(&there), "{there} B of files are not live");
     assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were unsynced before anybody was slowed");
-    while db.step(0).is_some_and(|job| job != "release") {} // jobs that would notify the writers
+    while db.step(0).is_some_and(|job| job != "commit edits") {} // jobs that would notify the writers
     let (begun, slowed) = (Instant::now(), db.statistics());
     // On a busy machine a sleep may be too long, and at most 50 ms of that are credited to later
     // writes: 1,900 of them at 4 MiB/s. An exact sleep of half a millisecond leaves a credit of at

@@ -67,7 +67,7 @@ fn tail_gc_collects_all_garbage() {
 /// Uniform overwrites and deletes, many times the size of the store, which settles at `space_max`
 /// times the live data.
 fn uniform_changes(collection: &str, space_max: f64) {
-    let changes = [("collection", collection), ("reserve_bytes", "0")]; // it would count as space
+    let changes = [("value_log_gc", collection), ("reserve_bytes", "0")]; // it would count as space
     let (place, options) = (Place::any(), options(&[SMALL, &changes].concat()));
     let (mut rng, mut model) = (Rng::new(2), Model::new());
     let mut db = place.open(&options, true).expect("open");
@@ -422,7 +422,7 @@ fn an_idle_store_keeps_less_garbage() {
 /// again without relocation.
 #[test]
 fn without_known_free_space_values_are_not_relocated() {
-    let options = options(&[SMALL, &[("collection", "segments")]].concat());
+    let options = options(&[SMALL, &[("value_log_gc", "segments")]].concat());
     let small = SmallFs::new(kit::anywhere(), 64 << 20);
     let (fs, mut rng): (Arc<dyn FileSystem>, _) = (Arc::new(small.clone()), Rng::new(23));
     let db = kit::open(&fs, &options, true).expect("open");

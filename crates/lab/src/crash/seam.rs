@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn presets_keep_the_contract_and_intentional_faults_are_found() {
-        for preset in ["terrace:leveldb", "terrace:terrace-block"] {
+        for preset in ["terrace:leveldb", "terrace:default"] {
             let tally = run(&campaign(preset, None), &mut |_| true).unwrap();
             assert_eq!((tally.states, tally.failed), (2000, 0), "{preset}: {tally:?}");
             let kinds = cuts::histories(&options(preset).unwrap(), &Tracker::PROMISING, 0, SEEDS).len() as u64;

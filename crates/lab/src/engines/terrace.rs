@@ -361,8 +361,8 @@ mod tests {
 
     #[test]
     fn additional_options_override_the_settings_and_are_reported() {
-        let engine = Terrace::new(Some("terrace-block+allow_mmap_reads=true+target_file_size=1MiB")).unwrap();
-        assert_eq!(engine.name(), "terrace:terrace-block+allow_mmap_reads=true+target_file_size=1MiB");
+        let engine = Terrace::new(Some("default+allow_mmap_reads=true+target_file_size=1MiB")).unwrap();
+        assert_eq!(engine.name(), "terrace:default+allow_mmap_reads=true+target_file_size=1MiB");
         let settings = Settings { max_file_size: 8 << 20, write_buffer_size: 3 << 20, ..Settings::default() };
         let options = engine.options(&settings).unwrap();
         assert_eq!(

@@ -102,7 +102,7 @@ fn terrace_keeps_the_contract() {
         "terrace:delsm",
         "terrace:wisckey+value_log_gc_percent=1+durability=background",
         // On the device, and partly on it.
-        "terrace:raw",
+        "terrace:device",
         "terrace:leveldb-raw",
     ];
     engines.extend(require("bpf", exact).map(|()| "terrace:noblsm+durability=journal-bpf"));

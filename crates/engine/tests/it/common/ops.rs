@@ -208,7 +208,7 @@ fn any_layout() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 
 pub fn any_config() -> impl Strategy<Value = Config> {
     let place = prop_oneof![6 => Just(0u8), 3 => Just(1), 1 => Just(2), 2 => Just(3), 1 => Just(4)];
-    let preset = prop::sample::select(vec!["leveldb", "terrace-block", "noblsm", "delsm", "volatile", "wisckey"]);
+    let preset = prop::sample::select(vec!["leveldb", "default", "noblsm", "delsm", "volatile", "wisckey"]);
     let tables = prop_oneof![3 => Just("block"), 1 => Just("bundled"), 1 => Just("directory")];
     let switches = (prop::bool::weighted(0.2), prop::bool::weighted(0.7));
     let all = (preset, any_layout(), any_layout(), tables, switches, place);

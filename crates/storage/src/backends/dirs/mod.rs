@@ -133,8 +133,8 @@ impl LogStore for Dirs {
         self.files.open_log(id, kind)
     }
 
-    fn closed_logs_max(&self) -> usize {
-        self.files.closed_logs_max()
+    fn closed_wals_max(&self) -> usize {
+        self.files.closed_wals_max()
     }
 }
 

@@ -169,7 +169,7 @@ impl LogStore for Files {
         if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
     }
 
-    fn closed_logs_max(&self) -> usize {
+    fn closed_wals_max(&self) -> usize {
         self.store.waiting_max
     }
 }
@@ -179,7 +179,7 @@ impl ValueStore for Files {
         segment::create(self.store.clone(), log)
     }
 
-    fn log_flushed(&self, log: LogId) {
+    fn wal_flushed(&self, log: LogId) {
         self.store.unsettled.release(ObjectId::Wal(log));
     }
 

@@ -2,7 +2,7 @@
 use super::{
     Store,
     log::LogFile,
-    unsettled::{Claim, Fate, Progress, Watched},
+    unsettled::{Fate, Progress, Reservation, Watched},
 };
 use crate::{
     Error, Purpose, Result, SyncKind,
@@ -25,8 +25,10 @@ use terrace_vfs::ReadFile;
 pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
     let name = store.name_of(segment);
     let fate = match store.unsettled.claim(segment) {
-        Claim::First { file, bytes } => return Ok(Some(Finished { name: store.path(&name), file, bytes, purpose })),
-        Claim::Before(fate) => fate,
+        Reservation::First { file, bytes } => {
+            return Ok(Some(Finished { name: store.path(&name), file, bytes, purpose }));
+        }
+        Reservation::Before(fate) => fate,
     };
     if store.tracker.promises() {
         // A segment of an earlier session, or one that an earlier job relied on, which may have

@@ -52,7 +52,7 @@ impl Fate {
 }
 
 /// The result of a claim on a segment.
-pub(super) enum Claim {
+pub(super) enum Reservation {
     /// The first claim: the file to make durable.
     First { file: Box<Watched>, bytes: u64 },
     /// No handle is left: the state of its syncs.
@@ -68,15 +68,15 @@ impl Unsettled {
     /// Claims `segment` for a job that relies on it. The first job gets the handle and the bytes
     /// so far; later jobs, and jobs that rely on a segment of an earlier session, get the state of
     /// its syncs.
-    pub fn claim(&self, segment: ObjectId) -> Claim {
+    pub fn claim(&self, segment: ObjectId) -> Reservation {
         let mut open = self.0.lock();
-        let Some(open) = open.get_mut(&segment) else { return Claim::Before(Arc::default()) };
+        let Some(open) = open.get_mut(&segment) else { return Reservation::Before(Arc::default()) };
         match open.file.take() {
             Some(file) => {
                 let file = Box::new(Watched { file, fate: open.fate.clone() });
-                Claim::First { file, bytes: open.progress.bytes.load(Relaxed) }
+                Reservation::First { file, bytes: open.progress.bytes.load(Relaxed) }
             }
-            None => Claim::Before(open.fate.clone()),
+            None => Reservation::Before(open.fate.clone()),
         }
     }
 

@@ -103,14 +103,14 @@ impl LogStore for ValueLog {
         self.shared.inner.settle_log(log)
     }
 
-    fn closed_logs_max(&self) -> usize {
-        self.shared.inner.closed_logs_max().div_ceil(2) // as a log may have two files
+    fn closed_wals_max(&self) -> usize {
+        self.shared.inner.closed_wals_max().div_ceil(2) // as a log may have two files
     }
 }
 
 impl ValueStore for ValueLog {
-    fn log_flushed(&self, log: LogId) {
-        self.shared.inner.log_flushed(log);
+    fn wal_flushed(&self, log: LogId) {
+        self.shared.inner.wal_flushed(log);
     }
 
     fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
