@@ -13,7 +13,7 @@ use terrace_storage::{
     backends::files::fs::FileSystem,
     durability::NoTracker,
     open_files,
-    placement::{OpenMode, ReadHow, Table, TableMeta},
+    placement::{OpenMode, Table, TableMeta, TableReadOptions},
 };
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -31,7 +31,7 @@ pub fn table(input: &[u8]) {
         let Ok(table) = placement.open_table(&meta) else { continue };
         let verified = table.verify();
         for verify in [true, false] {
-            let how = ReadHow { verify, fill_cache: false };
+            let how = TableReadOptions { verify, fill_cache: false };
             let (forward, backward) = (walk(&table, how, false), walk(&table, how, true));
             let _ = (table.get(&key::lookup(&input[..input.len().min(9)], SeqNo(9)), how), table.anchors(3));
             if let Ok(facts) = &verified {
@@ -51,7 +51,7 @@ pub fn table(input: &[u8]) {
 /// Upper bound of the pairs in a small SSTable: each takes at least a byte.
 const PAIRS_MAX: usize = 1 << 16;
 
-fn walk(table: &Arc<dyn Table>, how: ReadHow, back: bool) -> Result<Entries> {
+fn walk(table: &Arc<dyn Table>, how: TableReadOptions, back: bool) -> Result<Entries> {
     let (mut cursor, mut entries) = (table.cursor(how)?, Entries::new());
     if back {
         cursor.seek_last()?

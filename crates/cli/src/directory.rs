@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use terrace_format::{FileName, LEVELS};
 use terrace_storage::{
     backends::raw::{DATA, is_device},
-    read_own,
+    read_small_file,
 };
 
 /// The contents of a directory.
@@ -33,7 +33,7 @@ pub fn look(path: &Path) -> Result<Holds> {
     let names = names.collect::<io::Result<Vec<String>>>().with_context(named)?;
     let has = |wanted: FileName| names.contains(&wanted.to_string());
     if has(FileName::FormatFile) {
-        let text = read_own(&path.join(FileName::FormatFile.to_string())).with_context(named)?;
+        let text = read_small_file(&path.join(FileName::FormatFile.to_string())).with_context(named)?;
         return Ok(Holds::MarkedStore(String::from_utf8_lossy(&text).into_owned()));
     }
     if names.iter().any(|name| name == "IDENTITY" || name.starts_with("OPTIONS-")) {

@@ -32,7 +32,7 @@ impl LogFile {
     /// Opens a file for reading from its start.
     pub fn open(path: &Path) -> Result<LogFile> {
         let named = || path.display().to_string();
-        let file = terrace_storage::open_own(path).with_context(named)?;
+        let file = terrace_storage::open_store_file(path).with_context(named)?;
         let bytes = file.metadata().with_context(named)?.len();
         let name = path.file_name().and_then(|name| name.to_str()).and_then(original);
         let segment = match name {

@@ -9,7 +9,7 @@ use terrace_format::{
     pair::{self, PairProperties},
     properties,
 };
-use terrace_storage::open_own;
+use terrace_storage::open_store_file;
 
 /// An open SSTable.
 pub struct SortedTable {
@@ -34,12 +34,12 @@ pub struct Stored {
 impl SortedTable {
     /// Opens an SSTable file and reads its footer.
     pub fn open(path: &Path) -> Result<SortedTable> {
-        SortedTable::open_within(path, 0, open_own(path)?.metadata()?.len())
+        SortedTable::open_within(path, 0, open_store_file(path)?.metadata()?.len())
     }
 
     /// Opens the SSTable of `bytes` bytes at offset `begin` of a file.
     pub fn open_within(path: &Path, begin: u64, bytes: u64) -> Result<SortedTable> {
-        let file = open_own(path)?;
+        let file = open_store_file(path)?;
         let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a table") };
         let mut footer = [0; FOOTER_BYTES];
         file.read_exact_at(&mut footer, begin + at)?;

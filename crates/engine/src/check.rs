@@ -17,7 +17,7 @@ use std::{
 use terrace_format::{Layout, TableId, Values, key};
 use terrace_storage::{
     Location,
-    placement::{Listed, ObjectId, OpenMode, ReadHow, Storage},
+    placement::{Listed, ObjectId, OpenMode, Storage, TableReadOptions},
 };
 
 /// The outcome of a check.
@@ -138,7 +138,7 @@ fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec
     let idle = |object: &ObjectId| match object {
         ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => !named.contains(object),
         ObjectId::Temporary(_) => true,
-        ObjectId::Wal(_) | ObjectId::SmallLog(_) | ObjectId::Manifest(_) => false,
+        ObjectId::Wal(_) | ObjectId::WalSidecar(_) | ObjectId::Manifest(_) => false,
     };
     listed.iter().map(|found| found.object).filter(idle).map(|object| storage.place_of(object)).collect()
 }
@@ -160,7 +160,7 @@ fn check_table(
 ) -> std::result::Result<(u64, u64), String> {
     let text = |error: terrace_storage::Error| format!("table {}: {error}", meta.id);
     let table = storage.open_table(meta).map_err(text)?;
-    let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false }).map_err(text)?;
+    let mut cursor = table.cursor(TableReadOptions { verify: true, fill_cache: false }).map_err(text)?;
     let ranges = table.range_tombstones().map_err(text)?;
     let deletes =
         ranges.iter().flat_map(|ranges| ranges.fragments()).map(|fragment| fragment.sequences.len() as u64).sum();

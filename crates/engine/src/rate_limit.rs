@@ -27,8 +27,8 @@ pub fn throttle(shared: &DbInner, bytes_at_last_check: &mut u64) {
 #[inline(never)]
 fn throttle_slow(shared: &DbInner, per_second: u64, bytes_at_last_check: &mut u64) {
     let total = || {
-        let traffic = shared.storage.traffic();
-        traffic.bytes(Purpose::Compaction) + traffic.bytes(Purpose::ValueLogGc) + shared.stats.put_again_bytes()
+        let io_stats = shared.storage.io_stats();
+        io_stats.bytes(Purpose::Compaction) + io_stats.bytes(Purpose::ValueLogGc) + shared.stats.put_again_bytes()
     };
     if total() < *bytes_at_last_check + BYTES_PER_LOOK {
         return;

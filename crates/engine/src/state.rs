@@ -319,7 +319,7 @@ impl DbInner {
         let mut awaits_commit = None;
         self.wait_until(|state| {
             let too_many_wals = self.has_too_many_wals(state);
-            awaits_commit = too_many_wals.then(|| self.storage.traffic().await_others());
+            awaits_commit = too_many_wals.then(|| self.storage.io_stats().wait_for_syncs());
             !too_many_wals && (self.view.load().sealed.len() as u64) + 1 < self.options.max_write_buffer_number
         })
     }

@@ -81,7 +81,7 @@ impl Work {
         let mut spawn = |name: &str, serve: Box<dyn FnOnce(&Work) + Send>| -> std::io::Result<()> {
             let work = self.clone();
             threads.push(thread::Builder::new().name(name.into()).spawn(move || {
-                terrace_storage::give_way();
+                terrace_storage::run_in_background();
                 serve(&work);
             })?);
             Ok(())

@@ -18,7 +18,7 @@ pub enum FileName {
     /// `000005.vlog`: a WAL that is also a value-log segment.
     ValueLog(LogId),
     /// `000005.slog`: the sidecar of such a WAL, for batches without separated values.
-    SmallLog(LogId),
+    WalSidecar(LogId),
     /// `000005.vals`: a segment of values relocated by garbage collection.
     Values(SegmentId),
     /// `MANIFEST-000005`.
@@ -61,7 +61,7 @@ impl FileName {
             "bundle" => Some(FileName::Bundle(TableId(number))),
             "log" => Some(FileName::Log(LogId(number))),
             "vlog" => Some(FileName::ValueLog(LogId(number))),
-            "slog" => Some(FileName::SmallLog(LogId(number))),
+            "slog" => Some(FileName::WalSidecar(LogId(number))),
             "vals" => Some(FileName::Values(SegmentId(number))),
             "dbtmp" => Some(FileName::Temporary(number)),
             _ => None,
@@ -81,7 +81,7 @@ impl fmt::Display for FileName {
             FileName::Bundle(id) => write!(f, "{id}.bundle"),
             FileName::Log(id) => write!(f, "{id}.log"),
             FileName::ValueLog(id) => write!(f, "{id}.vlog"),
-            FileName::SmallLog(id) => write!(f, "{id}.slog"),
+            FileName::WalSidecar(id) => write!(f, "{id}.slog"),
             FileName::Values(id) => write!(f, "{id}.vals"),
             FileName::Manifest(id) => write!(f, "MANIFEST-{id}"),
             FileName::Current => f.write_str("CURRENT"),
@@ -136,7 +136,7 @@ mod tests {
             (FileName::Bundle(TableId(5)), "000005.bundle"),
             (FileName::Log(LogId(0)), "000000.log"),
             (FileName::ValueLog(LogId(6)), "000006.vlog"),
-            (FileName::SmallLog(LogId(6)), "000006.slog"),
+            (FileName::WalSidecar(LogId(6)), "000006.slog"),
             (FileName::Values(SegmentId(7)), "000007.vals"),
             (FileName::Manifest(LogId(u64::MAX)), "MANIFEST-18446744073709551615"),
             (FileName::Current, "CURRENT"),

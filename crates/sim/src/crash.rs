@@ -280,7 +280,7 @@ impl WriteFile for Handle {
         self.fs.record(|history| history.sync(self.id))
     }
 
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+    fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
         Ok(Box::new(Handle { fs: self.fs.clone(), id: self.id }))
     }
 

@@ -389,8 +389,8 @@ impl WriteFile for Writer {
         self.fs.sync_pages(&self.pages, || self.inner.sync())
     }
 
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
-        let (fs, inner) = (self.fs.clone(), self.inner.twin()?);
+    fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
+        let (fs, inner) = (self.fs.clone(), self.inner.second_handle()?);
         Ok(Box::new(Writer { fs, inner, pages: self.pages.clone() }))
     }
 

@@ -57,7 +57,7 @@ impl DurabilityTracker for LateTracker {
         "late"
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle> {
         let mut state = self.state.lock();
         let (handle, completer) = DurabilityHandle::pending();
         let steps = state.rng.below(STEPS_MAX + 1);
@@ -65,14 +65,14 @@ impl DurabilityTracker for LateTracker {
         let build = Waiting { files, completer, steps, fails };
         if steps == 0 {
             // The handle reports a failure, as for every other build.
-            let _ = build.complete(fs, traffic);
+            let _ = build.complete(fs, io_stats);
         } else {
             state.waiting.push(build);
         }
         Ok(handle)
     }
 
-    fn give_up(&self, name: &str) -> Option<Finished> {
+    fn cancel_sync(&self, name: &str) -> Option<Finished> {
         let mut state = self.state.lock();
         state.waiting.iter_mut().find_map(|build| {
             let at = build.files.iter().position(|file| file.name == name)?;
@@ -81,29 +81,29 @@ impl DurabilityTracker for LateTracker {
     }
 
     /// Advances one step. True if any build was pending, including those that this call completed.
-    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
+    fn advance(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<bool> {
         let mut state = self.state.lock();
         let outstanding = !state.waiting.is_empty();
         state.waiting.iter_mut().for_each(|build| build.steps -= 1);
         for build in state.waiting.extract_if(.., |build| build.steps == 0) {
             // The handle reports a failure.
-            let _ = build.complete(fs, traffic);
+            let _ = build.complete(fs, io_stats);
         }
         Ok(outstanding)
     }
 
     /// Completes every pending build. Returns the first failure.
-    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+    fn commit(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         let mut state = self.state.lock();
-        let completed: Vec<Result<()>> = state.waiting.drain(..).map(|build| build.complete(fs, traffic)).collect();
+        let completed: Vec<Result<()>> = state.waiting.drain(..).map(|build| build.complete(fs, io_stats)).collect();
         completed.into_iter().collect()
     }
 }
 
 impl Waiting {
     /// Completes the durability handle.
-    fn complete(self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
-        let done = if self.fails { self.injected_failure() } else { self.sync(fs, traffic) };
+    fn complete(self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
+        let done = if self.fails { self.injected_failure() } else { self.sync(fs, io_stats) };
         match &done {
             Ok(()) => self.completer.keep(),
             Err(error) => self.completer.fail(error.clone()),
@@ -117,13 +117,13 @@ impl Waiting {
     }
 
     /// Syncs the files, then their names. Durations are zero: this crate uses no clock.
-    fn sync(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+    fn sync(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         for file in &self.files {
             file.file.sync().map_err(|error| Error::io("sync", &file.name, error))?;
-            traffic.synced(SyncKind::Tables(file.purpose), file.bytes, Duration::ZERO);
+            io_stats.synced(SyncKind::Tables(file.purpose), file.bytes, Duration::ZERO);
         }
         fs.sync_directory().map_err(|error| Error::io("sync", fs.name(), error))?;
-        traffic.synced(SyncKind::Directory, 0, Duration::ZERO);
+        io_stats.synced(SyncKind::Directory, 0, Duration::ZERO);
         Ok(())
     }
 }

@@ -119,8 +119,8 @@ impl WriteFile for Writer {
         self.inner.sync()
     }
 
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writer { inner: self.inner.twin()?, bytes: self.bytes }))
+    fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writer { inner: self.inner.second_handle()?, bytes: self.bytes }))
     }
 
     fn write_back(&self) -> io::Result<()> {

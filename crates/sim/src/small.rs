@@ -313,8 +313,8 @@ impl WriteFile for Writer {
         self.inner.sync()
     }
 
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writer { space: self.space.clone(), number: self.number, inner: self.inner.twin()? }))
+    fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(Writer { space: self.space.clone(), number: self.number, inner: self.inner.second_handle()? }))
     }
 
     fn write_back(&self) -> io::Result<()> {

@@ -126,9 +126,9 @@ impl Drop for BlockingScope {
 
 /// While it lives, its thread waits for syncs of other threads.
 #[must_use]
-pub struct AwaitsOthers<'a>(&'a IoStats);
+pub struct SyncWaitScope<'a>(&'a IoStats);
 
-impl Drop for AwaitsOthers<'_> {
+impl Drop for SyncWaitScope<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
     }
@@ -172,13 +172,13 @@ impl IoStats {
 
     /// Until the result is dropped, the caller waits for syncs of other threads: each sync that
     /// ends meanwhile counts as blocking, whenever it began.
-    pub fn await_others(&self) -> AwaitsOthers<'_> {
+    pub fn wait_for_syncs(&self) -> SyncWaitScope<'_> {
         self.waiting.fetch_add(1, Relaxed);
-        AwaitsOthers(self)
+        SyncWaitScope(self)
     }
 
     /// Counts one sync of `kind` that covered `bytes` and took `time`. It is blocking within a
-    /// [`BlockingScope`], and while another thread [waits](IoStats::await_others).
+    /// [`BlockingScope`], and while another thread [waits](IoStats::wait_for_syncs).
     pub fn synced(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let counter = self.counter(kind);
         let is_awaited = AWAITED.get() > 0 || self.waiting.load(Relaxed) > 0;
@@ -250,18 +250,19 @@ mod tests {
 
     #[test]
     fn a_sync_with_a_waiting_thread_is_blocking_whenever_it_began() {
-        let traffic = IoStats::default();
-        let sync =
-            || std::thread::scope(|scope| scope.spawn(|| traffic.synced(SyncKind::Manifest, 1, Duration::ZERO)).join());
-        let counted = || traffic.syncs(SyncKind::Manifest).blocking;
+        let io_stats = IoStats::default();
+        let sync = || {
+            std::thread::scope(|scope| scope.spawn(|| io_stats.synced(SyncKind::Manifest, 1, Duration::ZERO)).join())
+        };
+        let counted = || io_stats.syncs(SyncKind::Manifest).blocking;
         sync().unwrap();
-        let (one, other) = (traffic.await_others(), traffic.await_others());
+        let (one, other) = (io_stats.wait_for_syncs(), io_stats.wait_for_syncs());
         assert_eq!(counted(), 0);
         sync().unwrap();
         drop(one);
         sync().unwrap();
         drop(other);
         sync().unwrap();
-        assert_eq!((counted(), traffic.syncs(SyncKind::Manifest).count), (2, 4));
+        assert_eq!((counted(), io_stats.syncs(SyncKind::Manifest).count), (2, 4));
     }
 }

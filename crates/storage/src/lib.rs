@@ -32,10 +32,13 @@ pub use backends::{Location, destroy, layout, lies_in, open, open_files};
 pub use config::{FilterForm, StorageConfig};
 pub use durability::{Completer, DurabilityHandle, DurabilityMode, State};
 pub use error::{Error, Result};
-pub use io_stats::{AwaitsOthers, BlockingScope, IoStats, Purpose, SyncKind, Syncs};
+pub use io_stats::{BlockingScope, IoStats, Purpose, SyncKind, SyncWaitScope, Syncs};
 pub use memory::{Budget, Held, Holder, PooledPages};
 pub use tables::{Adopted, FinishedTable, TableFile, TableFileWriter};
 pub use terrace_vfs as vfs;
-pub use terrace_vfs::{MemFs as Memory, Pages, Process, WalWriteMode, bpf, give_way, nap, open_own, read_own};
+pub use terrace_vfs::{
+    MemFs as Memory, Pages, Process, WalWriteMode, bpf, open_store_file, precise_sleep, read_small_file,
+    run_in_background,
+};
 pub use values::ReadCoalescer;
 pub use watch::Watch;

@@ -14,8 +14,8 @@ use terrace_format::{Layout, LogId, SegmentId, SeqNo, TableId};
 
 pub use crate::{
     tables::{
-        Blocks, Cursor, EntryRef, Found, Hint, Lifetime, Listed, Loss, ObjectId, Origin, Piece, ReadHow, Salvage,
-        Table, TableMeta, TableSink, Values, WholeBlock,
+        Blocks, Cursor, EntryRef, Found, Hint, Lifetime, Listed, Loss, ObjectId, Origin, Piece, Salvage, Table,
+        TableMeta, TableReadOptions, TableSink, Values, WholeBlock,
     },
     values::{LogKind, LogReader, LogWriter, SegmentReader, SegmentWriter},
 };
@@ -70,7 +70,7 @@ pub trait StoreInfo: Send + Sync {
     /// The memory budget of the store.
     fn budget(&self) -> &Arc<Budget>;
     /// Bytes and syncs so far, by purpose.
-    fn traffic(&self) -> &IoStats;
+    fn io_stats(&self) -> &IoStats;
 }
 
 /// The WAL and the manifest.
@@ -83,7 +83,7 @@ pub trait LogStore: StoreInfo {
     /// Prepares a WAL of an earlier session for replay in a session that writes. Where tables will
     /// point into it, everything that reads show from now on is durable: it is synced, and bytes
     /// that only the page cache has are dropped.
-    fn settle_log(&self, _log: LogId) -> Result<()> {
+    fn prepare_replay(&self, _log: LogId) -> Result<()> {
         Ok(())
     }
     /// The number of closed WALs that may stay open until their entries are durable in tables. At
@@ -98,7 +98,7 @@ pub trait LogStore: StoreInfo {
 pub trait ValueStore: StoreInfo {
     /// Whether values may be stored separately from their keys, so that cursors must
     /// [fetch](Cursor::fetch) them.
-    fn values_elsewhere(&self) -> bool {
+    fn separates_values(&self) -> bool {
         false
     }
     /// Creates a WAL of raw bytes, into which tables may point. An existing one with that number
@@ -118,7 +118,7 @@ pub trait ValueStore: StoreInfo {
     /// The value of the put of `user` at `seq`, for which a table or memtable has `stored`. Only
     /// where [`Layout::values`](terrace_format::Layout) separates keys and values. Verified
     /// whatever `how` says.
-    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: ReadHow) -> Result<Bytes> {
+    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
         let _ = (user, seq, how);
         Ok(stored)
     }
@@ -129,24 +129,24 @@ pub trait ValueStore: StoreInfo {
         user: &[u8],
         seq: SeqNo,
         stored: &[u8],
-        how: ReadHow,
+        how: TableReadOptions,
         stretches: &mut ReadCoalescer,
     ) -> Result<Bytes> {
         let _ = stretches;
         self.value(user, seq, Bytes::from(stored.to_vec()), how)
     }
     /// Announces a call of [`value`](ValueStore::value) with `stored`. A hint.
-    fn expect_value(&self, stored: &[u8]) {
+    fn prefetch_value(&self, stored: &[u8]) {
         let _ = stored;
     }
     /// Makes these segments victims of value-log GC: from now on jobs relocate the values that
     /// they keep, so that no table points into the segments in the end.
-    fn condemn(&self, segments: BTreeSet<ObjectId>) {
+    fn set_gc_victims(&self, segments: BTreeSet<ObjectId>) {
         let _ = segments;
     }
     /// The victims in which jobs met unreadable values, and to which tables therefore still point,
     /// since the last call.
-    fn unmoved(&self) -> BTreeSet<ObjectId> {
+    fn unrelocated_victims(&self) -> BTreeSet<ObjectId> {
         BTreeSet::new()
     }
     /// Opens a segment of relocated values as a log: each value is a batch of its own, at the
@@ -186,9 +186,9 @@ pub trait RootStore: StoreInfo {
     fn load_root(&self) -> Result<Option<LogId>>;
     /// Writes the text of the FORMAT file durably, before the first use of a feature that it
     /// announces.
-    fn publish_marker(&self, text: &str) -> Result<()>;
+    fn publish_format_file(&self, text: &str) -> Result<()>;
     /// The text of the FORMAT file, if there is one.
-    fn load_marker(&self) -> Result<Option<String>>;
+    fn load_format_file(&self) -> Result<Option<String>>;
 }
 
 /// The files of all objects, and the space that they take.
@@ -231,7 +231,7 @@ pub trait Durability: StoreInfo {
     /// mode `none`). To be called at open, before anything is promised about them.
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
     /// Makes the manifest `id` durable, which an earlier session left and the root names.
-    fn settle_manifest(&self, id: LogId) -> Result<()>;
+    fn sync_manifest(&self, id: LogId) -> Result<()>;
     /// Whether tables may not survive a power cut, because a session in the durability mode `none`
     /// left them.
     fn unsynced(&self) -> bool;
@@ -239,12 +239,12 @@ pub trait Durability: StoreInfo {
     /// the manifest. If its sync has not begun, it will not be made, and the caller
     /// [removes](ObjectStore::remove) the table; `None` if it has begun. Takes no I/O, unlike
     /// dropping the result.
-    fn give_up(&self, _table: &TableMeta) -> Option<Finished> {
+    fn cancel_sync(&self, _table: &TableMeta) -> Option<Finished> {
         None
     }
     /// Whether durability handles complete without a forced commit, if late, so that
     /// [`commit`](Durability::commit) is for emergencies.
-    fn is_patient(&self) -> bool {
+    fn waits_for_fs_commit(&self) -> bool {
         false
     }
     /// Makes progress with pending handles at the pace of the durability mode; false if none is

@@ -36,7 +36,7 @@ use terrace_vfs::{FileSystem, RealFs};
 pub struct Watch {
     fs: RealFs,
     tracker: Arc<dyn DurabilityTracker>,
-    traffic: IoStats,
+    io_stats: IoStats,
     /// Device and inode of the directory.
     place: (u64, u64),
 }
@@ -56,7 +56,7 @@ impl Watch {
             &fs,
             &StorageConfig { durability_interval: poll, max_open_files: 0, ..StorageConfig::default() },
         )?;
-        Ok(Watch { fs, tracker, traffic: IoStats::default(), place: (facts.dev(), facts.ino()) })
+        Ok(Watch { fs, tracker, io_stats: IoStats::default(), place: (facts.dev(), facts.ino()) })
     }
 
     /// Watches finished files that lie directly in the directory, and their names; refuses others.
@@ -68,7 +68,7 @@ impl Watch {
     /// descriptors wait already; then the call does the work that is due for them first.
     pub fn watch(&self, files: impl IntoIterator<Item = File>) -> Result<DurabilityHandle> {
         let files = files.into_iter().map(|file| self.finished(file)).collect::<Result<_>>()?;
-        self.tracker.watch(&self.fs, files, &self.traffic)
+        self.tracker.watch(&self.fs, files, &self.io_stats)
     }
 
     fn finished(&self, file: File) -> Result<Finished> {
@@ -88,13 +88,13 @@ impl Watch {
     /// Whether the files of `handle` are durable; the error if they never will be. Makes progress
     /// for all handles, so it must be called now and then.
     pub fn is_committed(&self, handle: &DurabilityHandle) -> Result<bool> {
-        self.tracker.advance(&self.fs, &self.traffic)?;
+        self.tracker.advance(&self.fs, &self.io_stats)?;
         handle.is_durable()
     }
 
     /// Decides all handles now, which may take a sync.
     pub fn commit(&self) -> Result<()> {
-        self.tracker.commit(&self.fs, &self.traffic)
+        self.tracker.commit(&self.fs, &self.io_stats)
     }
 
     /// The durability mode in use; for [`DurabilityMode::Auto`], its choice.
@@ -103,8 +103,8 @@ impl Watch {
     }
 
     /// Syncs made so far.
-    pub fn traffic(&self) -> &IoStats {
-        &self.traffic
+    pub fn io_stats(&self) -> &IoStats {
+        &self.io_stats
     }
 }
 

@@ -18,7 +18,7 @@ pub trait WriteFile: Send + Sync {
     fn end(&mut self) {}
     /// A second handle on the same open file. It can sync and write back the file while this one
     /// appends.
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+    fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
         Err(io::ErrorKind::Unsupported.into())
     }
     /// The descriptor, for calls to the kernel; `None` where this is not a file of the operating

@@ -133,7 +133,7 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
 /// thread that woke it. Where the kernel supports long slices (Linux 6.12 and later), a foreground
 /// thread that wakes up preempts it at once instead of waiting some milliseconds for the end of
 /// the slice. For speed only.
-pub fn give_way() {
+pub fn run_in_background() {
     /// The size of the structure in its first version, which has all fields used here.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
     let priority = libc::sched_param { sched_priority: 0 };

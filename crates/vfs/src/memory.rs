@@ -238,7 +238,7 @@ impl WriteFile for Writing {
         Ok(())
     }
 
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+    fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
         Ok(Box::new(Writing(self.0.clone())))
     }
 

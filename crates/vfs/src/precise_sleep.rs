@@ -5,7 +5,7 @@ use nix::{libc::c_ulong, sys::prctl};
 use std::{thread, time::Duration};
 
 /// Sleeps for `time`, and a little longer. Restores the timer slack of the thread.
-pub fn nap(time: Duration) {
+pub fn precise_sleep(time: Duration) {
     let slack = prctl::get_timerslack().ok().and_then(|slack| c_ulong::try_from(slack).ok());
     let Some(slack) = slack else { return thread::sleep(time) };
     let _ = prctl::set_timerslack(1); // If this is refused, the sleep takes longer.
@@ -21,7 +21,7 @@ mod tests {
     fn sleeps_long_enough_and_restores_the_timer_slack() {
         prctl::set_timerslack(70_000).expect("every thread may");
         let started = std::time::Instant::now();
-        nap(Duration::from_micros(100));
+        precise_sleep(Duration::from_micros(100));
         assert!(started.elapsed() >= Duration::from_micros(100));
         assert_eq!(prctl::get_timerslack(), Ok(70_000));
     }

@@ -42,7 +42,7 @@ impl SplitFs {
                 | FileName::Bundle(_)
                 | FileName::Log(_)
                 | FileName::ValueLog(_)
-                | FileName::SmallLog(_)
+                | FileName::WalSidecar(_)
                 | FileName::Values(_),
             ) => &*self.data,
             _ => &*self.meta,

@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 use terrace_format::{Kind, key};
 use terrace_storage::{
     Error, Result,
-    placement::{Bytes, ObjectId, ReadHow, Storage, StoredValue, TableMeta},
+    placement::{Bytes, ObjectId, Storage, StoredValue, TableMeta, TableReadOptions},
 };
 
 /// Reads every value of table `meta`. Returns the problem found, if any.
 pub fn check(storage: &dyn Storage, meta: &TableMeta) -> Result<Option<String>> {
-    let how = ReadHow { verify: true, fill_cache: false };
+    let how = TableReadOptions { verify: true, fill_cache: false };
     let mut cursor = storage.open_table(meta)?.cursor(how)?;
     let mut live = BTreeMap::<ObjectId, u64>::new();
     cursor.seek_first()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use terrace_format::{KeyOrder, SeqNo, key};
 use terrace_storage::{
     Result,
-    placement::{Cursor, ReadHow, Storage},
+    placement::{Cursor, Storage, TableReadOptions},
 };
 
 /// Problems of one kind that are reported one by one. The rest is counted.
@@ -100,7 +100,7 @@ impl Walk<'_> {
         self.at = None;
         for table in self.tables.by_ref() {
             let mut cursor =
-                self.storage.open_table(&table.meta)?.cursor(ReadHow { verify: true, fill_cache: false })?;
+                self.storage.open_table(&table.meta)?.cursor(TableReadOptions { verify: true, fill_cache: false })?;
             cursor.seek_first()?;
             if cursor.valid() {
                 self.at = Some((table, cursor));

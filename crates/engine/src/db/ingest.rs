@@ -16,7 +16,7 @@ use terrace_format::{
 };
 use terrace_storage::{
     DurabilityHandle, TableFile,
-    placement::{Cursor, ObjectId, ReadHow, TableMeta},
+    placement::{Cursor, ObjectId, TableMeta, TableReadOptions},
 };
 
 /// The result of an ingest.
@@ -291,7 +291,7 @@ impl ForeignTable {
     /// Returns a cursor on the first entry.
     fn cursor(&self, db: &Db) -> Result<Cursor> {
         let table = db.shared().storage.open_table(&self.meta)?;
-        let mut cursor = table.cursor(ReadHow { verify: true, fill_cache: false })?;
+        let mut cursor = table.cursor(TableReadOptions { verify: true, fill_cache: false })?;
         cursor.seek_first()?;
         Ok(cursor)
     }

@@ -22,14 +22,14 @@ use terrace_format::{
     SeqNo,
     key::{self, Lookup},
 };
-use terrace_storage::placement::ReadHow;
+use terrace_storage::placement::TableReadOptions;
 
 /// The read options of a plain [`Db::get`].
 static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
 /// Returns an iterator over the pairs that a reader at `seq` sees in `view`.
 #[inline(always)] // the iterator is large and would be moved otherwise
-fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: ReadHow) -> SnapshotIter {
+fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: TableReadOptions) -> SnapshotIter {
     let runs = view.version.runs();
     let mut sources = Sources::new();
     sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
@@ -50,7 +50,7 @@ fn separated_values(
     shared: &Arc<DbInner>,
     view: &Arc<View>,
     seq: SeqNo,
-    how: ReadHow,
+    how: TableReadOptions,
     options: &ReadOptions,
 ) -> Box<SeparatedValues> {
     let bounds = ReadRange::new(shared.order.clone(), options.clone());
@@ -133,7 +133,7 @@ impl Db {
         Ok(self.look_up(&view, &lookup, self.how(options))?.map(take))
     }
 
-    fn look_up<'a>(&self, view: &'a View, lookup: &[u8], how: ReadHow) -> Result<Option<Value<'a>>> {
+    fn look_up<'a>(&self, view: &'a View, lookup: &[u8], how: TableReadOptions) -> Result<Option<Value<'a>>> {
         self.look_up_stored(view, lookup, self.shared().separates_values, how)
     }
 
@@ -144,7 +144,7 @@ impl Db {
         view: &'a View,
         lookup: &[u8],
         resolve: bool,
-        how: ReadHow,
+        how: TableReadOptions,
     ) -> Result<Option<Value<'a>>> {
         let shared = self.shared();
         let (storage, order, ranges) = (&*shared.storage, &shared.order, shared.has_range_tombstones);
@@ -200,7 +200,7 @@ impl Db {
             if window.len() > 1 && shared.separates_values {
                 for &at in window {
                     if let Ok(Some(stored)) = self.look_up_stored(&view, &lookup(at), false, self.how(options)) {
-                        shared.storage.expect_value(stored.bytes());
+                        shared.storage.prefetch_value(stored.bytes());
                     }
                 }
             }
@@ -266,7 +266,7 @@ impl Db {
         let apart = shared.separates_values.then(|| separated_values(shared, &view, seq, how, &options));
         let store: Weak<dyn ReadTrigger> = Arc::<DbInner>::downgrade(shared);
         let sampler = ReadSampler::new(view, store, shared.process, shared.options.level0_seek_compaction_bytes);
-        let fetches = shared.storage.values_elsewhere();
+        let fetches = shared.storage.separates_values();
         Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }
 
@@ -277,9 +277,9 @@ impl Db {
         options.snapshot.as_ref().map_or_else(|| Ok(shared.visible()), |snapshot| snapshot.seq_in(&shared.snapshots))
     }
 
-    fn how(&self, options: &ReadOptions) -> ReadHow {
+    fn how(&self, options: &ReadOptions) -> TableReadOptions {
         let verify = options.verify_checksums || self.shared().options.paranoid_checks;
-        ReadHow { verify, fill_cache: options.fill_cache }
+        TableReadOptions { verify, fill_cache: options.fill_cache }
     }
 
     /// Returns a snapshot of the store as of now, for reads with [`ReadOptions::snapshot`]. It

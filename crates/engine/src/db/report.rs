@@ -119,7 +119,7 @@ impl Db {
             unsynced: shared.storage.unsynced(),
             ..Statistics::default()
         };
-        statistics.counted(&shared.stats, shared.storage.traffic())
+        statistics.counted(&shared.stats, shared.storage.io_stats())
     }
 
     /// Returns the values that a forked child can read without a lock, which a thread of the parent

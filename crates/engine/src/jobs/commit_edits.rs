@@ -76,7 +76,7 @@ fn wait_for_event(shared: &DbInner, mut state: MutexGuard<'_, DbState>, seen: u6
 /// Returns the time until the durability mode may have made an edit durable on its own, or until
 /// the store has been without jobs for so long that a commit is due.
 fn time_to_deadline(shared: &DbInner, state: &DbState) -> Duration {
-    if shared.storage.is_patient() {
+    if shared.storage.waits_for_fs_commit() {
         return JOURNAL_POLL;
     }
     let interval = Duration::from_millis(shared.options.durability_interval_ms);
@@ -178,18 +178,18 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
 fn unsynced_bytes_at_commit(shared: &DbInner, bounds: &Bounds) -> u64 {
     let memtables = BATCH_MEMTABLES_MAX * shared.options.write_buffer_size;
     let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);
-    if shared.storage.is_patient() { bounds.retained_unhindered() } else { soon }
+    if shared.storage.waits_for_fs_commit() { bounds.retained_unhindered() } else { soon }
 }
 
 /// Returns the number of flushed but still open WALs at which a commit is forced.
 fn open_wals_at_commit(shared: &DbInner) -> usize {
     let most = shared.storage.closed_wals_max();
-    if shared.storage.is_patient() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
+    if shared.storage.waits_for_fs_commit() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
 }
 
 /// Returns whether no compaction is expected soon, so that a batch gains nothing by waiting.
 fn no_jobs_for_a_while(shared: &DbInner, state: &DbState) -> bool {
-    let patient = shared.storage.is_patient() || shared.work.is_manual();
+    let patient = shared.storage.waits_for_fs_commit() || shared.work.is_manual();
     !patient && state.no_jobs_since.is_some_and(|since| shared.clock.since(since) >= QUIET_AFTER)
 }
 
@@ -241,7 +241,7 @@ pub fn delete_outputs(shared: &DbInner, metas: &[TableMeta]) {
     let is_new = |object: &ObjectId| match object {
         ObjectId::Bundle(_) => true,
         ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
-        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::SmallLog(_) => false,
+        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::WalSidecar(_) => false,
         ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
     };
     let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);

@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     DurabilityHandle,
-    placement::{Hint, Lifetime, ObjectId, ReadHow, StoredValue, TableMeta},
+    placement::{Hint, Lifetime, ObjectId, StoredValue, TableMeta, TableReadOptions},
 };
 
 /// Bytes of entries between two checks of the stop flag.
@@ -121,7 +121,7 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOut
     let mut state = shared.state.lock();
     state.compactions.end(plan);
     state.gc.refused.retain(|refused| plan.inputs().all(|(_, table)| table.meta.id != *refused));
-    shared.quarantine(&mut state, shared.storage.unmoved());
+    shared.quarantine(&mut state, shared.storage.unrelocated_victims());
     if !plan.trivial_move {
         state.compactions.idle.compaction_ended(shared.visible().0);
     }
@@ -130,7 +130,7 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOut
     let mut given_up = Vec::new();
     let linked = outputs.iter().map(|meta| meta.linked_bytes).sum();
     let version = state.versions.install_compaction(edit, handles, linked, |meta| {
-        let file = if copied { None } else { shared.storage.give_up(meta) };
+        let file = if copied { None } else { shared.storage.cancel_sync(meta) };
         let is_given_up = file.is_some();
         given_up.extend(file);
         is_given_up
@@ -294,7 +294,7 @@ fn points_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool
 /// own; the lower inputs are one run.
 fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
     // A damaged block must not get a fresh checksum.
-    let how = ReadHow { verify: true, fill_cache: false };
+    let how = TableReadOptions { verify: true, fill_cache: false };
     let source = |tables: Vec<Arc<TableRef>>| {
         let run = Arc::new(Tables::new(&shared.order, tables));
         Source::Run(RunCursor::new(shared.storage.clone(), shared.order.clone(), run, how))

@@ -113,8 +113,8 @@ impl<'a> OutputBuilder<'a> {
     #[inline]
     fn check_space(&mut self) -> Result<()> {
         let Some(seen) = &mut self.written else { return Ok(()) };
-        let traffic = self.shared.storage.traffic();
-        let written = traffic.bytes(Purpose::ValueLogGc) + traffic.bytes(Purpose::Compaction);
+        let io_stats = self.shared.storage.io_stats();
+        let written = io_stats.bytes(Purpose::ValueLogGc) + io_stats.bytes(Purpose::Compaction);
         if written < *seen + self.shared.options.write_buffer_size / 4 {
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl<'a> OutputBuilder<'a> {
         if self.plan.gc_only {
             return Err(no_room(self.shared));
         }
-        self.sink.move_no_more();
+        self.sink.stop_relocation();
         self.written = None;
         Ok(())
     }

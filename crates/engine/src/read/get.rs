@@ -9,7 +9,7 @@ use crate::{
 };
 use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, key};
-use terrace_storage::placement::{Bytes, ReadHow, Storage, Table};
+use terrace_storage::placement::{Bytes, Storage, Table, TableReadOptions};
 
 /// A value in its place.
 pub enum Value<'a> {
@@ -55,7 +55,7 @@ pub struct PointLookup<'a> {
     /// Whether to read the value of a stored value pointer.
     pub resolve: bool,
     /// How to read blocks.
-    pub how: ReadHow,
+    pub how: TableReadOptions,
 }
 
 /// The answer of one memtable or table: it does not have the key, or its newest entry is a value

@@ -3,14 +3,14 @@
 use crate::{Error, Result, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};
-use terrace_storage::placement::{Cursor, ObjectId, ReadHow, Storage};
+use terrace_storage::placement::{Cursor, ObjectId, Storage, TableReadOptions};
 
 /// Iterates over the entries of a run.
 pub struct RunCursor {
     storage: Arc<dyn Storage>,
     order: KeyOrder,
     run: Run,
-    how: ReadHow,
+    how: TableReadOptions,
     at: usize,
     table: Option<Cursor>,
 }
@@ -18,7 +18,7 @@ pub struct RunCursor {
 impl RunCursor {
     /// Makes a cursor that is not positioned.
     #[inline]
-    pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, run: Run, how: ReadHow) -> RunCursor {
+    pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, run: Run, how: TableReadOptions) -> RunCursor {
         RunCursor { storage, order, run, how, at: 0, table: None }
     }
 

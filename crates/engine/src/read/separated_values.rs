@@ -9,7 +9,7 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo, value_log::INLINE};
 use terrace_storage::{
     ReadCoalescer,
-    placement::{Bytes, ReadHow, Storage, StoredValue},
+    placement::{Bytes, Storage, StoredValue, TableReadOptions},
 };
 
 /// Most pairs with inline values that the prefetcher skips to find a separated one. If separated
@@ -19,7 +19,7 @@ const INLINE_SKIP_MAX: usize = 256;
 /// The value at the position of a cursor.
 pub struct SeparatedValues {
     storage: Arc<dyn Storage>,
-    how: ReadHow,
+    how: TableReadOptions,
     value: ValueLocation,
     coalescer: ReadCoalescer,
     ahead: ReadAhead<ValuePrefetcher>,
@@ -38,7 +38,7 @@ impl SeparatedValues {
     /// up to `window` bytes ahead, over keys for which `in_bounds` returns true.
     pub fn new(
         storage: Arc<dyn Storage>,
-        how: ReadHow,
+        how: TableReadOptions,
         order: KeyOrder,
         window: u64,
         iter: impl Fn() -> SnapshotIter + Send + 'static,
@@ -113,7 +113,7 @@ impl Prefetcher for ValuePrefetcher {
             }
             let (user, stored) = iter.pair();
             if let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored) {
-                self.storage.expect_value(stored);
+                self.storage.prefetch_value(stored);
                 return Ok(Some((user.to_vec(), pointer.bytes)));
             }
         }

@@ -11,7 +11,7 @@ use terrace_format::{
     range_tombstones,
     value_log::WAL_SIDECAR,
 };
-use terrace_storage::{DurabilityMode, layout::read_marker, placement::Storage};
+use terrace_storage::{DurabilityMode, layout::decode_format_file, placement::Storage};
 
 const LZ4: &str = "lz4";
 
@@ -35,8 +35,8 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     let in_batches = options.durability == DurabilityMode::Inherit;
     // A FORMAT file may be left over from an interrupted creation or removal. It describes the
     // store of then, not this one.
-    let left = match storage.load_marker() {
-        Ok(text) => text.map(|text| read_marker(&storage.name(), &text)).transpose(),
+    let left = match storage.load_format_file() {
+        Ok(text) => text.map(|text| decode_format_file(&storage.name(), &text)).transpose(),
         Err(unread) => Err(unread),
     };
     match left {
@@ -48,7 +48,7 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
         features.push(range_tombstones::FEATURE); // no LevelDB can read this layout anyway
     }
     let file = FormatFile { in_batches, ..FormatFile::new(layout, features) };
-    storage.publish_marker(&file.encode())?;
+    storage.publish_format_file(&file.encode())?;
     Ok(file.features)
 }
 
@@ -59,10 +59,12 @@ pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -
     let place = here.medium.feature();
     let mut features: Vec<String> = features.iter().filter(|known| place != Some(known)).cloned().collect();
     features.extend(there.medium.feature().map(String::from));
-    let file = from.load_marker()?.map(|text| read_marker(&from.name(), &text)).transpose()?;
+    let file = from.load_format_file()?.map(|text| decode_format_file(&from.name(), &text)).transpose()?;
     let in_batches = file.is_some_and(|file| file.in_batches);
     if !(features.is_empty() && there == Layout::default()) || in_batches {
-        to.publish_marker(&FormatFile { version: 1, layout: there, features: features.clone(), in_batches }.encode())?;
+        to.publish_format_file(
+            &FormatFile { version: 1, layout: there, features: features.clone(), in_batches }.encode(),
+        )?;
     }
     Ok(features)
 }
@@ -72,7 +74,7 @@ pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -
 /// features.
 pub fn check(storage: &dyn Storage, options: &Options, in_manifest: &[String]) -> Result<Vec<String>> {
     let place = storage.name();
-    let file = storage.load_marker()?.map(|text| read_marker(&place, &text)).transpose()?;
+    let file = storage.load_format_file()?.map(|text| decode_format_file(&place, &text)).transpose()?;
     let (layout, features) = file.map_or_else(Default::default, |file| (file.layout, file.features));
     if let Some(unknown) = in_manifest.iter().find(|feature| !is_known(feature)) {
         return Err(Error::Unsupported(format!("{place} uses {unknown:?}, which this version does not know")));

@@ -167,7 +167,7 @@ pub fn make_space(storage: &dyn Storage, options: &Options) -> Result<()> {
     let Some(root) = storage.load_root()? else { return Ok(()) };
     let manifest = manifest::read(storage, options, root)?;
     orphans::check_tables_present(storage, &manifest.version, &storage.list()?)?;
-    storage.settle_manifest(root)?;
+    storage.sync_manifest(root)?;
     let _ = storage.commit(); // closes files that the failed open made
     orphans::remove_tables(storage, &manifest.version)
 }

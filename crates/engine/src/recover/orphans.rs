@@ -10,7 +10,7 @@ use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Storage, T
 pub fn logs(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     let mut logs = BTreeMap::new();
     for found in listed {
-        if let ObjectId::Wal(log) | ObjectId::SmallLog(log) = found.object {
+        if let ObjectId::Wal(log) | ObjectId::WalSidecar(log) = found.object {
             *logs.entry(log).or_default() += found.bytes;
         }
     }
@@ -33,7 +33,7 @@ pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
 /// nor `kept` names. All older WALs and manifests are among them.
 pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
     let tables = version.tables().flat_map(|(_, table)| crate::version::objects(table));
-    let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::SmallLog(*log)]);
+    let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::WalSidecar(*log)]);
     let named: BTreeSet<ObjectId> = tables.chain(kept).collect();
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
@@ -114,7 +114,7 @@ pub fn check_uncreated(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
     for found in listed {
         let holds_data = match found.object {
             ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => true,
-            ObjectId::Wal(log) | ObjectId::SmallLog(log) => has_writes(storage, log)?,
+            ObjectId::Wal(log) | ObjectId::WalSidecar(log) => has_writes(storage, log)?,
             ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
         };
         if holds_data {

@@ -27,7 +27,7 @@ use crate::{
 };
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use terrace_format::{Kind, LEVELS, SeqNo, TableId, Values as ValueForm, key};
-use terrace_storage::placement::{Bytes, EntryRef, ObjectId, ReadHow, Storage, StoredValue, TableMeta};
+use terrace_storage::placement::{Bytes, EntryRef, ObjectId, Storage, StoredValue, TableMeta, TableReadOptions};
 
 /// The outcome of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl<'a> Values<'a> {
         if !self.separated {
             return Some(Cow::Borrowed(entry.stored));
         }
-        let (parsed, how) = (key::apart(entry.key), ReadHow { verify: true, fill_cache: false });
+        let (parsed, how) = (key::apart(entry.key), TableReadOptions { verify: true, fill_cache: false });
         let error = match self.from.value(parsed.user, parsed.seq, Bytes::from(entry.stored.to_vec()), how) {
             Ok(value) => return Some(Cow::Owned(value.to_vec())),
             Err(error) => Error::from(error),

@@ -139,7 +139,7 @@ fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
 fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     let mut sizes = BTreeMap::new();
     for found in listed {
-        if let ObjectId::Wal(log) | ObjectId::SmallLog(log) = found.object {
+        if let ObjectId::Wal(log) | ObjectId::WalSidecar(log) = found.object {
             *sizes.entry(log).or_default() += found.bytes;
         }
     }
@@ -150,7 +150,7 @@ fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
 /// durable.
 fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let sidecars = listed.iter().filter_map(|found| match found.object {
-        ObjectId::SmallLog(log) => Some(log),
+        ObjectId::WalSidecar(log) => Some(log),
         _ => None,
     });
     sidecars.filter(|log| *log >= manifest.replay_from && !needed.contains(log)).collect()
@@ -233,7 +233,7 @@ impl<'a> History<'a> {
             self.damaged(log, 0, "its segment is missing; only its sidecar is present")?;
         }
         for log in logs {
-            self.storage.settle_log(*log)?;
+            self.storage.prepare_replay(*log)?;
             let mut reader = self.storage.open_log(*log, LogKind::Wal)?;
             self.log(*log, our_store, reader.as_mut())?;
         }

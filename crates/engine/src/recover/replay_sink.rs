@@ -122,7 +122,7 @@ impl WrittenTables<'_> {
 impl Drop for WrittenTables<'_> {
     fn drop(&mut self) {
         let objects = objects_written_with(&self.metas);
-        self.metas.iter().for_each(|meta| drop(self.storage.give_up(meta)));
+        self.metas.iter().for_each(|meta| drop(self.storage.cancel_sync(meta)));
         // Best effort: the next writing open removes the rest.
         objects.into_iter().for_each(|object| drop(self.storage.remove(object)));
     }
@@ -135,7 +135,7 @@ pub fn objects_written_with(metas: &[TableMeta]) -> Vec<ObjectId> {
     let is_new = |object: &ObjectId| match object {
         ObjectId::Bundle(_) => true,
         ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
-        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::SmallLog(_) => false,
+        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::WalSidecar(_) => false,
         ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
     };
     let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);

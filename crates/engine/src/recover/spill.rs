@@ -20,7 +20,7 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, LogId, RangeTombstones, TableId, batch::Batch, key};
 use terrace_storage::{
     Budget,
-    placement::{Bytes, Cursor, ReadHow, Storage, TableMeta},
+    placement::{Bytes, Cursor, Storage, TableMeta, TableReadOptions},
 };
 
 /// Bytes of WAL entries held in memory if the options do not allow more for one memtable. A cursor on
@@ -225,7 +225,7 @@ pub struct Run<'a> {
     pub log: LogId,
 }
 
-const HOW: ReadHow = ReadHow { verify: true, fill_cache: false };
+const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: false };
 
 impl<'a> Run<'a> {
     fn open(to: &'a dyn Storage, run: &'a Written) -> Result<Run<'a>> {

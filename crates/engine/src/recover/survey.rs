@@ -111,7 +111,7 @@ impl Survey {
             memtables: Vec::new(),
             overflowed: false,
             range_tombstones: RangeTombstones::default(),
-            may_delete_ranges: from.load_marker().map_or(true, |marker| marker.is_some()),
+            may_delete_ranges: from.load_format_file().map_or(true, |marker| marker.is_some()),
             logs_read: 0,
             lost: Vec::new(),
             last: SeqNo::ZERO,
@@ -143,7 +143,7 @@ impl Survey {
                     survey.table(from, TableMeta::unbounded(id, found.bytes), meta.as_ref(), manifest.is_none());
                 }
                 ObjectId::Bundle(id) => survey.bundle(from, id, found.bytes, &mut named, manifest.is_none()),
-                ObjectId::Wal(_) | ObjectId::SmallLog(_) | ObjectId::Segment(_) => {}
+                ObjectId::Wal(_) | ObjectId::WalSidecar(_) | ObjectId::Segment(_) => {}
                 ObjectId::Manifest(_) | ObjectId::Temporary(_) => {}
             }
         }

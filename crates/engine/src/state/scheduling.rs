@@ -62,7 +62,7 @@ impl DbInner {
     /// Returns the free bytes of the disk, where a lack of them should speed up commits; `None`
     /// where the file system commits on its own schedule. I/O: not to be called under a lock.
     pub fn free_bytes(&self) -> Option<u64> {
-        if self.storage.is_patient() { None } else { self.storage.free_bytes() }
+        if self.storage.waits_for_fs_commit() { None } else { self.storage.free_bytes() }
     }
 
     /// Loads the counts of entries and tombstones of SSTables that were there at open, some at a

@@ -185,7 +185,7 @@ impl DbInner {
         }
         state.gc.quarantine(segments);
         if self.options.value_log_gc == GcMode::Segments {
-            self.storage.condemn(state.gc.victims.clone());
+            self.storage.set_gc_victims(state.gc.victims.clone());
         }
     }
 
@@ -200,7 +200,7 @@ impl DbInner {
         if self.relocates_values(state) {
             state.gc.victims.clear();
             state.gc.forced = false;
-            self.storage.condemn(BTreeSet::new());
+            self.storage.set_gc_victims(BTreeSet::new());
         }
     }
 
@@ -215,7 +215,7 @@ impl DbInner {
         let logs = logs.filter(|object| matches!(object, ObjectId::Wal(_)) && !gc.quarantined.contains(object));
         gc.victims.extend(logs);
         gc.forced = !gc.victims.is_empty();
-        self.storage.condemn(gc.victims.clone());
+        self.storage.set_gc_victims(gc.victims.clone());
         self.schedule(state);
     }
 
@@ -232,7 +232,7 @@ impl DbInner {
         let percent = self.garbage_limit_percent(state);
         let DbState { versions, gc, .. } = state;
         gc.victims = value_log_gc::victims(&versions.segments, &gc.quarantined, percent);
-        self.storage.condemn(gc.victims.clone());
+        self.storage.set_gc_victims(gc.victims.clone());
         gc.victims.clone()
     }
 

@@ -470,7 +470,7 @@ pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
         ObjectId::Segment(id) => Some((Referred::Values(id), bytes)),
         ObjectId::Bundle(_) => None, // recorded by `within`
         // Tables have no references of these kinds.
-        ObjectId::Table(_) | ObjectId::SmallLog(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => None,
+        ObjectId::Table(_) | ObjectId::WalSidecar(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => None,
     };
     let refs = refs.into_iter().filter_map(referred).collect();
     edit.added.push((level, AddedTable { id, bytes, within, smallest, largest, refs }));

@@ -118,7 +118,7 @@ impl ObsoleteFiles {
         self.live_wals = still_live;
         while self.archived_wals.values().sum::<u64>() > self.archive_bytes_max || self.archive_bytes_max == 0 {
             let Some((oldest, _)) = self.archived_wals.pop_first() else { break };
-            self.mark_obsolete([ObjectId::Wal(oldest), ObjectId::SmallLog(oldest)]);
+            self.mark_obsolete([ObjectId::Wal(oldest), ObjectId::WalSidecar(oldest)]);
         }
     }
 
@@ -144,7 +144,8 @@ impl ObsoleteFiles {
             deletable.remove(&ObjectId::Wal(log));
         }
         let is_followed = |log: LogId| followed.is_some_and(|oldest| log.0 >= oldest);
-        deletable.retain(|object| !matches!(object, ObjectId::Wal(log) | ObjectId::SmallLog(log) if is_followed(*log)));
+        deletable
+            .retain(|object| !matches!(object, ObjectId::Wal(log) | ObjectId::WalSidecar(log) if is_followed(*log)));
         let mut seen = BTreeSet::new();
         for version in [live, durable] {
             remove_needed(&mut deletable, version, &mut seen);

@@ -16,7 +16,7 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace_storage::nap;
+use terrace_storage::precise_sleep;
 
 /// LevelDB's slowdown: each write gives compaction this much time once level 0 grows long.
 const DELAY: Duration = Duration::from_millis(1);
@@ -84,7 +84,7 @@ fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, stal
     let Some(time) = writer.throttle_debt.charge_write(writer.delay_per_byte * bytes as f64) else { return };
     stall.begin(shared);
     let started = shared.clock.now();
-    nap(time);
+    precise_sleep(time);
     let slept = shared.clock.since(started);
     writer.throttle_debt.slept(slept);
     stall.waited += slept;
@@ -123,7 +123,7 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
                     continue; // the state may have changed meanwhile
                 }
                 let started = shared.clock.now();
-                let _awaits = stall::waits_for_commit(&inputs).then(|| shared.storage.traffic().await_others());
+                let _awaits = stall::waits_for_commit(&inputs).then(|| shared.storage.io_stats().wait_for_syncs());
                 shared.wait_for_change(&mut state)?;
                 stall.waited += shared.clock.since(started);
             }

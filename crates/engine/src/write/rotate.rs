@@ -17,7 +17,7 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
     let full = (!writer.mem.is_empty()).then(|| writer.mem.clone());
     let created = shared.retry_on_no_space(0, || create_wal(shared, writer.last, full.is_none()));
     let (log, wal_writer, table) = created.inspect_err(|error| shared.fail(error))?;
-    let (ended, bytes, small_bytes) = writer.wal.size();
+    let (ended, bytes, sidecar_bytes) = writer.wal.size();
     writer.wal.rotate(log, wal_writer, &shared.closed_wals);
     let filter_bytes = shared.options.memtable_filter_bytes();
     let mem = Arc::new(MemTable::new(shared.order.clone(), log, filter_bytes, shared.storage.budget()));
@@ -27,7 +27,7 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
         shared.storage.wal_flushed(ended); // it is empty
     }
     let mut state = shared.state.lock();
-    state.versions.obsolete_files.wal_sealed(ended, bytes + small_bytes);
+    state.versions.obsolete_files.wal_sealed(ended, bytes + sidecar_bytes);
     state.versions.obsolete_files.wal_created(log);
     if shared.separates_values {
         state.versions.segments.wal_sealed(ended, bytes);

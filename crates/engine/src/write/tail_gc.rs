@@ -28,11 +28,11 @@ use terrace_format::{
     Batch, Kind, SeqNo,
     key::{self, Lookup},
 };
-use terrace_storage::placement::{Bytes, Cursor, ObjectId, ReadHow, StoredValue};
+use terrace_storage::placement::{Bytes, Cursor, ObjectId, StoredValue, TableReadOptions};
 
 /// Bytes of values relocated in one write group while other writers wait.
 const RELOCATION_BATCH_BYTES: usize = 256 << 10;
-const READ_HOW: ReadHow = ReadHow { verify: true, fill_cache: false };
+const READ_HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: false };
 
 /// A value that was live when it was read.
 struct LiveValue {

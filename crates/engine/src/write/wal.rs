@@ -35,7 +35,7 @@ impl Wal {
     /// Returns its number, its bytes so far, and those of its sidecar, which holds everything but
     /// separated values.
     pub fn size(&self) -> (LogId, u64, u64) {
-        (self.id, self.writer.bytes(), self.writer.small_bytes())
+        (self.id, self.writer.bytes(), self.writer.sidecar_bytes())
     }
 
     /// Appends `batch` and hands it to the operating system. With value separation, `batch` is

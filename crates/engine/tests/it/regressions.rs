@@ -352,16 +352,16 @@ impl DurabilityTracker for ForcedOnlyTracker {
         "reluctant"
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> StorageResult<DurabilityHandle> {
-        self.0.watch(fs, files, traffic)
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> StorageResult<DurabilityHandle> {
+        self.0.watch(fs, files, io_stats)
     }
 
     fn advance(&self, _: &dyn FileSystem, _: &IoStats) -> StorageResult<bool> {
         Ok(true)
     }
 
-    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> StorageResult<()> {
-        self.0.commit(fs, traffic)
+    fn commit(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> StorageResult<()> {
+        self.0.commit(fs, io_stats)
     }
 }
 

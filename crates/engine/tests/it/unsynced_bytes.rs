@@ -31,24 +31,24 @@ impl DurabilityTracker for Gate {
         self.inner.durability_mode()
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
-        self.inner.watch(fs, files, traffic)
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle> {
+        self.inner.watch(fs, files, io_stats)
     }
 
-    fn give_up(&self, name: &str) -> Option<Finished> {
-        self.inner.give_up(name)
+    fn cancel_sync(&self, name: &str) -> Option<Finished> {
+        self.inner.cancel_sync(name)
     }
 
-    fn is_patient(&self) -> bool {
+    fn waits_for_fs_commit(&self) -> bool {
         true // otherwise half of the limit would force a commit
     }
 
-    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
-        if self.open.load(Relaxed) { self.inner.advance(fs, traffic) } else { Ok(true) }
+    fn advance(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<bool> {
+        if self.open.load(Relaxed) { self.inner.advance(fs, io_stats) } else { Ok(true) }
     }
 
-    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
-        if self.open.load(Relaxed) { self.inner.commit(fs, traffic) } else { Ok(()) }
+    fn commit(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
+        if self.open.load(Relaxed) { self.inner.commit(fs, io_stats) } else { Ok(()) }
     }
 }
 

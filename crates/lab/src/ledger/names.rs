@@ -23,7 +23,7 @@ pub fn kind_of(below: &Path) -> &'static str {
     let name = below.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match FileName::parse(name) {
         Some(FileName::Table(_) | FileName::Bundle(_)) => "tables",
-        Some(FileName::Log(_) | FileName::SmallLog(_)) => "log",
+        Some(FileName::Log(_) | FileName::WalSidecar(_)) => "log",
         Some(FileName::ValueLog(_) | FileName::Values(_)) => "value_log",
         Some(FileName::Manifest(_)) => "manifest",
         Some(FileName::Current | FileName::FormatFile | FileName::Temporary(_)) => "root",

@@ -18,7 +18,7 @@ struct Bench {
     disk: CrashFs,
     fs: Arc<dyn FileSystem>,
     tracker: JournalTracker,
-    traffic: IoStats,
+    io_stats: IoStats,
     builds: Vec<(String, Vec<u8>, DurabilityHandle)>,
 }
 
@@ -31,7 +31,7 @@ impl Bench {
         let disk = CrashFs::new(Rules::Ext4);
         disk.make_directory().unwrap();
         let tracker = JournalTracker::with_patience(evidence, Duration::ZERO, patience);
-        Bench { fs: wrap(&disk), disk, tracker, traffic: IoStats::default(), builds: Vec::new() }
+        Bench { fs: wrap(&disk), disk, tracker, io_stats: IoStats::default(), builds: Vec::new() }
     }
 
     fn build(&mut self, rng: &mut Rng) {
@@ -40,12 +40,12 @@ impl Bench {
         let mut file = self.fs.create(&name).unwrap();
         file.append(&bytes).unwrap();
         let finished = Finished { name: name.clone(), file, bytes: bytes.len() as u64, purpose: Purpose::Flush };
-        let handle = self.tracker.watch(&*self.fs, vec![finished], &self.traffic).unwrap();
+        let handle = self.tracker.watch(&*self.fs, vec![finished], &self.io_stats).unwrap();
         self.builds.push((name, bytes, handle));
     }
 
     fn advance(&self) -> bool {
-        self.tracker.advance(&*self.fs, &self.traffic).unwrap()
+        self.tracker.advance(&*self.fs, &self.io_stats).unwrap()
     }
 
     fn probe(&self, times: usize) {
@@ -72,7 +72,7 @@ impl Bench {
     }
 
     fn forced(&self) -> u64 {
-        self.traffic.all_syncs().iter().map(|(_, syncs)| syncs.count).sum()
+        self.io_stats.all_syncs().iter().map(|(_, syncs)| syncs.count).sum()
     }
 }
 
@@ -142,7 +142,7 @@ fn an_aborted_journal_commits_nothing_whatever_it_counts() {
             let error = handle.is_durable().expect_err(name);
             assert!(matches!(&error, Error::Io { op: "commit the journal of", .. }), "{context}: {error}");
         }
-        assert!(bench.tracker.commit(&*bench.fs, &bench.traffic).is_ok(), "{context}: no build is pending");
+        assert!(bench.tracker.commit(&*bench.fs, &bench.io_stats).is_ok(), "{context}: no build is pending");
     }
 }
 
@@ -185,7 +185,7 @@ fn a_commit_on_demand_completes_every_handle() {
     bench.advance();
     bench.build(&mut rng);
     assert_eq!(bench.judge("before").0, 0);
-    bench.tracker.commit(&*bench.fs, &bench.traffic).unwrap();
+    bench.tracker.commit(&*bench.fs, &bench.io_stats).unwrap();
     assert_eq!((bench.judge("after").0, bench.forced()), (2, 1));
     assert!(!bench.advance(), "no build is pending");
 }
@@ -218,16 +218,16 @@ fn a_journal_is_probed_once_per_interval() {
         let inner = CrashFs::new(Rules::Ext4);
         inner.make_directory().unwrap();
         let fs = FaultFs::new(Arc::new(inner), Plan::never());
-        let (tracker, traffic) = (JournalTracker::new(evidence, HOUR, HOUR), IoStats::default());
+        let (tracker, io_stats) = (JournalTracker::new(evidence, HOUR, HOUR), IoStats::default());
         let mut file = fs.create("000007.ldb").unwrap();
         file.append(b"table").unwrap();
         let finished = Finished { name: "000007.ldb".into(), file, bytes: 5, purpose: Purpose::Flush };
-        let handle = tracker.watch(&fs, vec![finished], &traffic).unwrap();
+        let handle = tracker.watch(&fs, vec![finished], &io_stats).unwrap();
         let before = fs.calls();
-        assert!(tracker.advance(&fs, &traffic).unwrap());
+        assert!(tracker.advance(&fs, &io_stats).unwrap());
         let once = fs.calls();
         assert!(once > before, "{evidence:?}: the journal was not probed");
-        (0..10_000).for_each(|_| assert!(tracker.advance(&fs, &traffic).unwrap()));
+        (0..10_000).for_each(|_| assert!(tracker.advance(&fs, &io_stats).unwrap()));
         assert_eq!((fs.calls(), handle.is_durable().unwrap()), (once, false), "{evidence:?}");
     }
 }

@@ -8,7 +8,7 @@ use terrace_storage::{
 
 struct Bench {
     fs: CrashFs,
-    traffic: IoStats,
+    io_stats: IoStats,
     tracker: LateTracker,
 }
 
@@ -16,14 +16,14 @@ impl Bench {
     fn new(tracker: LateTracker) -> Bench {
         let fs = CrashFs::new(Rules::Posix);
         fs.make_directory().unwrap();
-        Bench { fs, traffic: IoStats::default(), tracker }
+        Bench { fs, io_stats: IoStats::default(), tracker }
     }
 
     fn watch(&self, name: &str) -> DurabilityHandle {
         let mut file = self.fs.create(name).unwrap();
         file.append(b"table").unwrap();
         let files = vec![Finished { name: name.into(), file, bytes: 5, purpose: Purpose::Flush }];
-        self.tracker.watch(&self.fs, files, &self.traffic).unwrap()
+        self.tracker.watch(&self.fs, files, &self.io_stats).unwrap()
     }
 
     fn survives_every_power_cut(&self, name: &str) -> bool {
@@ -41,7 +41,7 @@ impl Bench {
                     steps[build] = Some(step);
                 }
             }
-            if !self.tracker.advance(&self.fs, &self.traffic).unwrap() {
+            if !self.tracker.advance(&self.fs, &self.io_stats).unwrap() {
                 break;
             }
         }
@@ -65,11 +65,11 @@ fn a_handle_is_durable_exactly_when_the_files_are() {
         let handle = bench.watch("t");
         for _ in 0..=12 {
             assert_eq!(handle.is_durable().unwrap(), bench.survives_every_power_cut("t"), "seed {seed}");
-            bench.tracker.advance(&bench.fs, &bench.traffic).unwrap();
+            bench.tracker.advance(&bench.fs, &bench.io_stats).unwrap();
         }
         assert!(handle.is_durable().unwrap());
-        assert_eq!(bench.traffic.syncs(SyncKind::Tables(Purpose::Flush)).bytes, 5);
-        assert_eq!(bench.traffic.syncs(SyncKind::Directory).count, 1);
+        assert_eq!(bench.io_stats.syncs(SyncKind::Tables(Purpose::Flush)).bytes, 5);
+        assert_eq!(bench.io_stats.syncs(SyncKind::Directory).count, 1);
     }
 }
 
@@ -78,19 +78,19 @@ fn commit_completes_all_handles() {
     let bench = Bench::new(LateTracker::new(1));
     let handles: Vec<DurabilityHandle> = (0..20).map(|build| bench.watch(&build.to_string())).collect();
     assert!(handles.iter().any(|handle| !handle.is_durable().unwrap()));
-    bench.tracker.commit(&bench.fs, &bench.traffic).unwrap();
+    bench.tracker.commit(&bench.fs, &bench.io_stats).unwrap();
     assert!(handles.iter().all(|handle| handle.is_durable().unwrap()));
     assert!((0..20).all(|build| bench.survives_every_power_cut(&build.to_string())));
-    assert!(!bench.tracker.advance(&bench.fs, &bench.traffic).unwrap());
+    assert!(!bench.tracker.advance(&bench.fs, &bench.io_stats).unwrap());
 }
 
 #[test]
 fn failing_builds_are_never_synced_and_stay_failed() {
     let bench = Bench::new(LateTracker::failing(3, 300));
     let handles: Vec<DurabilityHandle> = (0..60).map(|build| bench.watch(&build.to_string())).collect();
-    assert!(bench.tracker.commit(&bench.fs, &bench.traffic).is_err());
+    assert!(bench.tracker.commit(&bench.fs, &bench.io_stats).is_err());
     // No build is pending.
-    bench.tracker.commit(&bench.fs, &bench.traffic).unwrap();
+    bench.tracker.commit(&bench.fs, &bench.io_stats).unwrap();
     let failed = handles.iter().filter(|handle| handle.is_durable().is_err()).count();
     assert!((8..=30).contains(&failed), "{failed} of 60");
     for (build, handle) in handles.iter().enumerate() {
@@ -98,6 +98,6 @@ fn failing_builds_are_never_synced_and_stay_failed() {
         // stay unsynced.
         assert_eq!(handle.is_durable().is_ok(), bench.survives_every_power_cut(&build.to_string()), "build {build}");
     }
-    let synced = bench.traffic.syncs(SyncKind::Tables(Purpose::Flush)).count;
+    let synced = bench.io_stats.syncs(SyncKind::Tables(Purpose::Flush)).count;
     assert_eq!(synced as usize, 60 - failed);
 }

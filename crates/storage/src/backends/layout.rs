@@ -15,7 +15,7 @@ use terrace_vfs::{DirEntry, FileSystem};
 
 /// Decodes `text`, the FORMAT file of the store `place`; [`Error::Unsupported`] if it announces a
 /// feature that this version does not know.
-pub fn read_marker(place: &str, text: &str) -> Result<FormatFile> {
+pub fn decode_format_file(place: &str, text: &str) -> Result<FormatFile> {
     FormatFile::decode(text).map_err(|found: Corrupt| match found.what {
         UNKNOWN => Error::Unsupported(format!("{place}/TERRACE at byte {}: {}", found.offset, found.detail)),
         _ => Error::corrupt(format!("{place}/TERRACE"), 0, found),
@@ -38,7 +38,7 @@ pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfi
         return Ok(wanted);
     }
     let layout = match root::read_marker_of(fs)? {
-        Some(text) => read_marker(&fs.name(), &text)?.layout,
+        Some(text) => decode_format_file(&fs.name(), &text)?.layout,
         None => Layout::default(),
     };
     match (layout.medium, fs.medium()) {
@@ -68,7 +68,7 @@ fn check_uncreated(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
         let path = || format!("{}/{}", fs.name(), entry.name);
         let apart = match FileName::parse(&entry.name) {
             Some(FileName::Log(_)) => false,
-            Some(FileName::ValueLog(_) | FileName::SmallLog(_)) => true,
+            Some(FileName::ValueLog(_) | FileName::WalSidecar(_)) => true,
             _ => continue,
         };
         let other = apart != (wanted.values == Values::Log);
@@ -128,12 +128,14 @@ fn by_names(fs: &dyn FileSystem, wanted: Layout) -> Layout {
     // Unless there are segments too, which no store without a value log has.
     let wanted = if names.iter().any(is_log) { Layout { values: Values::Table, ..wanted } } else { wanted };
     names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |layout, name| match name {
-        FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_)
+        FileName::ValueLog(_) | FileName::WalSidecar(_) | FileName::Values(_)
             if layout.tables == TableForm::Directory =>
         {
             Layout { values: Values::Log, tables: TableForm::Block, ..layout }
         }
-        FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_) => Layout { values: Values::Log, ..layout },
+        FileName::ValueLog(_) | FileName::WalSidecar(_) | FileName::Values(_) => {
+            Layout { values: Values::Log, ..layout }
+        }
         FileName::Bundle(_) => Layout { tables: TableForm::Bundled, ..layout },
         _ => layout,
     })

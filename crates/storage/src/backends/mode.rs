@@ -1,7 +1,9 @@
 //! The durability mode of a store: the choice of `inherit`, and the tracker that its descriptors
 //! allow.
 use super::{descriptors, files::root};
-use crate::{DurabilityMode, Result, StorageConfig, backends::layout::read_marker, durability::DurabilityTracker};
+use crate::{
+    DurabilityMode, Result, StorageConfig, backends::layout::decode_format_file, durability::DurabilityTracker,
+};
 use std::{path::Path, sync::Arc};
 use terrace_vfs::{FileSystem, RealFs};
 
@@ -14,7 +16,7 @@ impl DurabilityMode {
         let is_new = !root::is_there(fs)?;
         let text = if is_new { None } else { root::read_marker_of(fs)? };
         let in_batches =
-            text.map(|text| read_marker(&fs.name(), &text)).transpose()?.is_some_and(|marker| marker.in_batches);
+            text.map(|text| decode_format_file(&fs.name(), &text)).transpose()?.is_some_and(|marker| marker.in_batches);
         Ok(if is_new || in_batches { DurabilityMode::Auto } else { DurabilityMode::Sync })
     }
 

@@ -3,7 +3,7 @@ use crate::{
     Error, Result, StorageConfig,
     backends::open_files,
     durability::DurabilityTracker,
-    placement::{Bytes, Hint, Lifetime, LogKind, OpenMode, ReadHow, Storage, TableMeta, TableSink},
+    placement::{Bytes, Hint, Lifetime, LogKind, OpenMode, Storage, TableMeta, TableReadOptions, TableSink},
 };
 use std::{fmt::Debug, sync::Arc};
 use terrace_format::{Batch, FormatFile, Kind, Layout, LogId, SeqNo, TableId, Values, key, value_log::WAL_SIDECAR};
@@ -44,7 +44,7 @@ impl Fixture {
         let storage = self.create();
         if storage.layout() != Layout::default() {
             let sidecar = separates_values(&*storage).then_some(WAL_SIDECAR);
-            good(storage.publish_marker(&FormatFile::new(storage.layout(), sidecar).encode()));
+            good(storage.publish_format_file(&FormatFile::new(storage.layout(), sidecar).encode()));
         }
         good(good(storage.create_log(LogId(1), LogKind::Manifest, HEAD)).sync());
         good(storage.publish_root(LogId(1)));
@@ -112,7 +112,7 @@ pub(super) fn hint(lifetime: Lifetime) -> Hint {
 /// Returns the user's value of an entry for which a lookup found `stored`.
 pub(super) fn shown(storage: &dyn Storage, internal: &[u8], stored: Bytes) -> Vec<u8> {
     let key::Parsed { user, seq, kind } = key::apart(internal);
-    let how = ReadHow { verify: true, fill_cache: true };
+    let how = TableReadOptions { verify: true, fill_cache: true };
     if kind == Kind::Put { good(storage.value(user, seq, stored, how)).to_vec() } else { stored.to_vec() }
 }
 

@@ -81,7 +81,7 @@ fn a_wal_and_a_manifest_may_share_a_number(fixture: &Fixture) {
         same(records, vec![HEAD.to_vec(), record], "the record of its own log");
     }
     good(storage.remove(ObjectId::Wal(LogId(9))));
-    good(storage.remove(ObjectId::SmallLog(LogId(9))));
+    good(storage.remove(ObjectId::WalSidecar(LogId(9))));
     refused(storage.open_log(LogId(9), LogKind::Wal), is_missing);
     good(storage.open_log(LogId(9), LogKind::Manifest));
 }

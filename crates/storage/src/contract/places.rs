@@ -60,22 +60,22 @@ fn the_root_is_replaced(fixture: &Fixture) {
 
 fn the_format_file_is_kept(fixture: &Fixture) {
     let storage = fixture.create();
-    same(good(storage.load_marker()), None, "no FORMAT file yet");
+    same(good(storage.load_format_file()), None, "no FORMAT file yet");
     drop(storage);
     let storage = fixture.with_root();
     let layout = storage.layout();
     let text = FormatFile::new(layout, ["lz4"]).encode();
-    good(storage.publish_marker(&FormatFile::new(layout, []).encode()));
-    good(storage.publish_marker(&text));
+    good(storage.publish_format_file(&FormatFile::new(layout, []).encode()));
+    good(storage.publish_format_file(&text));
     drop(storage);
     let storage = good(fixture.open(OpenMode::ReadOnly, &StorageConfig::default()));
-    same(good(storage.load_marker()), Some(text), "the FORMAT file after reopening");
+    same(good(storage.load_format_file()), Some(text), "the FORMAT file after reopening");
     same(storage.layout(), layout, "the layout after reopening");
 }
 
 fn everything_is_listed_and_removed(fixture: &Fixture) {
     let storage = fixture.with_root();
-    good(storage.publish_marker(&FormatFile::new(storage.layout(), []).encode()));
+    good(storage.publish_format_file(&FormatFile::new(storage.layout(), []).encode()));
     drop(good(storage.create_log(LogId(2), LogKind::Wal, HEAD)));
     drop(good(storage.create_log(LogId(3), LogKind::Manifest, HEAD)));
     let bytes = a_table(&*storage, 4, Lifetime::Flush);
@@ -137,23 +137,27 @@ fn one_writer_or_many_readers(fixture: &Fixture) {
 fn readers_change_nothing(fixture: &Fixture) {
     let storage = fixture.with_root();
     a_table(&*storage, 4, Lifetime::Flush);
-    let (before, format_file) = (good(storage.list()), good(storage.load_marker()));
+    let (before, format_file) = (good(storage.list()), good(storage.load_format_file()));
     drop(storage);
     let reader = good(fixture.open(OpenMode::ReadOnly, &StorageConfig::default()));
     let allowed = |_: &crate::Error| true;
     refused(reader.create_log(LogId(8), LogKind::Wal, HEAD), allowed);
     refused(reader.begin(super::kit::hint(Lifetime::Flush)), allowed);
     refused(reader.publish_root(LogId(8)), allowed);
-    refused(reader.publish_marker("text"), allowed);
+    refused(reader.publish_format_file("text"), allowed);
     refused(reader.remove(ObjectId::Table(TableId(4))), allowed);
     refused(reader.set_aside(ObjectId::Table(TableId(4))), allowed);
     same(good(reader.list()), before, "a reader changes nothing");
-    same((good(reader.load_root()), good(reader.load_marker())), (Some(LogId(1)), format_file), "root and FORMAT file");
+    same(
+        (good(reader.load_root()), good(reader.load_format_file())),
+        (Some(LogId(1)), format_file),
+        "root and FORMAT file",
+    );
 }
 
 fn io_statistics_count_every_written_byte(fixture: &Fixture) {
     let storage = fixture.with_root();
-    let bytes = |purpose| storage.traffic().bytes(purpose);
+    let bytes = |purpose| storage.io_stats().bytes(purpose);
     let mut log = good(storage.create_log(LogId(2), LogKind::Wal, HEAD));
     good(log.append(&record(&*storage, LogKind::Wal, 2_000_000, 8)));
     good(log.append(&record(&*storage, LogKind::Wal, 20, 9)));
@@ -166,16 +170,16 @@ fn io_statistics_count_every_written_byte(fixture: &Fixture) {
     let wrote = (bytes(Purpose::Flush), bytes(Purpose::Compaction) + relocated);
     same(wrote, (of(4).sum(), of(5).sum()), "bytes of tables and of their values");
     let by_level = |level| if level == super::kit::COMPACTED_LEVEL { bytes(Purpose::Compaction) } else { 0 };
-    same(storage.traffic().compacted(), std::array::from_fn(by_level), "bytes of compactions by level");
+    same(storage.io_stats().compacted(), std::array::from_fn(by_level), "bytes of compactions by level");
     assert!(wrote.0 >= flushed && wrote.1 >= compacted, "no less than the size of the tables");
-    same(bytes(Purpose::Wal), log.bytes() + log.small_bytes(), "bytes of the log");
+    same(bytes(Purpose::Wal), log.bytes() + log.sidecar_bytes(), "bytes of the log");
     // An open log may be preallocated, and longer than its records.
     drop(log);
     let tables_and_logs: u64 = good(storage.list()).iter().map(|listed| listed.bytes).sum();
     let counted = Purpose::ALL.into_iter().map(bytes).sum::<u64>() - bytes(Purpose::Other);
     same(counted, tables_and_logs, "everything that is listed was counted");
     let before = bytes(Purpose::Other);
-    good(storage.publish_marker("ten bytes."));
+    good(storage.publish_format_file("ten bytes."));
     same(bytes(Purpose::Other) - before, 10, "bytes of the FORMAT file");
 }
 

@@ -3,7 +3,9 @@
 use super::kit::{Case, Fixture, finish, good, hint, is_missing, one_table, refused, same, separates_values, shown};
 use crate::{
     Error, FilterForm, StorageConfig,
-    placement::{Cursor, EntryRef, Found, Lifetime, ObjectId, OpenMode, Origin, ReadHow, Storage, Table, TableMeta},
+    placement::{
+        Cursor, EntryRef, Found, Lifetime, ObjectId, OpenMode, Origin, Storage, Table, TableMeta, TableReadOptions,
+    },
 };
 use std::{
     cmp::{Ordering, Reverse},
@@ -24,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     a_table_of_another_size_or_number_is_rejected,
 ];
 
-const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
+const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
 
 /// User keys with their versions, newest first, in internal-key order.
 type Versions = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
@@ -102,7 +104,7 @@ fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
 /// Each version is found at its own sequence number and hidden just before it. Absent keys are not
 /// found.
 fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
-    let how = ReadHow { verify: false, fill_cache: true };
+    let how = TableReadOptions { verify: false, fill_cache: true };
     let find = |user: &[u8], at: u64| {
         let found = good(table.get(&key::lookup(user, SeqNo(at)), how));
         found.map(|Found { seq, kind, value }| (seq, kind, shown(storage, &key::encode(user, seq, kind), value)))
@@ -244,7 +246,7 @@ fn blocks_are_copied_whole(fixture: &Fixture) {
         let meta = one_table(&*storage, 2 * number + 1, Lifetime::Flush, all.iter().map(|(k, v)| (k, v)));
         let unwanted: BTreeSet<&Vec<u8>> = all.iter().step_by(100).map(|(key, _)| key).collect();
         let table = good(storage.open_table(&meta));
-        let mut trusting = good(table.cursor(ReadHow { verify: false, ..HOW }));
+        let mut trusting = good(table.cursor(TableReadOptions { verify: false, ..HOW }));
         good(trusting.seek_first());
         while trusting.valid() {
             assert!(good(trusting.stored_block()).is_none(), "unverified blocks are not copied");
@@ -407,7 +409,7 @@ fn removed_tables_stay_readable(fixture: &Fixture) {
     good(storage.remove(object));
     good(storage.remove(object));
     refused(storage.open_table(&meta), is_missing);
-    if storage.values_elsewhere() {
+    if storage.separates_values() {
         // Values in files that are not open are removed, and the read reports that.
         let put = all.iter().find(|(key, _)| key::apart(key).kind == Kind::Put).expect("a put");
         return refused(table.get(&put.0, HOW), is_missing);

@@ -51,10 +51,10 @@ impl BatchTracker {
     }
 
     /// Decides every pending handle. Returns the first error.
-    fn settle(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+    fn settle(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         let (mut saved, mut bytes, mut outcome) = (Vec::new(), 0, Ok(()));
         for build in self.waiting.take() {
-            match build.files.iter().try_for_each(|file| self.save(file, traffic)) {
+            match build.files.iter().try_for_each(|file| self.save(file, io_stats)) {
                 Ok(()) if build.is_saved() => build.completer.keep(),
                 Ok(()) => {
                     bytes += build.unsaved();
@@ -69,7 +69,7 @@ impl BatchTracker {
         if saved.is_empty() {
             return outcome;
         }
-        let finished = self.finish(fs, bytes, traffic);
+        let finished = self.finish(fs, bytes, io_stats);
         for completer in saved {
             match &finished {
                 Ok(()) => completer.keep(),
@@ -79,33 +79,33 @@ impl BatchTracker {
         outcome.and(finished)
     }
 
-    fn save(&self, file: &Finished, traffic: &IoStats) -> Result<()> {
+    fn save(&self, file: &Finished, io_stats: &IoStats) -> Result<()> {
         if file.is_saved() {
             return Ok(());
         }
         match self.way {
-            Way::Group => file.write_back(traffic),
+            Way::Group => file.write_back(io_stats),
             Way::Background => {
                 let start = Instant::now();
                 file.file.sync().map_err(|e| Error::io("sync", &file.name, e))?;
-                traffic.synced(SyncKind::Tables(file.purpose), file.bytes, start.elapsed());
+                io_stats.synced(SyncKind::Tables(file.purpose), file.bytes, start.elapsed());
                 Ok(())
             }
         }
     }
 
     /// The last step, for files of `bytes` bytes.
-    fn finish(&self, fs: &dyn FileSystem, bytes: u64, traffic: &IoStats) -> Result<()> {
+    fn finish(&self, fs: &dyn FileSystem, bytes: u64, io_stats: &IoStats) -> Result<()> {
         match self.way {
             Way::Group => {
                 let start = Instant::now();
                 super::journal_of(fs)
                     .and_then(JournalCommit::commit)
                     .map_err(|e| Error::io("commit the journal of", fs.name(), e))?;
-                traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());
+                io_stats.synced(SyncKind::FileSystem, bytes, start.elapsed());
                 Ok(())
             }
-            Way::Background => sync_directory(fs, traffic),
+            Way::Background => sync_directory(fs, io_stats),
         }
     }
 }
@@ -118,29 +118,29 @@ impl DurabilityTracker for BatchTracker {
         }
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
-        Ok(self.waiting.watch(files, traffic, || self.advance(fs, traffic)))
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle> {
+        Ok(self.waiting.watch(files, io_stats, || self.advance(fs, io_stats)))
     }
 
-    fn give_up(&self, name: &str) -> Option<Finished> {
-        self.waiting.give_up(name)
+    fn cancel_sync(&self, name: &str) -> Option<Finished> {
+        self.waiting.cancel_sync(name)
     }
 
-    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
+    fn advance(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<bool> {
         let mut last = self.last.lock();
         if self.waiting.is_empty() {
             return Ok(false);
         }
         if last.is_none_or(|last| last.elapsed() >= self.interval) || self.waiting.is_crowded() {
-            let _ = self.settle(fs, traffic); // the handles report the error
+            let _ = self.settle(fs, io_stats); // the handles report the error
             *last = Some(Instant::now());
         }
         Ok(true)
     }
 
-    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+    fn commit(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         let mut last = self.last.lock();
-        let outcome = self.settle(fs, traffic);
+        let outcome = self.settle(fs, io_stats);
         *last = Some(Instant::now());
         outcome
     }
@@ -157,19 +157,19 @@ mod tests {
     #[test]
     fn many_waiting_files_begin_a_batch_before_the_interval() {
         let directory = tempfile::tempdir().unwrap();
-        let (fs, traffic) = (RealFs::new(directory.path()), IoStats::default());
+        let (fs, io_stats) = (RealFs::new(directory.path()), IoStats::default());
         let tracker = BatchTracker::new(Way::Background, HOUR).with_files_max(4);
-        tracker.commit(&fs, &traffic).unwrap(); // from here on an hour passes until the next batch
+        tracker.commit(&fs, &io_stats).unwrap(); // from here on an hour passes until the next batch
         let watch = |names: &[&str]| {
             let finished = |name: &&str| {
                 let mut file = fs.create(name).unwrap();
                 file.append(name.as_bytes()).unwrap();
                 Finished { name: name.to_string(), file, bytes: name.len() as u64, purpose: Purpose::Flush }
             };
-            tracker.watch(&fs, names.iter().map(finished).collect(), &traffic).unwrap()
+            tracker.watch(&fs, names.iter().map(finished).collect(), &io_stats).unwrap()
         };
         let looked = |handle: &DurabilityHandle| {
-            tracker.advance(&fs, &traffic).unwrap();
+            tracker.advance(&fs, &io_stats).unwrap();
             handle.is_durable().unwrap()
         };
         let first = watch(&["a"]);
@@ -180,7 +180,7 @@ mod tests {
         assert!(!looked(&watch(&["c"])));
         let full = watch(&["d", "e", "f"]);
         assert!(full.is_durable().unwrap(), "the job with the fourth file makes the batch");
-        let syncs = traffic.syncs(SyncKind::Directory);
+        let syncs = io_stats.syncs(SyncKind::Directory);
         assert_eq!((syncs.count, syncs.blocking), (2, 1), "and the flush waited for that one");
     }
 }

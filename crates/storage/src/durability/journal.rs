@@ -110,20 +110,20 @@ impl JournalTracker {
 
     /// Processes new outputs, then old ones. Forces a commit where the journal cannot be read or
     /// is stuck.
-    fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, traffic: &IoStats) {
-        let (saved, _) = self.write_back(traffic); // here and below, the handles report the error
+    fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, io_stats: &IoStats) {
+        let (saved, _) = self.write_back(io_stats); // here and below, the handles report the error
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
         if entered.and_then(|()| progress.look(fs, self.evidence)).is_err() || progress.is_stuck(self.stall_limit) {
-            let _ = progress.force(fs, traffic);
+            let _ = progress.force(fs, io_stats);
         }
     }
 
     /// Writes back the waiting outputs. Returns those that a commit will make durable, and the
     /// first error, which fails its own job only.
-    fn write_back(&self, traffic: &IoStats) -> (Vec<Waiting>, Result<()>) {
+    fn write_back(&self, io_stats: &IoStats) -> (Vec<Waiting>, Result<()>) {
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in self.waiting.take() {
-            match build.files.iter().try_for_each(|file| file.write_back(traffic)) {
+            match build.files.iter().try_for_each(|file| file.write_back(io_stats)) {
                 Ok(()) if build.is_saved() => build.completer.keep(),
                 Ok(()) => saved.push(build),
                 Err(error) => {
@@ -191,7 +191,7 @@ impl Progress {
     }
 
     /// Commits now, as the mode `group` does, and decides every handle.
-    fn force(&mut self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+    fn force(&mut self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         if self.batches.is_empty() {
             return Ok(());
         }
@@ -201,7 +201,7 @@ impl Progress {
             .map_err(|e| Error::io("commit the journal of", fs.name(), e));
         if committed.is_ok() {
             let bytes = self.batches.iter().map(|batch| batch.bytes).sum();
-            traffic.synced(SyncKind::FileSystem, bytes, start.elapsed());
+            io_stats.synced(SyncKind::FileSystem, bytes, start.elapsed());
         }
         for completer in self.batches.drain(..).flat_map(|batch| batch.completers) {
             match &committed {
@@ -227,37 +227,37 @@ impl DurabilityTracker for JournalTracker {
         }
     }
 
-    fn is_patient(&self) -> bool {
+    fn waits_for_fs_commit(&self) -> bool {
         true
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
-        Ok(self.waiting.watch(files, traffic, || self.advance(fs, traffic)))
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle> {
+        Ok(self.waiting.watch(files, io_stats, || self.advance(fs, io_stats)))
     }
 
-    fn give_up(&self, name: &str) -> Option<Finished> {
-        self.waiting.give_up(name)
+    fn cancel_sync(&self, name: &str) -> Option<Finished> {
+        self.waiting.cancel_sync(name)
     }
 
-    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool> {
+    fn advance(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<bool> {
         let mut progress = self.progress.lock();
         if progress.batches.is_empty() && self.waiting.is_empty() {
             return Ok(false);
         }
         if progress.asked.is_none_or(|asked| asked.elapsed() >= self.poll) || self.waiting.is_crowded() {
-            self.ask(&mut progress, fs, traffic);
+            self.ask(&mut progress, fs, io_stats);
             progress.asked = Some(Instant::now());
         }
         Ok(true)
     }
 
-    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+    fn commit(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         let mut progress = self.progress.lock();
-        let (saved, outcome) = self.write_back(traffic);
+        let (saved, outcome) = self.write_back(io_stats);
         if !saved.is_empty() {
             progress.batches.push_back(Batch::of(saved, u64::MAX));
         }
-        outcome.and(progress.force(fs, traffic))
+        outcome.and(progress.force(fs, io_stats))
     }
 }
 

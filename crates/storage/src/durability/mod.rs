@@ -39,14 +39,14 @@ impl Finished {
     }
 
     /// Writes the bytes back, unless they are durable. Counts a writeback that was a whole sync.
-    fn write_back(&self, traffic: &IoStats) -> Result<()> {
+    fn write_back(&self, io_stats: &IoStats) -> Result<()> {
         if self.is_saved() {
             return Ok(());
         }
         let start = Instant::now();
         self.file.write_back().map_err(|e| Error::io("write back", &self.name, e))?;
         if self.is_saved() {
-            traffic.synced(SyncKind::FileSystem, self.bytes, start.elapsed());
+            io_stats.synced(SyncKind::FileSystem, self.bytes, start.elapsed());
         }
         Ok(())
     }
@@ -67,20 +67,20 @@ pub trait DurabilityTracker: Send + Sync {
     }
     /// Takes over the files of one job and their directory entries. Does the work that is due
     /// first if too many files wait.
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle>;
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle>;
     /// Cancels the sync of the file `name`, which became obsolete before an edit with it was
     /// committed. If its sync has not begun, it will not be made, and the handle of its job covers
     /// the other files only. Takes no I/O, unlike dropping the result.
-    fn give_up(&self, _name: &str) -> Option<Finished> {
+    fn cancel_sync(&self, _name: &str) -> Option<Finished> {
         None
     }
     /// Whether handles complete by commits that the file system makes anyway, so that a forced
     /// commit is for emergencies.
-    fn is_patient(&self) -> bool {
+    fn waits_for_fs_commit(&self) -> bool {
         false
     }
     /// Makes progress at the pace of the mode; false if nothing is pending.
-    fn advance(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<bool>;
+    fn advance(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<bool>;
     /// Decides every pending handle.
-    fn commit(&self, fs: &dyn FileSystem, traffic: &IoStats) -> Result<()>;
+    fn commit(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()>;
 }

@@ -17,19 +17,19 @@ impl DurabilityTracker for SyncTracker {
         "sync"
     }
 
-    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, traffic: &IoStats) -> Result<DurabilityHandle> {
+    fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle> {
         if let Some(journal) = fs.journal().filter(|journal| journal.commit_interval() == Ok(Duration::MAX)) {
-            return together(fs, journal, &files, traffic);
+            return together(fs, journal, &files, io_stats);
         }
         for finished in &files {
             let start = Instant::now();
             finished.file.sync().map_err(|e| Error::io("sync", &finished.name, e))?;
-            traffic.blocked(SyncKind::Tables(finished.purpose), finished.bytes, start.elapsed());
+            io_stats.blocked(SyncKind::Tables(finished.purpose), finished.bytes, start.elapsed());
         }
         if !files.is_empty() {
             let start = Instant::now();
             fs.sync_directory().map_err(|e| Error::io("sync directory", fs.name(), e))?;
-            traffic.blocked(SyncKind::Directory, 0, start.elapsed());
+            io_stats.blocked(SyncKind::Directory, 0, start.elapsed());
         }
         Ok(DurabilityHandle::mature())
     }
@@ -49,21 +49,21 @@ fn together(
     fs: &dyn FileSystem,
     journal: &dyn JournalCommit,
     files: &[Finished],
-    traffic: &IoStats,
+    io_stats: &IoStats,
 ) -> Result<DurabilityHandle> {
     if let Some(first) = files.first() {
         let start = Instant::now();
         files.iter().try_for_each(|file| file.file.write_back().map_err(|e| Error::io("write back", &file.name, e)))?;
         journal.commit().map_err(|e| Error::io("flush", fs.name(), e))?;
-        traffic.blocked(SyncKind::Tables(first.purpose), files.iter().map(|file| file.bytes).sum(), start.elapsed());
+        io_stats.blocked(SyncKind::Tables(first.purpose), files.iter().map(|file| file.bytes).sum(), start.elapsed());
     }
     Ok(DurabilityHandle::mature())
 }
 
 /// Syncs the entries of the directory and counts the sync.
-pub fn sync_directory(fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+pub fn sync_directory(fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
     let start = Instant::now();
     fs.sync_directory().map_err(|e| Error::io("sync directory", fs.name(), e))?;
-    traffic.synced(SyncKind::Directory, 0, start.elapsed());
+    io_stats.synced(SyncKind::Directory, 0, start.elapsed());
     Ok(())
 }

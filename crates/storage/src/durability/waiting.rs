@@ -42,12 +42,12 @@ impl Queue {
     pub fn watch(
         &self,
         files: Vec<Finished>,
-        traffic: &IoStats,
+        io_stats: &IoStats,
         begin: impl FnOnce() -> Result<bool>,
     ) -> DurabilityHandle {
         let handle = self.add(files);
         if self.is_full() {
-            let _awaits = traffic.await_others(); // another batch may be under way
+            let _awaits = io_stats.wait_for_syncs(); // another batch may be under way
             let _ = begin(); // the handles report the error
         }
         handle
@@ -86,7 +86,7 @@ impl Queue {
 
     /// Takes the file `name` out of its outputs. To be dropped under no lock, because that closes
     /// it.
-    pub fn give_up(&self, name: &str) -> Option<Finished> {
+    pub fn cancel_sync(&self, name: &str) -> Option<Finished> {
         self.builds.lock().iter_mut().find_map(|build| {
             let at = build.files.iter().position(|file| file.name == name)?;
             build.lacks_some = true;
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(state(), (false, false));
         drop(queue.add(vec![finished(&real, "b"), finished(&real, "c"), finished(&real, "d")]));
         assert_eq!(state(), (true, true));
-        assert!(queue.give_up("c").is_some() && queue.give_up("c").is_none());
+        assert!(queue.cancel_sync("c").is_some() && queue.cancel_sync("c").is_none());
         assert_eq!(state(), (true, false));
         assert_eq!(queue.take().len(), 11);
         assert_eq!((state(), queue.is_empty()), ((false, false), true));

@@ -170,7 +170,7 @@ impl Cursor {
     }
 
     /// The user's value. It must have been [fetched](Cursor::fetch) since the last step where
-    /// [values are stored separately](crate::placement::ValueStore::values_elsewhere). The cursor
+    /// [values are stored separately](crate::placement::ValueStore::separates_values). The cursor
     /// must be valid.
     #[inline]
     pub fn value(&self) -> &[u8] {

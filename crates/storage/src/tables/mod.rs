@@ -12,7 +12,7 @@ pub use cursor::{Blocks, Cursor, Values, WholeBlock};
 pub use entry::{EntryRef, Origin};
 pub use object::{Listed, ObjectId};
 pub use sink::{Hint, Lifetime, TableSink};
-pub use table::{Found, Loss, Piece, ReadHow, Salvage, Table, TableMeta};
+pub use table::{Found, Loss, Piece, Salvage, Table, TableMeta, TableReadOptions};
 pub use table_file::{Adopted, TableFile};
 pub use table_writer::{FinishedTable, TableFileWriter};
 pub(crate) use terrace_format::{TableProperties, block::Bytes};

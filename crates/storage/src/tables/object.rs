@@ -18,7 +18,7 @@ pub enum ObjectId {
     Segment(SegmentId),
     /// The WAL sidecar: the batches of a WAL without a value for the value log.
     /// [`open_log`](crate::placement::LogStore::open_log) reads the WAL and its sidecar as one.
-    SmallLog(LogId),
+    WalSidecar(LogId),
 }
 
 impl ObjectId {
@@ -26,7 +26,7 @@ impl ObjectId {
     pub fn number(self) -> u64 {
         match self {
             ObjectId::Table(id) | ObjectId::Bundle(id) => id.0,
-            ObjectId::Wal(id) | ObjectId::SmallLog(id) | ObjectId::Manifest(id) => id.0,
+            ObjectId::Wal(id) | ObjectId::WalSidecar(id) | ObjectId::Manifest(id) => id.0,
             ObjectId::Temporary(number) => number,
             ObjectId::Segment(id) => id.0,
         }

@@ -54,7 +54,7 @@ pub trait TableSink: Send {
         Err(Error::Unsupported(format!("no build here points into {segment:?}")))
     }
     /// Ends relocation: from now on values stay in their segments.
-    fn move_no_more(&mut self) {}
+    fn stop_relocation(&mut self) {}
     /// Appends raw bytes to a segment of this job and returns their offset in it. The first call
     /// for a segment begins it, and ends the previous one.
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {

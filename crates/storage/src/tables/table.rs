@@ -54,7 +54,7 @@ impl TableMeta {
 
 /// How to read.
 #[derive(Clone, Copy, Debug)]
-pub struct ReadHow {
+pub struct TableReadOptions {
     /// Verify the checksum of every block.
     pub verify: bool,
     /// Insert blocks into the block cache, except those of a cursor's read-ahead. Without it, as
@@ -78,7 +78,7 @@ pub struct Found {
 pub trait Table: Send + Sync {
     /// The newest entry of `lookup`'s user key at or below its sequence number (see
     /// `key::lookup`).
-    fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>>;
+    fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>>;
     /// Whether the table may have entries of `lookup`'s user key, according to its filter. True
     /// without a filter.
     fn may_have(&self, lookup: &[u8]) -> Result<bool>;
@@ -87,7 +87,7 @@ pub trait Table: Send + Sync {
     /// nothing.
     fn expect(&self, lookup: &[u8]) -> Result<bool>;
     /// A cursor, not yet positioned. It keeps the files that it reads from open.
-    fn cursor(&self, how: ReadHow) -> Result<Cursor>;
+    fn cursor(&self, how: TableReadOptions) -> Result<Cursor>;
     /// The approximate number of bytes of the table before `key`.
     fn offset_of(&self, key: &[u8]) -> Result<u64>;
     /// Up to `count` user keys, in order, that divide the table into parts of about equal size,

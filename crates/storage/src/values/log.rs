@@ -35,8 +35,8 @@ pub trait LogWriter: Send + Sync {
     fn end(&mut self) {}
     /// Bytes so far, of the object that is listed under the log's number.
     fn bytes(&self) -> u64;
-    /// Bytes so far of its [WAL sidecar](crate::placement::ObjectId::SmallLog).
-    fn small_bytes(&self) -> u64 {
+    /// Bytes so far of its [WAL sidecar](crate::placement::ObjectId::WalSidecar).
+    fn sidecar_bytes(&self) -> u64 {
         0
     }
 }

@@ -16,7 +16,9 @@ use terrace_storage::{
     backends::files::fs::FileSystem,
     durability::NoTracker,
     open_files,
-    placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, OpenMode, Origin, ReadHow, Storage, Table, TableMeta},
+    placement::{
+        EntryRef, Hint, Lifetime, LogEvent, LogKind, OpenMode, Origin, Storage, Table, TableMeta, TableReadOptions,
+    },
 };
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -66,7 +68,7 @@ fn table_file(setup: &StorageConfig) -> (TableMeta, Vec<u8>) {
     (build.finish().unwrap().0.remove(0), contents(&memory, "000001.ldb"))
 }
 
-fn walk(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
+fn walk(table: Arc<dyn Table>, how: TableReadOptions) -> Result<Entries> {
     let mut cursor = table.cursor(how)?;
     let mut found = Entries::new();
     cursor.seek_first()?;
@@ -77,7 +79,7 @@ fn walk(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
     Ok(found)
 }
 
-fn walk_back(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
+fn walk_back(table: Arc<dyn Table>, how: TableReadOptions) -> Result<Entries> {
     let mut cursor = table.cursor(how)?;
     let mut found = Entries::new();
     cursor.seek_last()?;
@@ -94,7 +96,7 @@ fn walk_back(table: Arc<dyn Table>, how: ReadHow) -> Result<Entries> {
 fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &StorageConfig, all: &Entries, case: &str) -> bool {
     let storage = open(&directory_with("000001.ldb", bytes), setup);
     let Ok(table) = storage.open_table(meta) else { return true };
-    let verified = ReadHow { verify: true, fill_cache: false };
+    let verified = TableReadOptions { verify: true, fill_cache: false };
     let mut noticed = table.verify().is_err();
     for walked in [walk(table.clone(), verified), walk_back(table.clone(), verified)] {
         noticed |= walked.is_err();
@@ -105,7 +107,7 @@ fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &StorageConfig, all: &Ent
             assert_eq!(found.as_ref().map(|found| &*found.value), Some(&**value), "{case}: a wrong lookup");
         }
     }
-    let trusting = ReadHow { verify: false, fill_cache: false };
+    let trusting = TableReadOptions { verify: false, fill_cache: false };
     let _ = (walk(table.clone(), trusting), walk_back(table.clone(), trusting), table.get(&all[9].0, trusting));
     noticed
 }
@@ -198,7 +200,7 @@ proptest! {
         reseal(&mut damaged, &handles);
         let storage = open(&directory_with("000001.ldb", &damaged), setup);
         if let Ok(table) = storage.open_table(&meta) {
-            let how = ReadHow { verify: true, fill_cache: true };
+            let how = TableReadOptions { verify: true, fill_cache: true };
             let _ = (table.verify(), walk(table.clone(), how), walk_back(table.clone(), how));
             for (key, _) in entries() {
                 let _ = (table.get(&key, how), table.offset_of(&key));
@@ -306,7 +308,7 @@ fn a_block_with_keys_greater_than_its_index_key_is_not_copied() {
         assert_eq!(changed.len(), bytes.len());
         let storage = open(&directory_with("000001.ldb", &changed), setup);
         let mut cursor =
-            storage.open_table(&meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false }).unwrap();
+            storage.open_table(&meta).unwrap().cursor(TableReadOptions { verify: true, fill_cache: false }).unwrap();
         cursor.seek_first().unwrap();
         let mut outcome = Ok(None);
         while cursor.valid() && matches!(outcome, Ok(None)) {

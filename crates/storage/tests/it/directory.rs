@@ -4,10 +4,12 @@ use std::{fs, path::Path, sync::Arc};
 use terrace_format::{FormatFile, Layout, LogId, SeqNo, TableForm, TableId, filter::Bloom, key};
 use terrace_storage::{
     DurabilityMode, Error, FilterForm, Location, Memory, Purpose, StorageConfig, SyncKind, destroy, open,
-    placement::{EntryRef, Hint, Lifetime, LogKind, ObjectId, OpenMode, Origin, Piece, ReadHow, Storage, TableMeta},
+    placement::{
+        EntryRef, Hint, Lifetime, LogKind, ObjectId, OpenMode, Origin, Piece, Storage, TableMeta, TableReadOptions,
+    },
 };
 
-const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
+const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
 
 fn create(path: &Path, durability_mode: DurabilityMode) -> Box<dyn Storage> {
     open(&Location::Directory(path.into()), OpenMode::Create, durability_mode, &StorageConfig::default()).unwrap()
@@ -29,7 +31,7 @@ fn full_store(path: &Path) {
     storage.create_log(LogId(2), LogKind::Wal, b"twelve bytes").unwrap();
     build_table(&*storage, 3);
     storage.publish_root(LogId(1)).unwrap();
-    storage.publish_marker(&FormatFile::new(storage.layout(), []).encode()).unwrap();
+    storage.publish_format_file(&FormatFile::new(storage.layout(), []).encode()).unwrap();
     for _ in 0..2 {
         storage.set_aside(ObjectId::Wal(LogId(2))).unwrap();
     }
@@ -148,7 +150,7 @@ fn each_durability_mode_syncs_as_often_as_necessary() {
         let storage = create(folder.path(), durability_mode);
         let kinds =
             [SyncKind::Log, SyncKind::Manifest, SyncKind::Tables(Purpose::Flush), SyncKind::Root, SyncKind::Directory];
-        let syncs = || kinds.map(|kind| storage.traffic().syncs(kind).count);
+        let syncs = || kinds.map(|kind| storage.io_stats().syncs(kind).count);
         assert_eq!(syncs(), [0, 0, 0, 0, 1], "making the directory");
         let mut log = storage.create_log(LogId(2), LogKind::Wal, b"twelve bytes").unwrap();
         assert_eq!(syncs(), [0, 0, 0, 0, 1], "a log without a sync");
@@ -161,7 +163,7 @@ fn each_durability_mode_syncs_as_often_as_necessary() {
         let expected = if durability_mode == DurabilityMode::None { [0, 0, 0, 0, 1] } else { [2, 0, 1, 1, 4] };
         assert_eq!(syncs(), expected, "{durability_mode:?}");
         if durability_mode == DurabilityMode::Sync {
-            assert_eq!(storage.traffic().syncs(SyncKind::Log).bytes, log.bytes(), "each byte is counted at one sync");
+            assert_eq!(storage.io_stats().syncs(SyncKind::Log).bytes, log.bytes(), "each byte is counted at one sync");
         }
         assert_eq!(DurabilityMode::from_name(storage.durability_mode()), Some(durability_mode));
     }

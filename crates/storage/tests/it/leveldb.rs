@@ -8,7 +8,7 @@ use terrace_format::{
 };
 use terrace_storage::{
     DurabilityMode, Location, StorageConfig, open,
-    placement::{Hint, Lifetime, Listed, ObjectId, OpenMode, ReadHow, Storage, TableMeta},
+    placement::{Hint, Lifetime, Listed, ObjectId, OpenMode, Storage, TableMeta, TableReadOptions},
 };
 
 fn golden(store: &str) -> PathBuf {
@@ -40,7 +40,8 @@ fn tables(storage: &dyn Storage) -> Vec<TableMeta> {
 
 /// Rewrites the table entry by entry.
 fn rewrite(from: &dyn Storage, meta: &TableMeta, to: &dyn Storage) -> TableMeta {
-    let mut cursor = from.open_table(meta).unwrap().cursor(ReadHow { verify: true, fill_cache: false }).unwrap();
+    let mut cursor =
+        from.open_table(meta).unwrap().cursor(TableReadOptions { verify: true, fill_cache: false }).unwrap();
     let mut build = to.begin(Hint { level: 0, expected_bytes: meta.bytes, lifetime: Lifetime::Compaction }).unwrap();
     build.begin_table(TableId(meta.id.0)).unwrap();
     cursor.seek_first().unwrap();

@@ -11,12 +11,12 @@ use terrace_format::{
 use terrace_storage::{
     DurabilityMode, Holder, Location, ReadCoalescer, StorageConfig, open,
     placement::{
-        Bytes, EntryRef, Hint, Lifetime, LogEvent, LogKind, LogWriter, ObjectId, OpenMode, Origin, ReadHow, Storage,
-        TableMeta,
+        Bytes, EntryRef, Hint, Lifetime, LogEvent, LogKind, LogWriter, ObjectId, OpenMode, Origin, Storage, TableMeta,
+        TableReadOptions,
     },
 };
 
-const HOW: ReadHow = ReadHow { verify: true, fill_cache: true };
+const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
 const STORE: &str = "TERRACE_TEST_MAPPED_STORE";
 const SIGBUS: i32 = 7;
 
@@ -165,7 +165,7 @@ fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
     let storage = value_log(folder.path(), OpenMode::Create);
     drop(storage.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap());
     drop(storage.create_log(LogId(2), LogKind::Manifest, &[1; 12]).unwrap());
-    storage.publish_marker(&FormatFile::new(storage.layout(), []).encode()).unwrap();
+    storage.publish_format_file(&FormatFile::new(storage.layout(), []).encode()).unwrap();
     storage.publish_root(LogId(2)).unwrap();
     drop(storage);
     let storage = value_log(folder.path(), OpenMode::Write);
@@ -194,7 +194,7 @@ fn mapped_blocks_are_verified_at_every_read() {
     assert!(error.contains("checksum") && error.contains("000007.ldb"), "{error}");
     let error = table.cursor(HOW).unwrap().seek_first().unwrap_err().to_string();
     assert!(error.contains("checksum"), "{error}");
-    let trusting = ReadHow { verify: false, ..HOW };
+    let trusting = TableReadOptions { verify: false, ..HOW };
     assert_eq!(table.get(&lookup, trusting).unwrap().unwrap().value.iter().sum::<u8>(), 1);
 }
 

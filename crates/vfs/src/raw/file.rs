@@ -354,7 +354,7 @@ impl WriteFile for Writing {
         self.0.flush()
     }
 
-    fn twin(&self) -> Result<Box<dyn WriteFile>> {
+    fn second_handle(&self) -> Result<Box<dyn WriteFile>> {
         Ok(Box::new(Writing(self.0.clone())))
     }
 

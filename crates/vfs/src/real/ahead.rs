@@ -169,7 +169,7 @@ impl Ahead {
 fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     let ((work, todo), (give, ready)) = (channel(), channel());
     let serve = move || {
-        kernel::give_way();
+        kernel::run_in_background();
         let zeros = vec![0; ZEROS_BYTES];
         for work in todo {
             let Span { from, bytes } = match work {

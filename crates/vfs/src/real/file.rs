@@ -26,7 +26,7 @@ impl WriteFile for Writing {
         self.0.sync_data()
     }
 
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+    fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
         Ok(Box::new(Writing(self.0.try_clone()?)))
     }
 

@@ -177,15 +177,15 @@ impl Folder {
 /// Opens a file of a store for reading, for tools that read single files. As in a store, a
 /// symbolic link, a FIFO or anything else that is no regular file is refused. Folders above it may
 /// be links.
-pub fn open_own(path: &Path) -> io::Result<File> {
+pub fn open_store_file(path: &Path) -> io::Result<File> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidInput)?;
     Folder::new(parent(path).to_owned()).open(name, OFlag::O_RDONLY)
 }
 
-/// Reads the whole small file at `path`, opened as by [`open_own`]. A file longer than
+/// Reads the whole small file at `path`, opened as by [`open_store_file`]. A file longer than
 /// [`SMALL_FILE_BYTES_MAX`] is refused unread.
-pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
-    let file = open_own(path)?;
+pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
+    let file = open_store_file(path)?;
     let bytes = file.metadata()?.len();
     if bytes > SMALL_FILE_BYTES_MAX {
         let name = path.file_name().unwrap_or_default().display();

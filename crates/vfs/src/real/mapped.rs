@@ -219,7 +219,7 @@ impl WriteFile for MappedFile {
         }
     }
 
-    fn twin(&self) -> io::Result<Box<dyn WriteFile>> {
+    fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
         Ok(Box::new(Writing(self.file.try_clone()?)))
     }
 

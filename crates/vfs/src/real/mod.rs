@@ -52,7 +52,7 @@ mod mapped;
 pub mod probe;
 mod span;
 
-pub use folder::{SMALL_FILE_BYTES_MAX, open_own, parent, read_own};
+pub use folder::{SMALL_FILE_BYTES_MAX, open_store_file, parent, read_small_file};
 
 /// The folder for copies that are set aside.
 const LOST: &str = "lost";

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::{io::Write, os::unix::fs::FileExt, path::Path};
 use terrace_format::bundle::{self, FOOTER_BYTES, Member};
-use terrace_storage::open_own;
+use terrace_storage::open_store_file;
 
 /// Prints a bundle; with `entries`, also each entry of each of its SSTables.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
@@ -38,7 +38,7 @@ pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> R
 
 /// Reads the size and the directory of the bundle at `path`.
 fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
-    let file = open_own(path)?;
+    let file = open_store_file(path)?;
     let bytes = file.metadata()?.len();
     let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a bundle") };
     let mut footer = [0; FOOTER_BYTES];
@@ -53,7 +53,7 @@ fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
 /// zeros.
 fn open(path: &Path, member: &Member) -> Result<Option<SortedTable>> {
     let mut last = [0; 8];
-    open_own(path)?.read_exact_at(&mut last, (member.offset + member.bytes).saturating_sub(8))?;
+    open_store_file(path)?.read_exact_at(&mut last, (member.offset + member.bytes).saturating_sub(8))?;
     if last == [0; 8] {
         return Ok(None);
     }

@@ -21,7 +21,7 @@ use terrace_format::{
     names::decode_current,
     pair::{self, PairName},
 };
-use terrace_storage::read_own;
+use terrace_storage::read_small_file;
 use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
 /// Bytes of a key or value printed before it is cut.
@@ -81,12 +81,12 @@ impl Inspect {
             None if name == pair::META => tables::show(path, self.json, self.entries, out),
             Some(FileName::Table(_)) => tables::show(path, self.json, self.entries, out),
             Some(FileName::Bundle(_)) => bundles::show(path, self.json, self.entries, out),
-            Some(FileName::Log(_) | FileName::ValueLog(_) | FileName::SmallLog(_) | FileName::Values(_)) => {
+            Some(FileName::Log(_) | FileName::ValueLog(_) | FileName::WalSidecar(_) | FileName::Values(_)) => {
                 logs::show_log(path, self.json, self.entries, out)
             }
             Some(FileName::Manifest(_)) => logs::show_manifest(path, self.json, out),
             Some(FileName::Current) => {
-                let manifest = FileName::Manifest(decode_current(&read_own(path)?)?).to_string();
+                let manifest = FileName::Manifest(decode_current(&read_small_file(path)?)?).to_string();
                 self.say(
                     out,
                     &format!("the current manifest is {manifest}"),
@@ -94,7 +94,7 @@ impl Inspect {
                 )
             }
             Some(FileName::FormatFile) => {
-                let marker = FormatFile::decode(str::from_utf8(&read_own(path)?)?)?;
+                let marker = FormatFile::decode(str::from_utf8(&read_small_file(path)?)?)?;
                 self.say(out, marker.encode().trim_end(), store::marker_json(&marker))
             }
             Some(other) => self.show_sign(other, out),

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 use terrace_format::pair::{PairName, Reference};
-use terrace_storage::open_own;
+use terrace_storage::open_store_file;
 
 /// Describes the reference stored in place of a value.
 pub fn reference(internal: &[u8], stored: &[u8]) -> String {
@@ -24,7 +24,7 @@ pub fn reference(internal: &[u8], stored: &[u8]) -> String {
 /// the name.
 pub fn show(path: &Path, name: &PairName, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut file = Vec::new();
-    open_own(path)?.read_to_end(&mut file)?;
+    open_store_file(path)?.read_to_end(&mut file)?;
     let (internal, at) = name.open(&file).context("its contents do not match its name")?;
     let (key, value) = (user(&internal), &file[at..]);
     if as_json {

@@ -19,7 +19,7 @@ use std::{
 use terrace_format::{
     AddedTable, Edit, FileName, FormatFile, KeyOrder, LEVELS, LogId, TableId, log_record::Event, names::decode_current,
 };
-use terrace_storage::read_own;
+use terrace_storage::read_small_file;
 
 /// Width of the picture of the levels.
 const PICTURE_COLUMNS: usize = 72;
@@ -66,12 +66,12 @@ pub fn marker_json(marker: &FormatFile) -> Value {
 
 impl Store {
     fn read(path: &Path) -> Result<Store> {
-        let marker = match read_own(&path.join(FileName::FormatFile.to_string())) {
+        let marker = match read_small_file(&path.join(FileName::FormatFile.to_string())) {
             Ok(text) => Some(FormatFile::decode(str::from_utf8(&text).context("TERRACE")?)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).context("TERRACE"),
         };
-        let current = match read_own(&path.join(FileName::Current.to_string())) {
+        let current = match read_small_file(&path.join(FileName::Current.to_string())) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("no store here: CURRENT is missing"),
             current => current.context("CURRENT")?,
         };
@@ -314,7 +314,7 @@ fn read_logs(files: &[(FileName, DirEntry)], from: u64) -> Result<Vec<(LogId, Fi
     let mut logs = Vec::new();
     for (file, entry) in files {
         match *file {
-            FileName::Log(id) | FileName::ValueLog(id) | FileName::SmallLog(id)
+            FileName::Log(id) | FileName::ValueLog(id) | FileName::WalSidecar(id)
                 if id.0 >= from || *file != FileName::ValueLog(id) =>
             {
                 logs.push((id, *file, Summary::of(&entry.path())?));

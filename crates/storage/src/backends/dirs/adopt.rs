@@ -58,7 +58,7 @@ fn adopt_one(dirs: &TableDirs, table: &TableFile, id: TableId, adopted: &mut Ado
     let meta = dirs.store.open_file("table", &meta_of(&target))?;
     let bytes = meta.bytes.saturating_add(read_pair_facts(&meta)?.file_bytes);
     if !linked {
-        dirs.store.traffic.wrote(Purpose::Other, bytes);
+        dirs.store.io_stats.wrote(Purpose::Other, bytes);
     }
     adopted.linked += u64::from(linked);
     adopted.copied += u64::from(!linked);

@@ -115,7 +115,7 @@ impl DirsBuild {
         let head = file.head(internal);
         let written = if head.is_empty() { output.append(value) } else { output.append(&[&head[..], value].concat()) };
         written.map_err(store.io("append to", &path))?;
-        store.traffic.wrote_tables(self.purpose, self.level, file.file_bytes(internal));
+        store.io_stats.wrote_tables(self.purpose, self.level, file.file_bytes(internal));
         Ok(ValueAt::File(file))
     }
 

@@ -119,8 +119,8 @@ impl StoreInfo for Dirs {
         self.files.budget()
     }
 
-    fn traffic(&self) -> &IoStats {
-        self.files.traffic()
+    fn io_stats(&self) -> &IoStats {
+        self.files.io_stats()
     }
 }
 
@@ -139,7 +139,7 @@ impl LogStore for Dirs {
 }
 
 impl ValueStore for Dirs {
-    fn values_elsewhere(&self) -> bool {
+    fn separates_values(&self) -> bool {
         true
     }
 }
@@ -174,12 +174,12 @@ impl RootStore for Dirs {
         self.files.load_root()
     }
 
-    fn publish_marker(&self, text: &str) -> Result<()> {
-        self.files.publish_marker(text)
+    fn publish_format_file(&self, text: &str) -> Result<()> {
+        self.files.publish_format_file(text)
     }
 
-    fn load_marker(&self) -> Result<Option<String>> {
-        self.files.load_marker()
+    fn load_format_file(&self) -> Result<Option<String>> {
+        self.files.load_format_file()
     }
 }
 
@@ -240,8 +240,8 @@ impl Durability for Dirs {
         self.files.promises()
     }
 
-    fn settle_manifest(&self, id: LogId) -> Result<()> {
-        self.files.settle_manifest(id)
+    fn sync_manifest(&self, id: LogId) -> Result<()> {
+        self.files.sync_manifest(id)
     }
 
     fn settle(&self, tables: &[TableMeta]) -> Result<()> {
@@ -256,8 +256,8 @@ impl Durability for Dirs {
         self.files.unsynced()
     }
 
-    fn is_patient(&self) -> bool {
-        self.files.is_patient()
+    fn waits_for_fs_commit(&self) -> bool {
+        self.files.waits_for_fs_commit()
     }
 
     fn advance(&self) -> Result<bool> {

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    placement::{Bytes, Cursor, EntryRef, Found, RangeTombstones, ReadHow, Table, TableProperties, Values},
+    placement::{Bytes, Cursor, EntryRef, Found, RangeTombstones, Table, TableProperties, TableReadOptions, Values},
     tables::sst::{ByteSource, Reader},
 };
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl Values for PairValues {
 }
 
 impl Table for DirectoryTable {
-    fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
+    fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
         let Some(found) = self.file.get(lookup, how)? else { return Ok(None) };
         if found.kind == Kind::Delete {
             return Ok(Some(found));
@@ -113,7 +113,7 @@ impl Table for DirectoryTable {
         self.file.expect(lookup)
     }
 
-    fn cursor(&self, how: ReadHow) -> Result<Cursor> {
+    fn cursor(&self, how: TableReadOptions) -> Result<Cursor> {
         let values = PairValues { dir: self.dir.clone(), verify: how.verify };
         Ok(self.file.cursor(how)?.with_values(Box::new(values)))
     }
@@ -144,7 +144,7 @@ impl Table for DirectoryTable {
     fn verify(&self) -> Result<TableProperties> {
         let (properties, claimed) = self.file.with(|reader| Ok((reader.verify()?, reader.pair_facts())))?;
         let mut counted = PairProperties::default();
-        let mut cursor = self.file.cursor(ReadHow { verify: true, fill_cache: false })?;
+        let mut cursor = self.file.cursor(TableReadOptions { verify: true, fill_cache: false })?;
         cursor.seek_first()?;
         while cursor.valid() {
             if key::apart(cursor.key()).kind == Kind::Put {

@@ -127,7 +127,7 @@ impl TableDirs {
         let Some(first) = folders.first().cloned() else { return Ok(()) };
         let start = Instant::now();
         self.whole(folders).sync().map_err(self.store.io("sync", &first))?;
-        self.store.traffic.synced(SyncKind::Tables(Purpose::Other), 0, start.elapsed());
+        self.store.io_stats.synced(SyncKind::Tables(Purpose::Other), 0, start.elapsed());
         Ok(())
     }
 

@@ -18,7 +18,7 @@ pub(super) fn adopt(store: &Store, files: &[(TableFile, ObjectId)]) -> Result<Ad
         }
     }
     if store.tracker.promises() {
-        sync_directory(&*store.fs, &store.traffic)?;
+        sync_directory(&*store.fs, &store.io_stats)?;
     }
     Ok(adopted)
 }
@@ -30,13 +30,13 @@ fn take(store: &Store, file: &TableFile, object: ObjectId, adopted: &mut Adopted
     let taken = store.fs.take(&*file.fs, &file.name, name);
     let linked = taken.map_err(|e| Error::io("take over", format!("{file} as {}", store.path(name)), e))?;
     if !linked {
-        store.traffic.wrote(Purpose::Other, bytes);
+        store.io_stats.wrote(Purpose::Other, bytes);
     }
     if store.tracker.promises() {
         let start = Instant::now();
         let synced = store.fs.sync_file(name).map_err(store.io("sync", name));
         synced.inspect_err(|_| drop(store.remove_name(name)))?;
-        store.traffic.synced(SyncKind::Tables(Purpose::Other), if linked { 0 } else { bytes }, start.elapsed());
+        store.io_stats.synced(SyncKind::Tables(Purpose::Other), if linked { 0 } else { bytes }, start.elapsed());
     }
     adopted.linked += u64::from(linked);
     adopted.copied += u64::from(!linked);

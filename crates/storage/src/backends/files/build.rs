@@ -39,9 +39,9 @@ pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
 
 /// Hands the finished files of a job to the durability tracker.
 pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Finished>) -> Result<DurabilityHandle> {
-    let Store { fs, tracker, setup, traffic, .. } = store;
+    let Store { fs, tracker, setup, io_stats, .. } = store;
     let inline = setup.sync_flushes && purpose == Purpose::Flush && tracker.promises();
-    if inline { SyncTracker.watch(&**fs, files, traffic) } else { tracker.watch(&**fs, files, traffic) }
+    if inline { SyncTracker.watch(&**fs, files, io_stats) } else { tracker.watch(&**fs, files, io_stats) }
 }
 
 struct FilesBuild {
@@ -240,7 +240,7 @@ impl Drop for FilesBuild {
     fn drop(&mut self) {
         self.store.held.fetch_sub(self.finished.len(), Relaxed);
         for name in &self.names {
-            drop(self.store.tracker.give_up(&self.store.path(name)));
+            drop(self.store.tracker.cancel_sync(&self.store.path(name)));
             // Best effort: recovery removes files that no manifest names
             let _ = self.store.fs.remove(name);
         }
@@ -293,7 +293,7 @@ impl Output {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.append(bytes).map_err(|e| Error::io("append to", &self.name, e))?;
         self.bytes += bytes.len() as u64;
-        self.store.traffic.wrote_tables(self.purpose, self.level, bytes.len() as u64);
+        self.store.io_stats.wrote_tables(self.purpose, self.level, bytes.len() as u64);
         Ok(())
     }
 

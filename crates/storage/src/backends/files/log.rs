@@ -108,7 +108,7 @@ impl LogFile {
             LogKind::Wal => Purpose::Wal,
             LogKind::Manifest => Purpose::Manifest,
         };
-        self.store.traffic.wrote(purpose, piece.len() as u64);
+        self.store.io_stats.wrote(purpose, piece.len() as u64);
         Ok(())
     }
 
@@ -162,9 +162,9 @@ impl LogFile {
         let start = Instant::now();
         self.file.sync().map_err(|e| Error::io("sync", &self.name, e))?;
         let new_bytes = self.bytes - self.synced_bytes.swap(self.bytes, Relaxed);
-        self.store.traffic.synced(kind, new_bytes, start.elapsed());
+        self.store.io_stats.synced(kind, new_bytes, start.elapsed());
         if !self.named.load(Relaxed) {
-            sync_directory(&*self.store.fs, &self.store.traffic)?;
+            sync_directory(&*self.store.fs, &self.store.io_stats)?;
             self.named.store(true, Relaxed);
         }
         Ok(())

@@ -81,11 +81,11 @@ impl Files {
         setup: &StorageConfig,
         layout: Layout,
     ) -> Result<Files> {
-        let traffic = IoStats::default();
+        let io_stats = IoStats::default();
         let directory = fs.exists().map_err(|e| Error::io("look for", fs.name(), e))?;
         let there = directory && mode != OpenMode::Salvage && root::is_there(&*fs)?;
         match mode {
-            OpenMode::Create if !there => root::make_directory(&*fs, &traffic)?,
+            OpenMode::Create if !there => root::make_directory(&*fs, &io_stats)?,
             OpenMode::Write | OpenMode::ReadOnly if !there => {
                 let why = if directory { "no file CURRENT" } else { "no such directory" };
                 return Err(Error::Missing { what: "store", object: format!("{} ({why})", fs.name()) });
@@ -103,7 +103,7 @@ impl Files {
             setup: setup.clone(),
             layout,
             bundles: Default::default(),
-            traffic,
+            io_stats,
             mode,
             unsettled: Unsettled::default(),
             waiting_max,
@@ -149,8 +149,8 @@ impl StoreInfo for Files {
         &self.tables.budget
     }
 
-    fn traffic(&self) -> &IoStats {
-        &self.store.traffic
+    fn io_stats(&self) -> &IoStats {
+        &self.store.io_stats
     }
 }
 
@@ -163,7 +163,7 @@ impl LogStore for Files {
         log::open(&self.store, &self.store.log_name(id, kind), kind)
     }
 
-    fn settle_log(&self, log: LogId) -> Result<()> {
+    fn prepare_replay(&self, log: LogId) -> Result<()> {
         // Other stores replay their WALs into new tables.
         let points = self.store.layout.values == Values::Log && self.store.mode.writes();
         if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
@@ -222,11 +222,11 @@ impl RootStore for Files {
         root::load(&self.store)
     }
 
-    fn publish_marker(&self, text: &str) -> Result<()> {
-        root::publish_marker(&self.store, text)
+    fn publish_format_file(&self, text: &str) -> Result<()> {
+        root::publish_format_file(&self.store, text)
     }
 
-    fn load_marker(&self) -> Result<Option<String>> {
+    fn load_format_file(&self) -> Result<Option<String>> {
         root::read_marker_of(&*self.store.fs)
     }
 }
@@ -245,9 +245,9 @@ impl ObjectStore for Files {
                 FileName::Values(id) => ObjectId::Segment(id),
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
-                FileName::SmallLog(id) if self.store.layout.values == Values::Log => ObjectId::SmallLog(id),
+                FileName::WalSidecar(id) if self.store.layout.values == Values::Log => ObjectId::WalSidecar(id),
                 // Of a store with another layout
-                FileName::Log(_) | FileName::ValueLog(_) | FileName::SmallLog(_) => continue,
+                FileName::Log(_) | FileName::ValueLog(_) | FileName::WalSidecar(_) => continue,
                 FileName::Current
                 | FileName::Lock
                 | FileName::InfoLog
@@ -321,35 +321,35 @@ impl Durability for Files {
         root::settle(&self.store, tables)
     }
 
-    fn settle_manifest(&self, id: LogId) -> Result<()> {
+    fn sync_manifest(&self, id: LogId) -> Result<()> {
         let name = self.store.log_name(id, LogKind::Manifest);
         let start = Instant::now();
         self.store.fs.sync_file(&name).map_err(self.store.io("sync", &name))?;
-        self.store.traffic.synced(SyncKind::Manifest, 0, start.elapsed());
-        sync_directory(&*self.store.fs, &self.store.traffic)
+        self.store.io_stats.synced(SyncKind::Manifest, 0, start.elapsed());
+        sync_directory(&*self.store.fs, &self.store.io_stats)
     }
 
     fn unsynced(&self) -> bool {
         self.store.fs.open(&FileName::Unsynced.to_string()).is_ok()
     }
 
-    fn is_patient(&self) -> bool {
-        self.store.tracker.is_patient()
+    fn waits_for_fs_commit(&self) -> bool {
+        self.store.tracker.waits_for_fs_commit()
     }
 
     /// Not for tables in bundles, because the other tables need the file.
-    fn give_up(&self, table: &TableMeta) -> Option<Finished> {
+    fn cancel_sync(&self, table: &TableMeta) -> Option<Finished> {
         if table.within.is_some() {
             return None;
         }
-        self.store.tracker.give_up(&self.store.path(&FileName::Table(table.id).to_string()))
+        self.store.tracker.cancel_sync(&self.store.path(&FileName::Table(table.id).to_string()))
     }
 
     fn advance(&self) -> Result<bool> {
-        self.store.tracker.advance(&*self.store.fs, &self.store.traffic)
+        self.store.tracker.advance(&*self.store.fs, &self.store.io_stats)
     }
 
     fn commit(&self) -> Result<()> {
-        self.store.tracker.commit(&*self.store.fs, &self.store.traffic)
+        self.store.tracker.commit(&*self.store.fs, &self.store.io_stats)
     }
 }

@@ -21,10 +21,10 @@ use terrace_vfs::{FileSystem, SMALL_FILE_BYTES_MAX, set_aside_from};
 const MARKER_TEMPORARY: u64 = 0;
 
 /// Makes the directory of a store.
-pub(super) fn make_directory(fs: &dyn FileSystem, traffic: &IoStats) -> Result<()> {
+pub(super) fn make_directory(fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
     let start = Instant::now();
     fs.make_directory().map_err(|e| Error::io("make directory", fs.name(), e))?;
-    traffic.synced(SyncKind::Directory, 0, start.elapsed());
+    io_stats.synced(SyncKind::Directory, 0, start.elapsed());
     Ok(())
 }
 
@@ -41,7 +41,7 @@ pub(super) fn load(store: &Store) -> Result<Option<LogId>> {
 }
 
 /// Replaces the FORMAT file by `text`.
-pub(super) fn publish_marker(store: &Store, text: &str) -> Result<()> {
+pub(super) fn publish_format_file(store: &Store, text: &str) -> Result<()> {
     replace(store, FileName::FormatFile, MARKER_TEMPORARY, text.as_bytes())
 }
 
@@ -97,17 +97,17 @@ fn replace(store: &Store, target: FileName, temporary: u64, bytes: &[u8]) -> Res
         let _ = store.fs.remove(&from); // best effort: the next attempt removes it too
         return Err(error);
     }
-    if store.tracker.promises() { sync_directory(&*store.fs, &store.traffic) } else { Ok(()) }
+    if store.tracker.promises() { sync_directory(&*store.fs, &store.io_stats) } else { Ok(()) }
 }
 
 fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     let mut file = store.fs.create(name).map_err(store.io("create", name))?;
     file.append(bytes).map_err(store.io("append to", name))?;
-    store.traffic.wrote(Purpose::Other, bytes.len() as u64);
+    store.io_stats.wrote(Purpose::Other, bytes.len() as u64);
     if store.tracker.promises() {
         let start = Instant::now();
         file.sync().map_err(store.io("sync", name))?;
-        store.traffic.synced(SyncKind::Root, bytes.len() as u64, start.elapsed());
+        store.io_stats.synced(SyncKind::Root, bytes.len() as u64, start.elapsed());
     }
     Ok(())
 }
@@ -137,14 +137,14 @@ pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     for (file, bytes) in files {
         let start = Instant::now();
         sync_any(store, &store.names(file))?;
-        store.traffic.synced(SyncKind::Tables(Purpose::Other), bytes, start.elapsed());
+        store.io_stats.synced(SyncKind::Tables(Purpose::Other), bytes, start.elapsed());
     }
     let marker = FileName::FormatFile.to_string();
     match store.fs.sync_file(&marker) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(store.io("sync", &marker)(e)),
         _ => {}
     }
-    sync_directory(&*store.fs, &store.traffic)?;
+    sync_directory(&*store.fs, &store.io_stats)?;
     store.remove_name(&name)
 }
 
@@ -171,7 +171,7 @@ pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
     if !found {
         return Err(Error::Missing { what: "object", object: store.path(&store.name_of(object)) });
     }
-    if store.tracker.promises() { sync_directory(&*store.fs, &store.traffic) } else { Ok(()) }
+    if store.tracker.promises() { sync_directory(&*store.fs, &store.io_stats) } else { Ok(()) }
 }
 
 /// Links the file `name` into `lost/`; false if there is none.

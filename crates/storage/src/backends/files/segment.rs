@@ -35,7 +35,7 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
         // been abandoned.
         let start = Instant::now();
         fate.attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
-        store.traffic.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
+        store.io_stats.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
     }
     Ok(None)
 }
@@ -46,7 +46,7 @@ pub(super) fn create(store: Arc<Store>, id: LogId) -> Result<Box<dyn SegmentWrit
     let (progress, fate) = (Arc::new(Progress::default()), Arc::new(Fate::default()));
     let mut twin = None;
     let file = LogFile::create(store.clone(), &store.name_of(object), LogKind::Wal, |file| {
-        twin = Some(file.twin()?);
+        twin = Some(file.second_handle()?);
         Ok(Box::new(Watched { file, fate: fate.clone() }))
     })?;
     store.unsettled.add(object, twin, progress.clone(), fate);
@@ -97,7 +97,7 @@ pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
     if store.tracker.promises() {
         let start = Instant::now();
         store.fs.sync_file(&name).map_err(store.io("sync", &name))?;
-        store.traffic.synced(SyncKind::Log, 0, start.elapsed());
+        store.io_stats.synced(SyncKind::Log, 0, start.elapsed());
     }
     store.fs.open(&name).and_then(|file| file.forget_cached()).map_err(store.io("drop cached pages of", &name))
 }

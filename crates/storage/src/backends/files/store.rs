@@ -23,7 +23,7 @@ pub(in crate::backends) struct Store {
     pub setup: StorageConfig,
     pub(super) layout: Layout,
     pub(super) bundles: Bundles,
-    pub traffic: IoStats,
+    pub io_stats: IoStats,
     pub(super) mode: OpenMode,
     pub(super) unsettled: Unsettled,
     /// The limit for open tables, and for segments or directory-table values.
@@ -86,7 +86,7 @@ impl Store {
             ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
             ObjectId::Bundle(id) => vec![FileName::Bundle(id).to_string()],
             ObjectId::Wal(id) if self.layout.values == Values::Log => vec![FileName::ValueLog(id).to_string()],
-            ObjectId::SmallLog(id) => vec![FileName::SmallLog(id).to_string()],
+            ObjectId::WalSidecar(id) => vec![FileName::WalSidecar(id).to_string()],
             ObjectId::Wal(id) => vec![FileName::Log(id).to_string()],
             ObjectId::Manifest(id) => vec![FileName::Manifest(id).to_string()],
             ObjectId::Temporary(number) => vec![FileName::Temporary(number).to_string()],
@@ -116,7 +116,7 @@ impl Store {
     pub fn log_name(&self, id: LogId, kind: LogKind) -> String {
         self.name_of(match kind {
             // The WAL sidecar
-            LogKind::Wal if self.layout.values == Values::Log => ObjectId::SmallLog(id),
+            LogKind::Wal if self.layout.values == Values::Log => ObjectId::WalSidecar(id),
             LogKind::Wal => ObjectId::Wal(id),
             LogKind::Manifest => ObjectId::Manifest(id),
         })

@@ -7,7 +7,7 @@ use super::{Input, Store};
 use crate::{
     Budget, Error, Result,
     backends::shares::Closes,
-    placement::{Cursor, Found, RangeTombstones, ReadHow, Table, TableMeta, TableProperties},
+    placement::{Cursor, Found, RangeTombstones, Table, TableMeta, TableProperties, TableReadOptions},
     tables::sst::Reader,
 };
 use parking_lot::{Mutex, RwLock};
@@ -167,7 +167,7 @@ impl Drop for FileTable {
 }
 
 impl Table for FileTable {
-    fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
+    fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
         self.with(|reader| reader.get(lookup, how))
     }
 
@@ -179,7 +179,7 @@ impl Table for FileTable {
         self.with(|reader| reader.expect(lookup))
     }
 
-    fn cursor(&self, how: ReadHow) -> Result<Cursor> {
+    fn cursor(&self, how: TableReadOptions) -> Result<Cursor> {
         self.with(|reader| Ok(reader.clone().cursor(how)))
     }
 

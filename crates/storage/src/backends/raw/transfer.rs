@@ -91,7 +91,7 @@ pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
         return Err(Error::Missing { what: "store", object: format!("{} (no file CURRENT)", from.display()) });
     }
     let layout = match root::read_marker_of(&source)? {
-        Some(text) => layout::read_marker(&source.name(), &text)?.layout,
+        Some(text) => layout::decode_format_file(&source.name(), &text)?.layout,
         None => Layout::default(),
     };
     if layout.medium == Medium::Split || (Layout { medium: Medium::Directory, ..layout }) != Layout::default() {

@@ -104,7 +104,7 @@ impl SeparatingBuild {
 
     /// Keeps a pointer to an unreadable value.
     fn keep_unreadable(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
-        self.shared.unmoved.lock().insert(ObjectId::from(pointer));
+        self.shared.unrelocated_victims.lock().insert(ObjectId::from(pointer));
         self.keep_pointer(entry, pointer)
     }
 
@@ -164,7 +164,7 @@ impl TableSink for SeparatingBuild {
         self.inner.rely_on(segment)
     }
 
-    fn move_no_more(&mut self) {
+    fn stop_relocation(&mut self) {
         self.gc_victims = Arc::default();
     }
 

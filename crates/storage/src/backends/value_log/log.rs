@@ -122,7 +122,7 @@ impl LogWriter for WalSegmentWriter {
         self.segment.bytes()
     }
 
-    fn small_bytes(&self) -> u64 {
+    fn sidecar_bytes(&self) -> u64 {
         self.sidecar.as_ref().map_or(0, |sidecar| sidecar.bytes())
     }
 }
@@ -174,7 +174,7 @@ pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReade
     };
     let sidecar = match shared.inner.open_log(id, LogKind::Wal) {
         Err(Error::Missing { .. }) => return segment,
-        opened => Sidecar { reader: opened?, path: shared.inner.place_of(ObjectId::SmallLog(id)), torn: false },
+        opened => Sidecar { reader: opened?, path: shared.inner.place_of(ObjectId::WalSidecar(id)), torn: false },
     };
     Ok(Box::new(MergedWal::new(segment.ok(), Box::new(sidecar))))
 }

@@ -22,8 +22,8 @@ use crate::{
     durability::Finished,
     placement::{
         Bytes, Durability, Hint, Limits, Listed, LogKind, LogReader, LogStore, LogWriter, ObjectId, ObjectStore,
-        ReadHow, RootStore, Salvage, SegmentReader, Storage, StoreInfo, Table, TableMeta, TableSink, TableStore,
-        ValueStore,
+        RootStore, Salvage, SegmentReader, Storage, StoreInfo, Table, TableMeta, TableReadOptions, TableSink,
+        TableStore, ValueStore,
     },
 };
 use parking_lot::Mutex;
@@ -49,9 +49,16 @@ impl ValueLog {
     /// Wraps a backend for tables and segments. `share` limits the number of open segments.
     pub fn new(inner: Box<dyn Storage>, share: Arc<Share>, setup: &StorageConfig) -> ValueLog {
         let segments = OpenFiles::new(share);
-        let (condemned, unmoved, wal_sidecar) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let (condemned, unrelocated_victims, wal_sidecar) = (Mutex::default(), Mutex::default(), OnceLock::new());
         ValueLog {
-            shared: Arc::new(ValueLogInner { inner, setup: setup.clone(), segments, condemned, unmoved, wal_sidecar }),
+            shared: Arc::new(ValueLogInner {
+                inner,
+                setup: setup.clone(),
+                segments,
+                condemned,
+                unrelocated_victims,
+                wal_sidecar,
+            }),
         }
     }
 }
@@ -79,8 +86,8 @@ impl StoreInfo for ValueLog {
         self.shared.inner.budget()
     }
 
-    fn traffic(&self) -> &IoStats {
-        self.shared.inner.traffic()
+    fn io_stats(&self) -> &IoStats {
+        self.shared.inner.io_stats()
     }
 }
 
@@ -99,8 +106,8 @@ impl LogStore for ValueLog {
         }
     }
 
-    fn settle_log(&self, log: LogId) -> Result<()> {
-        self.shared.inner.settle_log(log)
+    fn prepare_replay(&self, log: LogId) -> Result<()> {
+        self.shared.inner.prepare_replay(log)
     }
 
     fn closed_wals_max(&self) -> usize {
@@ -117,7 +124,7 @@ impl ValueStore for ValueLog {
         self.shared.inner.open_segment(object)
     }
 
-    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: ReadHow) -> Result<Bytes> {
+    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
         match self.shared.parse(&stored)? {
             StoredValue::Inline(value) => {
                 let range = stored.len() - value.len()..stored.len();
@@ -135,7 +142,7 @@ impl ValueStore for ValueLog {
         user: &[u8],
         seq: SeqNo,
         stored: &[u8],
-        how: ReadHow,
+        how: TableReadOptions,
         stretches: &mut ReadCoalescer,
     ) -> Result<Bytes> {
         match self.shared.parse(stored)? {
@@ -148,7 +155,7 @@ impl ValueStore for ValueLog {
         }
     }
 
-    fn expect_value(&self, stored: &[u8]) {
+    fn prefetch_value(&self, stored: &[u8]) {
         if let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored)
             && let Ok(segment) = self.shared.segment(ObjectId::from(&pointer))
         {
@@ -156,12 +163,12 @@ impl ValueStore for ValueLog {
         }
     }
 
-    fn condemn(&self, segments: BTreeSet<ObjectId>) {
+    fn set_gc_victims(&self, segments: BTreeSet<ObjectId>) {
         *self.shared.condemned.lock() = Arc::new(segments);
     }
 
-    fn unmoved(&self) -> BTreeSet<ObjectId> {
-        std::mem::take(&mut *self.shared.unmoved.lock())
+    fn unrelocated_victims(&self) -> BTreeSet<ObjectId> {
+        std::mem::take(&mut *self.shared.unrelocated_victims.lock())
     }
 
     fn salvage_values(&self, segment: SegmentId) -> Result<Box<dyn LogReader>> {
@@ -200,12 +207,12 @@ impl RootStore for ValueLog {
         self.shared.inner.load_root()
     }
 
-    fn publish_marker(&self, text: &str) -> Result<()> {
-        self.shared.inner.publish_marker(text)
+    fn publish_format_file(&self, text: &str) -> Result<()> {
+        self.shared.inner.publish_format_file(text)
     }
 
-    fn load_marker(&self) -> Result<Option<String>> {
-        self.shared.inner.load_marker()
+    fn load_format_file(&self) -> Result<Option<String>> {
+        self.shared.inner.load_format_file()
     }
 }
 
@@ -227,7 +234,7 @@ impl ObjectStore for ValueLog {
         let segment = self.shared.inner.set_aside(object);
         let ObjectId::Wal(log) = object else { return segment };
         // A WAL may consist of the segment, the sidecar, or both.
-        match (segment, self.shared.inner.set_aside(ObjectId::SmallLog(log))) {
+        match (segment, self.shared.inner.set_aside(ObjectId::WalSidecar(log))) {
             (segment, Err(Error::Missing { .. })) => segment,
             (Err(Error::Missing { .. }), sidecar) => sidecar,
             (segment, sidecar) => segment.and(sidecar),
@@ -268,16 +275,16 @@ impl Durability for ValueLog {
         self.shared.inner.unsynced()
     }
 
-    fn is_patient(&self) -> bool {
-        self.shared.inner.is_patient()
+    fn waits_for_fs_commit(&self) -> bool {
+        self.shared.inner.waits_for_fs_commit()
     }
 
-    fn settle_manifest(&self, id: LogId) -> Result<()> {
-        self.shared.inner.settle_manifest(id)
+    fn sync_manifest(&self, id: LogId) -> Result<()> {
+        self.shared.inner.sync_manifest(id)
     }
 
-    fn give_up(&self, table: &TableMeta) -> Option<Finished> {
-        self.shared.inner.give_up(table)
+    fn cancel_sync(&self, table: &TableMeta) -> Option<Finished> {
+        self.shared.inner.cancel_sync(table)
     }
 
     fn advance(&self) -> Result<bool> {

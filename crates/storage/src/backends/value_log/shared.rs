@@ -1,7 +1,7 @@
 //! The state of a value log that its WALs and builds share.
 use crate::{
     Error, Result, StorageConfig,
-    backends::layout::read_marker,
+    backends::layout::decode_format_file,
     backends::open_files::OpenFiles,
     placement::{Bytes, ObjectId, SegmentReader, Storage},
 };
@@ -25,9 +25,9 @@ pub(super) struct ValueLogInner {
     /// The GC victims: builds relocate values out of these segments. A leaf lock; no I/O while
     /// locked.
     pub condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
-    /// See [`ValueStore::unmoved`](crate::placement::ValueStore::unmoved). A leaf lock; no I/O
+    /// See [`ValueStore::unrelocated_victims`](crate::placement::ValueStore::unrelocated_victims). A leaf lock; no I/O
     /// while locked.
-    pub unmoved: Mutex<BTreeSet<ObjectId>>,
+    pub unrelocated_victims: Mutex<BTreeSet<ObjectId>>,
     /// The result of [`ValueLogInner::has_sidecar`], once known.
     pub wal_sidecar: OnceLock<bool>,
 }
@@ -45,7 +45,8 @@ impl ValueLogInner {
         if let Some(known) = self.wal_sidecar.get() {
             return Ok(*known);
         }
-        let format_file = self.inner.load_marker()?.map(|text| read_marker(&self.inner.name(), &text)).transpose()?;
+        let format_file =
+            self.inner.load_format_file()?.map(|text| decode_format_file(&self.inner.name(), &text)).transpose()?;
         let announced = format_file.is_some_and(|file| file.features.iter().any(|feature| feature == WAL_SIDECAR));
         Ok(*self.wal_sidecar.get_or_init(|| self.setup.wal_sidecar && announced))
     }

@@ -7,7 +7,7 @@
 use super::{Reader, span::Spans};
 use crate::{
     Error, Result,
-    tables::{Blocks, Cursor, ReadHow},
+    tables::{Blocks, Cursor, TableReadOptions},
 };
 use std::sync::Arc;
 use terrace_format::{
@@ -22,7 +22,7 @@ const PAST_BLOCK_END: &str = "a key is past the end of its block according to th
 
 impl Reader {
     /// A cursor, not yet positioned.
-    pub fn cursor(self: Arc<Self>, how: ReadHow) -> Cursor {
+    pub fn cursor(self: Arc<Self>, how: TableReadOptions) -> Cursor {
         Cursor::new(self.id, Box::new(TableBlocks::new(self, how)))
     }
 }
@@ -30,7 +30,7 @@ impl Reader {
 /// A position in the index, and its data block.
 pub(super) struct TableBlocks {
     table: Arc<Reader>,
-    how: ReadHow,
+    how: TableReadOptions,
     /// Position in the index. Out of range before the first block and after the last one.
     index: usize,
     spans: Spans,
@@ -39,7 +39,7 @@ pub(super) struct TableBlocks {
 }
 
 impl TableBlocks {
-    pub fn new(table: Arc<Reader>, how: ReadHow) -> TableBlocks {
+    pub fn new(table: Arc<Reader>, how: TableReadOptions) -> TableBlocks {
         TableBlocks { table, how, index: 0, spans: Spans::default(), loaded: None }
     }
 

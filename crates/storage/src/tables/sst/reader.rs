@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Budget, Error, Held, Holder, Result, StorageConfig,
-    tables::{Found, ReadHow, TableMeta, TableProperties},
+    tables::{Found, TableMeta, TableProperties, TableReadOptions},
 };
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
@@ -52,7 +52,7 @@ impl Reader {
     }
 
     /// Returns the newest entry of `lookup`'s user key at or below `lookup`'s sequence number.
-    pub fn get(&self, lookup: &[u8], how: ReadHow) -> Result<Option<Found>> {
+    pub fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
         let Some(handle) = self.block_for(lookup) else { return Ok(None) };
         let corrupt = self.corrupt_at(handle.offset);
         let found = match self.in_place(handle, how)? {
@@ -138,7 +138,7 @@ impl Reader {
 
     /// The block at `handle` of a mapped table, where it lies; `None` if it must be read or
     /// decompressed.
-    pub(super) fn in_place(&self, handle: Handle, how: ReadHow) -> Result<Option<Block>> {
+    pub(super) fn in_place(&self, handle: Handle, how: TableReadOptions) -> Result<Option<Block>> {
         if !self.source.mapped() {
             return Ok(None);
         }
@@ -151,7 +151,7 @@ impl Reader {
 
     /// Returns the block at `handle` from the cache, or reads it. A cached block is not verified a
     /// second time.
-    pub(super) fn cached_or_read(&self, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
+    pub(super) fn cached_or_read(&self, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
         if let Some(block) = self.cached(handle, how.verify) {
             return Ok(block);
         }
@@ -191,7 +191,7 @@ impl Reader {
     }
 
     /// Decodes the block in `sealed`, which was read from `handle`.
-    pub(super) fn open_data(&self, handle: Handle, sealed: Bytes, how: ReadHow) -> Result<Block> {
+    pub(super) fn open_data(&self, handle: Handle, sealed: Bytes, how: TableReadOptions) -> Result<Block> {
         let contents = open_sealed(&*self.source, handle, sealed, how.verify)?;
         Block::of_sorted_keys(contents, &self.order).map_err(self.corrupt_at(handle.offset))
     }

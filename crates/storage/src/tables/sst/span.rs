@@ -11,7 +11,7 @@ use super::{
     Reader,
     buffers::{self, Buffer},
 };
-use crate::{Result, tables::ReadHow};
+use crate::{Result, tables::TableReadOptions};
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
     block::{Block, Bytes},
@@ -43,7 +43,7 @@ pub(super) struct Spans {
 
 impl Spans {
     /// Returns the data block at `handle`.
-    pub fn block(&mut self, table: &Reader, handle: Handle, how: ReadHow) -> Result<Arc<Block>> {
+    pub fn block(&mut self, table: &Reader, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
         let wanted = table.sealed(handle)?;
         let (ahead, back) = (wanted.start == self.last.end, wanted.end == self.last.start);
         if !(ahead || back) {
