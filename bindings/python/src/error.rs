@@ -1,4 +1,5 @@
-//! Exceptions: one class per kind of error, defined in `terracedb._errors`, with the engine's text.
+//! Exceptions: one class per kind of error, defined in `terracedb._errors`, with the engine's
+//! text.
 use pyo3::{prelude::*, sync::PyOnceLock};
 use terrace::Error;
 

@@ -1,4 +1,5 @@
-//! Errors in LevelDB's C form: a string from `malloc` whose first words are LevelDB's for its kind.
+//! Errors in LevelDB's C form: a string from `malloc` whose first words name the kind, as
+//! LevelDB's do.
 #![expect(unsafe_code, reason = "the text that an error replaces came from malloc")]
 use crate::memory;
 use std::ptr;

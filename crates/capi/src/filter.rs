@@ -57,8 +57,8 @@ impl FilterPolicy for Foreign {
 
 /// # Safety
 /// `name` returns a zero-terminated string, and `create_filter` memory from malloc of the length
-/// that it reports. Several threads may call all of them with `state` until the destructor has been
-/// called.
+/// that it reports. Several threads may call all of them with `state` until the destructor has
+/// been called.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_filterpolicy_create(
     state: *mut c_void,

@@ -6,9 +6,9 @@
 //! # Safety contract of the C side
 //!
 //! The headers require the following, which no function can check; `unsafe` code relies on it:
-//! - A handle comes from the function that creates its kind, has not been destroyed, and is used by
-//!   one thread at a time unless it is a database. Handles are therefore declared as references and
-//!   boxes, which are plain pointers in C. A pointer that may be `NULL` is an `Option`.
+//! - A handle comes from the function that creates its kind, has not been destroyed, and is used
+//!   by one thread at a time unless it is a database. Handles are therefore declared as references
+//!   and boxes, which are plain pointers in C. A pointer that may be `NULL` is an `Option`.
 //! - A pointer with a length refers to that many readable bytes, which do not change during the
 //!   call.
 //! - A name is zero-terminated.

@@ -30,8 +30,8 @@ pub unsafe fn path<'a>(name: *const u8) -> &'a Path {
     Path::new(OsStr::from_bytes(unsafe { text(name) }))
 }
 
-/// Returns a copy of `bytes` from `malloc`, which C frees. Ends the process if memory is exhausted,
-/// as Rust's allocator does.
+/// Returns a copy of `bytes` from `malloc`, which C frees. Ends the process if memory is
+/// exhausted, as Rust's allocator does.
 pub fn copy(bytes: &[u8]) -> *mut u8 {
     // SAFETY: malloc accepts any size. At least one byte, so that NULL always means failure.
     let copy = unsafe { libc::malloc(bytes.len().max(1)) }.cast::<u8>();
@@ -41,7 +41,8 @@ pub fn copy(bytes: &[u8]) -> *mut u8 {
     copy
 }
 
-/// Returns a zero-terminated copy of `text` from `malloc`. C sees `text` up to its first zero byte.
+/// Returns a zero-terminated copy of `text` from `malloc`. C sees `text` up to its first zero
+/// byte.
 pub fn copy_text(text: impl Into<Vec<u8>>) -> *mut u8 {
     let mut text = text.into();
     text.push(0);

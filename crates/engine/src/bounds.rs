@@ -1,10 +1,11 @@
 //! Limits on the backlog of background work at which writes stall. Pure.
 //!
-//! The backlog is compaction debt (obsolete versions in level 0 and above the levels' target sizes)
-//! and retained bytes (obsolete files that wait until their replacement is durable). Background
-//! work frees this space again. The limits are the options' values, and lower on a nearly full
-//! disk: the backlog never takes all the space that would be free without it. A disk that holds the
-//! live pairs and some room to work therefore does not fill up, however slow background work is.
+//! The backlog is compaction debt (obsolete versions in level 0 and above the levels' target
+//! sizes) and retained bytes (obsolete files that wait until their replacement is durable).
+//! Background work frees this space again. The limits are the options' values, and lower on a
+//! nearly full disk: the backlog never takes all the space that would be free without it. A disk
+//! that holds the live pairs and some room to work therefore does not fill up, however slow
+//! background work is.
 use crate::Options;
 
 /// Limits in bytes.

@@ -78,7 +78,8 @@
 //!
 //! # Batch
 //!
-//! The operations of a [`WriteBatch`] become visible and durable together, in order, or not at all.
+//! The operations of a [`WriteBatch`] become visible and durable together, in order, or not at
+//! all.
 //!
 //! ```
 //! # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -135,8 +136,8 @@
 //!
 //! # Errors
 //!
-//! Every operation that can fail returns an [`Error`], which names the object and the cure. After a
-//! failed write or sync the store stops writes and continues to serve reads.
+//! Every operation that can fail returns an [`Error`], which names the object and the cure. After
+//! a failed write or sync the store stops writes and continues to serve reads.
 
 // Modules, in the order of data flow. Imports run one way only, from the end of the list towards
 // its beginning; `cargo xtask tidy` checks that.

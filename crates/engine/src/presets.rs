@@ -115,8 +115,8 @@ impl Options {
 /// about 1/100 of the open SSTables. A crash leaves as many bytes of WALs to replay as the
 /// memtables held and as waited for their batch sync. Writes stall at 2 GiB of such WALs and
 /// replaced SSTables; with a lower limit, a compaction of a full level 0 stalled them until it was
-/// durable. Level 1 holds the 4 memtables that a compaction of level 0 brings, and up to four times
-/// that before a level is started, also where memtables are made larger
+/// durable. Level 1 holds the 4 memtables that a compaction of level 0 brings, and up to four
+/// times that before a level is started, also where memtables are made larger
 /// (`level_compaction_dynamic_level_bytes`).
 pub(crate) fn default() -> Options {
     let mut options = Options::leveldb_compatible().named("default");
@@ -170,8 +170,8 @@ fn device() -> Options {
     options
 }
 
-/// As in the paper, nothing limits the bytes that wait for a journal commit: about the writes of 15
-/// s.
+/// As in the paper, nothing limits the bytes that wait for a journal commit: about the writes of
+/// 15 s.
 fn noblsm() -> Options {
     let mut options = Options::leveldb_compatible().named("noblsm");
     options.durability = DurabilityMode::Journal;

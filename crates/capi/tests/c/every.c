@@ -1,5 +1,5 @@
-/* Calls every function of leveldb/c.h and prints the results, which must be the same whether it is
- * compiled against LevelDB or Terrace. Stores are created in $TEST_TMPDIR. */
+/* Calls every function of leveldb/c.h and prints the results, which must be the same whether
+ * it is compiled against LevelDB or Terrace. Stores are created in $TEST_TMPDIR. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
