@@ -23,8 +23,9 @@ use terrace_storage::{
     placement::{Bytes, Cursor, Storage, TableMeta, TableReadOptions},
 };
 
-/// Bytes of WAL entries held in memory if the options do not allow more for one memtable. A cursor on
-/// a run takes about half a MiB, so 4 GiB of WALs make some 90 runs of 50 MiB in all.
+/// Bytes of WAL entries held in memory if the options do not allow more for one memtable. A cursor
+/// on a run takes about 0.6 MiB, so 4 GiB of WALs make some 90 runs with 50 MiB of cursors.
+/// Merging runs into larger ones would bound that.
 const ENTRY_BYTES_MIN: u64 = 48 << 20;
 
 /// Collects the WAL entries that count.
