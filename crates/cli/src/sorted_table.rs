@@ -55,7 +55,7 @@ impl SortedTable {
     }
 
     /// Returns the table properties, if present.
-    pub fn facts(&self) -> Result<Option<TableProperties>> {
+    pub fn properties(&self) -> Result<Option<TableProperties>> {
         match self.meta_blocks()?.iter().find(|(name, _)| name == properties::META_NAME) {
             Some((_, handle)) => Ok(Some(TableProperties::decode(&self.contents(*handle)?)?)),
             None => Ok(None),
@@ -63,7 +63,7 @@ impl SortedTable {
     }
 
     /// Returns the file statistics of a directory table, if present.
-    pub fn pair_facts(&self) -> Result<Option<PairProperties>> {
+    pub fn pair_properties(&self) -> Result<Option<PairProperties>> {
         match self.meta_blocks()?.iter().find(|(name, _)| name == pair::META_NAME) {
             Some((_, handle)) => Ok(Some(PairProperties::decode(&self.contents(*handle)?)?)),
             None => Ok(None),

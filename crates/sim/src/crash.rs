@@ -81,8 +81,8 @@ impl CrashFs {
 
     /// Returns the state right after `step`, as left by a killed process. Panics if there is no
     /// such step.
-    pub fn everything(&self, step: usize) -> Image {
-        self.at(step, |history| history.everything(step))
+    pub fn state_after(&self, step: usize) -> Image {
+        self.at(step, |history| history.state_after(step))
     }
 
     fn at(&self, step: usize, image: impl FnOnce(&History) -> Image) -> Image {

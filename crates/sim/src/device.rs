@@ -110,7 +110,7 @@ impl CrashDevice {
 
     /// Returns the contents right after `step`, as left by a killed process. Panics if there is no
     /// such step.
-    pub fn everything(&self, step: usize) -> DeviceImage {
+    pub fn state_after(&self, step: usize) -> DeviceImage {
         let mut recording = self.recording.lock();
         recording.advance(step);
         let mut blocks = recording.base.blocks.clone();

@@ -158,7 +158,7 @@ impl FaultFs {
     }
 
     /// Runs `work` without faults.
-    pub fn spared<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn without_faults<T>(&self, work: impl FnOnce() -> T) -> T {
         let plan = std::mem::replace(&mut self.counter.lock().plan, Plan::never());
         let done = work();
         self.arm(plan);

@@ -72,7 +72,7 @@ impl FileSystem for Folder {
     }
 
     fn list(&self) -> io::Result<Vec<DirEntry>> {
-        let now = self.disk.everything(self.disk.steps());
+        let now = self.disk.state_after(self.disk.steps());
         let own = now.files().filter_map(|(name, bytes)| {
             let name = name.strip_prefix(&self.name)?.strip_prefix('/')?;
             (!name.is_empty() && !name.contains('/')).then(|| DirEntry { name: name.into(), bytes })

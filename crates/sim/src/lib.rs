@@ -4,11 +4,11 @@
 //! - [`CrashFs`] records the operations on a directory, and returns an [`Image`] of any state that
 //!   a power cut may leave.
 //! - [`Folder`] is a second directory on the same disk, which can link to files of the first one.
-//! - [`CrashDevice`] does the same for a block device, with torn writes. [`Yanked`] is a device
+//! - [`CrashDevice`] does the same for a block device, with torn writes. [`DisconnectedDevice`] is a device
 //!   that is disconnected.
 //! - [`Medium`] selects one of these, or a directory and a device combined, as a test parameter.
 //! - [`FaultFs`] lets the n-th call fail.
-//! - [`NarrowFs`] restricts the number, length and characters of file names.
+//! - [`LimitedNamesFs`] restricts the number, length and characters of file names.
 //! - [`SmallFs`] runs out of space like a device of a given size.
 //! - [`ScrambleFs`] scrambles all bytes, so that accesses which bypass the file-system interface
 //!   read garbage.
@@ -45,8 +45,8 @@ pub use late::LateTracker;
 pub use loss::Rules;
 pub use lying::LyingTracker;
 pub use medium::{Medium, Recorder, Remains};
-pub use narrow::{Narrow, NarrowFs};
+pub use narrow::{LimitedNamesFs, NameLimits};
 pub use rng::Rng;
 pub use scramble::ScrambleFs;
 pub use small::SmallFs;
-pub use yanked::Yanked;
+pub use yanked::DisconnectedDevice;

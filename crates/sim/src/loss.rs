@@ -52,7 +52,7 @@ impl Bias {
 
 impl History {
     /// The directory right after `step`, as left by a killed process.
-    pub fn everything(&self, step: usize) -> Image {
+    pub fn state_after(&self, step: usize) -> Image {
         self.image(step, self.names_at(step), |_, file| {
             let written = file.written.at(step).expect("a named file exists");
             file.content.view(written, Vec::new()).padded(if file.preallocated { ALLOCATED_BYTES } else { 1 })

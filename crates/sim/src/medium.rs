@@ -104,13 +104,13 @@ impl Recorder {
     }
 
     /// The state right after `step`, as left by a killed process.
-    pub fn everything(&self, step: usize) -> Remains {
+    pub fn state_after(&self, step: usize) -> Remains {
         match self {
-            Recorder::Directory(fs) => Remains::Directory(fs.everything(step)),
-            Recorder::Device(device) => Remains::Device(device.everything(step)),
+            Recorder::Directory(fs) => Remains::Directory(fs.state_after(step)),
+            Recorder::Device(device) => Remains::Device(device.state_after(step)),
             Recorder::Split(fs, device) => {
                 let on_device = device.steps_within(step);
-                Remains::Split(fs.everything(step - on_device), device.device.everything(on_device))
+                Remains::Split(fs.state_after(step - on_device), device.device.state_after(on_device))
             }
         }
     }

@@ -10,7 +10,7 @@ use terrace_vfs::{
 
 /// The limits. The default has none.
 #[derive(Clone, Debug)]
-pub struct Narrow {
+pub struct NameLimits {
     /// Names that differ only in case are the same name. An existing file keeps the case it was
     /// created with.
     pub folds_case: bool,
@@ -26,26 +26,26 @@ pub struct Narrow {
     pub links: bool,
 }
 
-impl Default for Narrow {
-    fn default() -> Narrow {
+impl Default for NameLimits {
+    fn default() -> NameLimits {
         let (names_max, files_max) = (usize::MAX, u64::MAX);
-        Narrow { folds_case: false, name_bytes_max: 255, refused: "", names_max, files_max, links: true }
+        NameLimits { folds_case: false, name_bytes_max: 255, refused: "", names_max, files_max, links: true }
     }
 }
 
 /// Files in memory with restricted names. Clones share them.
 #[derive(Clone)]
-pub struct NarrowFs {
+pub struct LimitedNamesFs {
     inner: Arc<MemFs>,
-    narrow: Narrow,
+    narrow: NameLimits,
     /// Names as created, by lookup key. A leaf lock.
     names: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
-impl NarrowFs {
+impl LimitedNamesFs {
     /// An empty file system.
-    pub fn new(narrow: Narrow) -> NarrowFs {
-        NarrowFs { inner: Arc::new(MemFs::new()), narrow, names: Arc::default() }
+    pub fn new(narrow: NameLimits) -> LimitedNamesFs {
+        LimitedNamesFs { inner: Arc::new(MemFs::new()), narrow, names: Arc::default() }
     }
 
     fn key(&self, name: &str) -> String {
@@ -84,7 +84,7 @@ impl NarrowFs {
     }
 }
 
-impl FileSystem for NarrowFs {
+impl FileSystem for LimitedNamesFs {
     fn name(&self) -> String {
         "a narrow file system".into()
     }
@@ -154,13 +154,13 @@ impl FileSystem for NarrowFs {
     }
 }
 
-impl Capacity for NarrowFs {
+impl Capacity for LimitedNamesFs {
     fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
         self.inner.capacity().map_or(Ok(()), |inner| inner.punch(&self.made(name), range))
     }
 }
 
-impl Folders for NarrowFs {
+impl Folders for LimitedNamesFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
         self.check_new_name(name)?;
         self.inner.make_folder(name).inspect(|()| self.enter(name))

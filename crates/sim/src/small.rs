@@ -110,7 +110,7 @@ impl SmallFs {
     }
 
     /// Makes `free_bytes` unknown from now on.
-    pub fn keep_silent(&self) {
+    pub fn hide_free_bytes(&self) {
         self.space.lock().silent = true;
     }
 

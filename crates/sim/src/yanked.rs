@@ -10,16 +10,16 @@ use std::{
 use terrace_device::{BlockDevice, Error, Result, Stream};
 
 /// Wraps a device until it is disconnected.
-pub struct Yanked {
+pub struct DisconnectedDevice {
     inner: Arc<dyn BlockDevice>,
     /// Number of requests that still succeed.
     left: AtomicU64,
 }
 
-impl Yanked {
+impl DisconnectedDevice {
     /// Lets the first `requests` requests succeed.
-    pub fn new(inner: Arc<dyn BlockDevice>, requests: u64) -> Yanked {
-        Yanked { inner, left: AtomicU64::new(requests) }
+    pub fn new(inner: Arc<dyn BlockDevice>, requests: u64) -> DisconnectedDevice {
+        DisconnectedDevice { inner, left: AtomicU64::new(requests) }
     }
 
     /// Number of requests that would still succeed.
@@ -38,7 +38,7 @@ impl Yanked {
     }
 }
 
-impl BlockDevice for Yanked {
+impl BlockDevice for DisconnectedDevice {
     fn len_bytes(&self) -> u64 {
         self.inner.len_bytes()
     }

@@ -79,7 +79,7 @@ impl Convert {
     }
 }
 
-fn refuse_full(folder: &Path) -> Result<()> {
+fn check_empty(folder: &Path) -> Result<()> {
     match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         entries => {
@@ -187,14 +187,14 @@ impl Building {
         if is_taken_up(to, record)? {
             return Ok(Building { folder: to.to_owned(), to: to.to_owned() });
         }
-        refuse_full(to)?;
+        check_empty(to)?;
         let name = to.file_name().with_context(|| format!("{} is not a valid directory name", to.display()))?;
         let mut name = name.to_os_string();
         name.push(".converting");
         let folder = to.with_file_name(name);
         if !is_taken_up(&folder, record)? {
             let shown = || folder.display().to_string();
-            refuse_full(&folder)?;
+            check_empty(&folder)?;
             fs::create_dir_all(&folder).with_context(shown)?;
             let mut file = File::create(folder.join(RECORD)).with_context(shown)?;
             file.write_all(record.to_string().as_bytes()).and_then(|()| file.sync_all()).with_context(shown)?;

@@ -16,7 +16,7 @@ use terrace_storage::bpf;
 #[derive(clap::Args)]
 pub struct Pin {
     /// The pin's path; stores look for the default one.
-    #[arg(default_value = bpf::PINNED)]
+    #[arg(default_value = bpf::DEFAULT_PIN_PATH)]
     path: PathBuf,
     /// Remove the pin instead.
     #[arg(long)]

@@ -79,7 +79,7 @@ impl TableRef {
     pub fn load_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.contents().is_none() {
             let table = self.open(storage)?;
-            self.set_contents(Contents::from_properties(table.facts()?, table.range_tombstones()?.as_deref()));
+            self.set_contents(Contents::from_properties(table.properties()?, table.range_tombstones()?.as_deref()));
         }
         Ok(())
     }

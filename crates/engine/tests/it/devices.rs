@@ -5,7 +5,7 @@ use kit::{Model, TIGHT};
 use std::sync::Arc;
 use terrace::{Db, Options, WriteOptions};
 use terrace_device::BlockDevice;
-use terrace_sim::{CrashDevice, DeviceImage, Rng, Yanked};
+use terrace_sim::{CrashDevice, DeviceImage, DisconnectedDevice, Rng};
 use terrace_storage::backends::{
     files::fs::FileSystem,
     raw::{self, RawFs, Sizes},
@@ -84,7 +84,7 @@ fn a_removed_device_keeps_synced_writes() {
         let options = kit::in_files(&[TIGHT, &[("durability", durability_mode), ("compression", "none")]].concat());
         let run = |requests: u64| {
             let device = CrashDevice::new(&image);
-            let yanked = Arc::new(Yanked::new(Arc::new(device.clone()), requests));
+            let yanked = Arc::new(DisconnectedDevice::new(Arc::new(device.clone()), requests));
             let (_, db) = open(yanked.clone(), &options);
             let (made, synced) = db.map_or((0, 0), |db| {
                 let (made, synced) = write(&db);

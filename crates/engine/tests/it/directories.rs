@@ -14,7 +14,7 @@ use std::{
 };
 use terrace::{Db, Options, ReadOptions, WriteOptions};
 use terrace_peers::{leveldb::Library, require};
-use terrace_sim::{CrashFs, FaultFs, Narrow, NarrowFs, Plan, Rules};
+use terrace_sim::{CrashFs, FaultFs, LimitedNamesFs, NameLimits, Plan, Rules};
 use terrace_storage::{Memory, backends::files::fs::FileSystem};
 
 /// Small memtables and tables; nothing is synced without a request.
@@ -244,13 +244,13 @@ fn reads_open_what_they_return() {
 #[test]
 fn any_key_gets_a_file_on_restrictive_file_systems() {
     let narrow = [
-        Narrow { folds_case: true, ..Narrow::default() },
-        Narrow { folds_case: true, name_bytes_max: 143, links: false, ..Narrow::default() },
-        Narrow { names_max: 20, ..Narrow::default() },
-        Narrow { files_max: 1100, ..Narrow::default() },
+        NameLimits { folds_case: true, ..NameLimits::default() },
+        NameLimits { folds_case: true, name_bytes_max: 143, links: false, ..NameLimits::default() },
+        NameLimits { names_max: 20, ..NameLimits::default() },
+        NameLimits { files_max: 1100, ..NameLimits::default() },
     ];
     for narrow in narrow {
-        let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow.clone()));
+        let fs: Arc<dyn FileSystem> = Arc::new(LimitedNamesFs::new(narrow.clone()));
         let db = kit::open(&fs, &directory_options(&[]), true).unwrap();
         let mut keys: Vec<Vec<u8>> =
             ["key", "Key", "kEY", "KEY", "meta", "META"].map(|key| key.as_bytes().to_vec()).to_vec();
@@ -277,10 +277,10 @@ fn any_key_gets_a_file_on_restrictive_file_systems() {
         assert_eq!(contents(&db).unwrap().len(), keys.len(), "{narrow:?}");
     }
     for (narrow, reported) in [
-        (Narrow { refused: "?*", ..Narrow::default() }, "names with"),
-        (Narrow { name_bytes_max: 40, ..Narrow::default() }, "40 bytes"),
+        (NameLimits { refused: "?*", ..NameLimits::default() }, "names with"),
+        (NameLimits { name_bytes_max: 40, ..NameLimits::default() }, "40 bytes"),
     ] {
-        let fs: Arc<dyn FileSystem> = Arc::new(NarrowFs::new(narrow));
+        let fs: Arc<dyn FileSystem> = Arc::new(LimitedNamesFs::new(narrow));
         let refused = kit::open(&fs, &directory_options(&[]), true).map(drop).unwrap_err().to_string();
         assert!(refused.contains("tables=directory is refused") && refused.contains(reported), "{refused}");
         kit::open(&fs, &kit::plain(&[]), true).expect("block tables need no such names, and no file remained");

@@ -60,7 +60,7 @@ fn campaign(seed: u64, layout: &Options, rules: Rules) -> usize {
     let mut states_seen = 0;
     for step in 0..=disk.steps() {
         let cuts = (0..2).map(|n| (disk.power_loss(step, n), promised(&cut, step), "power cut"));
-        for (image, least, how) in cuts.chain([(disk.everything(step), promised(&killed, step), "kill")]) {
+        for (image, least, how) in cuts.chain([(disk.state_after(step), promised(&killed, step), "kill")]) {
             let what = format!("seed {seed} {rules:?}: {how} at step {step}");
             let fs = image.file_system();
             let db = kit::open(&fs, layout, true).unwrap_or_else(|e| panic!("{what}: cannot open: {e}"));

@@ -129,7 +129,7 @@ impl Run<'_> {
     /// Writes that were not promised may be lost with a WAL that could not be synced. The history
     /// ends then.
     fn is_all_there(&mut self, db: &Db) -> bool {
-        let found = self.faults.spared(|| prefix(contents(db).expect("scan"), self.states)).expect("a prefix");
+        let found = self.faults.without_faults(|| prefix(contents(db).expect("scan"), self.states)).expect("a prefix");
         assert!(found >= self.promised, "{found} batches of {} promised", self.promised);
         assert!(found >= self.acknowledged || self.faults.failed() > 0, "a kill lost something");
         let is_all = found >= self.acknowledged;
@@ -226,7 +226,7 @@ impl Run<'_> {
             }
         }
         let step = self.disk.steps();
-        let survived = self.reopened(self.disk.everything(killed).file_system(), "kill");
+        let survived = self.reopened(self.disk.state_after(killed).file_system(), "kill");
         assert!(survived >= self.acknowledged, "a kill lost {survived} of {}", self.acknowledged);
         for seed in 0..CUTS {
             let survived = self.reopened(self.disk.power_loss(step, seed).file_system(), "power cut");

@@ -174,7 +174,7 @@ impl Run<'_> {
     /// Asserts that the state after a kill (`everything`) or a power cut after `step` has at least
     /// `at_least` batches and is intact.
     fn survives(&self, step: usize, until: usize, at_least: usize, everything: bool, seed: u64) {
-        let image = if everything { self.disk.everything(step) } else { self.disk.power_loss(until, seed) };
+        let image = if everything { self.disk.state_after(step) } else { self.disk.power_loss(until, seed) };
         let (fs, options) = (image.file_system(), self.how.options());
         let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("step {step} seed {seed}: cannot open: {e}"));
         let found = prefix(contents(&db).expect("read"), self.states);

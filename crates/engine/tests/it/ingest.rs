@@ -288,7 +288,7 @@ fn a_failed_ingest_loses_nothing() {
         let end = disk.steps();
         // Otherwise nothing was promised.
         let cut = (made || accepted).then(|| disk.power_loss(end, 1));
-        for image in [disk.everything(killed)].into_iter().chain(cut) {
+        for image in [disk.state_after(killed)].into_iter().chain(cut) {
             let mut found = contents(&kit::open(&image.file_system(), &options, true).unwrap());
             let later = found.remove(&b"zz"[..]).is_some();
             assert_eq!(later, accepted, "{durability_mode}, call {fault:?}: LOST a write accepted after an ingest");

@@ -395,9 +395,9 @@ fn an_unfinished_ingest_is_not_revived() {
     db.ingest(&paths).unwrap();
     let mut seen = BTreeSet::new();
     for step in begin..=disk.steps() {
-        let left = disk.everything(step).file_system();
+        let left = disk.state_after(step).file_system();
         let opened = kit::contents(&kit::open(&left.clone(), &layout(), true).unwrap()).unwrap();
-        let left = disk.everything(step).file_system();
+        let left = disk.state_after(step).file_system();
         let damaged = kit::storage(&left, OpenMode::Salvage, &layout()).unwrap();
         let fresh: Arc<dyn FileSystem> = kit::anywhere();
         repair_on(&*damaged, &*kit::storage(&fresh, OpenMode::Create, &layout()).unwrap(), &layout()).unwrap();

@@ -41,7 +41,7 @@ fn create(path: PathBuf) -> File {
 
 /// Whether the transaction of the file is committed.
 fn is_committed(iterator: &CommitIterator, file: &File) -> bool {
-    let standing = iterator.standing(file.as_fd()).expect("the kernel reports it");
+    let standing = iterator.transaction_state(file.as_fd()).expect("the kernel reports it");
     standing.committed.wrapping_sub(standing.transaction) as i32 >= 0
 }
 
@@ -52,16 +52,19 @@ fn a_transaction_is_committed_by_a_commit_and_not_before() {
     let Some(iterator) = iterator() else { return };
     let (one, other) = (create(file_system.mount.join("one")), create(file_system.mount.join("other")));
     assert!(!is_committed(&iterator, &one), "no commit has run");
-    let before = iterator.standing(one.as_fd()).unwrap();
+    let before = iterator.transaction_state(one.as_fd()).unwrap();
     other.sync_all().expect("sync");
     assert!(is_committed(&iterator, &one), "they were in one transaction");
-    let after = iterator.standing(one.as_fd()).unwrap();
+    let after = iterator.transaction_state(one.as_fd()).unwrap();
     assert_eq!((after.transaction, after.committed), (before.transaction, before.transaction));
     one.set_len(5).expect("truncate");
     assert!(!is_committed(&iterator, &one), "it has changed since");
 
     let elsewhere = File::open("/proc/self/status").expect("open");
-    assert_eq!(iterator.standing(elsewhere.as_fd()).expect_err("no journal there").kind(), ErrorKind::NotFound);
+    assert_eq!(
+        iterator.transaction_state(elsewhere.as_fd()).expect_err("no journal there").kind(),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]
@@ -70,10 +73,10 @@ fn an_aborted_journal_is_reported() {
     let Some(file_system) = require("loop", LoopFs::with(&[], QUIET)) else { return };
     let Some(iterator) = iterator() else { return };
     let file = create(file_system.mount.join("file"));
-    iterator.standing(file.as_fd()).expect("all is well");
+    iterator.transaction_state(file.as_fd()).expect("all is well");
     // `abort`, as an administrator may cause it: the file system becomes read-only.
     run("mount", &["-o", "remount,abort", &file_system.mount.display().to_string()]).expect("abort");
-    let error = iterator.standing(file.as_fd()).expect_err("the journal was aborted");
+    let error = iterator.transaction_state(file.as_fd()).expect_err("the journal was aborted");
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{error}");
 }
 

@@ -428,7 +428,7 @@ fn without_known_free_space_values_are_not_relocated() {
     let db = kit::open(&fs, &options, true).expect("open");
     (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     db.flush().expect("flush");
-    small.keep_silent();
+    small.hide_free_bytes();
     small.leave(256 << 10);
     db.compact_range(None, None).expect("values stay where they are");
     assert!(small.refused() > 0, "it was to find the disk full");

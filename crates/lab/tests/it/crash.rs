@@ -27,7 +27,7 @@ use terrace_lab::{
     target::Engine,
 };
 use terrace_peers::{leveldb::Library, require};
-use terrace_storage::bpf::{CommitIterator, PINNED};
+use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};
 
 const CAMPAIGN: &str = "TERRACE_TEST_CRASH_CAMPAIGN";
 const ROLE: &str = "TERRACE_TEST_CRASH_WORKER";
@@ -89,7 +89,7 @@ fn plan(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Cam
 /// commits.
 #[test]
 fn terrace_keeps_the_contract() {
-    let exact = CommitIterator::open(Path::new(PINNED)).map(drop);
+    let exact = CommitIterator::open(Path::new(DEFAULT_PIN_PATH)).map(drop);
     let mut engines = vec![
         "terrace:default",
         "terrace:leveldb",

@@ -191,7 +191,7 @@ fn committed_files_are_on_a_device_without_unflushed_data() {
     if !can_mount() {
         return;
     }
-    let exact = terrace_storage::bpf::CommitIterator::open(Path::new(terrace_storage::bpf::PINNED)).map(drop);
+    let exact = terrace_storage::bpf::CommitIterator::open(Path::new(terrace_storage::bpf::DEFAULT_PIN_PATH)).map(drop);
     let mut tiers = vec![DurabilityMode::Journal, DurabilityMode::Group, DurabilityMode::Background];
     tiers.extend(require("bpf", exact).map(|()| DurabilityMode::JournalBpf));
     for tier in tiers {

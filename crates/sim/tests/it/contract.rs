@@ -43,7 +43,7 @@ fn batches() {
 
 #[test]
 fn images() {
-    passes(|| CrashFs::new(Rules::Ext4).everything(0).file_system(), || SyncTracker);
+    passes(|| CrashFs::new(Rules::Ext4).state_after(0).file_system(), || SyncTracker);
 }
 
 #[test]

@@ -57,13 +57,13 @@ fn synced_bytes_always_survive_and_unsynced_ones_may_not() {
 #[test]
 fn a_killed_process_loses_nothing_at_any_step() {
     let fs = CrashFs::new(Rules::Ext4);
-    assert!(!fs.everything(0).file_system().exists().unwrap());
+    assert!(!fs.state_after(0).file_system().exists().unwrap());
     fs.make_directory().unwrap();
     let mut file = write(&fs, "a", b"one");
     file.append(b"two").unwrap();
     fs.rename("a", "b").unwrap();
     fs.remove("b").unwrap();
-    let states: Vec<String> = (0..=fs.steps()).map(|step| format!("{:?}", fs.everything(step))).collect();
+    let states: Vec<String> = (0..=fs.steps()).map(|step| format!("{:?}", fs.state_after(step))).collect();
     let want =
         ["(no directory)", "{}", r#"{"a": "0 B"}"#, r#"{"a": "3 B"}"#, r#"{"a": "6 B"}"#, r#"{"b": "6 B"}"#, "{}"];
     assert_eq!(states, want);

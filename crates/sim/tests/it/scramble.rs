@@ -22,7 +22,7 @@ fn reads_return_what_was_written_at_every_offset_and_the_inner_file_is_garbage()
         reader.read_exact_at(&mut buf, from as u64).unwrap();
         assert_eq!(buf, zeros[from..]);
     }
-    let outside = inner.everything(inner.steps()).read("a").unwrap();
+    let outside = inner.state_after(inner.steps()).read("a").unwrap();
     assert!(outside.iter().filter(|byte| **byte == 0).count() < 5, "{outside:?}");
     assert_ne!(outside[..8], outside[8..16], "the mask depends on the offset");
 }

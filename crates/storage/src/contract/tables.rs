@@ -181,7 +181,10 @@ fn properties_match_the_entries(storage: &dyn Storage, table: &dyn Table, model:
         (sequences().min().unwrap_or_default(), sequences().max().unwrap_or_default()),
         "sequences",
     );
-    assert!(good(table.facts()).is_none_or(|claimed| claimed == counted), "the stored properties match the entries");
+    assert!(
+        good(table.properties()).is_none_or(|claimed| claimed == counted),
+        "the stored properties match the entries"
+    );
 }
 
 fn offsets_rise(table: &dyn Table, all: &[(Vec<u8>, Vec<u8>)], target_file_size: u64) {

@@ -97,7 +97,7 @@ pub trait Table: Send + Sync {
     /// table too.
     fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>>;
     /// The properties that the table states; `None` if its writer stored none, as LevelDB does.
-    fn facts(&self) -> Result<Option<TableProperties>>;
+    fn properties(&self) -> Result<Option<TableProperties>>;
     /// Reads and verifies everything: checksums, the order of keys, that the filters admit every
     /// key, and that the properties are true.
     fn verify(&self) -> Result<TableProperties>;

@@ -61,7 +61,7 @@ fn leveldbs_tables_are_read_completely() {
         assert_eq!(metas.len(), 2);
         for meta in metas {
             let table = storage.open_table(&meta).unwrap();
-            assert_eq!(table.facts().unwrap(), None, "LevelDB writes no properties");
+            assert_eq!(table.properties().unwrap(), None, "LevelDB writes no properties");
             assert!(table.verify().unwrap().entries > 10, "filters included");
         }
         assert!(!golden(store).join("LOCK").exists());

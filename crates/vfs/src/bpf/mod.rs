@@ -29,7 +29,7 @@ use btf::Btf;
 use program::{RECORD_BYTES, Types, assemble};
 
 /// Default path at which [`pin`] pins the iterator.
-pub const PINNED: &str = "/sys/fs/bpf/terrace-commits";
+pub const DEFAULT_PIN_PATH: &str = "/sys/fs/bpf/terrace-commits";
 
 /// The bit in a journal's flags that is set once the journal was aborted.
 const ABORTED: u64 = 2;
@@ -70,7 +70,7 @@ impl CommitIterator {
 
     /// Returns the journal state of `file`, which must be on ext4. An error once the journal was
     /// aborted.
-    pub fn standing(&self, file: BorrowedFd<'_>) -> io::Result<TransactionState> {
+    pub fn transaction_state(&self, file: BorrowedFd<'_>) -> io::Result<TransactionState> {
         let stat = fstat(file)?;
         let device = (major(stat.st_dev) as u32) << 20 | minor(stat.st_dev) as u32;
         let records = self.read()?;

@@ -68,7 +68,7 @@ impl JournalProbe {
 
     /// The newest committed transaction of the journal.
     pub fn committed(&self, folder: &Folder, iterator: &CommitIterator) -> io::Result<u32> {
-        self.with_file(folder, |probe| Ok(iterator.standing(probe.file.as_fd())?.committed))
+        self.with_file(folder, |probe| Ok(iterator.transaction_state(probe.file.as_fd())?.committed))
     }
 
     fn with_file<T>(&self, folder: &Folder, act: impl FnOnce(&mut ProbeFile) -> io::Result<T>) -> io::Result<T> {

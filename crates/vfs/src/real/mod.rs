@@ -6,7 +6,7 @@
 //! Children inherit an open-file-description lock, so `KeptFromChildren` ends it with the process
 //! that took it.
 use crate::{
-    bpf::{CommitIterator, PINNED},
+    bpf::{CommitIterator, DEFAULT_PIN_PATH},
     capacity::Capacity,
     file::{ReadFile, WriteFile},
     folders::Folders,
@@ -121,7 +121,7 @@ impl RealFs {
     }
 
     fn iterator(&self) -> Result<&CommitIterator, String> {
-        self.iterator.get_or_init(|| CommitIterator::open(Path::new(PINNED))).as_ref().map_err(String::clone)
+        self.iterator.get_or_init(|| CommitIterator::open(Path::new(DEFAULT_PIN_PATH))).as_ref().map_err(String::clone)
     }
 
     /// The journal of the file system that holds the directory, or will hold it; an error if it
@@ -305,7 +305,7 @@ impl JournalCommit for RealFs {
         // A new time makes the inode part of the running transaction, which writes in place do
         // not. Without it they would look committed although no device flush followed.
         futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
-        Ok(self.iterator().map_err(unsupported)?.standing(file)?.transaction)
+        Ok(self.iterator().map_err(unsupported)?.transaction_state(file)?.transaction)
     }
 
     fn committed_transaction(&self) -> io::Result<u32> {

@@ -1,7 +1,7 @@
 //! Features of the machine, independent of the directory.
 use super::{Finding, kernel_line};
 use std::{fs::File, path::Path};
-use terrace_storage::bpf::{CommitIterator, PINNED};
+use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};
 
 /// Reports kernel, processors, BPF, FUSE, loop devices, io_uring.
 pub fn findings() -> Vec<Finding> {
@@ -20,7 +20,7 @@ fn processors() -> Finding {
 
 /// Reports whether the kernel can name the ext4 journal commit that a file waits for.
 fn bpf() -> Finding {
-    match CommitIterator::open(Path::new(PINNED)) {
+    match CommitIterator::open(Path::new(DEFAULT_PIN_PATH)) {
         Ok(_) => Finding::new("bpf", "available: durability=journal-bpf works on ext4"),
         Err(why) => Finding::new("bpf", format!("not available: {why}"))
             .advise("only durability=journal-bpf needs it; run `terrace pin` as root after each boot"),

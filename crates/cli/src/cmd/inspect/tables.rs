@@ -47,7 +47,7 @@ fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Wri
     for (codec, stored) in table.codecs()? {
         writeln!(out, "data       {} blocks, {} bytes, codec {}", stored.blocks, stored.bytes, codec_name(codec))?;
     }
-    match table.facts()? {
+    match table.properties()? {
         Some(facts) => {
             let (oldest, newest) = facts.sequences;
             writeln!(out, "entries    {}, of these {} deletes", facts.entries, facts.deletes)?;
@@ -56,7 +56,7 @@ fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Wri
         }
         None => writeln!(out, "properties none: written by LevelDB, or in its format")?,
     }
-    if let Some(PairProperties { files, file_bytes, value_bytes }) = table.pair_facts()? {
+    if let Some(PairProperties { files, file_bytes, value_bytes }) = table.pair_properties()? {
         writeln!(out, "pairs      {files} in files of {file_bytes} bytes; {value_bytes} bytes of values in all")?;
     }
     for handle in table.data_blocks()?.into_iter().take(if entries { usize::MAX } else { 0 }) {
@@ -80,12 +80,12 @@ pub fn json(table: &SortedTable, entries: bool, refers: bool) -> Result<Value> {
             json!({ "codec": codec, "codec_name": codec_name(codec), "blocks": stored.blocks, "bytes": stored.bytes })
         })
         .collect();
-    let facts = table.facts()?.map(|facts| {
+    let facts = table.properties()?.map(|facts| {
         json!({ "entries": facts.entries, "deletes": facts.deletes, "key_bytes": facts.key_bytes,
             "value_bytes": facts.value_bytes, "sequences": [facts.sequences.0.0, facts.sequences.1.0] })
     });
     let mut object = json!({ "bytes": table.bytes, "meta": meta, "data": data, "facts": facts });
-    if let Some(PairProperties { files, file_bytes, value_bytes }) = table.pair_facts()? {
+    if let Some(PairProperties { files, file_bytes, value_bytes }) = table.pair_properties()? {
         object["pairs"] = json!({ "files": files, "file_bytes": file_bytes, "value_bytes": value_bytes });
     }
     if entries {

@@ -48,7 +48,7 @@ impl Format {
             .map(|(name, text)| text.as_deref().map(parse_size).transpose().map_err(|why| Usage::of(name, why)));
         let (bytes, slot, unit) = (bytes?, slot?, unit?);
         let sizes = |device_bytes: u64| -> Result<Sizes> {
-            let usual = if self.meta.is_some() { split::usual_sizes(device_bytes) } else { Sizes::of(device_bytes) };
+            let usual = if self.meta.is_some() { split::leveldb_sizes(device_bytes) } else { Sizes::of(device_bytes) };
             let slot = slot.unwrap_or(usual.slot_bytes.into());
             let slot_bytes = u32::try_from(slot).map_err(|_| Usage::of("--slot", "too large"))?;
             let unit = unit.unwrap_or(slot.saturating_mul(usual.unit_slots.into()));
@@ -61,7 +61,7 @@ impl Format {
             })
         };
         if let Some(meta) = &self.meta {
-            split::refuse_full(meta)?;
+            split::check_empty(meta)?;
         }
         if let Some(bytes) = bytes {
             make_file(&self.device, bytes)?;

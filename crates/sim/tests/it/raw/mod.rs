@@ -19,7 +19,7 @@ use std::{
 };
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::Sizes;
-use terrace_sim::{CrashDevice, DeviceImage, Yanked};
+use terrace_sim::{CrashDevice, DeviceImage, DisconnectedDevice};
 use terrace_storage::{
     IoStats, Purpose,
     durability::{DurabilityTracker, Finished, SyncTracker},
@@ -149,7 +149,7 @@ fn a_disconnected_device_loses_no_synced_data() {
     let image = formatted();
     let run = |requests: u64| -> (u64, usize, CrashDevice) {
         let device = CrashDevice::new(&image);
-        let disconnecting = Arc::new(Yanked::new(Arc::new(device.clone()), requests));
+        let disconnecting = Arc::new(DisconnectedDevice::new(Arc::new(device.clone()), requests));
         let fs = RawFs::new(disconnecting.clone(), "device");
         let mut synced = 0;
         let mut work = || -> std::io::Result<()> {

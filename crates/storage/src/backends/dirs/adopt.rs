@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Adopted, Error, Purpose, Result, TableFile,
     placement::{ObjectId, ObjectStore},
-    tables::sst::read_pair_facts,
+    tables::sst::read_pair_properties,
 };
 use terrace_format::{LEVELS, TableId};
 
@@ -56,7 +56,7 @@ fn adopt_one(dirs: &TableDirs, table: &TableFile, id: TableId, adopted: &mut Ado
         linked &= dirs.store.fs.take(&*table.fs, &from, &to).map_err(failed)?;
     }
     let meta = dirs.store.open_file("table", &meta_of(&target))?;
-    let bytes = meta.bytes.saturating_add(read_pair_facts(&meta)?.file_bytes);
+    let bytes = meta.bytes.saturating_add(read_pair_properties(&meta)?.file_bytes);
     if !linked {
         dirs.store.io_stats.wrote(Purpose::Other, bytes);
     }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Error, Result,
     placement::{BlockCursor, Bytes, Loss, Piece, Salvage, TableMeta},
-    tables::sst::Salvager,
+    tables::sst::SstSalvager,
 };
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -61,7 +61,7 @@ impl PairSalvager {
             }
             Ok(opened) => opened,
         };
-        let mut salvager = Salvager::new(Box::new(meta), &dirs.store.setup, table);
+        let mut salvager = SstSalvager::new(Box::new(meta), &dirs.store.setup, table);
         self.range_tombstones = salvager.range_tombstones();
         loop {
             match salvager.next() {

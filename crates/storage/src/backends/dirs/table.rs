@@ -34,7 +34,7 @@ impl DirectoryTable {
 
     /// Scales `bytes` of the META file's data to bytes of the whole table, value files included.
     fn scaled(reader: &Reader, bytes: u64) -> u64 {
-        let files = reader.pair_facts().unwrap_or_default().file_bytes;
+        let files = reader.pair_properties().unwrap_or_default().file_bytes;
         let share = u128::from(files) * u128::from(bytes) / u128::from(reader.data_bytes().max(1));
         bytes.saturating_add(u64::try_from(share).unwrap_or(files).min(files))
     }
@@ -133,16 +133,16 @@ impl Table for DirectoryTable {
         self.file.range_tombstones()
     }
 
-    fn facts(&self) -> Result<Option<TableProperties>> {
+    fn properties(&self) -> Result<Option<TableProperties>> {
         self.file.with(|reader| {
-            let value_bytes = reader.pair_facts().unwrap_or_default().value_bytes;
-            Ok(reader.facts().map(|properties| TableProperties { value_bytes, ..properties }))
+            let value_bytes = reader.pair_properties().unwrap_or_default().value_bytes;
+            Ok(reader.properties().map(|properties| TableProperties { value_bytes, ..properties }))
         })
     }
 
     /// Verifies the META file, then every pair.
     fn verify(&self) -> Result<TableProperties> {
-        let (properties, claimed) = self.file.with(|reader| Ok((reader.verify()?, reader.pair_facts())))?;
+        let (properties, claimed) = self.file.with(|reader| Ok((reader.verify()?, reader.pair_properties())))?;
         let mut counted = PairProperties::default();
         let mut cursor = self.file.cursor(TableReadOptions { verify: true, fill_cache: false })?;
         cursor.seek_first()?;

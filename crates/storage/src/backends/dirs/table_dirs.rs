@@ -9,7 +9,7 @@ use super::folder_saver::{Saver, WholeFolders};
 use crate::{
     Error, Purpose, Result, SyncKind,
     placement::{Listed, ObjectId, TableMeta},
-    tables::sst::read_pair_facts,
+    tables::sst::read_pair_properties,
 };
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
@@ -83,7 +83,7 @@ impl TableDirs {
         let mut listed = Vec::new();
         for (id, level) in found(&*self.store.fs)? {
             let bytes = match self.store.open_file("META file", &meta_of(&folder(level, id))) {
-                Ok(input) => match read_pair_facts(&input) {
+                Ok(input) => match read_pair_properties(&input) {
                     Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
                     Err(Error::Corrupt { .. }) => input.bytes,
                     // Reported as a loss when the table is read.
@@ -102,7 +102,7 @@ impl TableDirs {
     /// Opens the META file of the table that `meta` describes.
     pub fn open_meta(&self, folder: &str, meta: &TableMeta) -> Result<Input> {
         let mut input = self.store.open_file("table", &meta_of(folder))?;
-        let bytes = input.bytes.saturating_add(read_pair_facts(&input)?.file_bytes);
+        let bytes = input.bytes.saturating_add(read_pair_properties(&input)?.file_bytes);
         if bytes != meta.bytes {
             let detail = format!("META file and value files have {bytes} bytes, the manifest says {}", meta.bytes);
             return Err(Error::Corrupt { what: "table", object: input.name, offset: input.bytes, detail });

@@ -20,7 +20,7 @@ use crate::{
         RootStore, Salvage, SegmentReader, SegmentWriter, StoreInfo, Table, TableMeta, TableSink, TableStore,
         ValueStore,
     },
-    tables::sst::Salvager,
+    tables::sst::SstSalvager,
 };
 use parking_lot::Mutex;
 use std::{
@@ -200,7 +200,7 @@ impl TableStore for Files {
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>> {
         let mut input = find_table(&self.store, table)?;
         input.end_at(table.bytes);
-        Ok(Box::new(Salvager::new(Box::new(input), &self.store.setup, table)))
+        Ok(Box::new(SstSalvager::new(Box::new(input), &self.store.setup, table)))
     }
 
     fn tables_in(&self, bundle: TableId) -> Result<Vec<TableMeta>> {

@@ -195,8 +195,8 @@ impl Table for FileTable {
         self.with(|reader| Ok(reader.range_tombstones()))
     }
 
-    fn facts(&self) -> Result<Option<TableProperties>> {
-        self.with(|reader| Ok(reader.facts()))
+    fn properties(&self) -> Result<Option<TableProperties>> {
+        self.with(|reader| Ok(reader.properties()))
     }
 
     fn verify(&self) -> Result<TableProperties> {

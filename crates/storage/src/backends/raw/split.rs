@@ -28,7 +28,7 @@ const SLOT_BYTES: u32 = (2 << 20) + (64 << 10);
 
 /// Returns slot sizes for LevelDB's tables on a device of that many bytes: each slot is slightly
 /// larger than a table and a unit of its own. Small devices get smaller slots.
-pub fn usual_sizes(device_bytes: u64) -> Sizes {
+pub fn leveldb_sizes(device_bytes: u64) -> Sizes {
     let slot = device_bytes / 64 / 4096 * 4096;
     Sizes { slot_bytes: slot.clamp(64 << 10, SLOT_BYTES.into()) as u32, unit_slots: 1 }
 }
@@ -41,7 +41,7 @@ pub fn is_split(path: &Path) -> bool {
 /// Makes the directory `meta`, which must be absent or empty, and the formatted `device` a split
 /// store. Durable at return.
 pub fn join(meta: &Path, device: &Path) -> Result<()> {
-    refuse_full(meta)?;
+    check_empty(meta)?;
     let failed = |op| move |e| Error::io(op, meta.display().to_string(), e);
     let whole = device.canonicalize().map_err(|e| Error::io("find", device.display().to_string(), e))?;
     let data = super::place::open(device, OpenMode::ReadOnly, &StorageConfig::default())?;
@@ -60,7 +60,7 @@ pub fn join(meta: &Path, device: &Path) -> Result<()> {
 }
 
 /// Returns an error if the directory is not empty.
-pub fn refuse_full(meta: &Path) -> Result<()> {
+pub fn check_empty(meta: &Path) -> Result<()> {
     let entries = match fs::read_dir(meta) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|e| Error::io("list", meta.display().to_string(), e))?,

@@ -20,6 +20,6 @@ mod writer;
 pub(crate) use bytes::{ByteSink, ByteSource};
 pub(crate) use cut::Cut;
 pub(crate) use reader::Reader;
-pub(crate) use salvage::Salvager;
-pub(crate) use tail::read_pair_facts;
+pub(crate) use salvage::SstSalvager;
+pub(crate) use tail::read_pair_properties;
 pub(crate) use writer::{Bounds, Writer};

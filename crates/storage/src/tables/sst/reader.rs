@@ -122,7 +122,7 @@ impl Reader {
     }
 
     /// The properties of a directory table: counts and sizes of its pair files.
-    pub fn pair_facts(&self) -> Option<PairProperties> {
+    pub fn pair_properties(&self) -> Option<PairProperties> {
         self.tail.pairs
     }
 
@@ -132,7 +132,7 @@ impl Reader {
     }
 
     /// Its properties block.
-    pub fn facts(&self) -> Option<TableProperties> {
+    pub fn properties(&self) -> Option<TableProperties> {
         self.tail.properties.clone()
     }
 

@@ -28,7 +28,7 @@ use terrace_format::{
 };
 
 /// A table being salvaged.
-pub(crate) struct Salvager {
+pub(crate) struct SstSalvager {
     source: Box<dyn ByteSource>,
     order: KeyOrder,
     steps: VecDeque<Step>,
@@ -56,12 +56,12 @@ enum Step {
 /// The entries of a block: a cursor on the first one, and the last key.
 type Entries = (BlockCursor, Vec<u8>);
 
-impl Salvager {
+impl SstSalvager {
     /// Finds the blocks of the table in `source`. `meta` has its bounds, if known. Always succeeds.
-    pub fn new(source: Box<dyn ByteSource>, setup: &StorageConfig, meta: &TableMeta) -> Salvager {
+    pub fn new(source: Box<dyn ByteSource>, setup: &StorageConfig, meta: &TableMeta) -> SstSalvager {
         let order = setup.order.clone();
         let by_index = by_index(&*source, &order);
-        let mut found = Salvager {
+        let mut found = SstSalvager {
             source,
             order,
             indexed: by_index.is_ok(),
@@ -229,7 +229,7 @@ impl Salvager {
     }
 }
 
-impl Salvage for Salvager {
+impl Salvage for SstSalvager {
     fn next(&mut self) -> Piece {
         loop {
             if let Some(loss) = self.lost.pop_front() {

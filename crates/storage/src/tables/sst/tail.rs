@@ -43,7 +43,7 @@ impl Tail {
             }
         };
         let range_tombstones = range_tombstones(source, order, &metas)?;
-        let pairs = pair_facts(source, &metas)?;
+        let pairs = pair_properties(source, &metas)?;
         let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
         Ok(Tail { footer, index, filter, properties, range_tombstones, pairs })
     }
@@ -68,15 +68,15 @@ pub(super) fn read_range_deletes(source: &dyn ByteSource, order: &KeyOrder) -> R
 }
 
 /// Reads the pair properties of a directory table on their own.
-pub(crate) fn read_pair_facts(source: &dyn ByteSource) -> Result<PairProperties> {
+pub(crate) fn read_pair_properties(source: &dyn ByteSource) -> Result<PairProperties> {
     let footer = read_footer(source)?;
     let missing = || {
         Error::corrupt(source.name(), 0, Corrupt::new("META file", 0, "the properties of its pair files are missing"))
     };
-    pair_facts(source, &read_metaindex(source, footer.metaindex)?)?.ok_or_else(missing)
+    pair_properties(source, &read_metaindex(source, footer.metaindex)?)?.ok_or_else(missing)
 }
 
-fn pair_facts(source: &dyn ByteSource, metas: &Metas) -> Result<Option<PairProperties>> {
+fn pair_properties(source: &dyn ByteSource, metas: &Metas) -> Result<Option<PairProperties>> {
     let Some(&handle) = metas.get(pair::META_NAME.as_bytes()) else { return Ok(None) };
     let decoded = PairProperties::decode(&read_contents(source, handle, true)?);
     decoded.map(Some).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
