@@ -10,7 +10,7 @@ use crate::Options;
 
 /// Limits in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct BacklogBounds {
     /// Retained bytes at which writers with a full memtable wait.
     pub retained_bytes: u64,
     /// Compaction debt at which writers with a full memtable wait while a compaction runs: a
@@ -20,32 +20,32 @@ pub struct Bounds {
     delays: bool,
 }
 
-impl Bounds {
+impl BacklogBounds {
     /// Returns the limits for `free` bytes of disk space (`None` if unknown), `debt` bytes of
     /// compaction debt and `retained` bytes. Debt and retained bytes may each take a quarter of the
     /// space that would be free without them. The rest is for running compactions, which write the
     /// debt and its overlap once more.
-    pub fn of(options: &Options, free: Option<u64>, debt: u64, retained: u64) -> Bounds {
+    pub fn of(options: &Options, free: Option<u64>, debt: u64, retained: u64) -> BacklogBounds {
         let space = free.map_or(u64::MAX, |free| free.saturating_add(debt).saturating_add(retained));
         let retained_bytes = options.unsynced_bytes_limit.min(space / 4);
-        Bounds { retained_bytes, unmerged_bytes: space / 4, delays: options.delayed_writes }
+        BacklogBounds { retained_bytes, unmerged_bytes: space / 4, delays: options.delayed_writes }
     }
 
     /// Returns the number of retained bytes up to which writers are neither delayed nor stopped.
-    pub fn retained_unhindered(&self) -> u64 {
+    pub fn retained_before_slowdown(&self) -> u64 {
         let most = self.retained_bytes;
         if self.delays { most - most / 4 } else { most }
     }
 
     /// Returns whether writers with a full memtable wait for the running compactions, whose debt is
     /// `merging_bytes`.
-    pub fn stop_at_unmerged(&self, merging_bytes: u64) -> bool {
+    pub fn stops_at_debt(&self, merging_bytes: u64) -> bool {
         merging_bytes > 0 && merging_bytes >= self.unmerged_bytes
     }
 
     /// Returns whether compactions should wait until fewer bytes are retained: at an eighth of the
     /// space, where pending edits are committed at once.
-    pub fn crowds_merges(&self, retained_bytes: u64) -> bool {
+    pub fn delays_compactions(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.unmerged_bytes / 2
     }
 
@@ -65,16 +65,16 @@ mod tests {
         let mut options = Options::default();
         (options.unsynced_bytes_limit, options.delayed_writes) = (2 << 30, true);
         let of = |free, debt, retained| {
-            let bounds = Bounds::of(&options, free, debt, retained);
-            [bounds.unmerged_bytes, bounds.retained_bytes, bounds.retained_unhindered()]
+            let bounds = BacklogBounds::of(&options, free, debt, retained);
+            [bounds.unmerged_bytes, bounds.retained_bytes, bounds.retained_before_slowdown()]
         };
         assert_eq!(of(None, 1, 1), [u64::MAX / 4, 2 << 30, 3 << 29]);
         assert_eq!(of(Some(1 << 40), 0, 0), [1 << 38, 2 << 30, 3 << 29]);
         assert_eq!(of(Some(100), 200, 100), [100, 100, 75]);
         assert_eq!(of(Some(0), 0, 0), [0, 0, 0]);
         assert_eq!(of(Some(u64::MAX), 1, 1), of(None, 1, 1));
-        let full = Bounds::of(&options, Some(0), 0, 0);
+        let full = BacklogBounds::of(&options, Some(0), 0, 0);
         assert_eq!([0, 1].map(|retained| full.stop_at(retained)), [false, true], "nothing to wait for");
-        assert_eq!([0, 1].map(|merging| full.stop_at_unmerged(merging)), [false, true]);
+        assert_eq!([0, 1].map(|merging| full.stops_at_debt(merging)), [false, true]);
     }
 }

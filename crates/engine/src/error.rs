@@ -153,7 +153,7 @@ impl Error {
     }
 
     /// Returns whether an object is corrupt or missing, or an I/O operation failed.
-    pub(crate) fn is_input_or_output(&self) -> bool {
+    pub(crate) fn is_io_or_damage(&self) -> bool {
         matches!(self, Error::Corrupt { .. } | Error::Missing { .. } | Error::Io { .. })
     }
 
@@ -164,7 +164,7 @@ impl Error {
 
     /// Turns an out-of-space error into an I/O error, for a failure that freed space no longer
     /// cures.
-    pub(crate) fn lasting(self) -> Error {
+    pub(crate) fn without_recovery(self) -> Error {
         match self {
             Error::NoSpace { op, object, source } => Error::Io { op, object, source },
             other => other,

@@ -7,12 +7,12 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Event {
     /// A flush of immutable memtables starts.
-    FlushBegun {
+    FlushBegin {
         /// Memory of the memtables in bytes.
         bytes: u64,
     },
     /// The SSTable of a flush is installed and serves reads. It is not durable yet.
-    FlushEnded {
+    FlushEnd {
         /// Size of the SSTable in bytes.
         bytes: u64,
         /// Its level.
@@ -21,7 +21,7 @@ pub enum Event {
         time: Duration,
     },
     /// A compaction into the next level, or within level 0, starts. It ends or fails.
-    CompactionBegun {
+    CompactionBegin {
         /// The input level.
         level: usize,
         /// The output level.
@@ -32,7 +32,7 @@ pub enum Event {
         bytes: u64,
     },
     /// The outputs of a compaction are installed and serve reads. They are not durable yet.
-    CompactionEnded {
+    CompactionEnd {
         /// The input level.
         level: usize,
         /// The output level.
@@ -56,17 +56,17 @@ pub enum Event {
     },
     /// A writer is delayed or stopped because background work has fallen behind. While writes are
     /// delayed, each delay of about 20 µs is one stall.
-    StallBegun,
+    StallBegin,
     /// The writer continues.
-    StallEnded {
+    StallEnd {
         /// Time that it waited.
         time: Duration,
     },
     /// A sync of the WAL starts, or a sync of the manifest after SSTables became durable.
-    SyncBegun,
+    SyncBegin,
     /// A sync is complete. Every write up to `durable` survives a power cut, unless the durability
     /// mode promises nothing.
-    SyncEnded {
+    SyncEnd {
         /// The [`durable_sequence`](crate::Db::durable_sequence).
         durable: u64,
         /// Time since the start.
@@ -114,7 +114,7 @@ pub struct Damage {
 /// let db = Db::open_in_memory(options)?;
 /// db.put("k", "v")?;
 /// db.flush()?;
-/// assert!(matches!(events.recv(), Ok(Event::FlushBegun { .. })));
+/// assert!(matches!(events.recv(), Ok(Event::FlushBegin { .. })));
 /// # Ok(())
 /// # }
 /// ```

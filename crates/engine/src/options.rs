@@ -141,7 +141,7 @@ impl Options {
     }
 
     /// Sends an event to the listener, if there is one.
-    pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
+    pub(crate) fn notify(&self, event: impl FnOnce() -> Event) {
         if let Some(listener) = &self.listener {
             listener.event(&event());
         }

@@ -1,6 +1,6 @@
 //! Rate limiter of background I/O (`rate_bytes_per_sec`): compactions and value-log GC wait when
 //! they write faster.
-use crate::{bounds::Bounds, compact::parallelism, state::DbInner};
+use crate::{bounds::BacklogBounds, compact::parallelism, state::DbInner};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
@@ -28,7 +28,7 @@ pub fn throttle(shared: &DbInner, bytes_at_last_check: &mut u64) {
 fn throttle_slow(shared: &DbInner, per_second: u64, bytes_at_last_check: &mut u64) {
     let total = || {
         let io_stats = shared.storage.io_stats();
-        io_stats.bytes(Purpose::Compaction) + io_stats.bytes(Purpose::ValueLogGc) + shared.stats.put_again_bytes()
+        io_stats.bytes(Purpose::Compaction) + io_stats.bytes(Purpose::ValueLogGc) + shared.stats.relocated_bytes()
     };
     if total() < *bytes_at_last_check + BYTES_PER_LOOK {
         return;
@@ -56,7 +56,7 @@ fn compactions_are_behind(shared: &DbInner) -> bool {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     let ((debt, unmerged), most) = (shared.compaction_debt(), shared.options.soft_pending_compaction_bytes_limit);
     let indebted = most > 0 && debt >= most / 2;
-    let low_on_space = unmerged >= Bounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
+    let low_on_space = unmerged >= BacklogBounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
     indebted
         || low_on_space
         || parallelism::is_pressing(&shared.options, shared.view.load().version.levels[0].runs.len() as u64)

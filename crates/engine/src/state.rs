@@ -240,14 +240,14 @@ impl DbInner {
         self.changed.notify_all();
         drop(state);
         if counts {
-            self.options.tell(|| Event::Stopped { error: error.clone() });
+            self.options.notify(|| Event::Stopped { error: error.clone() });
         }
     }
 
     /// Notifies the listener of the end of a sync that took `time`. To be called under no lock.
     pub fn notify_sync_ended(&self, time: Duration) {
         let durable = self.durable.load(Ordering::Acquire);
-        self.options.tell(|| Event::SyncEnded { durable, time });
+        self.options.notify(|| Event::SyncEnd { durable, time });
     }
 
     /// Records that space was freed: optional work may be tried again.

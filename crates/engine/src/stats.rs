@@ -13,8 +13,8 @@ pub struct Counters {
     compactions: [Work; LEVELS],
     stall_nanos: AtomicU64,
     stalls: AtomicU64,
-    removals_failed: AtomicU64,
-    put_again: AtomicU64,
+    failed_deletions: AtomicU64,
+    relocated: AtomicU64,
     given_up: AtomicU64,
 }
 
@@ -62,13 +62,13 @@ impl Counters {
     }
 
     /// Counts `bytes` of batches that tail GC re-appended.
-    pub fn put_again(&self, bytes: u64) {
-        self.put_again.fetch_add(bytes, Relaxed);
+    pub fn relocated(&self, bytes: u64) {
+        self.relocated.fetch_add(bytes, Relaxed);
     }
 
     /// Returns the bytes that tail GC has re-appended.
-    pub fn put_again_bytes(&self) -> u64 {
-        self.put_again.load(Relaxed)
+    pub fn relocated_bytes(&self) -> u64 {
+        self.relocated.load(Relaxed)
     }
 
     /// Counts SSTables that were compacted before their sync had started.
@@ -77,8 +77,8 @@ impl Counters {
     }
 
     /// Counts an obsolete file that could not be deleted.
-    pub fn removal_failed(&self) {
-        self.removals_failed.fetch_add(1, Relaxed);
+    pub fn deletion_failed(&self) {
+        self.failed_deletions.fetch_add(1, Relaxed);
     }
 }
 
@@ -149,7 +149,7 @@ pub struct ValueLogStatistics {
     pub spared: u64,
     /// Bytes that tail GC has re-appended since the store was opened, also counted as WAL writes.
     /// Bytes that mode `segments` has relocated are counted under purpose `collection`.
-    pub put_again_bytes: u64,
+    pub relocated_bytes: u64,
 }
 
 /// The current state of a store, and its work since it was opened.
@@ -199,17 +199,17 @@ pub struct Statistics {
     /// Number of version edits that are not committed to the manifest yet.
     pub pending_edits: u64,
     /// Bytes of WALs that are retained because their SSTables are not known to be durable.
-    pub retained_log_bytes: u64,
+    pub retained_wal_bytes: u64,
     /// Bytes of obsolete SSTables and segments that are retained because their replacement is not
     /// known to be durable.
     pub shadow_bytes: u64,
     /// Number of SSTables that were compacted before their sync had started, and were never synced.
-    pub tables_given_up: u64,
+    pub tables_never_synced: u64,
     /// Number of obsolete files that are not deleted yet: their replacement is not durable, or a
     /// reader has pinned them.
-    pub awaiting_removal: u64,
+    pub pending_deletions: u64,
     /// Number of obsolete files that could not be deleted; the next open deletes them.
-    pub removals_failed: u64,
+    pub failed_deletions: u64,
     /// Number of WALs in which this open found bytes that are no part of the history; see `lost/`.
     pub torn_logs: u64,
     /// Number of files in `lost/` at open: copies of damaged WALs.
@@ -241,9 +241,9 @@ impl Statistics {
         self.flushes = counters.flushes.snapshot();
         self.stalls = counters.stalls.load(Relaxed);
         self.stall_time = Duration::from_nanos(counters.stall_nanos.load(Relaxed));
-        self.removals_failed = counters.removals_failed.load(Relaxed);
-        self.tables_given_up = counters.given_up.load(Relaxed);
-        self.value_log.put_again_bytes = counters.put_again.load(Relaxed);
+        self.failed_deletions = counters.failed_deletions.load(Relaxed);
+        self.tables_never_synced = counters.given_up.load(Relaxed);
+        self.value_log.relocated_bytes = counters.relocated.load(Relaxed);
         self.bytes_written = Purpose::ALL.iter().map(|p| (p.name(), io.bytes(*p))).collect();
         self.syncs = io.all_syncs();
         self.table_syncs = io.table_syncs();

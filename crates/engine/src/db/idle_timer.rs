@@ -204,7 +204,7 @@ mod tests {
         let (go_on, released) = mpsc::channel::<()>();
         let released = Mutex::new(released);
         let mut options = Options::default().listener(Arc::new(move |event: &Event| {
-            if matches!(event, Event::SyncBegun) {
+            if matches!(event, Event::SyncBegin) {
                 let _ = began.send(());
                 let _ = released.lock().recv(); // until the other end is dropped
             }

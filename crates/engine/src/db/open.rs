@@ -156,7 +156,7 @@ impl Db {
             }
             found => found?,
         };
-        found.damage.drain(..).for_each(|damage| options.tell(|| Event::Damaged { damage }));
+        found.damage.drain(..).for_each(|damage| options.notify(|| Event::Damaged { damage }));
         let order = options.order().clone();
         let separates_values = storage.layout().values == Values::Log;
         let (mem, manifest, writes, orphans) = match found.writer {
@@ -216,7 +216,7 @@ impl Db {
         commit_edits::delete_files(shared, orphans);
         let tables: Vec<_> = shared.view.load().version.tables().map(|(_, table)| table.meta.clone()).collect();
         if shared.storage.trim(&tables).is_err() {
-            shared.stats.removal_failed();
+            shared.stats.deletion_failed();
         }
         match shared.reserve.allocate(&*shared.storage) {
             Err(full) if full.is_no_space() => {} // a commit of pending edits will allocate it

@@ -43,7 +43,7 @@ impl Db {
 
     fn durability(&self) -> String {
         let now = self.statistics();
-        let (logs, tables) = (mib(now.retained_log_bytes), mib(now.shadow_bytes));
+        let (logs, tables) = (mib(now.retained_wal_bytes), mib(now.shadow_bytes));
         let (durability_mode, durable, last) = (now.durability, now.durable_sequence, now.last_sequence);
         let mut out = format!("durability {durability_mode}: {durable} of {last} changes are durable\n");
         let (edits, noun) = (now.pending_edits, if now.pending_edits == 1 { "edit" } else { "edits" });

@@ -18,7 +18,7 @@ fn memory(budget: &Budget) -> MemoryStatistics {
 
 fn value_log(segments: &Segments, spared: usize) -> ValueLogStatistics {
     let (count, Segment { bytes, live }) = (segments.referenced().count() as u64, segments.sum());
-    ValueLogStatistics { segments: count, bytes, live_bytes: live, spared: spared as u64, put_again_bytes: 0 }
+    ValueLogStatistics { segments: count, bytes, live_bytes: live, spared: spared as u64, relocated_bytes: 0 }
 }
 
 /// One level of the tree.
@@ -90,7 +90,7 @@ impl Db {
             bytes: level.bytes(),
             ..LevelStatistics::default()
         };
-        let (pending_edits, retained, awaiting_removal, value_log) = {
+        let (pending_edits, retained, pending_deletions, value_log) = {
             let state = shared.state.lock();
             let versions = &state.versions;
             let value_log = value_log(&versions.segments, state.gc.quarantined.len());
@@ -110,10 +110,10 @@ impl Db {
             sealed_memtables: view.sealed.len() as u64,
             snapshots: shared.snapshots.len() as u64,
             pending_edits,
-            retained_log_bytes: retained.log_bytes,
+            retained_wal_bytes: retained.log_bytes,
             shadow_bytes: retained.shadow_bytes,
             value_log,
-            awaiting_removal,
+            pending_deletions,
             torn_logs: shared.torn_logs,
             lost_files: shared.lost_files,
             unsynced: shared.storage.unsynced(),

@@ -57,7 +57,7 @@ fn counting_compactions(options: Options) -> (Options, Arc<AtomicUsize>) {
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
     let options = options.listener(Arc::new(move |event: &Event| {
-        if matches!(event, Event::CompactionBegun { .. }) {
+        if matches!(event, Event::CompactionBegin { .. }) {
             count.fetch_add(1, SeqCst);
         }
     }));
@@ -102,7 +102,7 @@ fn a_listener_is_called_under_no_lock() {
     db.put_with("synced", "", WriteOptions::synced()).expect("put");
     db.wait_idle().expect("idle");
     db.close().expect("close");
-    for event in ["StallBegun", "StallEnded", "SyncBegun", "SyncEnded", "FlushBegun", "CompactionEnded"] {
+    for event in ["StallBegin", "StallEnd", "SyncBegin", "SyncEnd", "FlushBegin", "CompactionEnd"] {
         assert!(seen.lock().iter().any(|seen| seen == event), "no {event}");
     }
     assert_eq!(*locked.lock(), Vec::<String>::new(), "events under a LOCK");

@@ -5,7 +5,7 @@
 //! is durable. One commit runs at a time, under the manifest lock.
 use crate::{
     Error, Event, Result,
-    bounds::Bounds,
+    bounds::BacklogBounds,
     state::{DbInner, DbState},
     version::set::Manifest,
 };
@@ -105,7 +105,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     let (due, stops_writers) = {
         let state = shared.state.lock();
         let retained = state.versions.retained_bytes();
-        let bounds = Bounds::of(&shared.options, free, shared.compaction_debt().1, retained);
+        let bounds = BacklogBounds::of(&shared.options, free, shared.compaction_debt().1, retained);
         let due = state.closing
             || (retained > 0 && retained >= unsynced_bytes_at_commit(shared, &bounds))
             || shared.flushed_open_wals(&state) >= open_wals_at_commit(shared)
@@ -121,7 +121,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
         return Ok(0);
     }
     let started = shared.clock.now();
-    shared.options.tell(|| Event::SyncBegun);
+    shared.options.notify(|| Event::SyncBegin);
     let (count, ended) = append_edits(shared)?;
     shared.notify_sync_ended(ended.saturating_sub(started));
     Ok(count)
@@ -175,10 +175,10 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
 /// own schedule, that is the point at which writers would be slowed. Elsewhere it is sooner: the
 /// kernel writes back old pages anyway, so a long wait saves no device writes. It is not at once
 /// either: an SSTable that a compaction consumes before its sync never has to reach the device.
-fn unsynced_bytes_at_commit(shared: &DbInner, bounds: &Bounds) -> u64 {
+fn unsynced_bytes_at_commit(shared: &DbInner, bounds: &BacklogBounds) -> u64 {
     let memtables = BATCH_MEMTABLES_MAX * shared.options.write_buffer_size;
     let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);
-    if shared.storage.waits_for_fs_commit() { bounds.retained_unhindered() } else { soon }
+    if shared.storage.waits_for_fs_commit() { bounds.retained_before_slowdown() } else { soon }
 }
 
 /// Returns the number of flushed but still open WALs at which a commit is forced.
@@ -229,7 +229,7 @@ pub fn delete_obsolete(shared: &DbInner, objects: &[ObjectId]) {
 pub fn delete_files(shared: &DbInner, objects: &[ObjectId]) {
     for object in objects {
         if shared.storage.remove(*object).is_err() {
-            shared.stats.removal_failed();
+            shared.stats.deletion_failed();
         }
     }
 }

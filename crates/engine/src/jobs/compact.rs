@@ -2,7 +2,7 @@
 //! installs the outputs.
 use crate::{
     Event, Options, Result,
-    bounds::Bounds,
+    bounds::BacklogBounds,
     compact::{drop_rule::SnapshotStripes, plan::Plan, split},
     jobs::{
         commit_edits,
@@ -67,9 +67,9 @@ impl StopPoll {
 pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     let started = shared.clock.now();
     let (level, output_level) = (plan.level, plan.output_level);
-    shared.options.tell(|| {
+    shared.options.notify(|| {
         let (tables, bytes) = (plan.inputs().count(), plan.bytes());
-        Event::CompactionBegun { level, output_level, tables, bytes }
+        Event::CompactionBegin { level, output_level, tables, bytes }
     });
     let CompactionOutput { outputs, contents, handles } = if plan.trivial_move {
         CompactionOutput {
@@ -99,7 +99,7 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     let (tables, bytes) = (outputs.len(), written);
     install(shared, plan, edit, CompactionOutput { outputs, contents, handles })?;
     let time = shared.clock.since(started);
-    shared.options.tell(|| Event::CompactionEnded { level, output_level, tables, bytes, time });
+    shared.options.notify(|| Event::CompactionEnd { level, output_level, tables, bytes, time });
     Ok(())
 }
 
@@ -108,7 +108,7 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
 /// outrun the commits.
 fn commit_edits_if_crowded(shared: &Arc<DbInner>) {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
-    if Bounds::of(&shared.options, free, shared.compaction_debt().1, retained).crowds_merges(retained) {
+    if BacklogBounds::of(&shared.options, free, shared.compaction_debt().1, retained).delays_compactions(retained) {
         // The commit job fails in the same way and reports it.
         let _ = commit_edits::run_now(shared);
     }

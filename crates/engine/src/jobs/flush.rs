@@ -26,7 +26,7 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let waiting = shared.view.load().sealed.clone();
     let newest = waiting.first().expect("a flush is queued only for an immutable memtable");
     let started = shared.clock.now();
-    shared.options.tell(|| Event::FlushBegun { bytes: waiting.iter().map(|mem| mem.charged_bytes()).sum() });
+    shared.options.notify(|| Event::FlushBegin { bytes: waiting.iter().map(|mem| mem.charged_bytes()).sum() });
     if shared.options.sync_sealed_wals {
         // Best effort: no caller waits for it. A later sync meets the same error and reports it,
         // unless the SSTable written here makes the WAL obsolete.
@@ -62,7 +62,7 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     shared.schedule(&mut state);
     drop(state);
     waiting.iter().for_each(|mem| shared.storage.wal_flushed(mem.log));
-    shared.options.tell(|| Event::FlushEnded { bytes: meta.bytes, level, time: shared.clock.since(started) });
+    shared.options.notify(|| Event::FlushEnd { bytes: meta.bytes, level, time: shared.clock.since(started) });
     Ok(())
 }
 

@@ -248,7 +248,7 @@ impl DbInner {
         self.bump_stall_epoch(&state);
         self.schedule(&mut state);
         drop(state);
-        self.options.tell(|| Event::CompactionFailed { level, output_level, error });
+        self.options.notify(|| Event::CompactionFailed { level, output_level, error });
         Ok(())
     }
 

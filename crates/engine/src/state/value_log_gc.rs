@@ -166,7 +166,7 @@ impl DbInner {
         match &error {
             full if full.is_no_space() && reveals => state.gc.low_on_space = true,
             full if full.is_no_space() => self.suspend_gc(&mut state),
-            failed if failed.is_input_or_output() => {
+            failed if failed.is_io_or_damage() => {
                 state.gc.refused.extend(plan.upper.iter().map(|table| table.meta.id));
                 let segments = plan.inputs().flat_map(|(_, table)| table.meta.segments());
                 self.quarantine(&mut state, segments.map(|(object, _)| object).collect());

@@ -72,7 +72,7 @@ impl Pending {
     fn is_durable(&self) -> Result<bool> {
         let mut durable = true;
         for handle in &self.handles {
-            durable &= handle.is_durable().map_err(|error| Error::from(error).lasting())?;
+            durable &= handle.is_durable().map_err(|error| Error::from(error).without_recovery())?;
         }
         Ok(durable)
     }

@@ -77,7 +77,7 @@ fn write_group(
         // An empty batch syncs for the idle timer or for `wait_durable`, so no write is blocked.
         let _blocking = (!batch.is_empty()).then(BlockingScope::new);
         let started = shared.clock.now();
-        shared.options.tell(|| Event::SyncBegun);
+        shared.options.notify(|| Event::SyncBegin);
         writer.wal.sync(&shared.closed_wals, last)?;
         let sync_time = shared.clock.since(started);
         // The same group is likely to write again, together with the writers that queued up

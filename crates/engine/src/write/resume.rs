@@ -18,7 +18,7 @@ impl WritePath {
         let mut leader = self.lead_exclusively()?;
         if clear_failure(shared)? {
             start_fresh_wal(shared, leader.state()).inspect_err(|error| shared.fail(error))?;
-            shared.options.tell(|| Event::Resumed);
+            shared.options.notify(|| Event::Resumed);
             Ok(())
         } else {
             Ok(())

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Error, Event, Options, Result,
-    bounds::Bounds,
+    bounds::BacklogBounds,
     state::{DbInner, DbState},
 };
 use std::{
@@ -50,7 +50,7 @@ impl Stall {
     /// Notifies the listener of the beginning, once. To be called under no lock.
     fn begin(&mut self, shared: &DbInner) {
         if !mem::replace(&mut self.begun, true) {
-            shared.options.tell(|| Event::StallBegun);
+            shared.options.notify(|| Event::StallBegin);
         }
     }
 
@@ -58,7 +58,7 @@ impl Stall {
     fn end(self, shared: &DbInner) {
         if self.begun {
             shared.stats.stalled(self.waited);
-            shared.options.tell(|| Event::StallEnded { time: self.waited });
+            shared.options.notify(|| Event::StallEnd { time: self.waited });
         }
     }
 }
@@ -162,7 +162,7 @@ fn inputs(
         debt_bytes,
         pending_compaction_bytes: if state.compactions.merges() { unmerged } else { 0 },
         retained_bytes,
-        bounds: Bounds::of(&shared.options, free, unmerged, retained_bytes),
+        bounds: BacklogBounds::of(&shared.options, free, unmerged, retained_bytes),
         too_many_wals: shared.has_too_many_wals(state),
         delayed,
     }

@@ -2,7 +2,7 @@
 //!
 //! LevelDB's rules in LevelDB's order. With `delayed_writes`, a rate that falls steadily with the
 //! backlog replaces the slowdown, so that no single write waits long.
-use crate::{Options, bounds::Bounds};
+use crate::{Options, bounds::BacklogBounds};
 
 /// Bytes per second that writers get when the backlog begins to matter.
 const RATE_MAX: f64 = (512 << 20) as f64;
@@ -26,7 +26,7 @@ pub struct StallInputs {
     /// Bytes of obsolete files kept until their replacements are durable.
     pub retained_bytes: u64,
     /// Limits of the last two.
-    pub bounds: Bounds,
+    pub bounds: BacklogBounds,
     /// No other WAL may be closed until the SSTables that replace the closed ones are durable.
     pub too_many_wals: bool,
     /// This write was slowed down already.
@@ -48,7 +48,7 @@ pub enum Admission {
 
 /// Decides.
 pub fn admit(options: &Options, inputs: &StallInputs) -> Admission {
-    let blocked = waits_for_commit(inputs) || inputs.bounds.stop_at_unmerged(inputs.pending_compaction_bytes);
+    let blocked = waits_for_commit(inputs) || inputs.bounds.stops_at_debt(inputs.pending_compaction_bytes);
     if !options.delayed_writes && !inputs.delayed && inputs.l0_runs >= options.level0_slowdown_writes_trigger {
         Admission::Slowdown
     } else if !inputs.full {
@@ -79,7 +79,7 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
     // One immutable memtable is normal: it is being flushed.
     let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number);
-    let Bounds { unmerged_bytes, retained_bytes, .. } = inputs.bounds;
+    let BacklogBounds { unmerged_bytes, retained_bytes, .. } = inputs.bounds;
     let debt = fraction(
         inputs.debt_bytes,
         options.soft_pending_compaction_bytes_limit / 2,
@@ -88,7 +88,7 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     let unmerged = fraction(inputs.pending_compaction_bytes, unmerged_bytes / 2, unmerged_bytes);
     // A long compaction makes many files obsolete at once. Writers slowed during it have less to
     // wait for at its end.
-    let retained = fraction(inputs.retained_bytes, inputs.bounds.retained_unhindered(), retained_bytes);
+    let retained = fraction(inputs.retained_bytes, inputs.bounds.retained_before_slowdown(), retained_bytes);
     let worst = runs.max(sealed).max(debt).max(unmerged).max(retained);
     if worst == 0.0 {
         return 0.0;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     /// Inputs without any backlog.
-    fn unstalled(bounds: Bounds) -> StallInputs {
+    fn unstalled(bounds: BacklogBounds) -> StallInputs {
         StallInputs {
             full: false,
             sealed: 0,
@@ -133,12 +133,12 @@ mod tests {
             ((true, 0, 11, true), Admission::Seal),
             ((true, 0, 12, true), Admission::Stop),
         ];
-        let bounds = Bounds::of(&options, None, 0, 0);
+        let bounds = BacklogBounds::of(&options, None, 0, 0);
         for ((full, sealed, l0_runs, delayed), want) in cases {
             let inputs = StallInputs { full, sealed, l0_runs, delayed, ..unstalled(bounds) };
             assert_eq!(admit(&options, &inputs), want, "{inputs:?}");
         }
-        let unstalled = unstalled(Bounds::of(&options, Some(4 << 30), 0, 0));
+        let unstalled = unstalled(BacklogBounds::of(&options, Some(4 << 30), 0, 0));
         let by_logs = StallInputs { too_many_wals: true, ..unstalled };
         for blocked in [
             StallInputs { retained_bytes: 1 << 50, ..unstalled },
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_write_rate_falls_steadily_and_never_reaches_zero() {
         let mut options = Options::leveldb_compatible();
-        let bounds = |options: &Options| Bounds::of(options, Some(4 << 30), 0, 0);
+        let bounds = |options: &Options| BacklogBounds::of(options, Some(4 << 30), 0, 0);
         let unstalled = unstalled(bounds(&options));
         let busy = StallInputs { l0_runs: 11, sealed: 1, ..unstalled };
         assert_eq!(delay_per_byte(&options, &busy), 0.0, "off");

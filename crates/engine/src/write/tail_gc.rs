@@ -152,7 +152,7 @@ impl WritePath {
             match pass.gather_live_values(shared, table, &mut cursor) {
                 Ok(true) => {}
                 Ok(false) => return Ok(true),
-                Err(error) if error.is_input_or_output() => {
+                Err(error) if error.is_io_or_damage() => {
                     pass.unreadable.extend(table.meta.segments().map(|(object, _)| object));
                     return Ok(true); // the error is reported to the reader of the table
                 }
@@ -192,7 +192,7 @@ impl WritePath {
             match is_current(shared, &view, last, user, stored) {
                 Ok(true) => batch.put(user, value),
                 Ok(false) => {}
-                Err(error) if error.is_input_or_output() => {
+                Err(error) if error.is_io_or_damage() => {
                     pass.unreadable.insert(*victim); // as above
                 }
                 Err(other) => return Err(other),
@@ -201,7 +201,7 @@ impl WritePath {
         if batch.is_empty() {
             return Ok(true);
         }
-        shared.stats.put_again(batch.byte_len() as u64);
+        shared.stats.relocated(batch.byte_len() as u64);
         commit(shared, &mut leader, batch, false)?;
         drop(leader); // other writers proceed while this waits for the rate limit
         throttle(shared, &mut pass.bytes_at_last_check);

@@ -95,7 +95,7 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     bundled.tables = Some(TableForm::Bundled);
     let half = HISTORIES / 2;
     let sum = campaigns(&plain, &Tracker::PROMISING, 0..half, seeds);
-    let given_up: u64 = sum.collected.iter().map(|one| one.tables_given_up).sum();
+    let given_up: u64 = sum.collected.iter().map(|one| one.tables_never_synced).sum();
     println!("{given_up} tables were given up");
     assert!(given_up > 200, "only {given_up} tables were given up");
     let sum = sum.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
@@ -136,11 +136,11 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     // The sync of a table with a file of its own may be cancelled while pointers into relocated
     // values exist.
     let moved = campaigns(&segments, &Tracker::PROMISING, 0..half, seeds.div_ceil(2));
-    let given_up: u64 = moved.collected.iter().map(|one| one.tables_given_up).sum();
+    let given_up: u64 = moved.collected.iter().map(|one| one.tables_never_synced).sum();
     let moved = moved.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
     let idle = |sum: &Sum, did: fn(&Collected) -> u64| sum.collected.iter().filter(|one| did(one) == 0).count();
     let (idle_tail_gc, idle_relocations) =
-        (idle(&put_again, |one| one.put_again_bytes), idle(&moved, |one| one.moved_bytes));
+        (idle(&put_again, |one| one.relocated_bytes), idle(&moved, |one| one.moved_bytes));
     println!(
         "histories without collection: {idle_tail_gc} of {}, {idle_relocations} of {}",
         put_again.collected.len(),

@@ -222,7 +222,7 @@ fn a_table_added_and_deleted_between_commits_is_removed() {
     db.wait_idle().unwrap();
     let named: usize = db.layout().iter().map(|level| level.tables.len()).sum();
     let there = place.fs.list().unwrap().iter().filter(|entry| entry.name.ends_with(".ldb")).count();
-    assert_eq!((there, db.statistics().awaiting_removal), (named, 0), "files of tables, and tables");
+    assert_eq!((there, db.statistics().pending_deletions), (named, 0), "files of tables, and tables");
 }
 
 /// Tables pinned by a reader are removed at the close of the store at the latest.
@@ -299,7 +299,7 @@ fn a_durable_flush_overtakes_unsynced_compactions() {
     let said = db.statistics();
     let compactions = said.levels.iter().map(|level| level.compactions.count).sum::<u64>();
     assert!(compactions > 0 && said.pending_edits > 0 && said.shadow_bytes > 0, "nothing was overtaken: {said:?}");
-    assert_eq!((said.durable_sequence, said.retained_log_bytes), (40, 0), "a flush waits");
+    assert_eq!((said.durable_sequence, said.retained_wal_bytes), (40, 0), "a flush waits");
     let logs = disk.list().unwrap().iter().filter(|entry| entry.name.ends_with(".log")).count();
     assert_eq!(logs, 1, "the logs of flushed memtables are kept");
     let newest = |model: &Model| (36..40u8).all(|n| model.get((n % 4).to_string().as_bytes()) == Some(&vec![n; 200]));

@@ -25,10 +25,10 @@ fn count(recorded: &Recorded, which: impl Fn(&Event) -> bool) -> usize {
 fn wait_for_end_events(recorded: &Recorded) {
     let given_up = Instant::now() + Duration::from_secs(100);
     loop {
-        let flushes = count(recorded, |e| matches!(e, Event::FlushBegun { .. }));
-        let compactions = count(recorded, |e| matches!(e, Event::CompactionBegun { .. }));
-        let flushed = count(recorded, |e| matches!(e, Event::FlushEnded { .. }));
-        let compacted = count(recorded, |e| matches!(e, Event::CompactionEnded { .. }));
+        let flushes = count(recorded, |e| matches!(e, Event::FlushBegin { .. }));
+        let compactions = count(recorded, |e| matches!(e, Event::CompactionBegin { .. }));
+        let flushed = count(recorded, |e| matches!(e, Event::FlushEnd { .. }));
+        let compacted = count(recorded, |e| matches!(e, Event::CompactionEnd { .. }));
         if (flushes, compactions) == (flushed, compacted) {
             return;
         }
@@ -59,11 +59,11 @@ fn begin_and_end_events_agree_with_the_statistics() {
         let statistics = db.statistics();
         let sum = |which: fn(&Event) -> Option<u64>| recorded.lock().unwrap().iter().filter_map(which).sum::<u64>();
         let flushed = sum(|event| match event {
-            Event::FlushEnded { bytes, .. } => Some(*bytes),
+            Event::FlushEnd { bytes, .. } => Some(*bytes),
             _ => None,
         });
         let merged = sum(|event| match event {
-            Event::CompactionEnded { bytes, .. } => Some(*bytes),
+            Event::CompactionEnd { bytes, .. } => Some(*bytes),
             _ => None,
         });
         let by_level = statistics.levels.iter().map(|level| level.compactions.bytes_written).sum::<u64>();
@@ -71,26 +71,26 @@ fn begin_and_end_events_agree_with_the_statistics() {
         assert!(flushed > 1_000_000 && merged > 1_000_000, "{flushed} {merged}");
         let pairs = [
             (
-                count(&recorded, |e| matches!(e, Event::FlushBegun { .. })),
-                count(&recorded, |e| matches!(e, Event::FlushEnded { .. })),
+                count(&recorded, |e| matches!(e, Event::FlushBegin { .. })),
+                count(&recorded, |e| matches!(e, Event::FlushEnd { .. })),
             ),
             (
-                count(&recorded, |e| matches!(e, Event::CompactionBegun { .. })),
-                count(&recorded, |e| matches!(e, Event::CompactionEnded { .. })),
+                count(&recorded, |e| matches!(e, Event::CompactionBegin { .. })),
+                count(&recorded, |e| matches!(e, Event::CompactionEnd { .. })),
             ),
             (
-                count(&recorded, |e| matches!(e, Event::StallBegun)),
-                count(&recorded, |e| matches!(e, Event::StallEnded { .. })),
+                count(&recorded, |e| matches!(e, Event::StallBegin)),
+                count(&recorded, |e| matches!(e, Event::StallEnd { .. })),
             ),
             (
-                count(&recorded, |e| matches!(e, Event::SyncBegun)),
-                count(&recorded, |e| matches!(e, Event::SyncEnded { .. })),
+                count(&recorded, |e| matches!(e, Event::SyncBegin)),
+                count(&recorded, |e| matches!(e, Event::SyncEnd { .. })),
             ),
         ];
         assert!(pairs.iter().all(|(begun, ended)| begun == ended && *begun > 0), "{pairs:?}");
         assert_eq!(pairs[2].0 as u64, statistics.stalls);
         let durable = recorded.lock().unwrap().iter().rev().find_map(|event| match event {
-            Event::SyncEnded { durable, .. } => Some(*durable),
+            Event::SyncEnd { durable, .. } => Some(*durable),
             _ => None,
         });
         assert_eq!(durable, Some(db.durable_sequence()));
@@ -115,7 +115,7 @@ fn a_stop_and_its_resume_are_reported_once() {
         .iter()
         .filter_map(|event| match event {
             Event::Stopped { error } => Some(error.is_no_space()),
-            Event::StallEnded { time } => Some(*time == Duration::MAX),
+            Event::StallEnd { time } => Some(*time == Duration::MAX),
             _ => None,
         })
         .collect::<Vec<_>>();

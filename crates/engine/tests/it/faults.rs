@@ -167,7 +167,7 @@ impl Run<'_> {
                 let did = db.statistics();
                 self.compactions += did.levels.iter().map(|level| level.compactions.count).sum::<u64>();
                 let moved = did.bytes_written.iter().filter(|(purpose, _)| *purpose == "collection");
-                self.collected += moved.map(|(_, bytes)| bytes).sum::<u64>() + did.value_log.put_again_bytes;
+                self.collected += moved.map(|(_, bytes)| bytes).sum::<u64>() + did.value_log.relocated_bytes;
             }
             if outcome.is_err() {
                 return (Some(db), true);

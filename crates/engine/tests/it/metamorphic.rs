@@ -309,7 +309,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     db.wait_idle().expect("idle");
     kit::check_layout(&db.layout(), options.order()).expect("an intact layout");
     let said = db.statistics();
-    assert_eq!(said.snapshots + said.sealed_memtables + said.pending_edits + said.removals_failed, 0, "{said:?}");
+    assert_eq!(said.snapshots + said.sealed_memtables + said.pending_edits + said.failed_deletions, 0, "{said:?}");
     for (level, info) in said.levels.iter().zip(db.layout()) {
         assert_eq!(level.tables, info.tables.len() as u64);
         assert_eq!(level.bytes, info.tables.iter().map(|table| table.bytes).sum::<u64>());

@@ -210,7 +210,7 @@ impl Harness {
         prop_assert!(intact.is_ok(), "{:?}", intact);
         let statistics = self.db().statistics();
         prop_assert_eq!(statistics.snapshots, self.snapshots.len() as u64);
-        prop_assert_eq!(statistics.removals_failed, 0);
+        prop_assert_eq!(statistics.failed_deletions, 0);
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Harness {
         let db = self.db.take().expect("open between operations");
         let did = db.statistics();
         let moved = did.bytes_written.iter().filter(|(purpose, _)| *purpose == "collection");
-        PUT_AGAIN_BYTES.fetch_add(did.value_log.put_again_bytes, Relaxed);
+        PUT_AGAIN_BYTES.fetch_add(did.value_log.relocated_bytes, Relaxed);
         MOVED_BYTES.fetch_add(moved.map(|(_, bytes)| bytes).sum(), Relaxed);
         if orderly { fine(db.close()) } else { Ok(()) }
     }

@@ -159,9 +159,9 @@ fn compactions_on_a_small_disk_do_not_outrun_manifest_commits() {
     let db = kit::open(&fs, &reserving(&[&slow[..], &due].concat()), true).unwrap();
     let merged = (0..20u8).find_map(|n| {
         (0..4).for_each(|part| db.put([part, n], noise(20_000)).unwrap()); // more than a memtable
-        let unsynced = db.statistics().retained_log_bytes;
+        let unsynced = db.statistics().retained_wal_bytes;
         // The first job in the queue is a release if there are several.
-        (db.step(1).or_else(|| db.step(0)) == Some("compact")).then(|| [unsynced, db.statistics().retained_log_bytes])
+        (db.step(1).or_else(|| db.step(0)) == Some("compact")).then(|| [unsynced, db.statistics().retained_wal_bytes])
     });
     let [before, after] = merged.expect("level 0 is due");
     assert!(before > DISK / 8 && after == 0, "unsynced {before} before, {after} after");
@@ -177,7 +177,7 @@ fn store_with_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
     db.put("k", noise(40_000)).unwrap();
     db.compact_range(None, None).unwrap();
     db.wait_idle().unwrap();
-    assert_eq!(db.statistics().awaiting_removal, 1, "the table that the reader has");
+    assert_eq!(db.statistics().pending_deletions, 1, "the table that the reader has");
     (disk, db, reader)
 }
 
@@ -244,7 +244,7 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
                 db.step(0);
             }
             let _ = releases || db.step(1).or_else(|| db.step(0)).is_some();
-            db.statistics().retained_log_bytes
+            db.statistics().retained_wal_bytes
         });
         all.max().unwrap()
     };

@@ -60,7 +60,7 @@ fn live(layout: &[LevelInfo]) -> u64 {
 /// its memtable, which is a little more.
 fn unsynced(db: &Db) -> u64 {
     let statistics = db.statistics();
-    statistics.retained_log_bytes + statistics.shadow_bytes
+    statistics.retained_wal_bytes + statistics.shadow_bytes
 }
 
 fn written(db: &Db) -> u64 {

@@ -115,7 +115,7 @@ fn uniform_changes(collection: &str, space_max: f64) {
         all as f64 / user as f64
     );
     let did = db.statistics().value_log;
-    assert_eq!(did.put_again_bytes > 0, collection == "tail", "{did:?}");
+    assert_eq!(did.relocated_bytes > 0, collection == "tail", "{did:?}");
     assert!(space < space_max, "{space} times the live data");
     assert!(Model::from_iter(contents(&db).expect("scan")) == model, "the contents are the map's");
     db.close().expect("close");
@@ -184,7 +184,7 @@ fn tail_gc_revives_nothing() {
     let db = place.open(&options, false).expect("open");
     let (mut rng, mut model) = (Rng::new(6), Model::new());
     let mut rounds = 0;
-    while rounds < 3 || db.statistics().value_log.put_again_bytes < 16 << 20 {
+    while rounds < 3 || db.statistics().value_log.relocated_bytes < 16 << 20 {
         for _ in 0..4000 {
             let key = key(rng.below(1000));
             if rng.chance(1, 2) {
@@ -449,7 +449,7 @@ fn gc_respects_the_compaction_rate_limit() {
         let begin = Instant::now();
         db.wait_idle().expect("idle");
         let moved = written_for(&db, "collection");
-        let bytes = moved + db.statistics().value_log.put_again_bytes;
+        let bytes = moved + db.statistics().value_log.relocated_bytes;
         let least = Duration::from_secs_f64(bytes as f64 / f64::from(1 << 20)) * 3 / 4;
         assert!(bytes > 400 << 10, "{collection}: only {bytes} bytes");
         assert!(begin.elapsed() > least, "FAST {collection}: {bytes} bytes in {:?}", begin.elapsed());
@@ -500,7 +500,7 @@ fn gc_keeps_values_of_a_snapshot() {
         let (first, before) = (contents(&db).expect("scan"), db.snapshot());
         let collected = || {
             let moved = written_for(&db, "collection");
-            if collection == "tail" { db.statistics().value_log.put_again_bytes } else { moved }
+            if collection == "tail" { db.statistics().value_log.relocated_bytes } else { moved }
         };
         let already = collected();
         [2, 5, 2, 7, 1, 3, 2].into_iter().for_each(&mut put_all);

@@ -158,8 +158,8 @@ pub struct History<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collected {
     pub moved_bytes: u64,
-    pub put_again_bytes: u64,
-    pub tables_given_up: u64,
+    pub relocated_bytes: u64,
+    pub tables_never_synced: u64,
 }
 
 impl<'a> History<'a> {
@@ -240,8 +240,8 @@ impl<'a> History<'a> {
             let did = db.statistics();
             let moved = did.bytes_written.iter().find(|(purpose, _)| *purpose == "collection");
             self.collected.moved_bytes += moved.map_or(0, |(_, bytes)| *bytes);
-            self.collected.put_again_bytes += did.value_log.put_again_bytes;
-            self.collected.tables_given_up += did.tables_given_up;
+            self.collected.relocated_bytes += did.value_log.relocated_bytes;
+            self.collected.tables_never_synced += did.tables_never_synced;
         }
     }
 
