@@ -10,7 +10,7 @@ use terrace_format::{
     filter::{Bloom, FilterBlock, FilterBlockBuilder, FilterPolicy},
     footer::{Footer, Handle, open_block},
     key,
-    log_record::{Deframer, Event, Framer, is_ours},
+    log_record::{Event, Framer, RecordDecoder, is_ours},
     names,
     pair::{InFile, NAME_BYTES_MIN, PairName, PairProperties, Reference},
     value_log::{self, Frames, StoredValue, read_entry},
@@ -18,7 +18,7 @@ use terrace_format::{
 
 /// All events of a WAL, including its end.
 fn deframed(file: &[u8]) -> Vec<Event> {
-    let (mut deframer, mut events) = (Deframer::new(file.len() as u64), Vec::new());
+    let (mut deframer, mut events) = (RecordDecoder::new(file.len() as u64), Vec::new());
     loop {
         let Ok(event) = deframer.next(|offset, buffer: &mut [u8]| -> Result<(), Infallible> {
             buffer.copy_from_slice(&file[offset as usize..][..buffer.len()]);

@@ -8,7 +8,7 @@ use terrace::{Options, PAPER_PRESETS, PRESETS};
 use terrace_format::{
     FileName, KeyOrder, RangeTombstones, SeqNo,
     footer::{FOOTER_BYTES, Footer, open_block},
-    log_record::{Deframer, Event},
+    log_record::{Event, RecordDecoder},
 };
 
 /// An input for a target.
@@ -91,7 +91,7 @@ fn take_table_apart(bytes: &[u8], add: &mut impl FnMut(&'static str, &str, &[u8]
 
 fn take_log_apart(bytes: &[u8], of: &'static str, add: &mut impl FnMut(&'static str, &str, &[u8])) {
     add("log", "", bytes);
-    let mut deframer = Deframer::new(bytes.len() as u64);
+    let mut deframer = RecordDecoder::new(bytes.len() as u64);
     for number in 0..8 {
         let next = deframer.next(|offset, buffer: &mut [u8]| -> Result<(), ()> {
             buffer.copy_from_slice(&bytes[offset as usize..][..buffer.len()]);

@@ -18,7 +18,7 @@ pub fn statistics<'py>(py: Python<'py>, of: &Statistics) -> PyResult<Bound<'py, 
         ("retained_log_bytes", of.retained_wal_bytes),
         ("shadow_bytes", of.shadow_bytes),
         ("tables_given_up", of.tables_never_synced),
-        ("torn_logs", of.torn_logs),
+        ("torn_logs", of.torn_wals),
         ("stalls", of.stalls),
     ] {
         all.set_item(name, number)?;

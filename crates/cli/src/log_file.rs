@@ -3,7 +3,7 @@ use anyhow::{Context, Result};
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 use terrace_format::{
     FileName,
-    log_record::{Deframer, Event, OURS_HEAD_BYTES, is_ours},
+    log_record::{Event, OURS_HEAD_BYTES, RecordDecoder, is_ours},
     value_log::Frames,
 };
 
@@ -23,7 +23,7 @@ fn original(name: &str) -> Option<FileName> {
 }
 
 enum Form {
-    Records(Deframer),
+    Records(RecordDecoder),
     /// A value-log segment.
     Segment(Frames),
 }
@@ -45,7 +45,7 @@ impl LogFile {
         }
         let mut head = vec![0; OURS_HEAD_BYTES.min(bytes as usize)];
         file.read_exact_at(&mut head, 0).with_context(named)?;
-        Ok(LogFile { form: Form::Records(Deframer::new(bytes).resuming()), ours: is_ours(&head), bytes, file })
+        Ok(LogFile { form: Form::Records(RecordDecoder::new(bytes).resuming()), ours: is_ours(&head), bytes, file })
     }
 
     /// Returns the next event; `End` repeatedly at the end.

@@ -36,10 +36,10 @@ pub struct CheckReport {
     /// Range tombstones in tables. One that others overlap counts once for each of its fragments.
     pub range_tombstones: u64,
     /// Entries replayed from WALs.
-    pub log_entries: u64,
+    pub wal_entries: u64,
     /// Numbers of WALs with records that are not part of the history: a torn tail after a power
     /// cut, or damage. The next writing open keeps copies of them under `lost/`.
-    pub torn_logs: Vec<u64>,
+    pub torn_wals: Vec<u64>,
     /// Damage in those WALs.
     pub damage: Vec<Damage>,
     /// Files under `lost/`: copies that earlier opens made of such WALs, and files that LevelDB's
@@ -92,24 +92,24 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 /// let open = |mode| terrace_storage::open(&place, mode, DurabilityMode::Sync, &options.setup());
 /// Db::open_on(open(OpenMode::Create)?, options.clone())?.put("key", "value")?;
 /// let report = terrace::check_on(&*open(OpenMode::ReadOnly)?, &options, false)?;
-/// assert_eq!((report.log_entries, report.problems.len()), (1, 0));
+/// assert_eq!((report.wal_entries, report.problems.len()), (1, 0));
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<CheckReport> {
     let found = recover::inspect(storage, options)?;
     let mut report = CheckReport { layout: storage.layout(), last_sequence: found.last.0, ..CheckReport::default() };
-    report.torn_logs = found.set_aside.iter().map(|log| log.0).collect();
+    report.torn_wals = found.set_aside.iter().map(|log| log.0).collect();
     report.damage = found.damage;
     report.lost = storage.lost()?;
-    report.log_entries = found.replayed_entries;
+    report.wal_entries = found.replayed_entries;
     let listed = storage.list()?;
-    report.problems.extend(orphans::missing_log(storage, options, &listed)?);
+    report.problems.extend(orphans::missing_wal(storage, options, &listed)?);
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     let mut unread = false;
     for (level, table) in found.versions.live().tables() {
         report.tables += 1;
         report.table_bytes += table.meta.bytes;
-        let wrong = orphans::wrong_lengths(storage, &table.meta, &sizes);
+        let wrong = orphans::describe_length_mismatches(storage, &table.meta, &sizes);
         report.problems.extend(wrong.into_iter().map(|problem| format!("level {level}: {problem}")));
         match check_table(storage, options, &table.meta, deep) {
             Ok((entries, range_tombstones)) => {

@@ -201,7 +201,7 @@ pub use read::{
 };
 pub use recover::{
     repair::{RepairReport, repair as repair_on},
-    survey::Lost,
+    salvage_scan::Lost,
 };
 pub use sorted_table::{SortedTable, SortedTableWriter};
 pub use stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics, WorkStatistics};

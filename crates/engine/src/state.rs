@@ -133,7 +133,7 @@ pub struct DbInner {
     /// resolves.
     pub separates_values: bool,
     /// WALs in which recovery found bytes that are no part of the history.
-    pub torn_logs: u64,
+    pub torn_wals: u64,
     /// Files in `lost/` at open.
     pub lost_files: u64,
     /// The process that opened the store, the only one that may use it.

@@ -211,7 +211,7 @@ pub struct Statistics {
     /// Number of obsolete files that could not be deleted; the next open deletes them.
     pub failed_deletions: u64,
     /// Number of WALs in which this open found bytes that are no part of the history; see `lost/`.
-    pub torn_logs: u64,
+    pub torn_wals: u64,
     /// Number of files in `lost/` at open: copies of damaged WALs.
     pub lost_files: u64,
     /// Whether an earlier open in durability mode `none` left SSTables that may not survive a power

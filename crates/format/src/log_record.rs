@@ -17,7 +17,7 @@
 mod read;
 mod write;
 
-pub use read::{Deframer, Event};
+pub use read::{Event, RecordDecoder};
 pub use write::Framer;
 
 use crate::crc;

@@ -30,13 +30,13 @@ impl Check {
     /// Prints the findings; problems are a failure.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let report = terrace::check(&self.store.path, &self.store.options()?, self.deep || !self.quick)?;
-        let CheckReport { problems, tables, table_bytes, entries, log_entries, torn_logs, .. } = &report;
+        let CheckReport { problems, tables, table_bytes, entries, wal_entries, torn_wals, .. } = &report;
         let CheckReport { layout: made_of, range_tombstones, last_sequence, leftovers, damage, lost, .. } = &report;
-        let sound = problems.is_empty() && torn_logs.is_empty() && damage.is_empty() && lost.is_empty();
+        let sound = problems.is_empty() && torn_wals.is_empty() && damage.is_empty() && lost.is_empty();
         if self.json {
             let object = json!({ "ok": sound, "made_of": layout::json_at(&self.store.path, *made_of), "problems": problems, "tables": tables,
-                "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "log_entries": log_entries,
-                "range_tombstones": range_tombstones, "torn_logs": torn_logs, "last_sequence": last_sequence,
+                "table_bytes": table_bytes, "entries": (!self.quick).then_some(entries), "wal_entries": wal_entries,
+                "range_tombstones": range_tombstones, "torn_logs": torn_wals, "last_sequence": last_sequence,
                 "damage": damage.iter().map(|place| json!({ "file": place.file, "offset": place.offset, "reason": place.reason }))
                     .collect::<Vec<_>>(), "lost": lost,
                 "leftovers": leftovers });
@@ -49,13 +49,13 @@ impl Check {
             }
             writeln!(
                 out,
-                "{tables} tables, {}{counted}; {log_entries} entries in WALs; last sequence number {last_sequence}",
+                "{tables} tables, {}{counted}; {wal_entries} entries in WALs; last sequence number {last_sequence}",
                 size(*table_bytes)
             )?;
             if *range_tombstones > 0 {
                 writeln!(out, "{range_tombstones} range tombstones in SSTables")?;
             }
-            for log in torn_logs {
+            for log in torn_wals {
                 writeln!(
                     out,
                     "log {log:06} holds more than its part of the history: a torn end after a power cut, or damage; the next \
@@ -80,7 +80,7 @@ impl Check {
         }
         match problems.len() {
             0 if sound => Ok(()),
-            0 if damage.is_empty() && torn_logs.is_empty() => bail!("files are set aside under lost/"),
+            0 if damage.is_empty() && torn_wals.is_empty() => bail!("files are set aside under lost/"),
             0 => bail!("a WAL is torn or corrupt"),
             1 => bail!("1 problem"),
             count => bail!("{count} problems"),

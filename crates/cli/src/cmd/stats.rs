@@ -45,8 +45,8 @@ fn write_text(path: &Path, statistics: &Statistics, out: &mut dyn Write) -> Resu
     if statistics.unsynced {
         writeln!(out, "unsynced       last written with durability=none: recent writes may not survive a power cut")?;
     }
-    if statistics.torn_logs > 0 {
-        writeln!(out, "torn WALs      {}: see `terrace check`", statistics.torn_logs)?;
+    if statistics.torn_wals > 0 {
+        writeln!(out, "torn WALs      {}: see `terrace check`", statistics.torn_wals)?;
     }
     if statistics.lost_files > 0 {
         writeln!(out, "lost           {} files under lost/: see `terrace lost list`", statistics.lost_files)?;
@@ -112,7 +112,7 @@ fn json_of(path: &Path, statistics: &Statistics) -> Value {
         "tables_given_up": statistics.tables_never_synced,
         "awaiting_removal": statistics.pending_deletions,
         "removals_failed": statistics.failed_deletions,
-        "torn_logs": statistics.torn_logs,
+        "torn_logs": statistics.torn_wals,
         "lost_files": statistics.lost_files,
         "unsynced": statistics.unsynced,
         "stalls": statistics.stalls,

@@ -2,7 +2,7 @@
 use super::Db;
 use crate::{
     Error, Options, RepairReport, Result,
-    recover::{self, repair::build, survey::Survey},
+    recover::{self, repair::build, salvage_scan::SalvageScan},
     version::{files, set::Start},
 };
 use std::{collections::BTreeSet, path::Path};
@@ -78,10 +78,10 @@ impl Db {
             recover::check_empty(&*open(OpenMode::Salvage)?, "repair")?;
         }
         // All refusals come before anything is created.
-        let survey = Survey::of(&*damaged, options)?;
+        let salvage_scan = SalvageScan::of(&*damaged, options)?;
         let fresh = open(OpenMode::Create)?;
         recover::check_empty(&*fresh, "repair")?;
-        let built = build(&*damaged, &survey, &*fresh, options);
+        let built = build(&*damaged, &salvage_scan, &*fresh, options);
         drop(fresh);
         built.inspect_err(|_| {
             let _ = Db::destroy(to); // best effort: the first error matters

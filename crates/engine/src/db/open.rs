@@ -178,7 +178,7 @@ impl Db {
             requires: found.requires,
             separates_values,
             process: Process::current(),
-            torn_logs: found.set_aside.len() as u64,
+            torn_wals: found.set_aside.len() as u64,
             lost_files: storage.lost()?.len() as u64,
             clock: Clock::start(),
             work: Work::new(executor),

@@ -114,7 +114,7 @@ impl Db {
             shadow_bytes: retained.shadow_bytes,
             value_log,
             pending_deletions,
-            torn_logs: shared.torn_logs,
+            torn_wals: shared.torn_wals,
             lost_files: shared.lost_files,
             unsynced: shared.storage.unsynced(),
             ..Statistics::default()

@@ -77,7 +77,7 @@ impl<'a> DropFilter<'a> {
     /// the start of the block.
     pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<(bool, Contents)> {
         let (place, mut begins_key, mut contents) = (self.rule.place(), None, Contents::default());
-        for (internal_key, _) in entries.at_hand() {
+        for (internal_key, _) in entries.window_entries() {
             let entry = key::apart(internal_key);
             if self.drops(&entry) {
                 self.rule.rewind(place);

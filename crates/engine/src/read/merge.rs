@@ -266,11 +266,11 @@ impl Merge {
     /// Moves forward if the next entry is decoded, certainly has another user key, and `wanted`
     /// accepts it. Otherwise stays and returns false.
     #[inline]
-    pub fn next_apart(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
+    pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let at = self.at();
         match &mut self.sources[at] {
             Source::Run(c) if self.run_free && self.direction == Direction::Forward && self.order.is_bytewise() => {
-                c.entries_mut().next_apart(wanted)
+                c.entries_mut().next_distinct_user_key(wanted)
             }
             _ => false,
         }
@@ -278,10 +278,10 @@ impl Merge {
 
     /// Whether the previous entry is decoded and certainly has another user key.
     #[inline]
-    pub fn apart_from_prev(&self) -> bool {
+    pub fn differs_from_prev(&self) -> bool {
         match &self.sources[self.at()] {
             Source::Run(c) if self.run_free && self.direction == Direction::Backward && self.order.is_bytewise() => {
-                c.entries().decoded().apart_from_prev()
+                c.entries().decoded().differs_from_prev()
             }
             _ => false,
         }

@@ -204,7 +204,7 @@ impl SnapshotIter {
             let clear = tombstones.is_none_or(|tombstones| tombstones.is_clear(next.user));
             next.seq <= seq && next.kind == Kind::Put && clear
         };
-        if position == Position::Current && self.merge.next_apart(seen) { Ok(()) } else { self.next_slow() }
+        if position == Position::Current && self.merge.next_distinct_user_key(seen) { Ok(()) } else { self.next_slow() }
     }
 
     /// Moves forward over other versions of the key and invisible keys.
@@ -292,7 +292,7 @@ impl SnapshotIter {
                     None => None,
                 };
                 found = covered.is_none() && entry.kind == Kind::Put;
-                if found && self.merge.apart_from_prev() {
+                if found && self.merge.differs_from_prev() {
                     self.position = Position::Current;
                     return Ok(());
                 }

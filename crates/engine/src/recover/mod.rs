@@ -23,8 +23,8 @@ pub mod repair;
 mod replay;
 mod replay_sink;
 mod salvage_iter;
+pub mod salvage_scan;
 mod spill;
-pub mod survey;
 
 pub use features::create_alike;
 
@@ -117,7 +117,7 @@ fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result
             let object = storage.name();
             return Err(Error::Missing { what: "store (no CURRENT file in the directory)", object });
         }
-        orphans::check_uncreated(storage, &listed)?;
+        orphans::check_no_store_lost(storage, &listed)?;
         storage.settle(&[])?;
         let requires = features::create(storage, options)?;
         return begin(storage, options, fresh_start(&listed), requires, &listed);

@@ -71,7 +71,11 @@ fn file_of(table: &TableMeta) -> ObjectId {
 }
 
 /// Describes the files of SSTable `table` with a listed size other than the one in the manifest.
-pub fn wrong_lengths(storage: &dyn Storage, table: &TableMeta, sizes: &BTreeMap<ObjectId, u64>) -> Vec<String> {
+pub fn describe_length_mismatches(
+    storage: &dyn Storage,
+    table: &TableMeta,
+    sizes: &BTreeMap<ObjectId, u64>,
+) -> Vec<String> {
     let (file, bytes) = (file_of(table), table.bytes);
     let there = sizes.get(&file).copied().unwrap_or(0);
     let table_wrong = match table.within {
@@ -95,7 +99,7 @@ pub fn wrong_lengths(storage: &dyn Storage, table: &TableMeta, sizes: &BTreeMap<
 /// its manifest names it and keeps it until the manifest names another one, so the file was lost,
 /// with the last writes. An open continues without it, as LevelDB does. A manifest of ours whose
 /// WAL is missing is refused.
-pub fn missing_log(storage: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<String>> {
+pub fn missing_wal(storage: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<String>> {
     let Some(root) = storage.load_root()? else { return Ok(None) };
     let manifest = manifest::read(storage, options, root)?;
     let named = [Some(manifest.replay_from), manifest.prev_log].into_iter().flatten();
@@ -110,7 +114,7 @@ pub fn missing_log(storage: &dyn Storage, options: &Options, listed: &[Listed]) 
 
 /// Decides about a directory without a root. It is new, or its creation was interrupted before the
 /// first write; anything else is a store that lost its root and must not be overwritten.
-pub fn check_uncreated(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
+pub fn check_no_store_lost(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
     for found in listed {
         let holds_data = match found.object {
             ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => true,

@@ -17,7 +17,7 @@
 use super::{
     begin, check_empty, features, fresh_start,
     salvage_iter::SalvageIter,
-    survey::{Lost, Survey, reason},
+    salvage_scan::{Lost, SalvageScan, reason},
 };
 use crate::{
     Error, Options, Result,
@@ -70,26 +70,31 @@ pub struct RepairReport {
 /// ```
 pub fn repair(from: &dyn Storage, to: &dyn Storage, options: &Options) -> Result<RepairReport> {
     check_empty(to, "repair")?;
-    build(from, &Survey::of(from, options)?, to, options)
+    build(from, &SalvageScan::of(from, options)?, to, options)
 }
 
 /// Writes the entries that `survey` found in `from` into `to`, which is empty.
-pub fn build(from: &dyn Storage, survey: &Survey, to: &dyn Storage, options: &Options) -> Result<RepairReport> {
+pub fn build(
+    from: &dyn Storage,
+    salvage_scan: &SalvageScan,
+    to: &dyn Storage,
+    options: &Options,
+) -> Result<RepairReport> {
     let mut report = RepairReport {
-        tables: survey.tables.len() as u64,
-        logs: survey.logs_read,
-        last_sequence: survey.last.0,
-        lost: survey.lost.clone(),
+        tables: salvage_scan.tables.len() as u64,
+        logs: salvage_scan.logs_read,
+        last_sequence: salvage_scan.last.0,
+        lost: salvage_scan.lost.clone(),
         ..RepairReport::default()
     };
     to.settle(&[])?;
     let requires = features::create(to, options)?;
     let mut start = fresh_start(&[]);
-    let spilled = survey.spill(from, to, options, start.next_file)?;
+    let spilled = salvage_scan.spill(from, to, options, start.next_file)?;
     let mut values = Values::of(from);
-    let entries = SalvageIter::new(from, options, survey, &spilled)?;
+    let entries = SalvageIter::new(from, options, salvage_scan, &spilled)?;
     let mut next_file = spilled.next_file().max(start.next_file);
-    let (metas, pairs) = write_newest(survey, entries, &mut values, to, options, &mut next_file)?;
+    let (metas, pairs) = write_newest(salvage_scan, entries, &mut values, to, options, &mut next_file)?;
     drop(spilled); // removes its tables, which no manifest names
     start.next_file = next_file;
     report.pairs = pairs;
@@ -99,7 +104,7 @@ pub fn build(from: &dyn Storage, survey: &Survey, to: &dyn Storage, options: &Op
     let mut levels: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
     levels[level] = metas.into_iter().map(|meta| Arc::new(TableRef::new(meta))).collect();
     start.version = Version::from_tables(options.order(), levels).map_err(crate::Error::Bug)?;
-    start.base = survey.last;
+    start.base = salvage_scan.last;
     begin(to, options, start, requires, &[])?;
     Ok(report)
 }
@@ -117,7 +122,7 @@ fn level_for(options: &Options, bytes: u64) -> usize {
 /// Writes the newest version of each key if it is a put that no range tombstone deletes, in tables
 /// numbered from `next_file` on. Returns the tables, all durable, and the number of pairs in them.
 fn write_newest(
-    survey: &Survey,
+    salvage_scan: &SalvageScan,
     mut entries: SalvageIter<'_>,
     values: &mut Values<'_>,
     to: &dyn Storage,
@@ -136,7 +141,7 @@ fn write_newest(
         if user.as_ref().is_some_and(|user| order.user(user, parsed.user).is_eq()) {
             continue; // an older version
         }
-        let deleted = survey.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
+        let deleted = salvage_scan.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
         if parsed.kind == Kind::Put && !deleted {
             // An older version is better than none.
             let Some(value) = values.read(&entry) else { continue };

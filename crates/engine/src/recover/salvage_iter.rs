@@ -5,8 +5,8 @@
 //! read one after the other, so the number of open files is the depth of the overlap. Damage that
 //! the scan has reported is skipped without a second report.
 use super::{
+    salvage_scan::{Readable, SEQUENCES_END, SalvageScan},
     spill::{Run, Spilled},
-    survey::{Readable, SEQUENCES_END, Survey},
 };
 use crate::{Options, Result, mem::MemCursor};
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ use terrace_storage::placement::{BlockCursor, EntryRef, Origin, Piece, Salvage, 
 
 /// Iterates over all entries that count, in order.
 pub struct SalvageIter<'a> {
-    survey: &'a Survey,
+    salvage_scan: &'a SalvageScan,
     order: KeyOrder,
     streams: Vec<Stream<'a>>,
     /// The stream of the current entry.
@@ -28,12 +28,12 @@ impl<'a> SalvageIter<'a> {
     pub fn new(
         from: &'a dyn Storage,
         options: &Options,
-        survey: &'a Survey,
+        salvage_scan: &'a SalvageScan,
         spilled: &'a Spilled<'a>,
     ) -> Result<SalvageIter<'a>> {
         let order = options.order().clone();
         let mut streams = Vec::new();
-        for (mem, named) in &survey.memtables {
+        for (mem, named) in &salvage_scan.memtables {
             let mut cursor = mem.cursor();
             cursor.seek_first();
             streams.push(Stream { named: *named, source: Source::Mem(cursor, mem.log) });
@@ -42,14 +42,14 @@ impl<'a> SalvageIter<'a> {
             streams.push(Stream { named, source: Source::Spilled(Box::new(run)) });
         }
         for named in [true, false] {
-            for tables in chains(&order, survey.tables.iter().filter(|table| table.named == named)) {
+            for tables in chains(&order, salvage_scan.tables.iter().filter(|table| table.named == named)) {
                 let mut chain =
                     Chain { from, tables: tables.into_iter(), number: 0, salvage: None, block: BlockCursor::default() };
                 chain.enter()?;
                 streams.push(Stream { named, source: Source::Tables(Box::new(chain)) });
             }
         }
-        Ok(SalvageIter { survey, order, streams, current: None })
+        Ok(SalvageIter { salvage_scan, order, streams, current: None })
     }
 
     /// Returns the next entry that counts. Of two entries with one internal key, the one of the
@@ -64,7 +64,7 @@ impl<'a> SalvageIter<'a> {
             self.current = Some(first);
             let stream = &self.streams[first];
             let key = stream.key().unwrap_or_default();
-            if key::apart(key).seq < SEQUENCES_END && self.survey.counts(stream.named, key) {
+            if key::apart(key).seq < SEQUENCES_END && self.salvage_scan.counts(stream.named, key) {
                 break;
             }
         }

@@ -80,7 +80,7 @@ fn table_of(files: &Files, level: usize) -> String {
 fn an_intact_store_has_no_problems() {
     let files = store();
     let report = check(&files, &layout()).unwrap();
-    assert_eq!((report.problems, report.leftovers, report.torn_logs), (vec![], vec![], vec![]));
+    assert_eq!((report.problems, report.leftovers, report.torn_wals), (vec![], vec![], vec![]));
     assert!(report.entries >= 150, "{}", report.entries);
     assert!(check(&with_manifest(&files, |_| ()), &layout()).unwrap().problems.is_empty());
 }

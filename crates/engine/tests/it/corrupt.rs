@@ -186,7 +186,7 @@ fn a_deep_check_reads_everything() {
     let fs = holding(kit::anywhere(), &files);
     let check = |deep| check_on(&*kit::storage(&fs, OpenMode::ReadOnly, &options).unwrap(), &options, deep).unwrap();
     let (shallow, deep) = (check(false), check(true));
-    assert_eq!((shallow.problems, shallow.log_entries > 0), (vec![], true));
+    assert_eq!((shallow.problems, shallow.wal_entries > 0), (vec![], true));
     assert_eq!(deep.problems.len(), 1, "{:?}", deep.problems);
     assert!(deep.problems[0].contains(&name), "{:?} does not name {name}", deep.problems);
 }

@@ -101,7 +101,7 @@ impl Case<'_> {
     fn silent(&self) -> Vec<String> {
         let mut silent = Vec::new();
         let check = check(&self.path, self.options, true);
-        let reported = check.as_ref().map_or(true, |found| !found.problems.is_empty() || !found.torn_logs.is_empty());
+        let reported = check.as_ref().map_or(true, |found| !found.problems.is_empty() || !found.torn_wals.is_empty());
         if let Ok(db) = Db::open_read_only(&self.path, self.options.clone()) {
             for how in ["forward", "backward", "gets"] {
                 match self.read(&db, how) {

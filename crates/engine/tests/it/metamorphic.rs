@@ -348,7 +348,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let report = check_on(&*storage, options, true).expect("check");
     assert_eq!(report.problems, Vec::<String>::new());
     // Fully compacted, without snapshots: exactly one entry per pair, nothing in WALs.
-    assert_eq!((report.entries, report.range_tombstones, report.log_entries), (pairs, 0, 0));
+    assert_eq!((report.entries, report.range_tombstones, report.wal_entries), (pairs, 0, 0));
     assert_eq!((report.tables, report.table_bytes), (tables, table_bytes), "tables and their bytes");
 }
 

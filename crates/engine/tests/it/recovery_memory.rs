@@ -134,7 +134,7 @@ fn check_reads_large_wals_in_the_memory_of_one_memtable() {
         let (path, options) = (folder.path().join("store"), options(&[]));
         let last = store_with_wals(&path, &options);
         let report = within_bound("check", GROWTH_MAX, || terrace::check(&path, &options, true).unwrap());
-        assert_eq!((report.log_entries, report.last_sequence, report.problems.len()), (last, last, 0));
+        assert_eq!((report.wal_entries, report.last_sequence, report.problems.len()), (last, last, 0));
     });
 }
 

@@ -220,5 +220,5 @@ fn a_hole_in_a_leveldb_wal_is_reported() {
     let found = contents(&db).expect("scan").len();
     assert!((2000..3000).contains(&found), "{found}");
     assert!(recorded.iter().any(|file| file.contains("000003.log")), "{recorded:?}");
-    assert_eq!((db.statistics().torn_logs, db.statistics().lost_files), (1, 1));
+    assert_eq!((db.statistics().torn_wals, db.statistics().lost_files), (1, 1));
 }

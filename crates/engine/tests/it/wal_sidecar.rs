@@ -121,7 +121,7 @@ fn records_outside_the_history_are_set_aside_from_both_files() {
     let fs = holding(kit::anywhere(), &files);
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
     assert_eq!((db.get("small").expect("get"), db.get("large").expect("get").is_some()), (None, true));
-    assert_eq!(db.statistics().torn_logs, 1, "nothing was set aside");
+    assert_eq!(db.statistics().torn_wals, 1, "nothing was set aside");
     for name in [small, segment] {
         assert_eq!(files::bytes_of(&*fs, &format!("lost/{name}")), files[&name], "{name} was set aside as it was");
     }
@@ -158,7 +158,7 @@ fn a_sidecar_without_its_segment_is_set_aside() {
         kit::open(&fs, &layout(&[("paranoid_checks", "true")]), true).map(drop).expect_err("paranoid checks refuse it");
     assert!(paranoid.to_string().contains("segment is missing"), "{paranoid}");
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
-    assert_eq!((contents(&db).expect("scan").len(), db.statistics().torn_logs), (1, 1));
+    assert_eq!((contents(&db).expect("scan").len(), db.statistics().torn_wals), (1, 1));
     assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
 }
 
@@ -172,7 +172,7 @@ fn another_threshold_replays_the_same_history() {
         let report = check_on(&*reading, &options, true).expect("check");
         drop(reading);
         let db = kit::open(&fs, &options, true).expect("open");
-        assert_eq!((report.problems.len(), report.torn_logs.len(), report.last_sequence), (0, 0, db.last_sequence()));
+        assert_eq!((report.problems.len(), report.torn_wals.len(), report.last_sequence), (0, 0, db.last_sequence()));
         db.compact_range(None, None).expect("compact");
         assert_eq!(prefix(contents(&db).expect("scan"), &states), Ok(BATCHES), "{threshold}");
     }

@@ -50,7 +50,7 @@ impl BlockCursor {
     }
 
     /// Switches to another block, or to none, without a position. Keeps the allocations.
-    pub fn turn_to(&mut self, block: Option<Arc<Block>>) {
+    pub fn set_block(&mut self, block: Option<Arc<Block>>) {
         self.block = block;
         self.leave();
     }
@@ -95,7 +95,7 @@ impl BlockCursor {
     }
 
     /// Iterates over the keys and values of the window.
-    pub fn at_hand(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn window_entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes = self.block.as_ref().map_or(&[][..], |block| block.bytes.flat());
         self.window.iter().map(move |entry| (self.keys.get(entry.key.clone()), &bytes[entry.value.clone()]))
     }
@@ -147,7 +147,7 @@ impl BlockCursor {
     /// Advances to the next entry if it is decoded, its user key is known to differ bytewise, and
     /// `wanted` accepts its key. Otherwise stays and returns false.
     #[inline]
-    pub fn next_apart(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
+    pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let next = self.window.get(self.at + 1).filter(|next| next.parts && wanted(self.keys.get(next.key.clone())));
         self.current = next.or(self.current.as_ref()).cloned();
         let moves = next.is_some();
@@ -157,7 +157,7 @@ impl BlockCursor {
 
     /// Returns whether the previous entry is decoded and its user key is known to differ bytewise.
     #[inline]
-    pub fn apart_from_prev(&self) -> bool {
+    pub fn differs_from_prev(&self) -> bool {
         self.at > 0 && self.stands().parts
     }
 

@@ -160,7 +160,7 @@ fn steps_that_claim_distinct_user_keys_are_right() {
                 .iter()
                 .all(|(a, b)| KeyOrder::Bytewise.internal(a, b).is_le())
         );
-        let said = cursor.next_apart(|key| key == pair[1]);
+        let said = cursor.next_distinct_user_key(|key| key == pair[1]);
         assert!(!said || other_user(&pair[0], &pair[1]));
         apart += usize::from(said);
         together += usize::from(!said && other_user(&pair[0], &pair[1]));
@@ -172,12 +172,12 @@ fn steps_that_claim_distinct_user_keys_are_right() {
     assert!(apart > 8 * together, "{apart} said, {together} missed");
     cursor.seek_last().unwrap();
     for pair in keys.windows(2).rev() {
-        assert!(!cursor.apart_from_prev() || other_user(&pair[0], &pair[1]));
+        assert!(!cursor.differs_from_prev() || other_user(&pair[0], &pair[1]));
         cursor.prev().unwrap();
     }
     let mut lone = BlockCursor::new(Arc::new(Block::of_internal_keys(block_of(&keys[..1])).unwrap()));
     lone.seek_first().unwrap();
-    assert!(!lone.next_apart(|_| true) && !lone.apart_from_prev());
+    assert!(!lone.next_distinct_user_key(|_| true) && !lone.differs_from_prev());
 }
 
 fn block_of(keys: &[Vec<u8>]) -> Vec<u8> {
@@ -197,7 +197,10 @@ fn a_block_within_limits_is_decoded_whole() {
             }
             assert_eq!(cursor.decode_all().unwrap(), fits, "{count} entries");
             if fits {
-                assert!(cursor.at_hand().map(|(key, _)| key.to_vec()).eq(keys.iter().cloned()), "{count} entries");
+                assert!(
+                    cursor.window_entries().map(|(key, _)| key.to_vec()).eq(keys.iter().cloned()),
+                    "{count} entries"
+                );
             }
             for key in &keys {
                 assert!(cursor.key() == key && cursor.is_first() == (key == &keys[0]));

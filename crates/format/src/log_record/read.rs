@@ -1,7 +1,7 @@
 //! Reassembles records from untrusted bytes.
 //!
 //! LevelDB skips the rest of a block after a bad fragment. In files that LevelDB did not begin,
-//! a reader may resume earlier ([`Deframer::resuming`]): at the next fragment if the bad one's
+//! a reader may resume earlier ([`RecordDecoder::resuming`]): at the next fragment if the bad one's
 //! length leads to a valid one, else at the next durable mark in the block. Either way each
 //! fragment is verified by its own checksum.
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, OURS_FIRST_BYTES};
@@ -44,7 +44,7 @@ pub enum Event {
 
 /// Reads the records of a file in order, block by block. Trusts no byte of it.
 #[derive(Debug)]
-pub struct Deframer {
+pub struct RecordDecoder {
     file_bytes: u64,
     // the current block; shorter than BLOCK_BYTES only at the end of the file or after a failed
     // read
@@ -82,10 +82,10 @@ enum Found {
     End,
 }
 
-impl Deframer {
+impl RecordDecoder {
     /// Starts reading a file of `file_bytes` bytes. Bytes appended later are not read.
-    pub fn new(file_bytes: u64) -> Deframer {
-        Deframer {
+    pub fn new(file_bytes: u64) -> RecordDecoder {
+        RecordDecoder {
             file_bytes,
             block: Vec::new(),
             block_offset: 0,
@@ -100,7 +100,7 @@ impl Deframer {
     }
 
     /// Resumes within a block after a bad fragment where possible, unless LevelDB began the file.
-    pub fn resuming(mut self) -> Deframer {
+    pub fn resuming(mut self) -> RecordDecoder {
         self.resumes = true;
         self
     }

@@ -26,7 +26,7 @@ fn ours(first: &[u8]) -> Vec<u8> {
 }
 
 fn events(file: &[u8]) -> Vec<Event> {
-    let mut deframer = Deframer::new(file.len() as u64);
+    let mut deframer = RecordDecoder::new(file.len() as u64);
     let mut events = Vec::new();
     loop {
         let Ok(event) = deframer.next(|offset, buf: &mut [u8]| -> Result<(), Infallible> {
@@ -104,7 +104,7 @@ fn small_records_take_one_call_and_huge_ones_bounded_ones() {
 fn errors_of_emit_and_read_are_passed_on() {
     assert_eq!(Framer::new().frame(b"x", |_| Err("full")), Err("full"));
     let file = framed(&[b"x"]);
-    let mut deframer = Deframer::new(file.len() as u64);
+    let mut deframer = RecordDecoder::new(file.len() as u64);
     assert_eq!(deframer.next(|_, _| Err("broken")), Err("broken"));
     let again = deframer.next(|_, buf| -> Result<(), &str> {
         buf.copy_from_slice(&file);
@@ -206,7 +206,7 @@ fn zeros_within_a_record_are_a_torn_end() {
         file.resize(BLOCK_BYTES + room, 0);
         assert_eq!(events(&file), [end(0, true)], "{room} zeros within a record");
     }
-    let mut deframer = Deframer::new(12);
+    let mut deframer = RecordDecoder::new(12);
     let mut file = framed(&[b"one"]);
     file.extend([0; 2]);
     let mut next = || {

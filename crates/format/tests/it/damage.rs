@@ -10,7 +10,7 @@ use terrace_format::{
     filter::{Bloom, FilterBlock, FilterBlockBuilder, FilterPolicy},
     footer::{Footer, Handle, open_block},
     key,
-    log_record::{Deframer, Event, Framer, is_ours},
+    log_record::{Event, Framer, RecordDecoder, is_ours},
     names,
 };
 
@@ -105,7 +105,7 @@ fn framed(records: &[Vec<u8>], ours: bool) -> Vec<u8> {
 
 /// All events up to the end. Each but the last must account for bytes of the file, in order.
 fn events(file: &[u8]) -> Vec<Event> {
-    let (mut deframer, mut events, mut reached) = (Deframer::new(file.len() as u64), Vec::new(), 0);
+    let (mut deframer, mut events, mut reached) = (RecordDecoder::new(file.len() as u64), Vec::new(), 0);
     loop {
         let Ok(event) = deframer.next(|offset, buf: &mut [u8]| -> Result<(), Infallible> {
             buf.copy_from_slice(&file[offset as usize..][..buf.len()]);

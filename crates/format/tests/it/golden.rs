@@ -10,7 +10,7 @@ use terrace_format::{
     filter::{self, Bloom, FilterBlock, FilterBlockBuilder, FilterPolicy},
     footer::{FOOTER_BYTES, Footer, Handle, open_block, seal_block},
     key,
-    log_record::{Deframer, Event, Framer, is_ours},
+    log_record::{Event, Framer, RecordDecoder, is_ours},
     names,
 };
 
@@ -32,7 +32,7 @@ fn files(store: &str) -> Vec<(FileName, Vec<u8>)> {
 }
 
 fn records(file: &[u8]) -> Vec<Vec<u8>> {
-    let (mut deframer, mut records) = (Deframer::new(file.len() as u64), Vec::new());
+    let (mut deframer, mut records) = (RecordDecoder::new(file.len() as u64), Vec::new());
     loop {
         let Ok(event) = deframer.next(|offset, buf: &mut [u8]| -> Result<(), Infallible> {
             buf.copy_from_slice(&file[offset as usize..][..buf.len()]);

@@ -8,7 +8,7 @@ use std::io;
 use terrace_format::{
     Batch, Corrupt, FileName, FormatFile, Layout, Medium, TableForm, Values,
     format_file::UNKNOWN,
-    log_record::{Deframer, Event},
+    log_record::{Event, RecordDecoder},
     value_log::Frames,
 };
 use terrace_vfs::{DirEntry, FileSystem};
@@ -33,7 +33,7 @@ pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfi
     }
     if !root::is_there(fs)? {
         if mode == OpenMode::Create {
-            check_uncreated(fs, wanted)?;
+            check_no_store_lost(fs, wanted)?;
         }
         return Ok(wanted);
     }
@@ -60,7 +60,7 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
 /// Refuses to create a store over one that has lost `CURRENT` and its FORMAT file. WALs that the
 /// new store would not read must hold no writes, and there must be no tables where it would not
 /// look. (The engine checks the files that the new store would read.)
-fn check_uncreated(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
+fn check_no_store_lost(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
     if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
         return Ok(());
     }
@@ -100,7 +100,7 @@ fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
             Box::new(move || frames.next(read))
         }
         _ => {
-            let mut records = Deframer::new(bytes);
+            let mut records = RecordDecoder::new(bytes);
             Box::new(move || records.next(read))
         }
     };

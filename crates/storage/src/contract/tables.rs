@@ -263,10 +263,10 @@ fn blocks_are_copied_whole(fixture: &Fixture) {
         while cursor.valid() {
             if let Some(sealed) = good(cursor.stored_block()) {
                 let block = cursor.whole_block(sealed);
-                let wanted = block.entries.at_hand().all(|(key, _)| !unwanted.contains(&key.to_vec()));
+                let wanted = block.entries.window_entries().all(|(key, _)| !unwanted.contains(&key.to_vec()));
                 if wanted && build.takes_block(&block) {
                     good(build.keep_block(&block));
-                    taken += block.entries.at_hand().count();
+                    taken += block.entries.window_entries().count();
                     good(cursor.skip_block());
                     continue;
                 }

@@ -151,10 +151,10 @@ impl Cursor {
         self.blocks.skip_block(&mut self.at)
     }
 
-    /// See [`BlockCursor::next_apart`].
+    /// See [`BlockCursor::next_distinct_user_key`].
     #[inline]
-    pub fn next_apart(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
-        self.at.next_apart(wanted)
+    pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
+        self.at.next_distinct_user_key(wanted)
     }
 
     /// The decoded entries around the current one.

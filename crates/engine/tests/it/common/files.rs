@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 use terrace_format::{
     Batch, Edit, FileName, LogId, SeqNo,
-    log_record::{Deframer, Event, Framer},
+    log_record::{Event, Framer, RecordDecoder},
     names::encode_current,
 };
 use terrace_storage::{
@@ -68,7 +68,7 @@ pub fn newest_log(files: &Files) -> (String, LogId) {
 
 /// The records of an undamaged WAL or manifest.
 pub fn records(file: &[u8]) -> Vec<Vec<u8>> {
-    let (mut deframer, mut found) = (Deframer::new(file.len() as u64), Vec::new());
+    let (mut deframer, mut found) = (RecordDecoder::new(file.len() as u64), Vec::new());
     let mut read = |offset: u64, buf: &mut [u8]| {
         buf.copy_from_slice(&file[offset as usize..][..buf.len()]);
         Ok::<_, Infallible>(())

@@ -17,7 +17,7 @@ use std::{
 };
 use terrace_format::{
     SeqNo, batch,
-    log_record::{Deframer, Framer, OURS_HEAD_BYTES, is_ours},
+    log_record::{Framer, OURS_HEAD_BYTES, RecordDecoder, is_ours},
 };
 use terrace_vfs::{FileUse, WalWriteMode, WriteFile};
 
@@ -231,12 +231,12 @@ pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn L
     let file = store.open_file(what, name)?;
     let mut head = vec![0; file.bytes.min(OURS_HEAD_BYTES as u64) as usize];
     file.read_exact_at(&mut head, 0)?;
-    Ok(Box::new(Reader { ours: is_ours(&head), deframer: Deframer::new(file.bytes).resuming(), file }))
+    Ok(Box::new(Reader { ours: is_ours(&head), deframer: RecordDecoder::new(file.bytes).resuming(), file }))
 }
 
 struct Reader {
     file: Input,
-    deframer: Deframer,
+    deframer: RecordDecoder,
     ours: bool,
 }
 

@@ -48,16 +48,16 @@ impl TableBlocks {
     fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         let previous = self.loaded.take();
         let Some(handle) = self.table.tail.index.handle(self.index) else {
-            data.turn_to(None);
+            data.set_block(None);
             return Ok(());
         };
         let loaded = Some((self.index, handle));
         if previous != loaded {
             if previous.is_some() {
                 // Frees the block before the next read. After an error `data` must be invalid.
-                data.turn_to(None);
+                data.set_block(None);
             }
-            data.turn_to(Some(self.spans.block(&self.table, handle, self.how)?));
+            data.set_block(Some(self.spans.block(&self.table, handle, self.how)?));
             self.loaded = loaded;
             if data.first_in_block().is_some_and(|first| !self.table.may_begin(self.index, first)) {
                 return Err(self.out_of_order(data, "its first key is not greater than the previous block's index key"));
@@ -73,7 +73,7 @@ impl TableBlocks {
 
     /// Returns the error for a key out of order in the loaded block, and invalidates `data`.
     fn out_of_order(&self, data: &mut BlockCursor, detail: &str) -> Error {
-        data.turn_to(None);
+        data.set_block(None);
         let offset = self.loaded.map_or(0, |(_, handle)| handle.offset);
         self.table.corrupt_at(offset)(Corrupt::new("block", 0, detail))
     }

@@ -24,7 +24,7 @@ impl Cut {
         let bytes = block.entries.block_bytes();
         self.add(bytes);
         let is_enough = 4 * self.bytes >= 3 * setup.block_size as u64 * self.blocks;
-        let is_too_much = bytes >= 3 * setup.block_size && block.entries.at_hand().nth(1).is_some();
+        let is_too_much = bytes >= 3 * setup.block_size && block.entries.window_entries().nth(1).is_some();
         let codec = block.sealed.len().checked_sub(BLOCK_TRAILER_BYTES).map(|at| block.sealed[at]);
         is_enough && !is_too_much && codec == Some(setup.codec as u8)
     }

@@ -127,7 +127,7 @@ impl<S: ByteSink> Writer<S> {
     /// Copies a stored block into the table.
     pub fn add_block(&mut self, block: &WholeBlock<'_>) -> Result<()> {
         self.end_block()?;
-        for (internal_key, value) in block.entries.at_hand() {
+        for (internal_key, value) in block.entries.window_entries() {
             self.note(internal_key, value)?;
             self.data.pass(internal_key);
         }

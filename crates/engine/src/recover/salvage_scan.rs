@@ -55,7 +55,7 @@ pub struct Readable {
 
 /// The result of the scan.
 #[derive(Clone)]
-pub struct Survey {
+pub struct SalvageScan {
     order: KeyOrder,
     /// The files of the store.
     listed: Vec<Listed>,
@@ -63,7 +63,7 @@ pub struct Survey {
     pub tables: Vec<Readable>,
     /// WAL entries, and whether they count for all keys; empty if `overflowed`.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
-    /// Whether the WAL entries were too many for memory, so that [`spill`](Survey::spill) has to
+    /// Whether the WAL entries were too many for memory, so that [`spill`](SalvageScan::spill) has to
     /// read them again.
     overflowed: bool,
     /// Range tombstones. They count in whatever file they were found, because they delete older
@@ -92,19 +92,19 @@ pub struct Survey {
     denied: Option<Error>,
 }
 
-impl Survey {
+impl SalvageScan {
     /// Scans the store in `from`.
     ///
     /// # Errors [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if its
     /// comparator is another one, [`Error::Io`] if this process has no permission to read a file:
     /// that is no damage, and skipping the file would lose data.
-    pub fn of(from: &dyn Storage, options: &Options) -> Result<Survey> {
+    pub fn of(from: &dyn Storage, options: &Options) -> Result<SalvageScan> {
         let listed = from.list()?;
         if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {
             let object = format!("{} has no table, WAL or manifest, so there is nothing to repair", from.name());
             return Err(Error::Missing { what: "store", object });
         }
-        let mut survey = Survey {
+        let mut salvage_scan = SalvageScan {
             order: options.order().clone(),
             listed: listed.clone(),
             tables: Vec::new(),
@@ -122,13 +122,13 @@ impl Survey {
             lost_ranges: Vec::new(),
             denied: None,
         };
-        let manifest = survey.manifest(from, options, &listed)?;
-        survey.base = manifest.as_ref().map_or(SEQUENCES_END, |manifest| manifest.base);
-        survey.last = manifest.as_ref().map_or(SeqNo::ZERO, |manifest| manifest.base);
-        survey.replay_range = manifest.as_ref().map(|manifest| (manifest.replay_from, manifest.prev_log));
-        survey.expected = manifest
+        let manifest = salvage_scan.manifest(from, options, &listed)?;
+        salvage_scan.base = manifest.as_ref().map_or(SEQUENCES_END, |manifest| manifest.base);
+        salvage_scan.last = manifest.as_ref().map_or(SeqNo::ZERO, |manifest| manifest.base);
+        salvage_scan.replay_range = manifest.as_ref().map(|manifest| (manifest.replay_from, manifest.prev_log));
+        salvage_scan.expected = manifest
             .as_ref()
-            .filter(|manifest| manifest.ours && !survey.is_older)
+            .filter(|manifest| manifest.ours && !salvage_scan.is_older)
             .map(|manifest| manifest.base.plus(1));
         let mut named: BTreeMap<TableId, TableMeta> = BTreeMap::new();
         if let Some(manifest) = &manifest {
@@ -140,28 +140,28 @@ impl Survey {
             match found.object {
                 ObjectId::Table(id) => {
                     let meta = named.remove(&id);
-                    survey.table(from, TableMeta::unbounded(id, found.bytes), meta.as_ref(), manifest.is_none());
+                    salvage_scan.table(from, TableMeta::unbounded(id, found.bytes), meta.as_ref(), manifest.is_none());
                 }
-                ObjectId::Bundle(id) => survey.bundle(from, id, found.bytes, &mut named, manifest.is_none()),
+                ObjectId::Bundle(id) => salvage_scan.bundle(from, id, found.bytes, &mut named, manifest.is_none()),
                 ObjectId::Wal(_) | ObjectId::WalSidecar(_) | ObjectId::Segment(_) => {}
                 ObjectId::Manifest(_) | ObjectId::Temporary(_) => {}
             }
         }
         for meta in named.values() {
             let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
-            survey.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
+            salvage_scan.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
         }
         let mut entries = LogEntries::in_memory(options, from.budget());
-        survey.scan_logs(from, &mut entries)?;
-        if let Some(denied) = survey.denied {
+        salvage_scan.scan_logs(from, &mut entries)?;
+        if let Some(denied) = salvage_scan.denied {
             return Err(denied);
         }
         let collected = entries.collected()?;
-        (survey.memtables, survey.overflowed) = (collected.memtables, collected.overflowed);
-        survey.range_tombstones.extend(&survey.order, &collected.range_tombstones);
-        let newest = survey.range_tombstones.fragments().iter().filter_map(|fragment| fragment.sequences.first());
-        survey.last = newest.copied().fold(survey.last, SeqNo::max);
-        Ok(survey)
+        (salvage_scan.memtables, salvage_scan.overflowed) = (collected.memtables, collected.overflowed);
+        salvage_scan.range_tombstones.extend(&salvage_scan.order, &collected.range_tombstones);
+        let newest = salvage_scan.range_tombstones.fragments().iter().filter_map(|fragment| fragment.sequences.first());
+        salvage_scan.last = newest.copied().fold(salvage_scan.last, SeqNo::max);
+        Ok(salvage_scan)
     }
 
     /// Scans the tables of bundle `id`, which has `bytes` bytes: those that a manifest names, and

@@ -1,5 +1,5 @@
 //! Scans the WALs of a damaged store and the value-log segments that garbage collection wrote.
-use super::{SEQUENCES_END, Survey, whole};
+use super::{SEQUENCES_END, SalvageScan, whole};
 use crate::{
     Options, Result,
     recover::{
@@ -14,7 +14,7 @@ use terrace_format::{
 };
 use terrace_storage::placement::{LogEvent, LogKind, Loss, ObjectId, Storage};
 
-impl Survey {
+impl SalvageScan {
     /// Scans all WALs, oldest first, then the segments. Entries that count go into `entries`.
     pub(super) fn scan_logs(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>) -> Result<()> {
         let logs = orphans::logs(&self.listed);
@@ -62,9 +62,9 @@ impl Survey {
         history_end: SeqNo,
     ) -> Result<()> {
         let file = from.place_of(ObjectId::Wal(id));
-        let lose = |survey: &mut Survey, loss: Loss| {
+        let lose = |salvage_scan: &mut SalvageScan, loss: Loss| {
             if named {
-                survey.lose(file.clone(), loss, None);
+                salvage_scan.lose(file.clone(), loss, None);
             }
         };
         let mut reader = match from.open_log(id, LogKind::Wal) {
