@@ -54,7 +54,7 @@ counts: ## what operations cost in instructions, allocations and system calls, a
 
 crash: machine ## half an hour of power cuts, on paper and of machines, and what must be found broken; root
 	cargo build --release -p terrace-cli
-	for control in ignored-flushes no-barrier unsynced early-tickets; do \
+	for control in ignored-flushes no-barrier unsynced early-durability; do \
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
 	for engine in default bundled leveldb leveldb+durability=background default+durability=auto noblsm noblsm+durability=journal-bpf \
 	  wisckey+value_log_gc_percent=1+durability=background \
@@ -65,7 +65,7 @@ crash: machine ## half an hour of power cuts, on paper and of machines, and what
 	  target/release/terrace crash --engine terrace:$$preset --level seam --seconds 30 || exit 1; done
 	target/release/terrace crash --level machine --engine terrace:noblsm --states 20
 	target/release/terrace crash --level machine --engine terrace:default --states 10
-	target/release/terrace crash --level machine --control early-tickets --states 10
+	target/release/terrace crash --level machine --control early-durability --states 10
 
 soak: ## stores under mixed load whose drive loses its power every few seconds, on ext4 and on the device: six hours, HOURS= for fewer, SEED= for other histories; root
 	cargo build --release -p terrace-cli

@@ -1,4 +1,5 @@
-//! SnapshotStripes (iterators) that hold resources of a store and release them when the store is closed.
+//! SnapshotStripes (iterators) that hold resources of a store and release them when the store is
+//! closed.
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, Ordering},

@@ -21,23 +21,6 @@
 //!
 //! # Write
 //!
-//! | module | question |
-//! |---|---|
-//! | `options` `presets` `batch` `sorted_table` `error` `events` `stats` `clock` | what can be said, and what is answered |
-//! | `sync` | what do threads meet at? |
-//! | `mem` | where are the newest writes? |
-//! | `reserve` | what is left when the device is full? |
-//! | `closed_wals` | which logs are not needed for writing any more, but for surviving? |
-//! | `version` | which tables make up each level, live and durable; what may be removed when? |
-//! | `read` | what does a reader at one moment see? |
-//! | `compact` | what is merged when, and what may be left out? |
-//! | `state` `work` | what do the parts share, under which lock; which thread runs a job? |
-//! | `jobs` | flush, compact, release: what happens in the background? |
-//! | `write` | how does a write become visible and durable? |
-//! | `bulk` | how are many tables written at once, without a log? |
-//! | `recover` | what does an open find? |
-//! | `check` `db` | is everything as it was written; the face |
-//!
 //! ```
 //! use terrace::{Db, Options, WriteOptions};
 //! let db = Db::open_in_memory(Options::default())?;

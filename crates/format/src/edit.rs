@@ -19,8 +19,9 @@
 //! table in a bundle = varint64 number, varint64 bytes, varint64 bundle, varint64 offset,
 //!                     slice smallest, slice largest internal key
 //! ```
-//! Tags from 100 on are Terrace's. Segment kinds: 1 a WAL that holds values, 2 a segment of relocated values. Fields are written
-//! in this order. Source: LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
+//! Tags from 100 on are Terrace's. Segment kinds: 1 a WAL that holds values, 2 a segment of
+//! relocated values. Fields are written in this order. Source: LevelDB's `db/version_edit.cc`;
+//! spec: docs/format/manifest.md.
 use crate::{
     Corrupt, LEVELS, LogId, SegmentId, SeqNo, TableId, Within,
     coding::{Input, put_slice, put_varint32, put_varint64},

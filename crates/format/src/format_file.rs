@@ -10,7 +10,7 @@
 //! durability = auto       (only in stores created so)
 //! ```
 //! A store without this file is a LevelDB store. So is a store whose FORMAT file only records a
-//! durability mode. Spec: docs/format/marker.md.
+//! durability mode. Spec: docs/format/format-file.md.
 use crate::{Corrupt, Layout, Medium, TableForm, Values};
 use std::fmt::Write;
 

@@ -5,14 +5,15 @@
 //! account for. Each module implements one page of `docs/format/`, or a part of one.
 //!
 //! - Integers and keys: [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory.
-//! - WAL and manifest: [`log_record`] frames records. A WAL record is a [`batch`], a manifest record
-//!   an [`edit`].
+//! - WAL and manifest: [`log_record`] frames records. A WAL record is a [`batch`], a manifest
+//!   record an [`edit`].
 //! - SSTables: [`block`] stores entries, [`compress`] and [`footer`] seal and locate blocks, and
-//!   [`search`] finds blocks in damaged files. [`filter`], [`properties`] and [`range_tombstones`] are
-//!   meta blocks. A [`bundle`] is a file of several SSTables.
-//! - Separated values: [`value_log`] has segment frames, and the value pointers that SSTables store.
-//! - The directory: file [`names`], a [`pair`] in a file of its own, the FORMAT file ([`format_file`])
-//!   and the [`layout`] that it records.
+//!   [`search`] finds blocks in damaged files. [`filter`], [`properties`] and [`range_tombstones`]
+//!   are meta blocks. A [`bundle`] is a file of several SSTables.
+//! - Separated values: [`value_log`] has segment frames, and the value pointers that SSTables
+//!   store.
+//! - The directory: file [`names`], a [`pair`] in a file of its own, the FORMAT file
+//!   ([`format_file`]) and the [`layout`] that it records.
 //! - A raw device: [`raw`] has the superblock, the slot journal and WAL pages.
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -233,7 +233,7 @@ impl Experiment {
         }
         for (index, engine) in self.engines.iter().enumerate() {
             let name = engine.get_ref();
-            if known::to_come(name).is_none() {
+            if known::planned(name).is_none() {
                 engine_is_known(name).map_err(|why| (at(engine.span()), format!("engines: {why}")))?;
             }
             if self.engines().take(index).any(|earlier| earlier == name) {

@@ -73,7 +73,7 @@ pub struct EngineBuild {
 
 /// The storage medium of an engine's stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Below {
+pub enum StoreMedium {
     /// A file system.
     #[default]
     FileSystem,
@@ -117,8 +117,8 @@ pub trait Engine: Send + Sync {
     /// Printed with its results.
     fn departures(&self, settings: &Settings) -> Vec<String>;
     /// Returns the storage medium of its stores.
-    fn below(&self) -> Below {
-        Below::FileSystem
+    fn below(&self) -> StoreMedium {
+        StoreMedium::FileSystem
     }
     /// Clears `dir` for a new store, whatever it contains.
     fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {

@@ -93,8 +93,8 @@ impl Space {
 }
 
 impl SmallFs {
-    /// Wraps `inner`, as on a device of `capacity` bytes. Files already in its subdirectories take no
-    /// space.
+    /// Wraps `inner`, as on a device of `capacity` bytes. Files already in its subdirectories take
+    /// no space.
     pub fn new(inner: Arc<dyn FileSystem>, capacity: u64) -> SmallFs {
         let mut space = Space { capacity, ..Space::default() };
         for file in inner.list().unwrap_or_default() {

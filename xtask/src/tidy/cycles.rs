@@ -1,12 +1,13 @@
 //! Import cycles between the source files of a crate.
 //!
-//! An edge leads from a file to the file that defines a name it uses. A re-export (`pub use`) is followed to the
-//! definition and is no edge of its own, unless the file uses the name itself; `mod name;` is no edge either. Unit tests
-//! do not count.
+//! An edge leads from a file to the file that defines a name it uses. A re-export (`pub use`) is
+//! followed to the definition and is no edge of its own, unless the file uses the name itself;
+//! `mod name;` is no edge either. Unit tests do not count.
 use super::{Report, source::Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Source folders, and the number of their files that may lie on a cycle. The numbers may only shrink.
+/// Source folders, and the number of their files that may lie on a cycle. The numbers may only
+/// shrink.
 const ALLOWED: &[(&str, usize)] =
     &[("crates/vfs/src/", 0), ("crates/storage/src/", 0), ("crates/engine/src/", 27), ("crates/lab/src/", 28)];
 
@@ -184,7 +185,8 @@ fn without_declarations(code: &str) -> String {
     kept
 }
 
-/// Where the next declaration's `use` stands: at the start of a line, but for blanks and a visibility.
+/// Where the next declaration's `use` stands: at the start of a line, but for blanks and a
+/// visibility.
 fn next_use(code: &str, from: usize) -> Option<usize> {
     code[from..].match_indices("use ").map(|(at, _)| from + at).find(|at| {
         let line = code[..*at].rfind('\n').map_or(0, |end| end + 1);

@@ -1,11 +1,13 @@
-//! Inside the engine and inside storage, imports run one way: a module may use the modules of earlier rows.
+//! Inside the engine and inside storage, imports run one way: a module may use the modules of
+//! earlier rows.
 use super::{Report, source::Source};
 use std::collections::HashMap;
 
 /// The order of one crate's modules.
 struct Order {
     folder: &'static str,
-    /// Modules in the order in which data meets them from below. Those of one row may use each other only in the first.
+    /// Modules in the order in which data meets them from below. Those of one row may use each
+    /// other only in the first.
     rows: &'static [&'static [&'static str]],
     /// Pairs that must not meet although the order would allow it.
     apart: &'static [(&'static str, &'static str)],
@@ -97,7 +99,8 @@ impl Order {
         self.rows.iter().position(|row| row.contains(&module))
     }
 
-    /// Names that are no module of the order (macros, names of other crates re-exported) are not judged.
+    /// Names that are no module of the order (macros, names of other crates re-exported) are not
+    /// judged.
     fn may_use(&self, user: &str, used: &str) -> bool {
         let (Some(from), Some(to)) = (self.row(user), self.row(used)) else { return true };
         let apart = self.apart.iter().any(|&(a, b)| (a, b) == (user, used) || (b, a) == (user, used));

@@ -28,8 +28,13 @@ const AVOIDED: &[&str] = &[
 /// Checks comments in code and paragraphs in pages.
 pub fn check(pages: &[(PathBuf, String)], sources: &[Source], report: &mut Report) {
     for source in sources {
+        let mut fenced = false; // in an example or a picture
         for (at, line) in source.text.lines().enumerate() {
             let Some(comment) = comment(line) else { continue };
+            fenced ^= comment.starts_with("```");
+            if fenced {
+                continue;
+            }
             let place = || format!("{}:{}", source.name, at + 1);
             if line.trim_start().starts_with("//") && line.chars().count() > COLUMNS_MAX {
                 report.problem(place(), format!("a comment wider than {COLUMNS_MAX} columns"));
@@ -95,6 +100,7 @@ mod tests {
 
     #[test]
     fn avoided_words_wide_comments_and_long_cells_are_reported() {
+        assert_eq!(problems(&format!("/// ```\n/// {}\n/// ```\n", "x".repeat(120)), ""), [""; 0]);
         let wide = format!("// {}\nlet baton = 1;\n/// `nobody` writes \"anew\"\n", "x".repeat(100));
         assert_eq!(problems(&wide, "plain\n"), ["a.rs:1: a comment wider than 100 columns"]);
         assert_eq!(problems("/// Nobody waits.\n", ""), ["a.rs:1: 'nobody' is not in the glossary's words"]);

@@ -139,7 +139,8 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert!(html.contains("<h2>Small &amp; &lt;quick&gt;</h2>") && html.contains("class=\"broken\""), "{html}");
     assert_eq!(html.matches("<svg class=\"cascade\"").count(), 2, "one for each engine that ran");
     assert!(html.contains("Growth") && html.contains("value_size in bytes"), "{html}");
-    // along the sweep: one picture for each row; side by side: for the row and values that have the figure
+    // along the sweep: one picture for each row; side by side: for the row and values that have
+    // the figure
     let over_time = 2 * 2;
     assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3 + over_time);
     assert_eq!(html.matches("\nseconds since the start\n").count(), over_time, "throughput and latencies of each row");

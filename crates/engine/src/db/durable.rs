@@ -74,7 +74,8 @@ impl Durable {
             let (shared, writes) = (self.shared.clone(), self.writes.clone());
             self.shared.work.submit(Lane::Idle, "sync", move || {
                 shared.waiters.begin_sync();
-                // A failure has stopped the store, which the waiting tasks learn from `wake_failed`.
+                // A failure has stopped the store, which the waiting tasks learn from
+                // `wake_failed`.
                 let _ = make_durable(&shared, &writes);
                 shared.wake_durable();
                 shared.wake_failed();

@@ -7,12 +7,12 @@ impl Db {
     /// Returns the writes after `sequence`, up to now, from the WALs, oldest first: for a replica,
     /// an index or a change feed. Start with a copy of the whole store and its
     /// [`last_sequence`](Db::last_sequence); continue with the
-    /// [`last_sequence`](crate::Update::last_sequence) of the last applied update. The first update
-    /// may begin at or before `sequence`, if that lies within a batch.
+    /// [`last_sequence`](crate::Update::last_sequence) of the last applied update. The first
+    /// update may begin at or before `sequence`, if that lies within a batch.
     ///
     /// WALs are deleted as soon as their writes are in durable SSTables, unless the option
-    /// `wal_size_limit` keeps some longer; so call this often. WALs that the result has yet to read
-    /// stay until it is dropped; like a cursor it keeps the directory locked.
+    /// `wal_size_limit` keeps some longer; so call this often. WALs that the result has yet to
+    /// read stay until it is dropped; like a cursor it keeps the directory locked.
     ///
     /// # Errors
     /// [`Error::SequenceGone`], at once or at the position of the gap, if the WALs no longer have

@@ -34,8 +34,8 @@ const BATCH_BYTES_MAX: u64 = 512 << 20;
 /// The same in memtables: the next open after a kill makes a level 0 run of each.
 const BATCH_MEMTABLES_MAX: u64 = 16;
 
-/// Commits pending edits, each batch as soon as its files are durable, until none is left. Looks for
-/// due compactions only after a commit. A manual executor commits at most one batch per step.
+/// Commits pending edits, each batch as soon as its files are durable, until none is left. Looks
+/// for due compactions only after a commit. A manual executor commits at most one batch per step.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     loop {
         let seen = shared.state.lock().commit_epoch;

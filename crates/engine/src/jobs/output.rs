@@ -198,9 +198,9 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Returns whether the open table has to end before the next user key. With `min_overlapping_ratio` a
-    /// table may exceed its target size by half in search of a grandparent's end, so that tables
-    /// have the target size on average.
+    /// Returns whether the open table has to end before the next user key. With
+    /// `min_overlapping_ratio` a table may exceed its target size by half in search of a
+    /// grandparent's end, so that tables have the target size on average.
     fn is_full(&self) -> bool {
         let target_file_size = self.shared.options.target_file_size;
         let most = if self.shared.options.min_overlapping_ratio() {

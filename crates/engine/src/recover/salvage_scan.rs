@@ -63,8 +63,8 @@ pub struct SalvageScan {
     pub tables: Vec<Readable>,
     /// WAL entries, and whether they count for all keys; empty if `overflowed`.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
-    /// Whether the WAL entries were too many for memory, so that [`spill`](SalvageScan::spill) has to
-    /// read them again.
+    /// Whether the WAL entries were too many for memory, so that [`spill`](SalvageScan::spill) has
+    /// to read them again.
     overflowed: bool,
     /// Range tombstones. They count in whatever file they were found, because they delete older
     /// entries only.

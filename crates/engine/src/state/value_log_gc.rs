@@ -51,8 +51,8 @@ enum GcStep {
 
 impl DbInner {
     /// Finds out which SSTables above the deepest level have range tombstones, for the shadow
-    /// estimate ([`shadow_estimate::range_deleting_table`]). I/O. A read error is reported to the reader of the
-    /// table.
+    /// estimate ([`shadow_estimate::range_deleting_table`]). I/O. A read error is reported to the
+    /// reader of the table.
     pub fn load_range_tombstone_flags(&self) {
         if !self.separates_values || !self.has_range_tombstones {
             return;

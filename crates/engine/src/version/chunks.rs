@@ -6,8 +6,8 @@
 //!                   │         ╎         │           removes e, adds x
 //! version n+1   [ a b c ] [ d f x ] [ g h i ]       first and last chunk are shared
 //! ```
-//! Invariants: no chunk is empty; each has at most [`CHUNK_MAX`] elements; a chunk that a change has
-//! made and the chunk before it have more than half of that together, so chunks stay few.
+//! Invariants: no chunk is empty; each has at most [`CHUNK_MAX`] elements; a chunk that a change
+//! has made and the chunk before it have more than half of that together, so chunks stay few.
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 /// Most elements of a chunk.
@@ -21,9 +21,9 @@ pub trait Chunk {
     fn items(&self) -> &[Self::Item];
 }
 
-/// Returns `chunks` without the elements `removed` and with `added`; `make` makes a chunk of sorted
-/// elements. No two elements of the list compare as equal. Costs a copy of the list of chunks and of
-/// the chunks with changes.
+/// Returns `chunks` without the elements `removed` and with `added`; `make` makes a chunk of
+/// sorted elements. No two elements of the list compare as equal. Costs a copy of the list of
+/// chunks and of the chunks with changes.
 pub fn replace<C: Chunk>(
     chunks: &[Arc<C>],
     removed: Vec<C::Item>,

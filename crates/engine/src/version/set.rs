@@ -265,9 +265,9 @@ impl VersionSet {
     }
 
     /// Notes that the first `count` pending edits, which were
-    /// [`committable`](VersionSet::committable), are durable in the manifest. Returns the objects to
-    /// delete, and the replaced tables. The caller drops the latter under no lock, since that may
-    /// close files.
+    /// [`committable`](VersionSet::committable), are durable in the manifest. Returns the objects
+    /// to delete, and the replaced tables. The caller drops the latter under no lock, since that
+    /// may close files.
     pub fn mark_committed(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
         let mut replaced = Vec::new();
         for CommittedRecord { edit, transient } in self.pending.take_committed(count) {

@@ -278,8 +278,8 @@ fn are_bounded_under(durability_mode: &str) {
     db.close().unwrap();
 }
 
-/// The paper's flush is durable at once and variants its WAL obsolete, even while earlier compactions
-/// wait for the journal.
+/// The paper's flush is durable at once and variants its WAL obsolete, even while earlier
+/// compactions wait for the journal.
 #[test]
 fn a_durable_flush_overtakes_unsynced_compactions() {
     let disk = CrashFs::new(Rules::Ext4);

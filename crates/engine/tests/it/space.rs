@@ -1,6 +1,6 @@
 //! The reserve, and recovery from a full disk: the reserve is reallocated after use, waits end as
-//! soon as their condition holds, and errors that free space does not resume_with_space are not reported as a
-//! lack of space.
+//! soon as their condition holds, and errors that free space does not resume_with_space are not
+//! reported as a lack of space.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -353,8 +353,8 @@ fn resume_does_not_wait_for_compactions() {
     assert_eq!(db.durable_sequence(), db.last_sequence());
 }
 
-/// A table that serves reads could not be synced. Free space does not resume_with_space that, so the error must
-/// not say so.
+/// A table that serves reads could not be synced. Free space does not resume_with_space that, so
+/// the error must not say so.
 #[test]
 fn a_failed_table_sync_is_not_a_lack_of_space() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());

@@ -210,8 +210,8 @@ fn tail_gc_revives_nothing() {
     check(&place, &options);
 }
 
-/// The DeLSM paper's three stages with uniform keys: all keys are put, a share is deleted, all are
-/// put again. The store is idle after each stage.
+/// The DeLSM paper's three stages with uniform keys: all keys are written, a share is deleted, and
+/// all are rewritten. The store is idle after each stage.
 #[test]
 fn write_delete_write_costs_only_relocation() {
     for (bytes, pairs, limit) in [(4096, 4000, 2.0), (512, 16_000, 2.6)] {

@@ -15,8 +15,8 @@
 //! unless a later entry records a device flush that covered it: then it is corrupt, because no
 //! power cut can have removed it. The head's checksum seeds those of the entries, so that
 //! leftovers of an earlier generation are not read as a continuation. A page that is rewritten
-//! with further entries repeats the earlier ones unchanged, so a torn page loses only entries
-//! that were not durable.
+//! with further entries repeats the earlier ones unchanged, so a torn page loses only entries that
+//! were not durable.
 use super::{Change, PAGE};
 use crate::{
     Corrupt,

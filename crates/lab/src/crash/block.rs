@@ -2,7 +2,7 @@
 //! on the device itself. Then the states that a power cut could have left are mounted, opened and
 //! judged, several in parallel.
 use super::{
-    Campaign, Control, Tally,
+    Campaign, NegativeControl, Tally,
     crash_state::{CrashState, CrashStateSelector},
     saved_state::SavedState,
     script::Script,
@@ -30,7 +30,7 @@ use terrace_device::{
 
 /// Minimum number of states per history before the next history starts.
 const STATES_PER_HISTORY_MIN: u64 = 400;
-/// Number of flushes that a device ignores under [`Control::IgnoredFlushes`].
+/// Number of flushes that a device ignores under [`NegativeControl::IgnoredFlushes`].
 pub(super) const IGNORED_FLUSHES: usize = 4;
 /// Maximum number of failing states saved to files; further ones add little.
 pub(super) const KEPT_MAX: u64 = 5;
@@ -82,8 +82,8 @@ pub fn replay(
 }
 
 /// Short commit intervals of ext4 make a short history eventful.
-pub(super) fn mount_options(broken: Option<Control>) -> &'static str {
-    if broken == Some(Control::NoBarrier) { "commit=1,barrier=0" } else { "commit=1" }
+pub(super) fn mount_options(broken: Option<NegativeControl>) -> &'static str {
+    if broken == Some(NegativeControl::NoBarrier) { "commit=1,barrier=0" } else { "commit=1" }
 }
 
 /// The file of a record in a directory of its own, removed on drop. After a kill, `terrace ssd
@@ -142,7 +142,7 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn run(&self, tally: &mut Tally, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<()> {
-        let ignored = if self.campaign.control == Some(Control::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
+        let ignored = if self.campaign.control == Some(NegativeControl::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
         let chooser = CrashStateSelector::new(self.past.events(), ignored, self.script.seed);
         let chooser = chooser.context("the record has no changes after a mark")?;
         let all = chooser.states_of_all_subsets();

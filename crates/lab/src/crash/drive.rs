@@ -1,7 +1,7 @@
 //! The campaign on a drive that loses power under load. Several threads write, read and compact a
 //! store of tens of MiB, as fast as its record fits into memory, with timers as in production.
 use super::{
-    Campaign, Control, Tally,
+    Campaign, NegativeControl, Tally,
     power_cycles::{self, PowerCutHost, StartedHost},
     size::Size,
     station::Worker,
@@ -36,7 +36,7 @@ impl PowerCutHost for Drive<'_> {
     }
 
     fn start(&self, disk: &Served) -> Result<StartedHost> {
-        let options = if self.campaign.control == Some(Control::NoBarrier) { "barrier=0" } else { "" };
+        let options = if self.campaign.control == Some(NegativeControl::NoBarrier) { "barrier=0" } else { "" };
         let (image, mount_point, engine) = (disk.node().into(), disk.mount_point(), self.campaign.engine.clone());
         let place = StoreLocation { image, mount_point, engine, options: options.into() };
         let last_output = || "it has no console".into();

@@ -2,7 +2,7 @@
 //! on: because it was synced, because the writer waited for its durability, or because the engine
 //! reports that it has become durable by itself.
 use super::{
-    Control,
+    NegativeControl,
     readers::{HistoryReader, WriterProgress},
     script::{Batch, Script},
     size::Size,
@@ -26,7 +26,7 @@ pub struct Fill<'a> {
     /// Minimum duration of the whole script.
     pub min_duration: Duration,
     /// The intentional fault, if any.
-    pub broken: Option<Control>,
+    pub broken: Option<NegativeControl>,
 }
 
 /// Promised batches: those that must survive a power cut.
@@ -116,7 +116,7 @@ impl Fill<'_> {
     fn write(&self, store: &dyn Target, number: u64, promises: &mut Promises<'_>) -> Result<(), FillError> {
         let batch = self.script.batch(number);
         let Batch { sync, wait, rest, .. } = batch;
-        let honest = self.broken != Some(Control::Unsynced);
+        let honest = self.broken != Some(NegativeControl::Unsynced);
         batch.write(store, sync && honest).map_err(broken("WRITE"))?;
         if sync {
             promises.keep(number)?;

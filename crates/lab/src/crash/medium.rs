@@ -3,7 +3,7 @@
 use super::{guest, worker::StoreLocation};
 use crate::{
     device::divide,
-    target::{BARE, Below, Engine, Settings},
+    target::{BARE, Engine, Settings, StoreMedium},
 };
 use anyhow::{Context, Result, bail};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -47,14 +47,14 @@ impl MountedMedium {
         let node = device.node.clone();
         match engine.below() {
             // The machine has no tools: its host has made the file system.
-            Below::FileSystem if guest::is_guest_init() => Ok(()),
-            Below::FileSystem => make_file_system(&node),
-            Below::Device => {
+            StoreMedium::FileSystem if guest::is_guest_init() => Ok(()),
+            StoreMedium::FileSystem => make_file_system(&node),
+            StoreMedium::Device => {
                 let links = TmpFs::at(&place.mount_point)?;
                 symlink(&node, links.point.join(BARE)).context("link to the device")?;
                 engine.clear(&links.point.join(STORE), settings)
             }
-            Below::Both => {
+            StoreMedium::Both => {
                 let [meta, data] = divide(&node, META_BYTES)?;
                 make_file_system(&meta)?;
                 let meta = Mounted::new(device, &meta, place).map_err(anyhow::Error::msg)?;
@@ -68,13 +68,13 @@ impl MountedMedium {
 
     /// Mounts the file system, if there is one. A failed mount is a result: a text that begins with
     /// a word in capitals.
-    pub fn enter(place: &StoreLocation, below: Below) -> Result<Result<MountedMedium, String>> {
+    pub fn enter(place: &StoreLocation, below: StoreMedium) -> Result<Result<MountedMedium, String>> {
         let device = Device::at(&place.image)?;
         let node = device.node.clone();
         Ok(match below {
-            Below::FileSystem => Mounted::new(device, &node, place).map(MountedMedium::Files),
-            Below::Device => Ok(MountedMedium::Bare(device)),
-            Below::Both => {
+            StoreMedium::FileSystem => Mounted::new(device, &node, place).map(MountedMedium::Files),
+            StoreMedium::Device => Ok(MountedMedium::Bare(device)),
+            StoreMedium::Both => {
                 let [meta, data] = divide(&node, META_BYTES)?;
                 let data = StableName::new(&data, &place.image)?;
                 Mounted::new(device, &meta, place).map(|meta| MountedMedium::Both { meta, data })

@@ -59,7 +59,7 @@ pub struct Campaign {
     /// Number of states judged in parallel.
     pub workers: usize,
     /// The intentional fault, if any.
-    pub control: Option<Control>,
+    pub control: Option<NegativeControl>,
     /// Directory for records and mount points.
     pub work: PathBuf,
     /// Directory for saved failing states.
@@ -69,7 +69,7 @@ pub struct Campaign {
 /// A negative control: an intentional fault that a campaign must find. A test that cannot fail
 /// proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Control {
+pub enum NegativeControl {
     /// The device forgets writes after an earlier flush.
     IgnoredFlushes,
     /// The file system is mounted with `barrier=0` and sends no flushes.
@@ -77,7 +77,7 @@ pub enum Control {
     /// The engine does not sync writes that are then assumed to be synced.
     Unsynced,
     /// The engine's durability tracker reports files as durable that are not.
-    EarlyTickets,
+    EarlyDurability,
 }
 
 impl Campaign {
@@ -87,22 +87,22 @@ impl Campaign {
     }
 }
 
-impl Control {
+impl NegativeControl {
     /// All negative controls, by name.
-    pub const ALL: [(&'static str, Control); 4] = [
-        ("ignored-flushes", Control::IgnoredFlushes),
-        ("no-barrier", Control::NoBarrier),
-        ("unsynced", Control::Unsynced),
-        ("early-tickets", Control::EarlyTickets),
+    pub const ALL: [(&'static str, NegativeControl); 4] = [
+        ("ignored-flushes", NegativeControl::IgnoredFlushes),
+        ("no-barrier", NegativeControl::NoBarrier),
+        ("unsynced", NegativeControl::Unsynced),
+        ("early-durability", NegativeControl::EarlyDurability),
     ];
 }
 
-impl FromStr for Control {
+impl FromStr for NegativeControl {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Control, String> {
-        let found = Control::ALL.iter().find(|(name, _)| *name == text).map(|(_, control)| *control);
-        let names = || Control::ALL.map(|(name, _)| name).join(", ");
+    fn from_str(text: &str) -> Result<NegativeControl, String> {
+        let found = NegativeControl::ALL.iter().find(|(name, _)| *name == text).map(|(_, control)| *control);
+        let names = || NegativeControl::ALL.map(|(name, _)| name).join(", ");
         found.ok_or_else(|| format!("unknown negative control {text:?}; the controls are {}", names()))
     }
 }
@@ -142,7 +142,7 @@ impl Tally {
     ///
     /// # Errors
     /// The reason for the failure.
-    pub fn verdict(&self, control: Option<Control>) -> Result<(), String> {
+    pub fn verdict(&self, control: Option<NegativeControl>) -> Result<(), String> {
         let found: u64 = ["LOST", "HOLE", "OPEN"].iter().filter_map(|kind| self.by_kind.get(*kind)).sum();
         match control {
             None if self.failed > 0 => Err(format!("{} of {} states break the contract", self.failed, self.states)),
@@ -180,7 +180,7 @@ mod tests {
             tally
         };
         let verdict = |words: &[&str], control| tally(words).verdict(control);
-        let broken = Some(Control::NoBarrier);
+        let broken = Some(NegativeControl::NoBarrier);
         assert_eq!(verdict(&[""], None), Ok(()));
         assert_eq!(verdict(&["", "LOST"], None), Err("1 of 2 states break the contract".into()));
         for control in [None, broken] {

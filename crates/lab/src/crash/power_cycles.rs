@@ -7,7 +7,7 @@
 //!             in its host               │ in this process
 //! ```
 use super::{
-    Campaign, Control, Tally,
+    Campaign, NegativeControl, Tally,
     block::{IGNORED_FLUSHES, KEPT_MAX, Record},
     crash_state::{self, CrashState},
     saved_state::SavedState,
@@ -203,7 +203,7 @@ impl CampaignHosts<'_> {
         ended?;
         let past = Arc::new(Past::open(record.path())?);
         tally.events += past.events().len() as u64;
-        let ignored = if self.campaign.control == Some(Control::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
+        let ignored = if self.campaign.control == Some(NegativeControl::IgnoredFlushes) { IGNORED_FLUSHES } else { 0 };
         let choice = crash_state::end(past.events(), ignored, store.rng.next_u64());
         let kept: Vec<Kept> = choice.kept.iter().map(Kept::from).collect();
         store.disk = Arc::new(State::new(past.clone(), choice.until, &kept)?);

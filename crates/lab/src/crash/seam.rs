@@ -8,7 +8,7 @@ mod cuts;
 #[path = "../../../engine/tests/it/common/history.rs"]
 mod history;
 
-use super::{Campaign, Control, Tally};
+use super::{Campaign, NegativeControl, Tally};
 use crate::engines::terrace::Terrace;
 use anyhow::{Result, bail};
 use cuts::Cuts;
@@ -39,8 +39,8 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
     let options = options(&campaign.engine)?;
     let trackers = match campaign.control {
         None => &Tracker::PROMISING[..],
-        Some(Control::Unsynced) => &[Tracker::Never],
-        Some(Control::EarlyTickets) => &[Tracker::Lying],
+        Some(NegativeControl::Unsynced) => &[Tracker::Never],
+        Some(NegativeControl::EarlyDurability) => &[Tracker::Lying],
         Some(control) => bail!("{control:?} needs a device; the storage-level campaign has none"),
     };
     // Every kind of history gets its share of the states, spread over all its steps.
@@ -119,7 +119,7 @@ impl SharedTally {
 mod tests {
     use super::*;
 
-    fn campaign(engine: &str, control: Option<Control>) -> Campaign {
+    fn campaign(engine: &str, control: Option<NegativeControl>) -> Campaign {
         Campaign {
             engine: engine.into(),
             seed: 3,
@@ -154,11 +154,11 @@ mod tests {
             let kinds = cuts::histories(&options(preset).unwrap(), &Tracker::PROMISING, 0, SEEDS).len() as u64;
             assert!(kinds > 10 && tally.histories >= kinds, "not every kind of history had its turn: {tally:?}");
         }
-        for control in [Control::Unsynced, Control::EarlyTickets] {
+        for control in [NegativeControl::Unsynced, NegativeControl::EarlyDurability] {
             let tally = run(&campaign("terrace", Some(control)), &mut |_| true).unwrap();
             assert!(tally.failed > 20 && tally.first.is_some(), "{control:?}: {tally:?}");
         }
-        assert!(run(&campaign("terrace", Some(Control::NoBarrier)), &mut |_| true).is_err());
+        assert!(run(&campaign("terrace", Some(NegativeControl::NoBarrier)), &mut |_| true).is_err());
         assert!(run(&campaign("leveldb", None), &mut |_| true).unwrap_err().to_string().contains("leveldb"));
     }
 }

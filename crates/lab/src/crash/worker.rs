@@ -7,7 +7,7 @@
 //! it ends, for whatever reason. Requests are received as JSON, one per line; responses are sent
 //! the same way.
 use super::{
-    Control,
+    NegativeControl,
     fill::{Fill, FillError},
     guest,
     medium::MountedMedium,
@@ -64,7 +64,7 @@ pub enum Task {
         /// these numbers are sent as [marks](WorkerResponse::Mark) among the responses.
         control: Option<PathBuf>,
         /// The intentional fault, if any.
-        broken: Option<Control>,
+        broken: Option<NegativeControl>,
     },
     /// Mounts, opens, and judges a store.
     Judge {
@@ -147,7 +147,7 @@ fn run_request(
     let verdict = match task {
         Task::Format => unreachable!("handled above"),
         Task::Fill { from, control, broken } => {
-            if *broken == Some(Control::EarlyTickets) {
+            if *broken == Some(NegativeControl::EarlyDurability) {
                 engine.claim_early_durability()?;
             }
             let control = control.as_ref().map(|path| File::options().write(true).open(path)).transpose();

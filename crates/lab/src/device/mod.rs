@@ -30,7 +30,7 @@ pub use images::Images;
 pub(crate) use scratch::divide;
 pub use scratch::{FileSystem, remove_stale};
 
-use crate::target::Below;
+use crate::target::StoreMedium;
 use anyhow::{Context, Result, bail};
 use drive::{Drive, DriveSpec};
 use nix::{fcntl::OFlag, sys::stat};
@@ -162,7 +162,7 @@ impl DeviceSpec {
     pub fn prepare(
         &self,
         work: &Path,
-        below: Below,
+        below: StoreMedium,
         destroy_data: bool,
         images: Option<&Arc<Images>>,
     ) -> Result<Device> {
@@ -339,7 +339,7 @@ mod tests {
     fn a_directory_with_data_is_refused_and_its_store_is_removed_with_the_device() {
         let dir = tempfile::tempdir().expect("a directory");
         let spec = DeviceSpec::Dir(dir.path().to_owned());
-        let device = spec.prepare(dir.path(), Below::FileSystem, false, None).expect("it is empty");
+        let device = spec.prepare(dir.path(), StoreMedium::FileSystem, false, None).expect("it is empty");
         fs::create_dir(&device.dir).expect("made");
         assert_eq!(device.node, None, "others write to this file system");
         let refused = spec.check(false).expect_err("it holds a store");

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     ledger::process,
-    target::{BARE, Below},
+    target::{BARE, StoreMedium},
 };
 use anyhow::{Context, Result, bail};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -122,12 +122,12 @@ impl Scratch {
         work: &Path,
         bytes: u64,
         kind: FileSystem,
-        below: Below,
+        below: StoreMedium,
         images: Option<&Arc<Images>>,
     ) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         let image = scratch.dir.join("image");
-        scratch.images = images.filter(|_| below == Below::FileSystem).cloned();
+        scratch.images = images.filter(|_| below == StoreMedium::FileSystem).cloned();
         match &scratch.images {
             Some(images) => images.take(&image, bytes)?,
             None => images::make(&image, bytes)?,
@@ -139,7 +139,7 @@ impl Scratch {
 
     /// Creates it on the block device `node`, whose content is lost. The caller has checked that
     /// this is permitted.
-    pub fn on_block(work: &Path, node: &Path, below: Below) -> Result<Scratch> {
+    pub fn on_block(work: &Path, node: &Path, below: StoreMedium) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         scratch.is_block = true;
@@ -150,7 +150,7 @@ impl Scratch {
 
     /// Creates it on the drive `node`. With `discards`, deleted blocks are discarded; otherwise
     /// never.
-    pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: Below) -> Result<Scratch> {
+    pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: StoreMedium) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
         let kind = if spec.drive_options.no_journal { FileSystem::Ext4NoJournal } else { FileSystem::Ext4 };
@@ -162,13 +162,13 @@ impl Scratch {
 
     /// Prepares the device for the engine: a file system, none, or a small one in a partition
     /// before the rest. Previous contents are not discarded, so a used drive remains a used one.
-    fn prepare_medium(&self, below: Below, kind: FileSystem, options: &str) -> Result<()> {
+    fn prepare_medium(&self, below: StoreMedium, kind: FileSystem, options: &str) -> Result<()> {
         let node = self.node.clone();
-        if below == Below::FileSystem {
+        if below == StoreMedium::FileSystem {
             return self.make_file_system(kind, &node, options);
         }
         let mut bare = node;
-        if below == Below::Both {
+        if below == StoreMedium::Both {
             let [meta, data] = divide(&self.node, META_BYTES)?;
             let small = if kind == FileSystem::Xfs { FileSystem::Ext4 } else { kind };
             self.make_file_system(small, &meta, options)?;

@@ -1,7 +1,9 @@
 //! An engine that does nothing and stores nothing, so a fill of it costs as much as the driver.
 //! Reads find nothing, so workloads that expect results fail unless results are not checked.
 //! Workloads without an engine use it to get a directory, or a device without a file system.
-use crate::target::{Below, Change, Engine, EngineBuild, Result, Settings, Target, bare_device_link, remove_store};
+use crate::target::{
+    Change, Engine, EngineBuild, Result, Settings, StoreMedium, Target, bare_device_link, remove_store,
+};
 use anyhow::Context;
 use std::{fs, hint::black_box, os::unix::fs::symlink, path::Path};
 
@@ -17,8 +19,8 @@ impl Engine for Null {
         if self.on_device { "null:device" } else { "null" }.into()
     }
 
-    fn below(&self) -> Below {
-        if self.on_device { Below::Device } else { Below::FileSystem }
+    fn below(&self) -> StoreMedium {
+        if self.on_device { StoreMedium::Device } else { StoreMedium::FileSystem }
     }
 
     /// Creates a link to the device in place of a directory.

@@ -1,6 +1,6 @@
 //! Terrace as a target: the design of a preset, with the run's common settings for all sizes.
 use crate::target::{
-    Below, Change, Engine, EngineBuild, EngineCounts, Result, Settings, SyncCount, Target, Watermarks,
+    Change, Engine, EngineBuild, EngineCounts, Result, Settings, StoreMedium, SyncCount, Target, Watermarks,
     bare_device_link, remove_store,
 };
 use anyhow::{Context, ensure};
@@ -170,11 +170,11 @@ impl Engine for Terrace {
         all
     }
 
-    fn below(&self) -> Below {
+    fn below(&self) -> StoreMedium {
         match (self.base.split, self.base.device) {
-            (true, _) => Below::Both,
-            (false, true) => Below::Device,
-            (false, false) => Below::FileSystem,
+            (true, _) => StoreMedium::Both,
+            (false, true) => StoreMedium::Device,
+            (false, false) => StoreMedium::FileSystem,
         }
     }
 
@@ -182,12 +182,12 @@ impl Engine for Terrace {
     /// of that, and an allocation unit holds two SSTables.
     fn clear(&self, dir: &Path, settings: &Settings) -> Result<()> {
         let below = self.below();
-        if below == Below::FileSystem {
+        if below == StoreMedium::FileSystem {
             remove_store(dir)?;
             return fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()));
         }
         let bare = bare_device_link(dir, &self.name)?;
-        if below == Below::Both || dir.canonicalize().ok() == bare.canonicalize().ok() {
+        if below == StoreMedium::Both || dir.canonicalize().ok() == bare.canonicalize().ok() {
             // On a drive with discards, this discards the previous store. Best effort, since that
             // store may be corrupted.
             let _ = Db::destroy(dir);
@@ -197,10 +197,10 @@ impl Engine for Terrace {
         // at most a GiB and 1/32
         let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32;
         let whole = Sizes { slot_bytes: (slot_bytes / 32).next_multiple_of(4096), unit_slots: 64 };
-        let sizes = if below == Below::Both { Sizes { slot_bytes, unit_slots: 1 } } else { whole };
+        let sizes = if below == StoreMedium::Both { Sizes { slot_bytes, unit_slots: 1 } } else { whole };
         format(&bare, sizes).with_context(|| format!("format {}", bare.display()))?;
         match below {
-            Below::Both => Ok(raw::split::join(dir, &bare)?),
+            StoreMedium::Both => Ok(raw::split::join(dir, &bare)?),
             _ => symlink(bare.canonicalize()?, dir).with_context(|| format!("link {}", dir.display())),
         }
     }

@@ -84,7 +84,7 @@ const PLANNED: &[(&str, &str)] = &[
 ];
 
 /// Returns the description of engine `name` if it is a planned one.
-pub fn to_come(name: &str) -> Option<&'static str> {
+pub fn planned(name: &str) -> Option<&'static str> {
     PLANNED.iter().find(|(known, _)| *known == name).map(|(_, what)| *what)
 }
 

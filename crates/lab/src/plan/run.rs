@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cell::{CellSpec, Event, Progress, Row},
-    target::Below,
+    target::StoreMedium,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -23,7 +23,7 @@ use std::{
 const TICK: Duration = Duration::from_millis(100);
 
 /// The directory and device of one cell.
-pub struct Ground {
+pub struct CellPlace {
     /// An empty directory.
     pub dir: PathBuf,
     /// The block device below it, if known.
@@ -43,11 +43,11 @@ pub trait Watch {
 }
 
 /// Resources of a run in addition to its plan.
-pub struct Means<'a> {
+pub struct RunContext<'a> {
     /// Command of a cell's process.
     pub command: &'a dyn Fn() -> Command,
     /// Creates a fresh directory and device for a cell.
-    pub ground: &'a mut dyn FnMut(Below) -> Result<Ground>,
+    pub ground: &'a mut dyn FnMut(StoreMedium) -> Result<CellPlace>,
     /// Maximum duration of a cell.
     pub timeout: Duration,
     /// Number of processors used by others above which a row counts as disturbed.
@@ -82,7 +82,7 @@ enum CellEnd {
 /// of its engines, so that rounds stay paired. A failed cell leaves an error row and the run
 /// continues; an engine that fails at its first workload is not tried again. Errors are those of
 /// the run itself: no device for a store, no process, no space for results.
-pub fn run(plan: &Plan, results: &mut Results, context: &mut Means<'_>) -> Result<Ended> {
+pub fn run(plan: &Plan, results: &mut Results, context: &mut RunContext<'_>) -> Result<Ended> {
     let mut waiting: Vec<Cell<'_>> = (1..=plan.rounds()).flat_map(|round| plan.round(round, 1)).collect();
     let mut abandoned: Vec<&str> = Vec::new();
     let mut failed = Vec::new();
@@ -114,15 +114,15 @@ pub fn run(plan: &Plan, results: &mut Results, context: &mut Means<'_>) -> Resul
 }
 
 /// Returns the medium of an engine's stores. For an unknown engine the result does not matter.
-fn below(engine: &str) -> Below {
-    crate::engines::engine(engine).map_or(Below::FileSystem, |engine| engine.below())
+fn below(engine: &str) -> StoreMedium {
+    crate::engines::engine(engine).map_or(StoreMedium::FileSystem, |engine| engine.below())
 }
 
 fn run_cell(
     plan: &Plan,
     cell: Cell<'_>,
     results: &mut Results,
-    context: &mut Means<'_>,
+    context: &mut RunContext<'_>,
     share: &dyn Fn(f64) -> f64,
 ) -> Result<CellEnd> {
     if context.stop.load(Ordering::Relaxed) {
@@ -173,7 +173,7 @@ fn follow(
     mut running: Running,
     plan: &Plan,
     cell: Cell<'_>,
-    context: &mut Means<'_>,
+    context: &mut RunContext<'_>,
     share: &dyn Fn(f64) -> f64,
     add: &mut dyn FnMut(Row, Option<f64>) -> Result<()>,
 ) -> Result<Followed> {
@@ -256,13 +256,13 @@ mod tests {
         std::fs::write(&row, text + "\n").unwrap();
         let script = CHILD.replace("ROW", row.to_str().unwrap());
         let mut log = Log(Vec::new());
-        let mut context = Means {
+        let mut context = RunContext {
             command: &|| {
                 let mut command = Command::new("sh");
                 command.args(["-c", &script]);
                 command
             },
-            ground: &mut |_| Ok(Ground { dir: "/nowhere".into(), device: None, guard: Box::new(()) }),
+            ground: &mut |_| Ok(CellPlace { dir: "/nowhere".into(), device: None, guard: Box::new(()) }),
             timeout: Duration::from_secs(3),
             others_max,
             stop: &AtomicBool::new(stop),

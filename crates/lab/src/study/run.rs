@@ -11,7 +11,7 @@ use crate::{
     plan::{
         Cell, Plan,
         results::Results,
-        run::{self, Ended, Ground, Watch},
+        run::{self, CellPlace, Ended, Watch},
     },
 };
 use anyhow::{Context, Result, anyhow};
@@ -38,8 +38,8 @@ pub struct Task {
     pub points: Vec<Point>,
 }
 
-/// Resources of a run in addition to its tasks; like [`run::Means`].
-pub struct Means<'a> {
+/// Resources of a run in addition to its tasks; like [`run::RunContext`].
+pub struct RunContext<'a> {
     /// Command of a cell's process.
     pub command: &'a dyn Fn() -> Command,
     /// Directory for device files and temporary directories.
@@ -62,7 +62,7 @@ pub struct Means<'a> {
 
 /// Runs the missing cells of `tasks`. Returns engine and experiment of each failed cell, or `None`
 /// if the run was stopped.
-pub fn run(tasks: &[Task], context: &mut Means<'_>) -> Result<Option<Vec<String>>> {
+pub fn run(tasks: &[Task], context: &mut RunContext<'_>) -> Result<Option<Vec<String>>> {
     let mut parts = Vec::new();
     for (task, point) in tasks.iter().flat_map(|task| task.points.iter().map(move |point| (task, point))) {
         let Some(plan) = Folder::plan(&task.experiment, &task.facts, point)? else { continue };
@@ -135,7 +135,7 @@ fn run_point(
     plan: &Plan,
     share: Share,
     (device, images): (&DeviceSpec, &Arc<Images>),
-    context: &mut Means<'_>,
+    context: &mut RunContext<'_>,
 ) -> Result<Ended> {
     let mut results = Results::open(Some(&task.folder.rows()), plan)?;
     let work = context.work;
@@ -143,12 +143,12 @@ fn run_point(
     let ended = run::run(
         plan,
         &mut results,
-        &mut run::Means {
+        &mut run::RunContext {
             command: context.command,
             ground: &mut |below| {
                 let device = device.prepare(work, below, destroy_data, Some(images))?;
                 fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
-                Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
+                Ok(CellPlace { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
             },
             timeout: context.timeout,
             others_max: context.others_max,

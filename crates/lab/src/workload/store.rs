@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     cell::CellSpec,
-    target::{Below, Engine, Settings, Target},
+    target::{Engine, Settings, StoreMedium, Target},
 };
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -221,7 +221,7 @@ impl<'e> Store<'e> {
 
     /// Returns whether it is in a file system, where its files can be measured.
     pub fn is_in_file_system(&self) -> bool {
-        self.engine.below() == Below::FileSystem
+        self.engine.below() == StoreMedium::FileSystem
     }
 
     /// Sets whether a single thread works on it from now on, or several.

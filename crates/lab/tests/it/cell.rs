@@ -7,7 +7,7 @@ use terrace_lab::{
     cell::{CellSpec, Event, Row, SYNC_KINDS, SyncRow, run_cell},
     device::{DeviceSpec, FileSystem},
     engines::{self, fake::Fake},
-    target::{Below, Settings},
+    target::{Settings, StoreMedium},
     workload::{self, Job, store::Store, ycsb::Update},
 };
 use terrace_peers::require;
@@ -50,7 +50,7 @@ fn try_rows_of(spec: &CellSpec, fake: &Fake) -> anyhow::Result<Vec<Row>> {
 /// Returns the rows of a cell on a loop device of so many bytes, if this machine supports one.
 fn rows_on_loop(bytes: u64, spec: &CellSpec, fake: &Fake) -> Option<Vec<Row>> {
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
-    let prepared = DeviceSpec::Loop(bytes, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None);
+    let prepared = DeviceSpec::Loop(bytes, FileSystem::Ext4).prepare(work.path(), StoreMedium::FileSystem, false, None);
     let device = require("loop", prepared)?;
     let spec = CellSpec { dir: device.dir.clone(), device: device.node.clone(), ..spec.clone() };
     let rows = whole(rows_of(&spec, fake));
@@ -294,7 +294,7 @@ fn only_the_written_bytes_reach_a_bare_device() {
     let _exclusive = exclusive();
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
     let place = DeviceSpec::Loop(64 << 20, FileSystem::Ext4);
-    let Some(device) = require("loop", place.prepare(work.path(), Below::Device, false, None)) else { return };
+    let Some(device) = require("loop", place.prepare(work.path(), StoreMedium::Device, false, None)) else { return };
     let on = |workloads, num| CellSpec {
         value_size: 8192,
         num,
@@ -322,7 +322,7 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
     let Some(device) = require(
         "loop",
-        DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None),
+        DeviceSpec::Loop(64 << 20, FileSystem::Ext4).prepare(work.path(), StoreMedium::FileSystem, false, None),
     ) else {
         return;
     };

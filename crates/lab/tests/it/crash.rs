@@ -17,7 +17,7 @@ use terrace_device::{
 };
 use terrace_lab::{
     crash::{
-        Campaign, Control, Tally, block, drive,
+        Campaign, NegativeControl, Tally, block, drive,
         emulator::Emulator,
         machine,
         script::Script,
@@ -59,7 +59,7 @@ fn command() -> Command {
 }
 
 /// Runs a campaign of so many states; `None` on a machine that lacks a requirement.
-fn campaign(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Option<Tally> {
+fn campaign(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>) -> Option<Tally> {
     can_mount(work)?;
     Some(run(&plan(work, engine, states, control)))
 }
@@ -71,7 +71,7 @@ fn run(campaign: &Campaign) -> Tally {
     tally
 }
 
-fn plan(work: &Path, engine: &str, states: u64, control: Option<Control>) -> Campaign {
+fn plan(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>) -> Campaign {
     Campaign {
         engine: engine.into(),
         seed: 1,
@@ -148,7 +148,7 @@ fn a_store_under_load_has_all_promised_batches_after_each_cut() {
         assert!(tally.events > 1000, "almost nothing was written: {tally:?}");
     }
     // The kernel may have written everything just before the cut, but not each time.
-    let tally = run("terrace:leveldb", 20, Some(Control::Unsynced));
+    let tally = run("terrace:leveldb", 20, Some(NegativeControl::Unsynced));
     assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
     fs::remove_dir_all(dir.path().join("kept")).expect("failing states were saved");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
@@ -238,7 +238,7 @@ fn a_worker_does_not_keep_other_drives_in_use() {
 /// states. Of 200 states, ignored flushes show in 43 to 67; of 40, very rarely in only 4.
 #[test]
 fn intentional_faults_are_found() {
-    for (name, control) in Control::ALL {
+    for (name, control) in NegativeControl::ALL {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(tally) = campaign(dir.path(), "terrace:leveldb", 200, Some(control)) else { return };
         // A missing SSTable is a loss, too: the store cannot be opened. One of a wrong length fails

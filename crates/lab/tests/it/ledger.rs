@@ -17,7 +17,7 @@ use std::{
 use terrace_lab::{
     device::{self, Device, DeviceSpec, FileSystem},
     ledger::{self, Ledger, LedgerDelta, settle},
-    target::Below,
+    target::StoreMedium,
 };
 use terrace_peers::require;
 
@@ -40,7 +40,7 @@ fn part_of_a_child() {
         "cost" => cost(&dir),
         "killed" => {
             let _device = DeviceSpec::Loop(64 << 20, FileSystem::Ext4)
-                .prepare(&dir, Below::FileSystem, false, None)
+                .prepare(&dir, StoreMedium::FileSystem, false, None)
                 .expect("a device");
             let _ledger = Ledger::open(&dir, None);
             fs::write(&answer, "ready").expect("written");
@@ -74,7 +74,7 @@ fn loop_device() -> Option<(tempfile::TempDir, Device)> {
     let work = tempfile::tempdir().expect("a directory");
     let device = require(
         "loop",
-        DeviceSpec::Loop(256 << 20, FileSystem::Ext4).prepare(work.path(), Below::FileSystem, false, None),
+        DeviceSpec::Loop(256 << 20, FileSystem::Ext4).prepare(work.path(), StoreMedium::FileSystem, false, None),
     )?;
     fs::create_dir(&device.dir).expect("made");
     Some((work, device))
@@ -338,7 +338,7 @@ fn a_block_device_in_use_or_with_data_is_refused() {
     let node = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     let spec = DeviceSpec::Block(node.clone());
     let refused = spec.check(false).expect_err("it holds a file system").to_string();
-    let prepared = spec.prepare(work.path(), Below::FileSystem, true, None).map(|device| device.remove());
+    let prepared = spec.prepare(work.path(), StoreMedium::FileSystem, true, None).map(|device| device.remove());
     let empty = spec.check(false);
     fs::write(&node, "a diary in no known format").expect("written");
     let unknown = spec.check(false).expect_err("it holds data").to_string();

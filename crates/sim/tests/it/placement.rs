@@ -98,7 +98,7 @@ fn what_was_reported_durable_survives_every_power_cut() {
     }
 }
 
-/// Control: without syncs the same history loses data, so the test above can fail.
+/// NegativeControl: without syncs the same history loses data, so the test above can fail.
 #[test]
 fn without_syncs_durable_objects_are_lost() {
     for rules in [Rules::Ext4, Rules::Posix] {

@@ -108,8 +108,8 @@ fn copies_are_set_aside(fixture: &Fixture) {
     }
     same(good(storage.list()), before, "the object stays and the copy is not listed");
     refused(storage.set_aside(ObjectId::Wal(LogId(99))), is_missing);
-    // A copy in `lost/` blocks_manual neither the removal of the object nor a new object of the same
-    // number.
+    // A copy in `lost/` blocks_manual neither the removal of the object nor a new object of the
+    // same number.
     good(storage.remove(ObjectId::Wal(LogId(2))));
     drop(good(storage.create_log(LogId(2), LogKind::Wal, HEAD)));
     good(storage.set_aside(ObjectId::Wal(LogId(2))));

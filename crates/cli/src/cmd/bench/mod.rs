@@ -14,7 +14,7 @@ use terrace_lab::{
     plan::{
         Plan,
         results::Results,
-        run::{Ended, Means, run},
+        run::{Ended, RunContext, run},
         stop,
     },
     report::{Report, table},
@@ -86,7 +86,7 @@ impl Bench {
         let ended = run(
             &plan,
             &mut results,
-            &mut Means {
+            &mut RunContext {
                 command: &|| {
                     let mut command = Command::new(&program);
                     command.arg(cell::NAME);

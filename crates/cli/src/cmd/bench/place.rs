@@ -9,8 +9,8 @@ use std::{
 };
 use terrace_lab::{
     device::{self, DeviceSpec, Images, remove_stale},
-    plan::run::Ground,
-    target::Below,
+    plan::run::CellPlace,
+    target::StoreMedium,
 };
 
 /// The device and permissions on it.
@@ -55,7 +55,7 @@ impl Place {
 
     /// Rejects unavailable places and places with data, and removes remains of killed runs.
     /// Returns a function that provides a place per cell.
-    pub fn prepare(&self) -> Result<Box<dyn FnMut(Below) -> Result<Ground>>> {
+    pub fn prepare(&self) -> Result<Box<dyn FnMut(StoreMedium) -> Result<CellPlace>>> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let (spec, temporary) = match &self.device {
             Some(text) => (parse(text)?, None),
@@ -72,7 +72,7 @@ impl Place {
             let _keep: &Option<Temporary> = &temporary;
             let device = spec.prepare(&work, below, destroy_data, Some(&images))?;
             fs::create_dir_all(&device.dir).with_context(|| device.dir.display().to_string())?;
-            Ok(Ground { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
+            Ok(CellPlace { dir: device.dir.clone(), device: device.node.clone(), guard: Box::new(device) })
         }))
     }
 }

@@ -16,10 +16,10 @@ use std::{
 use terrace::DurabilityMode;
 use terrace_device::serve::{FrontEnd, FuseLoop, ublk};
 use terrace_lab::{
-    crash::{Campaign, Control, Tally, block, drive, emulator::Emulator, machine, seam},
+    crash::{Campaign, NegativeControl, Tally, block, drive, emulator::Emulator, machine, seam},
     engines::terrace::Terrace,
     plan::stop,
-    target::Below,
+    target::StoreMedium,
 };
 
 /// Simulates power cuts and checks each crash state. Exits with 1 if the durability contract is
@@ -69,7 +69,7 @@ pub struct Crash {
     workers: Option<u64>,
     /// Negative control: breaks something on purpose and exits with 1 if that is not found:
     /// ignored-flushes (device), no-barrier (ext4 sends no flushes), unsynced (the engine skips
-    /// syncs), early-tickets (the durability tracker reports files durable too early).
+    /// syncs), early-durability (the durability tracker reports files durable too early).
     #[arg(long, value_name = "NAME")]
     control: Option<String>,
     /// Directory for failing states and the device's recording; with --control, only if given.
@@ -91,7 +91,7 @@ impl Crash {
     /// Runs a campaign, or replays a state.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let control = self.control.as_deref().map(str::parse).transpose();
-        let control: Option<Control> = control.map_err(|error| Usage::of("--control", error))?;
+        let control: Option<NegativeControl> = control.map_err(|error| Usage::of("--control", error))?;
         let engine = engines::find(&self.engine).map_err(|error| Usage::of("--engine", error))?;
         self.refuse_promiseless()?;
         self.refuse_of(engine.below(), control)?;
@@ -146,30 +146,32 @@ impl Crash {
     }
 
     /// Rejects combinations of level, engine and control that are not supported.
-    fn refuse_of(&self, below: Below, control: Option<Control>) -> Result<()> {
+    fn refuse_of(&self, below: StoreMedium, control: Option<NegativeControl>) -> Result<()> {
         let name = &self.engine;
         if self.level != "block" && name.split(':').next() != Some("terrace") {
             return Err(Usage::of("--engine", format!("this level supports terrace presets only, not {name}")));
         }
-        if self.level == "machine" && below == Below::Both {
+        if self.level == "machine" && below == StoreMedium::Both {
             return Err(Usage::of("--engine", format!("{name}: the emulated machine cannot prepare a split store")));
         }
         match control {
-            Some(Control::NoBarrier | Control::EarlyTickets) if below != Below::FileSystem => Err(Usage::of(
-                "--control",
-                format!("this control breaks a file system; stores of {name} are on a raw device"),
-            )),
+            Some(NegativeControl::NoBarrier | NegativeControl::EarlyDurability) if below != StoreMedium::FileSystem => {
+                Err(Usage::of(
+                    "--control",
+                    format!("this control breaks a file system; stores of {name} are on a raw device"),
+                ))
+            }
             _ => Ok(()),
         }
     }
 
     /// The seam level has no device and tries every durability mode.
-    fn refuse_beyond_seam(&self, control: Option<Control>) -> Result<()> {
+    fn refuse_beyond_seam(&self, control: Option<NegativeControl>) -> Result<()> {
         if self.engine.contains("+durability=") {
             return Err(Usage::of("--engine", format!("{}: the seam level tries every durability mode", self.engine)));
         }
         match control {
-            None | Some(Control::Unsynced | Control::EarlyTickets) => Ok(()),
+            None | Some(NegativeControl::Unsynced | NegativeControl::EarlyDurability) => Ok(()),
             Some(_) => Err(Usage::of("--control", "this control breaks a device; the seam level has none")),
         }
     }

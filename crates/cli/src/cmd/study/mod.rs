@@ -44,7 +44,7 @@ fn engine_is_known(name: &str) -> Result<(), String> {
 
 /// Returns why `name` cannot be measured here, if so.
 fn pending(name: &str) -> Option<String> {
-    match (engines::find(name), known::to_come(name)) {
+    match (engines::find(name), known::planned(name)) {
         (Ok(engine), _) => engine.build().err(),
         (Err(_), Some(what)) => Some(format!("this build has no such preset yet ({what})")),
         (Err(error), None) => Some(format!("{error:#}")),

@@ -21,7 +21,7 @@ use terrace_lab::{
         folder::{Facts, Folder},
         lock::Lock,
         page,
-        run::{Means, Task, run},
+        run::{RunContext, Task, run},
     },
 };
 
@@ -111,7 +111,7 @@ impl Run {
         let executable = std::env::current_exe().context("find this program")?;
         let ended = run(
             &tasks,
-            &mut Means {
+            &mut RunContext {
                 command: &|| {
                     let mut command = Command::new(&executable);
                     command.arg(cell::NAME);

@@ -1,6 +1,6 @@
 //! One interface for Terrace and LevelDB, so that a test can hand a directory from one to the
-//! other, and children of the test binary that run either of them. `interop.rs` and `leveldb_costs.rs`
-//! share it; each uses its part.
+//! other, and children of the test binary that run either of them. `interop.rs` and
+//! `leveldb_costs.rs` share it; each uses its part.
 use std::{
     env,
     path::Path,

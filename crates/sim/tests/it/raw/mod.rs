@@ -101,7 +101,7 @@ fn synced_data_survives_a_power_cut_at_any_request() {
     assert!(states > 15_000, "only {states} states: the campaign has become too small");
 }
 
-/// Control: the oracle must detect a device that ignores flushes.
+/// NegativeControl: the oracle must detect a device that ignores flushes.
 #[test]
 fn a_device_that_ignores_flushes_is_detected() {
     let image = formatted();

@@ -25,8 +25,8 @@ pub(super) struct ValueLogInner {
     /// The GC victims: builds relocate values out of these segments. A leaf lock; no I/O while
     /// locked.
     pub condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
-    /// See [`ValueStore::unrelocated_victims`](crate::placement::ValueStore::unrelocated_victims). A leaf lock; no I/O
-    /// while locked.
+    /// See [`ValueStore::unrelocated_victims`](crate::placement::ValueStore::unrelocated_victims).
+    /// A leaf lock; no I/O while locked.
     pub unrelocated_victims: Mutex<BTreeSet<ObjectId>>,
     /// The result of [`ValueLogInner::has_sidecar`], once known.
     pub wal_sidecar: OnceLock<bool>,
