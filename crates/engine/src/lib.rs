@@ -21,6 +21,9 @@
 //!
 //! # Write
 //!
+//! A write is in the write-ahead log (WAL) when it returns: it survives the end of the process.
+//! With [`WriteOptions::synced`] it also survives a power cut, together with all earlier writes.
+//!
 //! ```
 //! use terrace::{Db, Options, WriteOptions};
 //! let db = Db::open_in_memory(Options::default())?;
