@@ -3,7 +3,8 @@
 //! The interface is `include/leveldb/c.h`, which also lists the differences. `include/terrace/c.h`
 //! adds presets, options by name, and durability. Each function is in the module of its object.
 //!
-//! # Safety contract of the C side
+//! # Safety
+//! contract of the C side
 //!
 //! The headers require the following, which no function can check; `unsafe` code relies on it:
 //! - A handle comes from the function that creates its kind, has not been destroyed, and is used

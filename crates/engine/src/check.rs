@@ -60,7 +60,8 @@ pub struct CheckReport {
 /// file, overlapping tables, an unknown feature) is an error; damage inside the store is in the
 /// report.
 ///
-/// # Errors As of opening the store for reading only, see
+/// # Errors
+/// As of opening the store for reading only, see
 /// [`Db::open_read_only`](crate::Db::open_read_only).
 ///
 /// ```
@@ -83,7 +84,8 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 
 /// As [`check`], for a store in any [`Storage`].
 ///
-/// # Errors As of [`check`].
+/// # Errors
+/// As of [`check`].
 ///
 /// ```
 /// # use terrace::{Db, Options, DurabilityMode};

@@ -202,7 +202,7 @@ impl Tree {
     fn check_tombstone_plan(&self) {
         for shadow_ratio in [0.0, 1.0] {
             let picked = |pick: Picker, admits: Admits| {
-                let plan = self.situated(|ctx| pick(&Situation { shadow_ratio: shadow_ratio, ..*ctx }, admits));
+                let plan = self.situated(|ctx| pick(&Situation { shadow_ratio, ..*ctx }, admits));
                 plan.map(|plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>())
             };
             for admits in [(|_| true) as Admits, |plan| plan.upper[0].meta.id.0 % 2 == 0] {

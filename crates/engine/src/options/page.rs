@@ -82,6 +82,7 @@ fn without_links(doc: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the page is no file of a store")]
 fn the_page_of_options_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");
     if std::env::var_os("UPDATE_OPTIONS_PAGE").is_some() {

@@ -53,7 +53,8 @@ pub struct RepairReport {
 /// [`OpenMode::Salvage`](terrace_storage::placement::OpenMode). `options` apply to the new store;
 /// their comparator must be that of the old one.
 ///
-/// # Errors As of [`Db::repair`](crate::Db::repair).
+/// # Errors
+/// As of [`Db::repair`](crate::Db::repair).
 ///
 /// ```
 /// # use terrace::{Db, Options, DurabilityMode};

@@ -55,7 +55,8 @@ pub struct Replayed<'a> {
 
 /// Replays every WAL that `manifest` still needs.
 ///
-/// # Errors [`Error::Missing`] if a WAL that the manifest names is absent; [`Error::Corrupt`] if
+/// # Errors
+/// [`Error::Missing`] if a WAL that the manifest names is absent; [`Error::Corrupt`] if
 /// durable writes are damaged and the options say to refuse such a store. After an error no table
 /// of the replay remains.
 pub fn replay<'a>(

@@ -95,7 +95,8 @@ pub struct SalvageScan {
 impl SalvageScan {
     /// Scans the store in `from`.
     ///
-    /// # Errors [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if its
+    /// # Errors
+    /// [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if its
     /// comparator is another one, [`Error::Io`] if this process has no permission to read a file:
     /// that is no damage, and skipping the file would lose data.
     pub fn of(from: &dyn Storage, options: &Options) -> Result<SalvageScan> {

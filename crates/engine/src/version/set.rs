@@ -93,7 +93,7 @@ impl VersionSet {
             durable_replay_from: start.replay_from,
             durable_pointers: start.pointers.clone(),
             pointers: start.pointers,
-            obsolete_files: obsolete_files,
+            obsolete_files,
             segments: Segments::default(),
         }
     }
