@@ -1,4 +1,4 @@
-# What to type. Everything is cargo below; `make help` lists the words.
+# Common tasks; `make help` lists them.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
 .PHONY: help demo quick test full places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
@@ -9,50 +9,50 @@ help: ## this list
 demo: ## a store written by the real LevelDB is opened, queried, filled, checked, and handed back
 	@demo/run.sh
 
-quick: ## what to run while changing something: format, clippy, unit tests, a sample of model and crash tests; 3 minutes, no root
+quick: ## checks during development: format, clippy, unit tests, a sample of model and crash tests; 3 minutes, no root
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --lib --bins
 	cargo test -p terrace --test it -- model:: crash::any_power_cut metamorphic::
 	cargo xtask tidy
 
-test: ## every test, and the repository's own checks; what the machine lacks is skipped with a reason
+test: ## all tests and the repository's own checks; tests that this machine cannot run are skipped with a reason
 	cargo test --workspace
 	cargo xtask tidy
 
-full: places mutants cascade crash sanitize fuzz ## what takes hours, before a large change is called done; root, a nightly compiler, cargo-fuzz
+full: places mutants cascade crash sanitize fuzz ## the campaigns that take hours, before a large change is complete; root, a nightly compiler, cargo-fuzz
 
 places: ## the engine's suites once more, with stores on a device, and half on one, with tables in bundles and directories, and with the numbers of presets default and device
 	@scripts/places.sh
 
-lint: ## formatting, clippy with warnings as errors, also of what is behind features; licences of what we build on
+lint: ## formatting, clippy with warnings as errors and with all features, licences of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features terrace-cli/fjall,terrace-cli/redb -- -D warnings
 	cargo xtask licences
 
-loom: ## the parts without locks, in every order that few threads can take
+loom: ## lock-free code under all interleavings of a few threads
 	cargo test --profile loom --config 'build.rustflags=["--cfg","loom"]' -p terrace --lib interleavings
 
-sanitize: ## what the unsafe code is used by, under AddressSanitizer, and what threads share, under ThreadSanitizer; needs a nightly compiler
+sanitize: ## unsafe code under AddressSanitizer, shared state under ThreadSanitizer; needs a nightly compiler
 	@rustup run nightly rustc --version > /dev/null || { echo "needs one: rustup toolchain install nightly" >&2; exit 2; }
 	@scripts/sanitize.sh
 
-fuzz: ## every decoder, and whole stores, on inputs that nobody thought of: a minute each, or SECONDS=, RUNS=, SANITIZER=none; needs cargo-fuzz
+fuzz: ## fuzzes every decoder and whole stores: a minute each, or SECONDS=, RUNS=, SANITIZER=none; needs cargo-fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 
 coverage: ## which lines of format, storage and engine tests reach, 90 % at least; needs llvm-tools
 	@scripts/coverage.sh
 
-platforms: ## the oldest Rust that is promised, and that the library compiles for 64-bit ARM, where rustup has what that needs
+platforms: ## the minimum Rust version, and a build for 64-bit ARM where rustup provides the target
 	@scripts/platforms.sh
 
-mutants: ## breaks the engine on purpose, one known way at a time: each must make a test fail
+mutants: ## known ways to break a promise, one at a time: each must make a test fail
 	cargo xtask mutants
 
-counts: ## what operations cost in instructions, allocations and system calls, against what is written down; needs valgrind
+counts: ## instructions, allocations and system calls per operation, against recorded limits; needs valgrind
 	cargo xtask counts
 
-crash: machine ## half an hour of power cuts, on paper and of machines, and what must be found broken; root
+crash: machine ## half an hour of simulated power cuts at every level, with negative controls; root
 	cargo build --release -p terrace-cli
 	for control in ignored-flushes no-barrier unsynced early-durability; do \
 	  target/release/terrace crash --states 100 --control $$control || exit 1; done
@@ -67,7 +67,7 @@ crash: machine ## half an hour of power cuts, on paper and of machines, and what
 	target/release/terrace crash --level machine --engine terrace:default --states 10
 	target/release/terrace crash --level machine --control early-durability --states 10
 
-soak: ## stores under mixed load whose drive loses its power every few seconds, on ext4 and on the device: six hours, HOURS= for fewer, SEED= for other histories; root
+soak: ## stores under load on a drive that loses power every few seconds, on ext4 and on a raw device: six hours, HOURS= for fewer, SEED= for other histories; root
 	cargo build --release -p terrace-cli
 	for preset in bundled device default bundled+values=log; do \
 	  target/release/terrace crash --level drive --engine terrace:$$preset --seed $(or $(SEED),1) --seconds $$(( $(or $(HOURS),6) * 900 )) || exit 1; done
@@ -75,16 +75,16 @@ soak: ## stores under mixed load whose drive loses its power every few seconds, 
 machine: ## a kernel for the machines that `make crash` kills, unpacked below ~/.cache/terrace; needs apt and QEMU
 	@scripts/machine.sh
 
-noblsm: ## what waiting for no drive buys: times, tails, syncs and space by preset and tier, judged; two to three hours on a quiet machine of two processors, SCALE=0.02 for less; root
+noblsm: ## the benefit of not waiting for syncs: times, tails, syncs and space by preset and durability mode; two to three hours on two quiet processors, SCALE=0.02 for less; root
 	cargo build --release -p terrace-cli
 	target/release/terrace study run ours-waiting ours-waiting-flush ours-waiting-ycsb ours-tiers ours-syncs --scale $(or $(SCALE),1) --out target/noblsm
 	target/release/terrace study run noblsm-table-1 --out target/noblsm
 	target/release/terrace study report target/noblsm
 
-cascade: ## what ext4 and a virtual drive that was full before make of one user's byte; root
+cascade: ## write amplification from user to flash on ext4 and a preconditioned virtual SSD; root
 	@demo/ssd.sh
 
-speed: ## of a virtual drive in memory, and what recording costs, against the bars; root, fio; on a quiet machine; ROUNDS for fewer
+speed: ## speed of a virtual SSD in memory and cost of recording, against the bars; root, fio; on a quiet machine; ROUNDS for fewer
 	@scripts/ssd-speed.sh
 
 peers: ## the strongest builds of LevelDB and RocksDB for `make bench`, fetched and built once: RocksDB takes half an hour
@@ -97,15 +97,15 @@ bench: ## terrace (two presets), LevelDB and RocksDB side by side in about five 
 	  --num 500000 --value-size 400 --write-buffer-size 8MiB --max-file-size 8MiB \
 	  $(if $(filter 0,$(shell id -u)),--device loop:4GiB) --json target/bench.jsonl --markdown-into docs/benchmarks.md
 
-study: ## from the user's byte to the flash cell, for every design: ten minutes, then target/study/report.html; root
+study: ## all designs from user to flash in ten minutes; writes target/study/report.html; root
 	cargo build --release -p terrace-cli
 	target/release/terrace study run ours-tour --out target/study
 	target/release/terrace study report target/study
 
-agree: ## LevelDB under this driver and under its own db_bench: the same within 10 %? Some 15 minutes on a quiet machine
+agree: ## compares this driver with LevelDB's db_bench: within 10 %; 15 minutes on a quiet machine
 	@scripts/agree.sh
 
-capi: ## libterrace for C and C++, behind LevelDB's leveldb/c.h, below target/capi; compiles and runs an example with it
+capi: ## libterrace for C and C++ with LevelDB's leveldb/c.h, in target/capi; compiles and runs an example
 	cargo build --release -p terrace-capi
 	@scripts/install-capi.sh "$(CURDIR)/target/capi"
 	@demo/c.sh target/capi
@@ -117,10 +117,10 @@ install: ## libterrace and its headers below PREFIX, by default /usr/local; DEST
 python: ## the wheel terracedb, into target/wheels, and its tests in an environment of their own; fetches maturin and pytest
 	@scripts/python.sh
 
-package: ## packs the crates that are published as a registry would get them, and builds them from that
+package: ## packages the published crates as a registry receives them, and builds them from that
 	@scripts/package.sh
 
-licences: ## what `make lint` checks of dependencies, more strictly: reads the texts of licences; needs cargo-deny
+licences: ## stricter check of dependencies than `make lint`, with the licence texts; needs cargo-deny
 	cargo deny --all-features check licenses bans sources
 
 book: ## docs/ as pages to browse in, target/book/index.html; needs mdbook

@@ -78,7 +78,7 @@ static RANGED: LazyLock<(Files, Vec<Model>)> = LazyLock::new(|| (ranged(), Vec::
 const RANGED_PAIRS: usize = 300;
 
 fn ranged_shape() -> Options {
-    let own = [("range_tombstones", "on"), ("block_bytes", "1KiB"), ("compression", "none")];
+    let own = [("range_tombstones", "on"), ("block_size", "1KiB"), ("compression", "none")];
     kit::options(&[&own, kit::TIGHT].concat())
 }
 

@@ -1,5 +1,7 @@
 //! Cost of the driver itself: no allocation per operation. For its instructions, see `cargo xtask
 //! counts`.
+#[path = "../../../engine/tests/it/common/alone.rs"]
+mod alone;
 #[path = "../../../engine/tests/it/common/counting.rs"]
 mod counting;
 
@@ -23,11 +25,13 @@ fn allocations(name: &str, num: u64, histogram: bool) -> u64 {
 
 #[test]
 fn an_operation_allocates_nothing() {
-    for name in ["fillseq", "fillrandom", "deleterandom", "readmissing"] {
-        for histogram in [false, true] {
-            let (few, many) = (allocations(name, 1000, histogram), allocations(name, 101_000, histogram));
-            // threads of the harness may allocate concurrently; 100,000 operations would be visible
-            assert!(many < few + 100, "{name}: {few} allocations, then {many}");
+    alone::in_own_process(|| {
+        for name in ["fillseq", "fillrandom", "deleterandom", "readmissing"] {
+            for histogram in [false, true] {
+                let (few, many) = (allocations(name, 1000, histogram), allocations(name, 101_000, histogram));
+                // threads of the harness may allocate concurrently; 100,000 operations would be visible
+                assert!(many < few + 100, "{name}: {few} allocations, then {many}");
+            }
         }
-    }
+    });
 }
