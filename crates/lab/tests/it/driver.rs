@@ -29,7 +29,7 @@ fn an_operation_allocates_nothing() {
         for name in ["fillseq", "fillrandom", "deleterandom", "readmissing"] {
             for histogram in [false, true] {
                 let (few, many) = (allocations(name, 1000, histogram), allocations(name, 101_000, histogram));
-                // threads of the harness may allocate concurrently; 100,000 operations would be visible
+                // Threads of the harness may allocate; 100,000 operations would be visible.
                 assert!(many < few + 100, "{name}: {few} allocations, then {many}");
             }
         }
