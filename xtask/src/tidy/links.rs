@@ -1,4 +1,4 @@
-//! Relative links in pages lead to existing files.
+//! Relative links in pages lead to existing files, and so do the paths in the glossary.
 use super::Report;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,20 @@ pub fn check(root: &Path, pages: &[(PathBuf, String)], report: &mut Report) {
             let file = target.split('#').next().unwrap_or_default();
             if !file.is_empty() && !folder.join(file).exists() {
                 report.problem(path.display(), format!("broken link to {target}"));
+            }
+        }
+    }
+}
+
+/// Checks that every path in the glossary's third column exists below `crates/`.
+pub fn check_glossary(root: &Path, pages: &[(PathBuf, String)], report: &mut Report) {
+    let Some((path, text)) = pages.iter().find(|(path, _)| path.ends_with("docs/glossary.md")) else { return };
+    for line in text.lines().filter(|line| line.starts_with('|')) {
+        let places = line.split('|').nth(3).unwrap_or_default();
+        for place in places.split('`').skip(1).step_by(2) {
+            let place = place.split("::").next().unwrap_or_default();
+            if !root.join("crates").join(place).exists() && !root.join(place).exists() {
+                report.problem(path.display(), format!("{place} does not exist"));
             }
         }
     }

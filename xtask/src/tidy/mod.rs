@@ -46,6 +46,7 @@ pub fn run(root: &Path) -> Result<()> {
     modules::check(&sources, &mut report);
     words::check(&sources, &mut report);
     links::check(root, &pages, &mut report);
+    links::check_glossary(root, &pages, &mut report);
     readme::check(root, &mut report)?;
     for (mutant, why) in mutants::outdated(root)? {
         report.problem(format!("mutant {mutant}"), why);
