@@ -2,9 +2,10 @@
 //!
 //! [`FileSystem`] is the interface. [`RealFs`] is a directory of the operating system, [`MemFs`] a
 //! directory in memory, [`raw::RawFs`] a block device without a file system, [`SplitFs`] a
-//! directory and a device together. The crash, fault and scramble models of `terrace-sim`
-//! implement it too. Nothing here knows tables, values or durability modes. Unsafe code is in
-//! `kernel.rs`, `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs` and nowhere else.
+//! directory and a device together. The models of `terrace-sim` implement [`FileSystem`] too:
+//! crash states, injected faults, and corrupted reads. Nothing here knows tables, values or
+//! durability modes. The crate's unsafe code is in `kernel.rs`, `mapped_read.rs`, `pages.rs` and
+//! `bpf/kernel.rs` only.
 #![deny(unsafe_code)]
 
 pub mod bpf;

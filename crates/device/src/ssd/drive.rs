@@ -40,8 +40,9 @@ impl Ssd {
         Ssd::with(Ftl::new(profile)?, below)
     }
 
-    /// Continues with an existing translation layer, such as a preconditioned one. Windows start
-    /// now and have an eighth of the capacity each.
+    /// Returns a drive that continues with an existing translation layer, such as a preconditioned
+    /// one. Statistics are collected per window: the first one starts now, and each ends after
+    /// host writes of an eighth of the capacity.
     ///
     /// # Errors
     /// If `below` is shorter than the profile's capacity.

@@ -33,8 +33,9 @@ pub fn price<'a>(ctx: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(
     Some((table, plan.bytes().saturating_add(lower_bytes.unwrap_or(0))))
 }
 
-/// Returns the seek hint that remains for table `id` when `plan`, which compacts it, starts.
-/// After a trivial move the table is still to be merged if its seeks have paid for that.
+/// Returns the seek hint (the request for a seek compaction) that remains for table `id` when
+/// `plan`, which compacts it, starts. A trivial move does not satisfy the hint: if the table's
+/// seeks have paid for a merge, it stays.
 pub fn left_of_hint(plan: &Plan, id: TableId, whole_price_paid: bool) -> Option<(usize, TableId)> {
     (whole_price_paid && plan.trivial_move).then_some((plan.output_level, id))
 }

@@ -338,8 +338,9 @@ impl Merge {
         Ok(())
     }
 
-    /// Seeks one source after the other that may have `target`'s user key, until one has it.
-    /// Returns whether one has. If none has it, the last source is positioned too.
+    /// Seeks the sources whose filters admit `target`'s user key, newest first, and stops at the
+    /// first that has it. Returns whether one does. If none does, the oldest source is positioned
+    /// as well, whatever its filter says.
     fn probe_sources(&mut self, target: &[u8]) -> Result<bool> {
         let last = self.sources.len().wrapping_sub(1);
         for (number, source) in self.sources.iter_mut().enumerate() {

@@ -102,7 +102,8 @@ impl DbInner {
     }
 
     /// Returns the most urgent compaction that may start now, and whether it is optional: one that
-    /// only drops tombstones. Without space for those, there is none until some is freed.
+    /// only drops tombstones. After an optional compaction ran out of disk space, no optional one
+    /// is returned until space is freed.
     pub fn pick_compaction(&self, state: &DbState) -> Option<(Plan, bool)> {
         #[cfg(test)]
         self.picks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

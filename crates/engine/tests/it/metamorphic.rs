@@ -1,5 +1,6 @@
-//! One seeded history of thousands of operations under many options and in every place: equal
-//! results everywhere, and consistent statistics. A difference between two runs names the options,
+//! Runs one seeded history of thousands of operations under many options and in every place
+//! (directory, memory, raw device, split). Results must be equal everywhere, and statistics
+//! consistent. A difference between two runs names the options,
 //! the place and the seed.
 use crate::common::kit;
 use kit::{Model, Pairs, Place, contents, options, write};

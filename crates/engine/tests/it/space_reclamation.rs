@@ -1,10 +1,12 @@
-//! Space reclamation: deleted and overwritten entries take a bounded share of the live bytes, idle
-//! and under load, however they became garbage: queues, truncated logs, rolling time series,
+//! Space reclamation: the space of deleted and overwritten entries is at most a fixed fraction of
+//! the live bytes, at rest and under load, whatever made them garbage: queues, truncated logs,
+//! rolling time series,
 //! prefix deletes, expiring entries, shrinking values.
 //!
 //! Sizes are a small fraction of those of the presets, in the same proportions. Stores are stepped
 //! manually, so the same history takes the same space on any machine: *under load* is measured
-//! when no job is due, *at rest* after [`Db::wait_idle`].
+//! between operations, after the jobs due at that moment have run; *at rest* after
+//! [`Db::wait_idle`], which also runs optional jobs.
 mod histories;
 
 use crate::common::kit;

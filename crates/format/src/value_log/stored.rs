@@ -51,9 +51,9 @@ impl ValuePointer {
     /// Maximum encoded size in bytes.
     pub const BYTES_MAX: usize = 31;
 
-    /// Returns the number of segment bytes this pointer keeps alive. Each relocated entry has a
-    /// frame of its own, whose header counts; in a WAL the headers are garbage, as are small
-    /// values.
+    /// Returns the number of segment bytes this pointer keeps alive. A relocated entry has a frame
+    /// of its own, so the frame's header is included. In a segment that was a WAL, frame headers
+    /// and inline values are garbage.
     pub fn kept_bytes(&self) -> u64 {
         self.bytes.saturating_add(if self.moved { HEADER_BYTES as u64 } else { 0 })
     }

@@ -1,5 +1,5 @@
-//! Processor time of other processes during a cell: time used neither by this run nor by the
-//! kernel on its behalf.
+//! Processor time of other processes during a cell (one engine in one round): time used neither by
+//! this run nor by the kernel on its behalf.
 //!
 //! Kernel threads do not count as others, because they do writeback, journal commits and loop
 //! device I/O for the cell. Interrupts are excluded for the same reason. Time stolen by a

@@ -2,8 +2,10 @@
 //! of them, then write `num` keys again or read all.
 //!
 //! The paper does not specify the order of keys, nor whether the second writes use the same keys.
-//! Here each stage uses `num` distinct keys in a random order of its own, the last one all of them
-//! again. The engine settles between stages, so that each stage includes its deferred work.
+//! Here the first stage writes `num` distinct keys in a random order, the second deletes a share
+//! of them in another order, and the third writes (or reads) all `num` keys of the first stage,
+//! deleted ones included, in a third order. The engine settles between stages, so that each stage
+//! includes its deferred work.
 use super::{
     Job, Stage,
     ops::Driver,

@@ -2,8 +2,9 @@
 //! and read with a Zipfian distribution. Each write has a fixed number of updates and is synced.
 //!
 //! The original draws lengths of keys and values from normal distributions around 32 and 512
-//! bytes; here all have the sizes of the cell, as in the paper. Its Zipfian is over groups of
-//! eight adjacent keys; here popularity is spread over all keys (YCSB's scrambled Zipfian), so
+//! bytes; here all keys and values have the fixed sizes of the benchmark run, as in the paper. The
+//! original's Zipfian distribution is over groups of eight adjacent keys; here popularity is
+//! spread over all keys (YCSB's scrambled Zipfian), so
 //! that no block cache profits from adjacency.
 use super::{
     Job, Stage,

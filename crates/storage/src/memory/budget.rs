@@ -1,15 +1,15 @@
 //! The memory budget of a store: memtables, index and filter blocks of open tables, read-ahead of
 //! cursors, and cached data blocks, which get the rest.
 //!
-//! There are two bounds. `block_cache_size` pays for cached data blocks, and for index and filter
-//! blocks as far as they exceed [`TAILS_FREE_BYTES`]: otherwise a small cache would have to choose
-//! between data blocks and the indexes that lead to them, and read two blocks for every one.
-//! Tables are not closed for that, however large their indexes: to reopen one takes as long as
-//! hundreds of block reads, and a store slightly over the bound would do so with every other read.
+//! There are two bounds. `block_cache_size` bounds cached data blocks, together with the index and
+//! filter blocks beyond [`TAILS_FREE_BYTES`]. The free allowance keeps a small cache from evicting
+//! the indexes that it needs to find data blocks. This bound never closes a table: reopening one
+//! takes as long as hundreds of block reads, and a store slightly over the bound would reopen a
+//! table with every other read.
 //!
 //! `memory_budget`, if set, bounds everything here together. Data blocks are evicted first, down
-//! to none. Then the least recently used tables are closed, before index and filter blocks take
-//! more than half of the memory that memtables leave.
+//! to none. Index and filter blocks may take at most half of the memory that memtables leave:
+//! beyond that the least recently used tables are closed, whether or not data blocks remain.
 //!
 //! Not counted: the block under a cursor, buffers of files being written, the names of tables.
 use super::{block_cache::BlockCache, buffer_pool::Buffers, page_pool::PagePool};

@@ -39,8 +39,9 @@ pub struct Mount {
     /// Whether only whole pages are written.
     pub padding: bool,
     pub(super) state: Mutex<State>,
-    /// Held shared by device flushes, which run concurrently: a WAL must not wait for the long
-    /// flushes of tables. Its exclusive holder knows that every flush has ended.
+    /// A lock that tracks running flushes. Device flushes take it shared, so that a WAL's flush
+    /// need not wait for a table's long one. A thread that holds it exclusively knows that no
+    /// flush is running.
     flushing: RwLock<()>,
     /// Held while stale slots are discarded.
     discarding: Mutex<()>,
