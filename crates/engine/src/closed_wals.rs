@@ -43,16 +43,24 @@ impl ClosedWals {
 
     /// Syncs all of them, oldest first. An error leaves the rest as they are.
     pub fn sync(&self) -> Result<()> {
-        self.sync_to(LogId(u64::MAX - 1))
+        self.sync_to(LogId(u64::MAX - 1), || Ok(true))
     }
 
-    /// Syncs those up to WAL `last`, oldest first. An error leaves the rest as they are.
-    pub fn sync_to(&self, last: LogId) -> Result<()> {
+    /// Syncs those up to WAL `last`, oldest first, as long as `goes_on` is true before each sync.
+    /// An error leaves the rest as they are. A WAL that became obsolete during its sync may fail.
+    pub fn sync_to(&self, last: LogId, goes_on: impl Fn() -> Result<bool>) -> Result<()> {
         let _one_at_a_time = self.syncing.lock();
         loop {
             let oldest = self.wals.lock().first().cloned();
             let Some((id, writer)) = oldest.filter(|(id, _)| *id <= last) else { return Ok(()) };
-            writer.sync()?;
+            if !goes_on()? {
+                return Ok(());
+            }
+            let synced = writer.sync();
+            if synced.is_err() && !self.wals.lock().iter().any(|(listed, _)| *listed == id) {
+                continue;
+            }
+            synced?;
             drop(self.take_obsolete(LogId(id.0 + 1)));
         }
     }

@@ -22,7 +22,7 @@ use terrace_format::{
     filter::{Bloom, FilterPolicy},
 };
 use terrace_storage::StorageConfig;
-pub(crate) use text::nearest;
+pub(crate) use text::unknown;
 
 /// Smallest `memory_budget`, to which the memory of memtables is added.
 const MEMORY_BUDGET_MIN: u64 = 1 << 20;
@@ -193,7 +193,8 @@ impl Options {
     /// [`validate`](Options::validate), which an open calls.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown name, with the nearest one, and for a bad value.
+    /// [`Error::Invalid`] for an unknown name, with the nearest one or, if none is near, with all,
+    /// and for a bad value.
     ///
     /// ```
     /// # use terrace::Options;

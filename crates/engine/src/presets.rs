@@ -2,7 +2,7 @@
 //!
 //! Product presets ([`PRESETS`]) are for users. Paper presets ([`PAPER_PRESETS`]) reproduce the
 //! designs of papers on LevelDB's numbers, so that the lab can compare them.
-use crate::{CompactionPri, Error, GcMode, Options, Result, options::nearest};
+use crate::{CompactionPri, GcMode, Options, Result, options::unknown};
 use terrace_format::{TableForm, Values};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
@@ -62,7 +62,7 @@ impl Options {
     /// Returns the options of the preset named `name`, one of [`PRESETS`] or [`PAPER_PRESETS`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown name, with the nearest one.
+    /// [`Error::Invalid`] for an unknown name, with the nearest one, or with all if none is near.
     ///
     /// ```
     /// # use terrace::Options;
@@ -103,7 +103,7 @@ impl Options {
             }
             _ => {
                 let names = PRESETS.iter().chain(PAPER_PRESETS).map(|(name, _)| *name);
-                Err(Error::Invalid(format!("unknown preset {name}; did you mean {}?", nearest(name, names))))
+                Err(unknown("preset", name, names))
             }
         }
     }

@@ -166,7 +166,7 @@ fn real_drives_tell_or_are_said_not_to() {
         (&Value::Null, &Value::Null, &3_584_000.into())
     );
     let shown = String::from_utf8(terrace(["ssd", "smart", "--from-json", text(&smart)]).ok()).unwrap();
-    assert!(shown.contains("does not tell what it programs into flash"), "{shown}");
+    assert!(shown.contains("does not report the bytes it programs into flash"), "{shown}");
     fs::write(&smart, "{}").unwrap();
     terrace(["ssd", "smart", "--from-json", text(&smart)]).fails(1);
     fs::write(&smart, "nothing").unwrap();

@@ -210,7 +210,7 @@ fn a_pin_that_others_cannot_reach_is_no_pin_for_everybody() {
         let told = pin();
         assert!(told.contains("only root") && told.contains(&format!("chmod o+x {}", pins.display())), "{told}");
         fs::set_permissions(&pins, Permissions::from_mode(0o711)).unwrap();
-        assert!(pin().contains("everybody"));
+        assert!(pin().contains("all users"));
     });
     assert!(Command::new("umount").arg(&pins).status().unwrap().success());
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

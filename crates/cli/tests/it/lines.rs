@@ -122,7 +122,10 @@ fn a_load_that_the_store_breaks_off_says_what_is_sure_to_be_there() {
         .unwrap();
     let error = String::from_utf8(ran.stderr).unwrap();
     assert_eq!((ran.status.code(), &*ran.stdout), (Some(1), &b""[..]), "{error}");
-    let told = error.split("of which the first ").nth(1).and_then(|rest| rest.split_once(" are sure to be loaded"));
+    let told = error
+        .split("to the store, the first ")
+        .nth(1)
+        .and_then(|rest| rest.split_once(" of which are certainly loaded"));
     let sure: usize = told.unwrap_or_else(|| panic!("{error}")).0.parse().unwrap();
     let there = terrace(["dump", store.to_str().unwrap()]).ok();
     let keys: Vec<String> = String::from_utf8(there).unwrap().lines().map(|line| line[..3].to_owned()).collect();

@@ -15,8 +15,8 @@ fn store(path: &Path) {
 }
 
 const REPAIR: &[&str] = &["repair", "{}", "{}-new"];
-const NO_DEVICE: &str = "terrace: {} is neither the directory of a store nor a device for one (length: 4 bytes are not a whole \
-     number of 4096 byte blocks, or none)";
+const NO_DEVICE: &str = "terrace: {} is neither the directory of a store nor a device for one (length: 4 bytes: the size must be \
+     a positive multiple of 4096)";
 const NOTHING_TO_REPAIR: &str =
     "terrace: missing store: {} has no table, WAL or manifest, so there is nothing to repair";
 
@@ -43,7 +43,7 @@ const SITUATIONS: &[Situation] = &[
         store,
         &["convert", "{}", "{}"],
         1,
-        "terrace: {} is the store to read itself; name another place for the new one",
+        "terrace: {} is the source store itself; name another directory for the new store",
     ),
     ("an empty directory", |at| fs::create_dir(at).unwrap(), GET, 1, "terrace: missing store: {} (no file CURRENT)"),
     (
@@ -173,7 +173,7 @@ const SITUATIONS: &[Situation] = &[
         |_| (),
         &["put", "{}", "k", "v", "--preset", "fastest"],
         2,
-        "terrace: --preset: unknown preset fastest; did you mean default?",
+        "terrace: --preset: unknown preset fastest; there are default, leveldb, bundled, device, noblsm, leveldb-raw, lds, delsm, bolt, wisckey, volatile",
     ),
     (
         "an option without value",
@@ -202,7 +202,7 @@ const SITUATIONS: &[Situation] = &[
         store,
         &["checkpoint", "{}", "{}"],
         1,
-        "terrace: {} is the store to copy itself; name another place for the copy",
+        "terrace: {} is the source store itself; name another directory for the copy",
     ),
     (
         "an ingest of what is no table",

@@ -11,6 +11,8 @@ use terrace_format::{KeyOrder, TableId};
 #[derive(Clone, Debug)]
 pub struct Reservation {
     tables: Vec<TableId>,
+    /// Bytes of the inputs.
+    bytes: u64,
     levels: (usize, usize),
     smallest: Vec<u8>,
     largest: Vec<u8>,
@@ -26,6 +28,7 @@ impl Reservation {
         let (smallest, largest) = span(order, plan.inputs().map(|(_, table)| table)).expect("a plan has inputs");
         Reservation {
             tables: plan.inputs().map(|(_, table)| table.meta.id).collect(),
+            bytes: plan.bytes(),
             levels: (plan.level, plan.output_level),
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
@@ -76,6 +79,12 @@ impl RunningCompactions {
     pub fn end(&mut self, plan: &Plan) {
         let first = plan.inputs().map(|(_, table)| table.meta.id).next();
         self.jobs.retain(|job| job.tables.first() != first.as_ref());
+    }
+
+    /// Returns the bytes of the inputs of all running compactions: the space that their outputs
+    /// take at most.
+    pub fn bytes(&self) -> u64 {
+        self.jobs.iter().map(|job| job.bytes).sum()
     }
 
     /// Notes that `plan` has ended because of damage, described by `error`.

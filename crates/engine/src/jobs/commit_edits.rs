@@ -36,10 +36,11 @@ const BATCH_MEMTABLES_MAX: u64 = 16;
 
 /// Commits pending edits, each batch as soon as its files are durable, until none is left. Looks
 /// for due compactions only after a commit. A manual executor commits at most one batch per step.
+/// Each batch has its own retries, so that the reserve is released for no more than one.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     loop {
         let seen = shared.state.lock().commit_epoch;
-        let committed = commit_batch(shared)?;
+        let committed = shared.retry_on_no_space(0, || commit_batch(shared))?;
         shared.wake_durable(); // under no lock: a waker may drop a store
         let mut state = shared.state.lock();
         if shared.work.is_manual() || is_over(&state) {
@@ -124,6 +125,8 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     shared.options.notify(|| Event::SyncBegin);
     let (count, ended) = append_edits(shared)?;
     shared.notify_sync_ended(ended.saturating_sub(started));
+    rewrite_large_manifest(shared)?;
+    let _ = shared.reserve.allocate(&*shared.storage); // without space, after the next commit
     Ok(count)
 }
 
@@ -160,15 +163,21 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     let ended = shared.clock.now();
     drop(replaced); // this closes files
     delete_obsolete(shared, &removable);
-    if manifest.needs_rewrite(shared.options.max_manifest_file_size) && shared.has_room(0) {
-        match rewrite_manifest(shared, manifest) {
-            // The old manifest stays in use.
-            Err(full) if full.is_no_space() && manifest.is_root() => {}
-            begun => begun?,
-        }
-    }
-    let _ = shared.reserve.allocate(&*shared.storage); // without space, after the next commit
     Ok((count, ended))
+}
+
+/// Replaces the manifest if it has become large and there is space. Without space the old one stays
+/// in use.
+fn rewrite_large_manifest(shared: &DbInner) -> Result<()> {
+    let mut slot = shared.manifest.lock();
+    let manifest = slot.as_mut().expect("a store open for writing has a manifest");
+    if !manifest.needs_rewrite(shared.options.max_manifest_file_size) || !shared.has_room(0) {
+        return Ok(());
+    }
+    match rewrite_manifest(shared, manifest) {
+        Err(full) if full.is_no_space() && manifest.is_root() => Ok(()),
+        begun => begun,
+    }
 }
 
 /// Returns the retained bytes at which a commit is forced. Where the file system commits on its

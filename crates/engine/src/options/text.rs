@@ -12,18 +12,30 @@ use std::fmt::Write;
 /// Returns the option named `name`, or with the alias `name`.
 ///
 /// # Errors
-/// [`Error::Invalid`] with the nearest name.
+/// [`Error::Invalid`] with the nearest name, or with all names if none is near.
 pub(super) fn find(name: &str) -> Result<&'static Spec> {
     let has_name = |spec: &&Spec| spec.name == name || spec.aliases.contains(&name);
     SPECS.iter().find(has_name).ok_or_else(|| {
         let names = SPECS.iter().flat_map(|spec| [spec.name].into_iter().chain(spec.aliases.iter().copied()));
-        Error::Invalid(format!("unknown option {name}; did you mean {}?", nearest(name, names)))
+        unknown("option", name, names)
+    })
+}
+
+/// Returns an error about `typed`, no name of a `noun`: with the name that it most probably stands
+/// for, or with all names if none is near.
+pub(crate) fn unknown<'a>(noun: &str, typed: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
+    let near = nearest(typed, names.clone());
+    let is_near = near.contains(typed) || 2 * edit_distance(typed, near) <= typed.len().max(near.len());
+    Error::Invalid(if is_near {
+        format!("unknown {noun} {typed}; did you mean {near}?")
+    } else {
+        format!("unknown {noun} {typed}; there are {}", names.collect::<Vec<_>>().join(", "))
     })
 }
 
 /// Returns the name that `typed` most probably stands for: one that contains all of it, else the
 /// one with the fewest edits, where a common beginning counts half an edit a letter.
-pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
+fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
     let plain = |name: &str| name.to_lowercase().replace('-', "_");
     let typed = plain(typed);
     let cost = |name: &str| {
@@ -145,7 +157,7 @@ mod tests {
             ("\n# none\nmax_compactions=1", "line 3: unknown option max_compactions; did you mean max_subcompactions?"),
             ("bloom_bits = 10\nfilter_policy=11", "line 2: bloom_bits is set twice"),
             ("bloom_bits=10\npreset=leveldb", "line 2: the preset must come before"),
-            ("preset=fast", "line 1: unknown preset fast; did you mean "),
+            ("preset=fast", "line 1: unknown preset fast; there are default, leveldb, "),
             ("bloom_bits", "line 1: \"bloom_bits\" is not of the form"),
             ("bloom_bits=many", "line 1: option bloom_bits=many: expected a whole number"),
             ("bloom_bits=101", "bloom_bits is 101; it must be between 0 and 100"),

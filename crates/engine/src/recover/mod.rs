@@ -105,6 +105,14 @@ pub fn inspect(storage: &dyn Storage, options: &Options) -> Result<Recovered> {
     recover(storage, options, Purpose::Inspect)
 }
 
+/// Replays all WALs without writing. Returns the error for which an open would be refused, if any.
+pub fn check_history(storage: &dyn Storage, options: &Options) -> Result<()> {
+    match inspect(storage, options) {
+        Err(Error::Missing { .. }) => Ok(()), // a new store, or an error of the next attempt
+        inspected => inspected.map(drop),
+    }
+}
+
 fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result<Recovered> {
     let writes = purpose == Purpose::Write;
     let listed = storage.list()?;

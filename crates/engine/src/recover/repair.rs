@@ -91,7 +91,8 @@ pub fn build(
     to.settle(&[])?;
     let requires = features::create(to, options)?;
     let mut start = fresh_start(&[]);
-    let spilled = salvage_scan.spill(from, to, options, start.next_file)?;
+    let (spilled, lost_since) = salvage_scan.spill(from, to, options, start.next_file)?;
+    report.lost.extend(lost_since);
     let mut values = Values::of(from);
     let entries = SalvageIter::new(from, options, salvage_scan, &spilled)?;
     let mut next_file = spilled.next_file().max(start.next_file);

@@ -74,9 +74,10 @@ impl<'a> SalvageIter<'a> {
     }
 
     fn compare(&self, a: usize, b: usize) -> Ordering {
-        let [a, b] = [a, b].map(|at| &self.streams[at]);
-        let keys = self.order.internal(a.key().unwrap_or_default(), b.key().unwrap_or_default());
-        keys.then_with(|| b.number().cmp(&a.number()))
+        let [first, second] = [a, b].map(|at| &self.streams[at]);
+        let keys = self.order.internal(first.key().unwrap_or_default(), second.key().unwrap_or_default());
+        // A WAL may be in two sources. The one that was read later comes later in `streams`.
+        keys.then_with(|| (second.number(), b).cmp(&(first.number(), a)))
     }
 }
 

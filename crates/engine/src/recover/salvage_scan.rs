@@ -86,6 +86,9 @@ pub struct SalvageScan {
     is_older: bool,
     /// The next sequence that our WALs should have; `None` if unknown.
     expected: Option<SeqNo>,
+    /// The end of the history in each WAL, oldest first. The first pass finds them, and a second
+    /// one must not find others on a disk that is failing.
+    history_ends: Vec<SeqNo>,
     /// Ranges of user keys that named tables have lost.
     lost_ranges: Vec<LostRange>,
     /// The first file that this process has no permission to read.
@@ -120,6 +123,7 @@ impl SalvageScan {
             replay_range: None,
             is_older: false,
             expected: None,
+            history_ends: Vec::new(),
             lost_ranges: Vec::new(),
             denied: None,
         };

@@ -141,7 +141,8 @@ impl Spill<'_> {
         Ok(())
     }
 
-    /// Merges `sources`. Of two entries with one internal key the one of the younger WAL is kept.
+    /// Merges `sources`, which are in the order of reading. Of two entries with one internal key
+    /// the one of the younger WAL is kept, and within a WAL the later one.
     fn write_run(&mut self, mut sources: Vec<(MemCursor, LogId)>) -> Result<Vec<TableMeta>> {
         let Spilled { to, order, next_file, .. } = &mut self.spilled;
         let number = || {
@@ -152,9 +153,10 @@ impl Spill<'_> {
         let mut last: Option<Vec<u8>> = None;
         loop {
             let valid = (0..sources.len()).filter(|at| sources[*at].0.valid());
-            let first = valid.min_by(|a, b| {
-                let [a, b] = [&sources[*a], &sources[*b]];
-                order.internal(a.0.key(), b.0.key()).then_with(|| b.1.cmp(&a.1))
+            let first = valid.min_by(|&at_a, &at_b| {
+                let [a, b] = [&sources[at_a], &sources[at_b]];
+                let later = (b.1, at_b);
+                order.internal(a.0.key(), b.0.key()).then_with(|| later.cmp(&(a.1, at_a)))
             });
             let Some(first) = first else { break };
             let cursor = &mut sources[first].0;
@@ -266,7 +268,8 @@ impl<'a> Run<'a> {
     }
 
     fn load(&mut self) -> Result<()> {
-        let Some(cursor) = &self.cursor else { return Ok(()) };
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.fetch()?;
         let (entry, stored) = (key::apart(cursor.key()), Bytes::from(cursor.value().to_vec()));
         self.value = if entry.kind == Kind::Put { self.to.value(entry.user, entry.seq, stored, HOW)? } else { stored };
         Ok(())

@@ -14,7 +14,7 @@ use crate::{
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 use terrace_format::{TableForm, TableId};
 use terrace_storage::BlockingScope;
@@ -106,7 +106,7 @@ impl DbInner {
     /// is returned until space is freed.
     pub fn pick_compaction(&self, state: &DbState) -> Option<(Plan, bool)> {
         #[cfg(test)]
-        self.picks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.picks.fetch_add(1, Ordering::Relaxed);
         let limits = self.limits();
         let required = Limits { tombstone_compaction_percent: 0, ..limits };
         if let Some(plan) = self.with_limits(state, &required, |situation| self.policy.plan(situation)) {
@@ -171,6 +171,7 @@ impl DbInner {
         let mut state = self.state.lock();
         if !state.closing {
             update(&mut state.compactions.idle);
+            state.optional_suspended = false;
             self.schedule(&mut state);
         }
     }
@@ -198,8 +199,9 @@ impl DbInner {
             if shared.cancel_if_closing(&plan) {
                 return Ok(());
             }
-            if optional && !plan.trivial_move && !shared.has_room(plan.bytes()) {
-                shared.suspend_optional_compactions(&plan);
+            let freed = shared.space_freed.load(Ordering::Acquire);
+            if optional && !plan.trivial_move && !shared.has_room(shared.state.lock().compactions.bytes()) {
+                shared.suspend_optional_compactions(&plan, freed);
                 return Ok(());
             }
             let moved = shared.relocates_values(&shared.state.lock());
@@ -211,6 +213,10 @@ impl DbInner {
                 outcome => outcome,
             };
             match outcome {
+                Err(full) if full.is_no_space() && optional => {
+                    shared.suspend_optional_compactions(&plan, freed);
+                    Ok(())
+                }
                 Err(error) if plan.gc_only => shared.on_gc_compaction_failed(&plan, error),
                 Err(damage) if damage.is_damage() => shared.on_damaged_input(&plan, damage),
                 outcome => outcome,
@@ -230,11 +236,12 @@ impl DbInner {
     }
 
     /// Ends an optional compaction for which there is no space. No other one starts until some is
-    /// freed.
-    fn suspend_optional_compactions(self: &Arc<Self>, plan: &Plan) {
+    /// freed, more often than the `freed` times before the check, or until the next idle round:
+    /// others may free space, too.
+    fn suspend_optional_compactions(self: &Arc<Self>, plan: &Plan, freed: u64) {
         let mut state = self.state.lock();
         state.compactions.end(plan);
-        state.optional_suspended = true;
+        state.optional_suspended = self.space_freed.load(Ordering::Acquire) == freed;
         self.schedule(&mut state);
     }
 
@@ -265,8 +272,11 @@ impl DbInner {
         let shared = self.clone();
         self.work.submit(lane, name, move || {
             let _awaited = matches!(lane, Lane::Flush | Lane::Compact).then(BlockingScope::new);
-            let own_jobs = usize::from(matches!(lane, Lane::Flush | Lane::Compact));
-            let outcome = catch_unwind(AssertUnwindSafe(|| shared.retry_on_no_space(own_jobs, || job(&shared))));
+            let outcome = catch_unwind(AssertUnwindSafe(|| match lane {
+                Lane::Durability => job(&shared), // retries by itself
+                Lane::Flush | Lane::Compact => shared.retry_on_no_space(1, || job(&shared)),
+                Lane::Relocate | Lane::Idle => shared.retry_on_no_space(0, || job(&shared)),
+            }));
             let bug = |_| Err(Error::Bug(format!("job {name} panicked")));
             if let Err(error) = outcome.unwrap_or_else(bug) {
                 shared.fail_and_end(&error, ended);

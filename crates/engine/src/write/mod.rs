@@ -39,13 +39,20 @@ mod throttle_debt;
 mod unlogged;
 pub mod wal;
 
-use crate::{Error, Result, mem::MemTable, state::DbInner};
+use crate::{Error, Event, Result, mem::MemTable, state::DbInner};
 use commit::{commit, stop_on_error};
 pub use group::WriteRequest;
 use group::{JoinResult, LeaderGuard, Queue};
 use room::make_room;
 use rotate::rotate_wal;
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
 use throttle_debt::ThrottleDebt;
@@ -55,6 +62,8 @@ use wal::Wal;
 /// The writers of one store. At most one of them is the commit leader: see [`group`].
 pub struct WritePath {
     queue: Queue<Box<WriterState>>,
+    /// Writers that sync closed WALs before they join the queue.
+    syncing_closed_wals: AtomicUsize,
 }
 
 /// The state that only the commit leader, or a flush that seals the memtable, may touch. It is
@@ -99,7 +108,7 @@ impl WritePath {
             last_group: GroupStats::default(),
             unlogged: UnloggedWrites::default(),
         };
-        WritePath { queue: Queue::new(Box::new(writer)) }
+        WritePath { queue: Queue::new(Box::new(writer)), syncing_closed_wals: AtomicUsize::new(0) }
     }
 
     /// Writes `request`, alone or as part of a group. Returns the sequence number of the last
@@ -107,7 +116,10 @@ impl WritePath {
     /// with `sync` makes all earlier writes durable.
     pub fn write(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
         if sync {
-            sync_closed_wals(shared, &request)?;
+            self.syncing_closed_wals.fetch_add(1, Ordering::Relaxed);
+            let synced = sync_closed_wals(shared, &request);
+            self.syncing_closed_wals.fetch_sub(1, Ordering::Relaxed);
+            synced?;
         }
         match self.queue.join(request, sync) {
             JoinResult::Done(outcome) => outcome,
@@ -183,9 +195,9 @@ impl WritePath {
         }
     }
 
-    /// Returns whether no writer leads; a stalled writer counts as a leader.
+    /// Returns whether no writer leads or syncs; a stalled writer counts as a leader.
     pub fn are_idle(&self) -> bool {
-        self.queue.is_idle()
+        self.queue.is_idle() && self.syncing_closed_wals.load(Ordering::Relaxed) == 0
     }
 
     /// Seals the active memtable, unless it is empty, and rotates the WAL. The caller waits while
@@ -207,17 +219,21 @@ impl WritePath {
 /// after this.
 fn sync_closed_wals(shared: &Arc<DbInner>, request: &WriteRequest<'_>) -> Result<()> {
     let Some(newest) = shared.closed_wals.newest() else { return Ok(()) };
-    {
+    let goes_on = || {
         let state = shared.state.lock();
         shared.check_writable(&state)?;
-        if state.replacing_wal {
-            return Ok(()); // only the leader knows when the old WALs are out of use
-        }
+        Ok(!state.replacing_wal) // only the leader knows when the old WALs are out of use
+    };
+    if !goes_on()? {
+        return Ok(());
     }
     let _blocking = (!request.is_empty()).then(BlockingScope::new);
-    let synced = stop_on_error(shared, || shared.closed_wals.sync_to(newest));
-    if synced.is_err() {
-        shared.wake_failed();
+    let started = shared.clock.now();
+    shared.options.notify(|| Event::SyncBegin);
+    let synced = stop_on_error(shared, || shared.closed_wals.sync_to(newest, goes_on));
+    match &synced {
+        Ok(()) => shared.notify_sync_ended(shared.clock.since(started)),
+        Err(_) => shared.wake_failed(),
     }
     synced
 }

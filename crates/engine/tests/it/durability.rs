@@ -338,12 +338,12 @@ fn a_batch_makes_all_earlier_tables_durable() {
         assert_eq!((db.durable_sequence(), db.statistics().pending_edits), (0, 1), "{way:?}");
         let reported = || db.property("terrace.durability").unwrap();
         assert!(reported().contains(": 0 of 50 changes are durable\n"), "{}", reported());
-        assert!(reported().contains(": 0.1 MB of logs, 0.0 MB of tables, for 1 edits\n"), "{}", reported());
+        assert!(reported().contains(": 0.1 MB of WALs, 0.0 MB of tables, for 1 pending edit\n"), "{}", reported());
         assert!(after_cuts(&disk).iter().any(|model| model.is_empty()), "{way:?}: the control");
         db.wait_durable(50).unwrap();
         assert!(reported().contains(": 50 of 50 changes are durable\n"), "{}", reported());
         assert!(
-            reported().contains(": 0.1 MB of logs") && reported().contains("\nsyncs of log: 1, "),
+            reported().contains(": 0.1 MB of WALs") && reported().contains("\nsyncs of log: 1, "),
             "by the log: {}",
             reported()
         );

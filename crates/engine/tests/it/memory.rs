@@ -102,5 +102,5 @@ fn a_budget_below_the_memtables_is_refused() {
     let options =
         kit::options(&[("memory_budget", "8MiB"), ("write_buffer_size", "4MiB"), ("max_write_buffer_number", "2")]);
     let error = options.validate().unwrap_err().to_string();
-    assert!(error.contains("memory_budget is below 11534336"), "{error}");
+    assert!(error.contains("memory_budget is 8388608; it must be at least 11534336"), "{error}");
 }

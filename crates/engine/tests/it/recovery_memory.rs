@@ -186,7 +186,8 @@ fn store_with_tombstones(path: &Path, changes: &[(&str, &str)]) -> kit::Model {
 
 #[test]
 fn a_repair_that_spills_wal_entries_salvages_the_same_pairs() {
-    for changes in [&[][..], &[("values", "log"), ("value_log_threshold", "2000")]] {
+    let forms = [&[][..], &[("values", "log"), ("value_log_threshold", "2000")], &[("tables", "directory")]];
+    for changes in forms {
         let folder = tempfile::tempdir().unwrap();
         let (path, fresh) = (folder.path().join("store"), folder.path().join("fresh"));
         let model = store_with_tombstones(&path, changes);

@@ -208,18 +208,13 @@ fn space_is_reclaimed_in_preset_default() {
 }
 
 #[test]
-fn space_is_reclaimed_in_preset_terrace_block() {
-    all_keep_within("default", &[]);
+fn space_is_reclaimed_in_preset_bundled() {
+    all_keep_within("bundled", &[]);
 }
 
 #[test]
-fn space_is_reclaimed_in_preset_terrace() {
-    all_keep_within("terrace", &[]);
-}
-
-#[test]
-fn space_is_reclaimed_in_preset_raw() {
-    all_keep_within("raw", &[]);
+fn space_is_reclaimed_in_preset_device() {
+    all_keep_within("device", &[]);
 }
 
 #[test]

@@ -46,7 +46,7 @@ mod tests {
             assert!(found == name || name == "terrace" && found.starts_with("terrace:"), "{name} is {found}");
         }
         let text = |name| engine(name).err().unwrap().to_string();
-        assert!(text("terrace:fast").contains("fast") && text("terrace:fast").contains("did you mean"));
+        assert!(text("terrace:fast").contains("fast") && text("terrace:fast").contains("there are default, "));
         assert!(
             text("terrace:leveldb+speed=high").contains("speed")
                 && text("terrace:leveldb+allow_mmap_reads").contains("OPTION")

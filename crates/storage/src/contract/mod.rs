@@ -1,4 +1,5 @@
-//! The conformance suite of [`Storage`]: every backend passes these cases.
+//! The conformance suite of [`Storage`](crate::placement::Storage): every backend passes these
+//! cases.
 //!
 //! [`run`] takes a function that makes a new empty store location each time; a case may open its
 //! location repeatedly. A violated contract panics. Power cuts are not covered here; `terrace-sim`

@@ -92,7 +92,7 @@ pub fn bundles(path: &Path) {
 /// A device with a store.
 pub fn device(path: &Path) {
     prepared(path);
-    store(path, "raw");
+    store(path, "device");
 }
 
 pub fn prepared(path: &Path) {

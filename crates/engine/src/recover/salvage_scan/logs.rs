@@ -1,5 +1,5 @@
 //! Scans the WALs of a damaged store and the value-log segments that garbage collection wrote.
-use super::{SEQUENCES_END, SalvageScan, whole};
+use super::{Lost, SEQUENCES_END, SalvageScan, whole};
 use crate::{
     Options, Result,
     recover::{
@@ -18,7 +18,10 @@ impl SalvageScan {
     /// Scans all WALs, oldest first, then the segments. Entries that count go into `entries`.
     pub(super) fn scan_logs(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>) -> Result<()> {
         let logs = orphans::logs(&self.listed);
-        for ((&id, &bytes), end) in logs.iter().zip(ends(from, &logs)) {
+        if self.history_ends.is_empty() {
+            self.history_ends = ends(from, &logs);
+        }
+        for ((&id, &bytes), end) in logs.iter().zip(self.history_ends.clone()) {
             let named = self.replay_range.is_none_or(|(first, prev)| id >= first || Some(id) == prev);
             self.log(from, entries, id, bytes, named, end)?;
         }
@@ -33,22 +36,27 @@ impl SalvageScan {
     }
 
     /// Reads the WALs a second time if the first pass could not keep their entries, and writes the
-    /// entries into sorted runs of `to`, in tables numbered from `next_file` on. Reports no loss
-    /// twice.
+    /// entries into sorted runs of `to`, in tables numbered from `next_file` on. Also returns what
+    /// only the second pass could not read, on a disk that is failing.
     pub fn spill<'a>(
         &self,
         from: &dyn Storage,
         to: &'a dyn Storage,
         options: &Options,
         next_file: u64,
-    ) -> Result<Spilled<'a>> {
+    ) -> Result<(Spilled<'a>, Vec<Lost>)> {
         if !self.overflowed {
-            return Ok(Spilled::none(to, options));
+            return Ok((Spilled::none(to, options), Vec::new()));
         }
-        let mut again = self.clone();
+        let mut again = SalvageScan { lost: Vec::new(), ..self.clone() };
         let mut entries = LogEntries::spilling(options, from.budget(), to, next_file);
         again.scan_logs(from, &mut entries)?;
-        Ok(entries.spilled()?.unwrap_or_else(|| Spilled::none(to, options)))
+        let spilled = entries.spilled()?.unwrap_or_else(|| Spilled::none(to, options));
+        if let Some(denied) = again.denied {
+            return Err(denied); // dropping the runs removes their tables
+        }
+        again.lost.retain(|lost| !self.lost.contains(lost));
+        Ok((spilled, again.lost))
     }
 
     /// Scans WAL `id`. Every good record below `history_end` counts.
