@@ -1,4 +1,4 @@
-//! The contents of a directory, classified by file names and the FORMAT file before anything in
+//! The contents of a directory, classified by file names and the format file before anything in
 //! it is opened or created.
 use anyhow::{Context, Result, bail};
 use std::{fs, io, path::Path};
@@ -13,7 +13,7 @@ use terrace_storage::{
 pub enum Holds {
     /// Empty or missing: a store may be created.
     Nothing,
-    /// A store with a FORMAT file, and the file's text.
+    /// A store with a format file, and the file's text.
     MarkedStore(String),
     /// A store in LevelDB's format.
     LevelDbStore,

@@ -53,7 +53,7 @@ pub struct CheckReport {
 }
 
 /// Checks the store at `path`; no process may have it open for writing. Without `deep`: root,
-/// manifest, FORMAT file, WALs, and footer and bounds of every SSTable. With `deep` everything is
+/// manifest, format file, WALs, and footer and bounds of every SSTable. With `deep` everything is
 /// read: every checksum, the order of entries, that filters admit every key, that table properties
 /// are true, that no older version of a key is in a newer run than a newer version, and that no
 /// table holds a sequence above the manifest's base. A store that cannot be opened (a missing

@@ -1,4 +1,4 @@
-//! The FORMAT file, named `TERRACE`: the parts of a store's format that LevelDB does not know.
+//! The format file, named `TERRACE`: the parts of a store's format that LevelDB does not know.
 //!
 //! ```text
 //! # A Terrace store. LevelDB does not look here; Terrace must.
@@ -9,7 +9,7 @@
 //! features = lz4
 //! durability = auto       (only in stores created so)
 //! ```
-//! A store without this file is a LevelDB store. So is a store whose FORMAT file only records a
+//! A store without this file is a LevelDB store. So is a store whose format file only records a
 //! durability mode. Spec: docs/format/format-file.md.
 use crate::{Corrupt, Layout, Medium, TableForm, Values};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use std::fmt::Write;
 /// Feature flags that do not follow from the layout.
 const OTHER_FEATURES: &[&str] = &["lz4", crate::range_tombstones::FEATURE, crate::value_log::WAL_SIDECAR];
 
-/// Returns whether this version reads stores that announce `feature`, in the FORMAT file or in
+/// Returns whether this version reads stores that announce `feature`, in the format file or in
 /// the manifest (see [`edit`](crate::edit)).
 pub fn is_known(feature: &str) -> bool {
     OTHER_FEATURES.contains(&feature) || Layout::any_announces(feature)
@@ -31,7 +31,7 @@ const IN_BATCHES: &str = "auto";
 /// The format of a store, chosen at its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatFile {
-    /// Version of the FORMAT file and of the formats it describes: 1.
+    /// Version of the format file and of the formats it describes: 1.
     pub version: u32,
     /// The layout.
     pub layout: Layout,
@@ -96,15 +96,15 @@ impl FormatFile {
         match layout.features().find(|feature| features.iter().all(|announced| announced != feature)) {
             None => Ok(FormatFile { version, layout, features, in_batches }),
             Some(feature) => {
-                Err(Corrupt::new("FORMAT file", 0, format!("does not announce \"{feature}\", which it uses")))
+                Err(Corrupt::new("format file", 0, format!("does not announce \"{feature}\", which it uses")))
             }
         }
     }
 }
 
-/// [`Corrupt::what`] of a FORMAT file that is well-formed but uses something this version does
+/// [`Corrupt::what`] of a format file that is well-formed but uses something this version does
 /// not know.
-pub const UNKNOWN: &str = "FORMAT file, newer than this version,";
+pub const UNKNOWN: &str = "format file, newer than this version,";
 
 /// Lines not used yet.
 struct Fields<'a>(Vec<Field<'a>>);
@@ -124,7 +124,7 @@ impl Field<'_> {
 impl<'a> Fields<'a> {
     fn read(text: &'a str) -> Result<Fields<'a>, Corrupt> {
         if !text.ends_with('\n') {
-            return Err(Corrupt::new("FORMAT file", text.len() as u64, "no newline at the end"));
+            return Err(Corrupt::new("format file", text.len() as u64, "no newline at the end"));
         }
         let (mut fields, mut offset) = (Vec::<Field<'a>>::new(), 0);
         for line in text.split_inclusive('\n') {
@@ -135,7 +135,7 @@ impl<'a> Fields<'a> {
             }
             let Some((name, value)) = line.split_once('=') else {
                 return Err(Corrupt::new(
-                    "FORMAT file",
+                    "format file",
                     start,
                     format!("\"{}\" is not of the form \"name = value\"", line.trim()),
                 ));
@@ -156,7 +156,7 @@ impl<'a> Fields<'a> {
     fn remove(&mut self, name: &str) -> Result<Field<'a>, Corrupt> {
         match self.0.iter().position(|field| field.name == name) {
             Some(at) => Ok(self.0.remove(at)),
-            None => Err(Corrupt::new("FORMAT file", 0, format!("\"{name}\" is missing"))),
+            None => Err(Corrupt::new("format file", 0, format!("\"{name}\" is missing"))),
         }
     }
 

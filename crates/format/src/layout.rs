@@ -17,7 +17,7 @@ macro_rules! choices {
             /// All variants; the first is LevelDB's.
             pub const ALL: &'static [$kind] = &[$($kind::$choice),+];
 
-            /// Returns the name used by the FORMAT file and by options.
+            /// Returns the name used by the format file and by options.
             pub fn name(self) -> &'static str {
                 match self { $($kind::$choice => $name),+ }
             }

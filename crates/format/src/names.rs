@@ -29,7 +29,7 @@ pub enum FileName {
     Lock,
     /// `LOG` and its predecessor `LOG.old`: LevelDB's messages.
     InfoLog,
-    /// `TERRACE`: the [FORMAT file](crate::format_file).
+    /// `TERRACE`: the [format file](crate::format_file).
     FormatFile,
     /// `RESERVE`: allocated space, released when the disk is full.
     Reserve,

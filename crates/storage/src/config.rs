@@ -11,7 +11,7 @@ pub struct StorageConfig {
     /// The order of user keys.
     pub order: KeyOrder,
     /// The layout of a new store; its medium follows from the location. An existing store has the
-    /// layout of its FORMAT file. Default: LevelDB's.
+    /// layout of its format file. Default: LevelDB's.
     pub layout: Layout,
     /// A data block ends once it has this many bytes, before compression. Default 4096.
     pub block_size: usize,

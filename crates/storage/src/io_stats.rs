@@ -22,7 +22,7 @@ pub enum Purpose {
     ValueLogGc,
     /// The manifest.
     Manifest,
-    /// `CURRENT`, the FORMAT file, copies set aside.
+    /// `CURRENT`, the format file, copies set aside.
     Other,
 }
 
@@ -55,7 +55,7 @@ pub enum SyncKind {
     Log,
     /// The entries of a directory.
     Directory,
-    /// `CURRENT` or the FORMAT file.
+    /// `CURRENT` or the format file.
     Root,
     /// The journal of the file system, and with it everything written back.
     FileSystem,

@@ -60,7 +60,7 @@ pub struct Limits {
 pub trait StoreInfo: Send + Sync {
     /// The directory or device, for messages.
     fn name(&self) -> String;
-    /// The layout: that of the FORMAT file, and in a new store that of
+    /// The layout: that of the format file, and in a new store that of
     /// [`StorageConfig`](crate::StorageConfig).
     fn layout(&self) -> Layout;
     /// The path of `object`, existing or not, for messages.
@@ -178,16 +178,16 @@ pub trait TableStore: StoreInfo {
     }
 }
 
-/// The root (`CURRENT`) and the FORMAT file.
+/// The root (`CURRENT`) and the format file.
 pub trait RootStore: StoreInfo {
     /// Replaces the root atomically and durably: from now on the store begins at `manifest`.
     fn publish_root(&self, manifest: LogId) -> Result<()>;
     /// The manifest at which the store begins; `None` where there is no store yet.
     fn load_root(&self) -> Result<Option<LogId>>;
-    /// Writes the text of the FORMAT file durably, before the first use of a feature that it
+    /// Writes the text of the format file durably, before the first use of a feature that it
     /// announces.
     fn publish_format_file(&self, text: &str) -> Result<()>;
-    /// The text of the FORMAT file, if there is one.
+    /// The text of the format file, if there is one.
     fn load_format_file(&self) -> Result<Option<String>>;
 }
 

@@ -50,7 +50,7 @@ pub enum WalWriteMode {
 pub trait FileSystem: Send + Sync {
     /// The directory, for messages.
     fn name(&self) -> String;
-    /// The medium that the FORMAT file of a store in this directory states.
+    /// The medium that the format file of a store in this directory states.
     fn medium(&self) -> Medium {
         Medium::Directory
     }

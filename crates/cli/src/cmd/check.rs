@@ -8,7 +8,7 @@ use terrace_storage::backends::raw::is_device;
 
 /// Verifies every checksum and invariant of a store. Exits with 1 if there are problems.
 ///
-/// Reads the manifest, the FORMAT file, the WALs, and every SSTable: checksums, the order of
+/// Reads the manifest, the format file, the WALs, and every SSTable: checksums, the order of
 /// entries, filters, and that no older version of a key precedes a newer one across SSTables.
 /// Changes nothing.
 #[derive(clap::Args)]

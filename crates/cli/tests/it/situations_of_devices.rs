@@ -137,7 +137,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: {} (the device that its file DATA names holds nothing of the store that is here, as its FORMAT file TERRACE says, or because it has none)",
+        "terrace: {} (the device that its file DATA names holds nothing of the store that is here, as its format file TERRACE says, or because it has none)",
     ),
     (
         "halves: the device alone",

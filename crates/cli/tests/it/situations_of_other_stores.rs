@@ -95,7 +95,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: {} uses \"value-log\" by its manifest, but its FORMAT file TERRACE does not list it; restore that file, or salvage the store with `terrace repair`",
+        "terrace: {} uses \"value-log\" by its manifest, but its format file TERRACE does not list it; restore that file, or salvage the store with `terrace repair`",
     ),
     (
         "values: half a copy, no manifest",
@@ -221,7 +221,7 @@ const SITUATIONS: &[Situation] = &[
         },
         GET,
         1,
-        "terrace: {} uses \"directory-tables\" by its manifest, but its FORMAT file TERRACE does not list it; restore that file, or salvage the store with `terrace repair`",
+        "terrace: {} uses \"directory-tables\" by its manifest, but its format file TERRACE does not list it; restore that file, or salvage the store with `terrace repair`",
     ),
     (
         "folders: half a copy, no log",

@@ -396,7 +396,7 @@ declare_options! {
         /// - `journal-bpf`: as `journal`, but asks the kernel for the commit that contains each
         ///   SSTable. Needs a privilege, or an iterator that root has pinned (`terrace pin`).
         /// - `auto`: `group` where possible, else `background`.
-        /// - `inherit`: `auto` in new stores, whose FORMAT file records it, and `sync` in stores
+        /// - `inherit`: `auto` in new stores, whose format file records it, and `sync` in stores
         ///   created otherwise, such as LevelDB's.
         /// - `none`: promises nothing at a power cut.
         durability: DurabilityMode = DurabilityMode::Sync;

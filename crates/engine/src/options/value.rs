@@ -3,7 +3,7 @@ use super::{CompactionPri, GcMode, Recovery};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
-/// Text of a `None`: the preset decides in a new store, the FORMAT file in an existing one.
+/// Text of a `None`: the preset decides in a new store, the format file in an existing one.
 const PRESET: &str = "preset";
 
 /// A type that an option can have.

@@ -1,6 +1,6 @@
-//! The FORMAT file: the layout and features of a store, and the options that it therefore refuses.
+//! The format file: the layout and features of a store, and the options that it therefore refuses.
 //!
-//! A directory without a FORMAT file, or with one that only records a durability mode, is a
+//! A directory without a format file, or with one that only records a durability mode, is a
 //! LevelDB store and remains one. An option that would make it unreadable to LevelDB is refused by
 //! name.
 use crate::{Error, Options, Result};
@@ -24,7 +24,7 @@ fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// Creates the FORMAT file of a new store if the store needs one, before the first use of any
+/// Creates the format file of a new store if the store needs one, before the first use of any
 /// feature in it. Returns the features.
 pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     let layout = storage.layout();
@@ -33,7 +33,7 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     features.extend((layout.values == Values::Log && options.wal_sidecar).then_some(WAL_SIDECAR));
     let is_leveldbs = features.is_empty() && layout == Layout::default();
     let in_batches = options.durability == DurabilityMode::Inherit;
-    // A FORMAT file may be left over from an interrupted creation or removal. It describes the
+    // A format file may be left over from an interrupted creation or removal. It describes the
     // store of then, not this one.
     let left = match storage.load_format_file() {
         Ok(text) => text.map(|text| decode_format_file(&storage.name(), &text)).transpose(),
@@ -53,7 +53,7 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
 }
 
 /// Gives a new store `to` the layout and `features` of store `from`, except for the medium, and a
-/// FORMAT file if it needs one. Returns the features of `to`.
+/// format file if it needs one. Returns the features of `to`.
 pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -> Result<Vec<String>> {
     let (there, here) = (to.layout(), from.layout());
     let place = here.medium.feature();
@@ -69,8 +69,8 @@ pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -
     Ok(features)
 }
 
-/// Checks an existing store: its FORMAT file is known, its manifest requires no feature that the
-/// FORMAT file lacks, and the options request nothing that the store does not have. Returns the
+/// Checks an existing store: its format file is known, its manifest requires no feature that the
+/// format file lacks, and the options request nothing that the store does not have. Returns the
 /// features.
 pub fn check(storage: &dyn Storage, options: &Options, in_manifest: &[String]) -> Result<Vec<String>> {
     let place = storage.name();
@@ -81,7 +81,7 @@ pub fn check(storage: &dyn Storage, options: &Options, in_manifest: &[String]) -
     }
     if let Some(lost) = in_manifest.iter().find(|feature| !features.contains(feature)) {
         return Err(Error::Unsupported(format!(
-            "{place} uses {lost:?} by its manifest, but its FORMAT file TERRACE does not list it; restore that file, or salvage the \
+            "{place} uses {lost:?} by its manifest, but its format file TERRACE does not list it; restore that file, or salvage the \
              store with `terrace repair`"
         )));
     }

@@ -167,7 +167,7 @@ fn a_bundle_costs_one_descriptor() {
     );
 }
 
-/// The FORMAT file records the table form. An open without the option uses it; an open with
+/// The format file records the table form. An open without the option uses it; an open with
 /// another form is refused by name.
 #[test]
 fn a_store_keeps_its_table_form() {

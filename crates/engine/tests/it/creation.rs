@@ -7,7 +7,7 @@ use terrace::{Db, Error, Options, WriteOptions};
 use terrace_sim::{CrashFs, Rules};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// Layouts of stores, as options select them. Only the first has no FORMAT file.
+/// Layouts of stores, as options select them. Only the first has no format file.
 const VARIANTS: &[&[(&str, &str)]] = &[
     &[],
     &[("values", "log"), ("value_log_threshold", "0")],
@@ -27,7 +27,7 @@ fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     }
 }
 
-/// The FORMAT file is written before the root. One left by the creation of another kind of store
+/// The format file is written before the root. One left by the creation of another kind of store
 /// decided how the next store was read, and acknowledged writes were lost.
 #[test]
 fn an_interrupted_creation_does_not_hinder_the_next_one() {
@@ -46,7 +46,7 @@ fn an_interrupted_creation_does_not_hinder_the_next_one() {
     }
 }
 
-/// The same if only the FORMAT file is left, which a removal deletes after `CURRENT`.
+/// The same if only the format file is left, which a removal deletes after `CURRENT`.
 #[test]
 fn an_interrupted_removal_does_not_hinder_the_next_store() {
     let presets = ["leveldb", "default", "delsm", "bolt", "wisckey"];
@@ -61,7 +61,7 @@ fn an_interrupted_removal_does_not_hinder_the_next_store() {
             }
             for _ in 0..2 {
                 let db = Db::open(&path, Options::preset(second).unwrap())
-                    .unwrap_or_else(|e| panic!("FORMAT file of {first}, then {second}: {e}"));
+                    .unwrap_or_else(|e| panic!("format file of {first}, then {second}: {e}"));
                 db.put("key", "value").unwrap();
                 db.close().unwrap();
             }
@@ -69,7 +69,7 @@ fn an_interrupted_removal_does_not_hinder_the_next_store() {
     }
 }
 
-/// An unknown FORMAT file is not replaced.
+/// An unknown format file is not replaced.
 #[test]
 fn an_unknown_format_file_without_a_root_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ fn names(path: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.ends_with("LOCK")).collect()
 }
 
-/// `CURRENT` and the FORMAT file are missing, as in an incomplete copy, and the writes are in a
+/// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a
 /// WAL of the other kind. The new store was created over them, and the old manifest was removed.
 #[test]
 fn writes_in_a_wal_of_another_kind_are_not_overwritten() {

@@ -36,7 +36,7 @@ fn a_new_store_uses_batch_durability_and_records_it() {
     assert_eq!(DurabilityMode::Inherit.at(&path).expect("nothing there"), DurabilityMode::Auto);
     assert_eq!(durability_mode(&path, Options::default()), auto);
     let format_file =
-        FormatFile::decode(&fs::read_to_string(path.join("TERRACE")).expect("a FORMAT file")).expect("an intact one");
+        FormatFile::decode(&fs::read_to_string(path.join("TERRACE")).expect("a format file")).expect("an intact one");
     assert!(format_file.in_batches && format_file.is_leveldbs(), "{format_file:?}");
     assert_eq!(Db::open_read_only(&path, Options::default()).expect("open").statistics().durability, auto);
     assert_eq!(durability_mode(&path, preset("leveldb")), "sync", "an explicit option wins");
@@ -110,7 +110,7 @@ fn nothing_waits_for_a_sync_by_default() {
     assert!(blocking(options, false) > 10, "LevelDB's way");
 }
 
-/// The FORMAT file is written before the root: no power cut leaves a store that has lost its mode.
+/// The format file is written before the root: no power cut leaves a store that has lost its mode.
 #[test]
 fn no_power_cut_during_creation_loses_the_durability_mode() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -142,7 +142,7 @@ fn an_unknown_durability_mode_in_the_format_file_is_refused() {
     durability_mode(&path, Options::default());
     let format_file = path.join("TERRACE");
     let text =
-        fs::read_to_string(&format_file).expect("a FORMAT file").replace("durability = auto", "durability = prayer");
+        fs::read_to_string(&format_file).expect("a format file").replace("durability = auto", "durability = prayer");
     fs::write(&format_file, text).expect("written");
     let error = Db::open(&path, Options::default()).map(drop).expect_err("unknown");
     assert!(matches!(&error, Error::Unsupported(text) if text.contains("prayer")), "{error}");

@@ -57,7 +57,7 @@ fn either_engine_reads_what_the_other_closed() {
             assert_holds(&store, &model, &mut random);
             store.close();
         }
-        assert!(!dir.path().join("TERRACE").exists(), "a store that LevelDB can read has no FORMAT file");
+        assert!(!dir.path().join("TERRACE").exists(), "a store that LevelDB can read has no format file");
     }
 }
 
@@ -158,8 +158,8 @@ fn is_refused(option: &str, value: &str, feature: &str) {
         db.compact_range(None, None).unwrap();
         db.close().unwrap();
     }
-    let format_file = fs::read_to_string(dir.path().join("TERRACE")).expect("such a store has a FORMAT file");
-    assert!(format_file.contains(feature), "the FORMAT file names the required feature:\n{format_file}");
+    let format_file = fs::read_to_string(dir.path().join("TERRACE")).expect("such a store has a format file");
+    assert!(format_file.contains(feature), "the format file names the required feature:\n{format_file}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn leveldb_opens_a_store_created_by_default() {
     assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
 }
 
-/// Zstd blocks are the one thing in a store without a FORMAT file that LevelDB 1.23 cannot read.
+/// Zstd blocks are the one thing in a store without a format file that LevelDB 1.23 cannot read.
 /// They are written on explicit request only, and Terrace reads them always.
 #[test]
 fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {

@@ -190,7 +190,7 @@ const LAYOUTS: &[Layout] = &[
     &[("idle_durability_ms", "0"), ("max_background_compactions", "2")],
 ];
 
-/// Each of these creates a store with a FORMAT file, in which range deletes are range tombstones.
+/// Each of these creates a store with a format file, in which range deletes are range tombstones.
 const WITH_FORMAT_FILE: Layout = &[
     ("range_tombstones", "on"),
     ("compression", "lz4"),
@@ -373,7 +373,7 @@ fn one_history_has_equal_results_under_all_options_and_in_all_places() {
             scope.spawn(|| {
                 while let Some((layout, place)) = { queue.lock().unwrap().pop() } {
                     let (place, layout) = (places[place](), LAYOUTS[layout]);
-                    // A split store has a FORMAT file, whatever the options say.
+                    // A split store has a format file, whatever the options say.
                     let reference = &references[usize::from(deletes_ranges(layout) || place.name == "split")];
                     if let Some(why) = place.refuses(&with_layout(layout)) {
                         println!("skipped: {why}");

@@ -228,7 +228,7 @@ fn tables_are_ingested_and_exported() {
     check(&other, &options);
 }
 
-/// A missing or damaged FORMAT file does not say that values are separated; the files show it.
+/// A missing or damaged format file does not say that values are separated; the files show it.
 #[test]
 fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     for damage in [|path: &Path| fs::remove_file(path), |path: &Path| fs::write(path, "nonsense")] {

@@ -13,7 +13,7 @@ use terrace_format::{
 };
 use terrace_vfs::{DirEntry, FileSystem};
 
-/// Decodes `text`, the FORMAT file of the store `place`; [`Error::Unsupported`] if it announces a
+/// Decodes `text`, the format file of the store `place`; [`Error::Unsupported`] if it announces a
 /// feature that this version does not know.
 pub fn decode_format_file(place: &str, text: &str) -> Result<FormatFile> {
     FormatFile::decode(text).map_err(|found: Corrupt| match found.what {
@@ -22,9 +22,9 @@ pub fn decode_format_file(place: &str, text: &str) -> Result<FormatFile> {
     })
 }
 
-/// The layout of the store in `fs`: that of its FORMAT file, LevelDB's without one, and that of
+/// The layout of the store in `fs`: that of its format file, LevelDB's without one, and that of
 /// `setup` if there is no store yet. A store opened for salvage may have lost the root or the
-/// FORMAT file; then the names of its files decide.
+/// format file; then the names of its files decide.
 pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfig) -> Result<Layout> {
     let wanted = Layout { medium: fs.medium(), ..setup.layout };
     if mode == OpenMode::Salvage {
@@ -48,7 +48,7 @@ pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfi
         }
         (Medium::Directory, _) => Err(Error::Unsupported(missing_half(
             fs,
-            "nothing of the store that is here, as its FORMAT file TERRACE says, or because it has none",
+            "nothing of the store that is here, as its format file TERRACE says, or because it has none",
         ))),
     }
 }
@@ -57,7 +57,7 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
     format!("{} (the device that its file {DATA} names holds {what})", fs.name())
 }
 
-/// Refuses to create a store over one that has lost `CURRENT` and its FORMAT file. WALs that the
+/// Refuses to create a store over one that has lost `CURRENT` and its format file. WALs that the
 /// new store would not read must hold no writes, and there must be no tables where it would not
 /// look. (The engine checks the files that the new store would read.)
 fn check_no_store_lost(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
@@ -117,7 +117,7 @@ fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The layout of a store without a FORMAT file, by the names of its files; `wanted` where no file
+/// The layout of a store without a format file, by the names of its files; `wanted` where no file
 /// decides. The place of values must not be guessed wrong: pointers would be taken for values.
 fn by_names(fs: &dyn FileSystem, wanted: Layout) -> Layout {
     let names = fs.list().unwrap_or_default(); // opening the store reports the error

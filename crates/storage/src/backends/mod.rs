@@ -78,7 +78,7 @@ pub fn open(
     let particular = match durability_mode {
         // A reader is promised nothing
         DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf => !mode.writes(),
-        DurabilityMode::Inherit => mode == OpenMode::Salvage, // its FORMAT file may be damaged
+        DurabilityMode::Inherit => mode == OpenMode::Salvage, // its format file may be damaged
         DurabilityMode::Sync | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::None => false,
     };
     let durability_mode = if particular { DurabilityMode::Auto } else { durability_mode };

@@ -23,7 +23,7 @@ impl DurabilityMode {
     /// The mode of the store in directory `path`, existing or new.
     ///
     /// # Errors
-    /// The FORMAT file cannot be read, or has a feature that this version does not know.
+    /// The format file cannot be read, or has a feature that this version does not know.
     pub fn at(self, path: &Path) -> Result<DurabilityMode> {
         self.resolved(&RealFs::new(path))
     }

@@ -39,7 +39,7 @@ impl Fixture {
     }
 
     /// Creates a store that can be opened in every mode (create, write, read only, salvage): it
-    /// has a root (LevelDB's `CURRENT`), the manifest that the root names, and a FORMAT file
+    /// has a root (LevelDB's `CURRENT`), the manifest that the root names, and a format file
     /// unless its layout is LevelDB's.
     pub fn with_root(&self) -> Box<dyn Storage> {
         let storage = self.create();

@@ -1,4 +1,4 @@
-//! The store location itself: root, FORMAT file, object list, locks, copies set aside, I/O
+//! The store location itself: root, format file, object list, locks, copies set aside, I/O
 //! statistics.
 use super::kit::{
     Case, Fixture, HEAD, good, is_in_use, is_missing, one_table, record, refused, same, separates_values,
@@ -60,7 +60,7 @@ fn the_root_is_replaced(fixture: &Fixture) {
 
 fn the_format_file_is_kept(fixture: &Fixture) {
     let storage = fixture.create();
-    same(good(storage.load_format_file()), None, "no FORMAT file yet");
+    same(good(storage.load_format_file()), None, "no format file yet");
     drop(storage);
     let storage = fixture.with_root();
     let layout = storage.layout();
@@ -69,7 +69,7 @@ fn the_format_file_is_kept(fixture: &Fixture) {
     good(storage.publish_format_file(&text));
     drop(storage);
     let storage = good(fixture.open(OpenMode::ReadOnly, &StorageConfig::default()));
-    same(good(storage.load_format_file()), Some(text), "the FORMAT file after reopening");
+    same(good(storage.load_format_file()), Some(text), "the format file after reopening");
     same(storage.layout(), layout, "the layout after reopening");
 }
 
@@ -151,7 +151,7 @@ fn readers_change_nothing(fixture: &Fixture) {
     same(
         (good(reader.load_root()), good(reader.load_format_file())),
         (Some(LogId(1)), format_file),
-        "root and FORMAT file",
+        "root and format file",
     );
 }
 
@@ -180,7 +180,7 @@ fn io_statistics_count_every_written_byte(fixture: &Fixture) {
     same(counted, tables_and_logs, "everything that is listed was counted");
     let before = bytes(Purpose::Other);
     good(storage.publish_format_file("ten bytes."));
-    same(bytes(Purpose::Other) - before, 10, "bytes of the FORMAT file");
+    same(bytes(Purpose::Other) - before, 10, "bytes of the format file");
 }
 
 fn limits_are_wide(fixture: &Fixture) {

@@ -66,7 +66,7 @@ pub use terrace_format::raw::{Sizes, Superblock};
 /// Lifetime classes. Files of one class share units.
 #[derive(Clone, Copy)]
 enum LifetimeClass {
-    /// Small files that are replaced: the root, the FORMAT file.
+    /// Small files that are replaced: the root, the format file.
     Replaced = 0,
     /// WALs.
     Log = 1,

@@ -24,7 +24,7 @@ use std::{
     sync::Arc,
 };
 
-/// The largest size of a small file of a store, such as `CURRENT` or the FORMAT file.
+/// The largest size of a small file of a store, such as `CURRENT` or the format file.
 pub const SMALL_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// For folders below the directory, and for another handle on the directory itself.

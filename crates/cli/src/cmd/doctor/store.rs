@@ -29,7 +29,7 @@ fn describe(holds: Holds) -> Finding {
     match holds {
         Holds::Nothing => Finding::new("store", "none yet: `terrace put` or `terrace load` creates one"),
         Holds::LevelDbStore => {
-            Finding::new("store", "LevelDB's format, no FORMAT file: opens in place and stays readable for LevelDB")
+            Finding::new("store", "LevelDB's format, no format file: opens in place and stays readable for LevelDB")
         }
         Holds::RocksDbStore => Finding::new("store", "a RocksDB store: cannot be opened")
             .advise("export it with RocksDB's `ldb dump --hex` and load that into a new directory"),
@@ -38,7 +38,7 @@ fn describe(holds: Holds) -> Finding {
         Holds::MarkedStore(text) => match FormatFile::decode(&text) {
             Ok(marker) if marker.is_leveldbs() => Finding::new(
                 "store",
-                "LevelDB's format, with a FORMAT file that records the durability mode: LevelDB can open it",
+                "LevelDB's format, with a format file that records the durability mode: LevelDB can open it",
             ),
             Ok(marker) => Finding::new("store", format!("Terrace's, with a marker: {}", one_line(&marker.encode()))),
             Err(error) => {
@@ -63,7 +63,7 @@ fn lost(path: &Path) -> Option<Finding> {
     )
 }
 
-/// Returns the FORMAT file without its comments, on one line.
+/// Returns the format file without its comments, on one line.
 fn one_line(marker: &str) -> String {
     let lines = marker.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines.collect::<Vec<_>>().join(", ")
@@ -115,7 +115,7 @@ fn tiers(path: &Path) -> [Finding; 3] {
     })
 }
 
-/// LevelDB 1.23 does not read Zstd: warns if a store without FORMAT file has such blocks or will
+/// LevelDB 1.23 does not read Zstd: warns if a store without format file has such blocks or will
 /// get them.
 fn zstd_warning(path: &Path, options: &Options) -> Option<Finding> {
     let tables = fs::read_dir(path).ok()?.flatten().filter(|entry| holds_zstd(&entry.path())).count();

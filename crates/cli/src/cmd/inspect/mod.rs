@@ -27,7 +27,7 @@ use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 /// Bytes of a key or value printed before it is cut.
 const SHOWN_BYTES: usize = 40;
 
-/// Prints a store (levels, manifest history, WALs, FORMAT file) or decodes one of its files.
+/// Prints a store (levels, manifest history, WALs, format file) or decodes one of its files.
 ///
 /// Directory tables: an SSTable's folder (L0/NNNNNN), its META, or the file of a pair
 /// (KEY.SEQUENCE.CHECKSUM). Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.bundle, NNNNNN.log,

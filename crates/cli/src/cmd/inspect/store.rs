@@ -1,4 +1,4 @@
-//! A whole store, assembled from `CURRENT`, the manifest, the WALs and the FORMAT file.
+//! A whole store, assembled from `CURRENT`, the manifest, the WALs and the format file.
 use super::{SHOWN_BYTES, edits, logs::Summary, picture, unnamed::Unnamed, user};
 use crate::{
     bytes::quoted,
@@ -55,7 +55,7 @@ pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     store.show_segments(out)
 }
 
-/// Encodes a FORMAT file.
+/// Encodes a format file.
 pub fn marker_json(marker: &FormatFile) -> Value {
     let mut object = layout::json(marker.layout);
     object["version"] = marker.version.into();

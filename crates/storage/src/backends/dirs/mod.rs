@@ -5,7 +5,7 @@
 //! L0/000012/META               sorted keys, filter, small values, references to the value files
 //! L0/000012/user42.1007.5a1b…  one value; see terrace_format::pair
 //! ```
-//! The WAL, manifest, root and FORMAT file are those of [`files`](super::files), as are adopted
+//! The WAL, manifest, root and format file are those of [`files`](super::files), as are adopted
 //! SSTables. A table is found by its number, in whichever level's directory it was made.
 //! `table_dirs.rs` keeps that map; `build.rs` builds tables, `table.rs` reads them, `adopt.rs`
 //! adopts them, `salvage.rs` salvages them. The format is specified in

@@ -5,7 +5,7 @@
 //!                    ├─ log.rs  segment.rs    WAL, manifest, value-log segments
 //!                    ├─ build.rs  bundle.rs   outputs of flush and compaction jobs
 //!                    ├─ tables.rs  find.rs    open SSTables
-//!                    └─ root.rs  adopt.rs     CURRENT, FORMAT file, lost/, files of other stores
+//!                    └─ root.rs  adopt.rs     CURRENT, format file, lost/, files of other stores
 //! ```
 //! Logs and the root sync themselves. Finished tables are synced by the durability tracker.
 use crate::{

@@ -1,4 +1,4 @@
-//! Files that are replaced atomically (`CURRENT`, the FORMAT file), and copies that are set aside
+//! Files that are replaced atomically (`CURRENT`, the format file), and copies that are set aside
 //! in `lost/`.
 //!
 //! A replacement is written under a temporary name, synced, and then renamed; the directory is
@@ -17,7 +17,7 @@ use terrace_format::{
 };
 use terrace_vfs::{FileSystem, SMALL_FILE_BYTES_MAX, set_aside_from};
 
-/// The temporary number for the FORMAT file; files of the store count from 1.
+/// The temporary number for the format file; files of the store count from 1.
 const MARKER_TEMPORARY: u64 = 0;
 
 /// Makes the directory of a store.
@@ -40,12 +40,12 @@ pub(super) fn load(store: &Store) -> Result<Option<LogId>> {
     decode_current(&bytes).map(Some).map_err(|found| Error::corrupt(store.path(&name), 0, found))
 }
 
-/// Replaces the FORMAT file by `text`.
+/// Replaces the format file by `text`.
 pub(super) fn publish_format_file(store: &Store, text: &str) -> Result<()> {
     replace(store, FileName::FormatFile, MARKER_TEMPORARY, text.as_bytes())
 }
 
-/// The text of the FORMAT file in `fs`, if there is one.
+/// The text of the format file in `fs`, if there is one.
 pub(crate) fn read_marker_of(fs: &dyn FileSystem) -> Result<Option<String>> {
     let name = FileName::FormatFile.to_string();
     let Some(bytes) = read_whole(fs, "marker", &name)? else { return Ok(None) };
@@ -112,7 +112,7 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the file `UNSYNCED` as long as a table, or the FORMAT file, may be unsynced. It need not
+/// Keeps the file `UNSYNCED` as long as a table, or the format file, may be unsynced. It need not
 /// be durable itself: whatever exists after a power cut has survived it.
 pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.writable("settle")?;

@@ -39,7 +39,7 @@ impl ValueLogInner {
         Framer::new(segment, codec, zstd_level, value_log_threshold)
     }
 
-    /// Whether new WALs may have a sidecar: only if the FORMAT file declares the feature, so that
+    /// Whether new WALs may have a sidecar: only if the format file declares the feature, so that
     /// readers look for sidecars.
     pub fn has_sidecar(&self) -> Result<bool> {
         if let Some(known) = self.wal_sidecar.get() {
