@@ -68,7 +68,7 @@ fn walk(table: &Arc<dyn Table>, how: TableReadOptions, back: bool) -> Result<Ent
     Ok(entries)
 }
 
-/// The fixed stores, without and with a FORMAT file.
+/// The fixed stores, without and with a format file.
 static STORES: LazyLock<[(Files, Vec<Model>); 2]> = LazyLock::new(|| [false, true].map(damage::store));
 
 /// A store with range tombstones in SSTables of several levels.

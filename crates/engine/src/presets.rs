@@ -62,7 +62,8 @@ impl Options {
     /// Returns the options of the preset named `name`, one of [`PRESETS`] or [`PAPER_PRESETS`].
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for an unknown name, with the nearest one, or with all if none is near.
+    /// [`Error::Invalid`](crate::Error::Invalid) for an unknown name, with the nearest one, or with
+    /// all if none is near.
     ///
     /// ```
     /// # use terrace::Options;
