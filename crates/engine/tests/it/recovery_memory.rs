@@ -9,11 +9,14 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use terrace::{Db, Options, WriteOptions};
 use terrace_format::{LogId, SeqNo, batch, batch::Batch};
+use terrace_sim::SmallFs;
 use terrace_storage::{
     Location,
+    backends::files::{fs::FileSystem, real::RealFs},
     placement::{LogKind, OpenMode},
 };
 
@@ -203,33 +206,58 @@ fn a_repair_that_spills_wal_entries_salvages_the_same_pairs() {
     }
 }
 
-/// Damages the middle of the largest WAL of a store with `changes` and asserts that the refused
-/// open leaves no file.
-fn a_refused_open_leaves_no_file(changes: &[(&str, &str)]) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("store");
-    let with = |bytes| options(&[&[("write_buffer_size", bytes)], changes].concat());
-    let db = Db::open(&path, with("64MiB")).unwrap();
+/// Options of a store with `changes` and memtables of this size.
+fn with_memtables(bytes: &str, changes: &[(&str, &str)]) -> Options {
+    options(&[&[("write_buffer_size", bytes)], changes].concat())
+}
+
+/// Makes a store with 2,000 writes, every 500th synced, in a WAL that is damaged in the middle.
+fn store_with_damaged_wal(path: &Path, changes: &[(&str, &str)]) {
+    let db = Db::open(path, with_memtables("64MiB", changes)).unwrap();
     for seq in 1..=2000 {
         db.put_with(key(seq), value(seq), WriteOptions { sync: seq % 500 == 0 }).unwrap();
     }
     drop(db);
-    let names = || kit::names_below(&path).into_iter().collect::<BTreeSet<_>>();
-    let before = names();
-    let is_wal = |name: &&PathBuf| name.extension().is_some_and(|end| end == "log" || end == "vlog");
-    let bytes_of = |name: &&PathBuf| fs::metadata(name).unwrap().len();
-    let wal = before.iter().filter(is_wal).max_by_key(bytes_of).expect("a WAL");
-    let mut bytes = fs::read(wal).unwrap();
+    let is_wal = |name: &PathBuf| name.extension().is_some_and(|end| end == "log" || end == "vlog");
+    let bytes_of = |name: &PathBuf| fs::metadata(name).unwrap().len();
+    let wal = kit::names_below(path).into_iter().filter(is_wal).max_by_key(bytes_of).expect("a WAL");
+    let mut bytes = fs::read(&wal).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(wal, bytes).unwrap();
-    let refused = Db::open(&path, with("64KiB")).map(drop).unwrap_err().to_string();
+}
+
+/// Asserts that the refused open of a damaged store with `changes` leaves no file.
+fn a_refused_open_leaves_no_file(changes: &[(&str, &str)]) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    store_with_damaged_wal(&path, changes);
+    let names = || kit::names_below(&path).into_iter().collect::<BTreeSet<_>>();
+    let before = names();
+    let refused = Db::open(&path, with_memtables("64KiB", changes)).map(drop).unwrap_err().to_string();
     assert!(refused.contains("durable writes are damaged"), "{changes:?}: {refused}");
     assert_eq!(names(), before, "{changes:?}: the refused open left files");
-    let mut salvage = with("64KiB");
+    let mut salvage = with_memtables("64KiB", changes);
     salvage.recovery = terrace::Recovery::Salvage;
     let db = Db::open(&path, salvage).unwrap();
     assert_eq!(db.get(key(2000)).unwrap(), Some(value(2000)), "{changes:?}");
+}
+
+/// An SSTable that no manifest names yet may be the only intact copy of durable writes.
+#[test]
+fn an_open_refused_on_a_full_disk_deletes_no_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    store_with_damaged_wal(&path, &[]);
+    let unnamed = path.join("000900.ldb");
+    fs::write(&unnamed, [0; 64 << 10]).unwrap();
+    let disk = SmallFs::new(Arc::new(RealFs::new(&path)), u64::MAX);
+    disk.leave(4 << 10);
+    let full: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let refused = kit::open(&full, &with_memtables("64KiB", &[]), true).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("durable writes are damaged"), "{refused}");
+    assert!(disk.refused() > 0, "the disk was never full");
+    assert!(unnamed.exists(), "the refused open deleted a table");
 }
 
 #[test]
