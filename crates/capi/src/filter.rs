@@ -56,9 +56,11 @@ impl FilterPolicy for Foreign {
 }
 
 /// # Safety
-/// `name` returns a zero-terminated string, and `create_filter` memory from malloc of the length
-/// that it reports. Several threads may call all of them with `state` until the destructor has
-/// been called.
+/// - `name` must return a zero-terminated string.
+/// - `create_filter` must return memory from malloc and store its length through its last
+///   parameter. The library frees the memory.
+/// - Until the destructor has been called, it must be safe to call each of these functions with
+///   `state`, from several threads at once.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_filterpolicy_create(
     state: *mut c_void,

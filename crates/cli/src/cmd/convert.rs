@@ -181,8 +181,11 @@ struct Building {
 }
 
 impl Building {
-    /// Creates one next to `to`, or continues an existing one with the same record. One that has
-    /// its final name already only lacks the last step.
+    /// Creates the directory in which the new store is built, `TO.converting` next to `to`, with
+    /// its file `CONVERTING`; or continues in an existing one whose `CONVERTING` equals `record`.
+    ///
+    /// If `to` itself contains this file, an earlier run stopped after the rename. Only the last
+    /// step of `finish` is missing then: the removal of the file.
     fn of(to: &Path, record: &Value) -> Result<Building> {
         if is_taken_up(to, record)? {
             return Ok(Building { folder: to.to_owned(), to: to.to_owned() });

@@ -133,18 +133,16 @@ fn a_pending_edit_does_not_plan_compactions() {
     db.close().expect("close");
 }
 
-/// A closed WAL whose sync takes until the sender is dropped.
-struct SlowWal(Mutex<mpsc::Receiver<()>>, Arc<AtomicUsize>);
+/// A closed WAL that is synced by a function.
+struct SyncedBy<F>(F);
 
-impl LogWriter for SlowWal {
+impl<F: Fn() -> terrace_storage::Result<()> + Send + Sync> LogWriter for SyncedBy<F> {
     fn append(&mut self, _record: &[u8]) -> terrace_storage::Result<()> {
         Ok(())
     }
 
     fn sync(&self) -> terrace_storage::Result<()> {
-        self.1.fetch_add(1, SeqCst);
-        let _ = self.0.lock().recv();
-        Ok(())
+        self.0()
     }
 
     fn mark_durable(&mut self, _next: SeqNo) -> terrace_storage::Result<()> {
@@ -159,10 +157,16 @@ impl LogWriter for SlowWal {
 #[test]
 fn other_writers_proceed_while_a_synced_put_syncs_closed_wals() {
     let db = Db::open_in_memory(tight()).expect("open");
-    let (finish, finished) = mpsc::channel();
+    let (finish, finished) = mpsc::channel::<()>();
     let syncs = Arc::new(AtomicUsize::new(0));
     let newest = db.shared().state.lock().versions.next_number();
-    db.shared().closed_wals.add(LogId(newest), Box::new(SlowWal(Mutex::new(finished), syncs.clone())));
+    let (count, finished) = (syncs.clone(), Mutex::new(finished));
+    let slow = move || {
+        count.fetch_add(1, SeqCst);
+        let _ = finished.lock().recv(); // until the sender is dropped
+        Ok(())
+    };
+    db.shared().closed_wals.add(LogId(newest), Box::new(SyncedBy(slow)));
     let synced = {
         let db = db.clone();
         thread::spawn(move || db.put_with("synced", "", WriteOptions::synced()))
@@ -177,12 +181,30 @@ fn other_writers_proceed_while_a_synced_put_syncs_closed_wals() {
     };
     let put = reported.recv_timeout(Duration::from_secs(10));
     assert!(db.durable_sequence() == 0, "the synced put returned before its sync");
+    let idle = db.writes().expect("open").are_idle();
     drop(finish);
     synced.join().expect("joined").expect("put");
     other.join().expect("joined").expect("sent");
     put.expect("a put WAITED for the syncs of closed WALs").expect("put");
+    assert!(!idle, "a store is IDLE although a writer syncs");
     assert_eq!(syncs.load(SeqCst), 1, "synced twice");
     assert!(db.durable_sequence() > 0);
+    db.close().expect("close");
+}
+
+/// The sync of a closed WAL fails after another thread has made the WAL obsolete. Nothing is lost.
+#[test]
+fn the_sync_of_a_wal_that_became_obsolete_may_fail() {
+    let db = Db::open_in_memory(tight()).expect("open");
+    let newest = db.shared().state.lock().versions.next_number();
+    let shared = Arc::downgrade(db.shared());
+    let fails = move || {
+        drop(shared.upgrade().expect("open").closed_wals.take_obsolete(LogId(u64::MAX)));
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        Err(terrace_storage::Error::io("sync", "a closed WAL", full))
+    };
+    db.shared().closed_wals.add(LogId(newest), Box::new(SyncedBy(fails)));
+    db.put_with("synced", "", WriteOptions::synced()).expect("the obsolete WAL STOPPED the store");
     db.close().expect("close");
 }
 

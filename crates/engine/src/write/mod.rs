@@ -214,9 +214,9 @@ impl WritePath {
     }
 }
 
-/// Syncs closed WALs before a synced write joins the queue: there may be dozens, and as commit
-/// leader it would keep all other writers waiting meanwhile. The leader syncs those that are closed
-/// after this.
+/// Syncs closed WALs before a synced write joins the queue: there may be dozens, and a commit
+/// leader that synced them would keep all other writers waiting. The leader syncs those that are
+/// closed after this.
 fn sync_closed_wals(shared: &Arc<DbInner>, request: &WriteRequest<'_>) -> Result<()> {
     let Some(newest) = shared.closed_wals.newest() else { return Ok(()) };
     let goes_on = || {

@@ -2,8 +2,9 @@
 //! [`delay_per_byte`](super::stall::delay_per_byte) charges it, and when they sleep for it. Pure.
 use std::time::Duration;
 
-/// Seconds. Smaller debts accumulate first: the shortest sleep takes about this long on a virtual
-/// machine. A larger value would slow one write in a thousand wherever writers are slowed at all.
+/// In seconds: a write sleeps only once the debt has reached this value. The shortest sleep takes
+/// about this long on a virtual machine. With a larger value, sleeps would be rarer but longer, and
+/// would determine the p99.9 latency wherever writes are delayed (decision 29).
 const SLEEP_MIN: f64 = 16e-6;
 /// Seconds: the longest sleep of one write, whatever its size; the rest of its debt is dropped. A
 /// late wake-up may be credited up to the same amount.

@@ -58,8 +58,12 @@ impl BlockDevice {
         device.read().map(|_| device)
     }
 
-    /// Returns the real drive below the device, if there is one. The error, for a drive that does
-    /// not report its flash writes, is a text for users.
+    /// Returns the physical drive of the block device or partition; `None` if it has none, as a
+    /// loop device.
+    ///
+    /// # Errors
+    /// A message for users: the drive does not report its flash writes, or the device is composed
+    /// of other devices.
     pub fn flash(&self) -> Result<Option<Flash>, String> {
         Flash::below(&self.name)
     }

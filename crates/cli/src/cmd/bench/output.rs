@@ -13,8 +13,9 @@ use terrace_lab::{
 /// Files to write.
 #[derive(clap::Args)]
 pub struct Output {
-    /// Append each row to FILE as a JSON line as soon as it is measured. Cells already in FILE,
-    /// measured by this build under the same terms in the same place, are not measured again.
+    /// Append each row to FILE as a JSON line as soon as it is measured. A round of an engine is
+    /// not measured again if FILE has all its rows without an error, from this build, with the
+    /// same workloads and settings, and on the same --device.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Discard the rows in the file of --json and measure again.

@@ -14,10 +14,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Reports what this machine and a file system support, and the store in a directory.
+/// Reports what this machine and the directory's file system support, and describes the store in
+/// the directory.
 ///
-/// Journal, commit interval, direct I/O, discard, reflink, BPF, FUSE, free space; the store in
-/// the directory and the durability mode it will get; missing features and how to get them.
+/// Covers journal, commit interval, direct I/O, discard, reflink, BPF, FUSE and free space; which
+/// store the directory holds and which durability mode it will get. Says for each missing feature
+/// how to get it.
 ///
 /// Tries direct I/O and reflinks with two small temporary files in the directory.
 #[derive(clap::Args)]
