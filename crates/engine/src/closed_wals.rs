@@ -43,17 +43,17 @@ impl ClosedWals {
 
     /// Syncs all of them, oldest first. An error leaves the rest as they are.
     pub fn sync(&self) -> Result<()> {
-        self.sync_to(LogId(u64::MAX - 1), || Ok(true))
+        self.sync_to(LogId(u64::MAX - 1), || true)
     }
 
     /// Syncs those up to WAL `last`, oldest first, as long as `goes_on` is true before each sync.
     /// An error leaves the rest as they are. A WAL that became obsolete during its sync may fail.
-    pub fn sync_to(&self, last: LogId, goes_on: impl Fn() -> Result<bool>) -> Result<()> {
+    pub fn sync_to(&self, last: LogId, goes_on: impl Fn() -> bool) -> Result<()> {
         let _one_at_a_time = self.syncing.lock();
         loop {
             let oldest = self.wals.lock().first().cloned();
             let Some((id, writer)) = oldest.filter(|(id, _)| *id <= last) else { return Ok(()) };
-            if !goes_on()? {
+            if !goes_on() {
                 return Ok(());
             }
             let synced = writer.sync();

@@ -151,6 +151,7 @@ impl Db {
     fn build(storage: Arc<dyn Storage>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
         let mut found = match recover::open(&*storage, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
+                storage.reserve(0)?;
                 // A store that has to be refused keeps the files that its repair may need.
                 recover::check_history(&*storage, &options)?;
                 recover::make_space(&*storage, &options)?;

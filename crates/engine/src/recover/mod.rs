@@ -105,11 +105,12 @@ pub fn inspect(storage: &dyn Storage, options: &Options) -> Result<Recovered> {
     recover(storage, options, Purpose::Inspect)
 }
 
-/// Replays all WALs without writing. Returns the error for which an open would be refused, if any.
+/// Replays all WALs without keeping their entries. Returns the error if the history is corrupt, so
+/// that an open is refused. Any other error is left to the next attempt.
 pub fn check_history(storage: &dyn Storage, options: &Options) -> Result<()> {
     match inspect(storage, options) {
-        Err(Error::Missing { .. }) => Ok(()), // a new store, or an error of the next attempt
-        inspected => inspected.map(drop),
+        Err(corrupt @ Error::Corrupt { .. }) => Err(corrupt),
+        _ => Ok(()),
     }
 }
 

@@ -81,6 +81,10 @@ pub fn build(
     to: &dyn Storage,
     options: &Options,
 ) -> Result<RepairReport> {
+    to.settle(&[])?;
+    let requires = features::create(to, options)?;
+    let mut start = fresh_start(&[]);
+    let (spilled, salvage_scan) = salvage_scan.spill(from, to, options, start.next_file)?;
     let mut report = RepairReport {
         tables: salvage_scan.tables.len() as u64,
         logs: salvage_scan.logs_read,
@@ -88,15 +92,10 @@ pub fn build(
         lost: salvage_scan.lost.clone(),
         ..RepairReport::default()
     };
-    to.settle(&[])?;
-    let requires = features::create(to, options)?;
-    let mut start = fresh_start(&[]);
-    let (spilled, lost_since) = salvage_scan.spill(from, to, options, start.next_file)?;
-    report.lost.extend(lost_since);
     let mut values = Values::of(from);
-    let entries = SalvageIter::new(from, options, salvage_scan, &spilled)?;
+    let entries = SalvageIter::new(from, options, &salvage_scan, &spilled)?;
     let mut next_file = spilled.next_file().max(start.next_file);
-    let (metas, pairs) = write_newest(salvage_scan, entries, &mut values, to, options, &mut next_file)?;
+    let (metas, pairs) = write_newest(&salvage_scan, entries, &mut values, to, options, &mut next_file)?;
     drop(spilled); // removes its tables, which no manifest names
     start.next_file = next_file;
     report.pairs = pairs;

@@ -163,10 +163,14 @@ impl SalvageScan {
         }
         let collected = entries.collected()?;
         (salvage_scan.memtables, salvage_scan.overflowed) = (collected.memtables, collected.overflowed);
-        salvage_scan.range_tombstones.extend(&salvage_scan.order, &collected.range_tombstones);
-        let newest = salvage_scan.range_tombstones.fragments().iter().filter_map(|fragment| fragment.sequences.first());
-        salvage_scan.last = newest.copied().fold(salvage_scan.last, SeqNo::max);
+        salvage_scan.add_range_tombstones(&collected.range_tombstones);
         Ok(salvage_scan)
+    }
+
+    fn add_range_tombstones(&mut self, found: &RangeTombstones) {
+        self.range_tombstones.extend(&self.order, found);
+        let newest = self.range_tombstones.fragments().iter().filter_map(|fragment| fragment.sequences.first());
+        self.last = newest.copied().fold(self.last, SeqNo::max);
     }
 
     /// Scans the tables of bundle `id`, which has `bytes` bytes: those that a manifest names, and

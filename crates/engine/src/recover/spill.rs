@@ -119,10 +119,11 @@ impl<'a> LogEntries<'a> {
         Ok(Collected { memtables, range_tombstones, overflowed })
     }
 
-    /// Writes the rest and returns the runs; none without a store to spill to.
-    pub fn spilled(mut self) -> Result<Option<Spilled<'a>>> {
+    /// Writes the rest. Returns the runs, none without a store to spill to, and all range
+    /// tombstones.
+    pub fn spilled(mut self) -> Result<(Option<Spilled<'a>>, RangeTombstones)> {
         self.overflow()?;
-        Ok(self.spill.map(|spill| spill.spilled))
+        Ok((self.spill.map(|spill| spill.spilled), self.range_tombstones))
     }
 }
 

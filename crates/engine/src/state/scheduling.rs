@@ -171,7 +171,8 @@ impl DbInner {
         let mut state = self.state.lock();
         if !state.closing {
             update(&mut state.compactions.idle);
-            state.optional_suspended = false;
+            state.compactions.idle.look(self.visible().0);
+            state.optional_suspended &= !state.compactions.idle.is_idle();
             self.schedule(&mut state);
         }
     }
@@ -200,7 +201,8 @@ impl DbInner {
                 return Ok(());
             }
             let freed = shared.space_freed.load(Ordering::Acquire);
-            if optional && !plan.trivial_move && !shared.has_room(shared.state.lock().compactions.bytes()) {
+            let bytes = shared.state.lock().compactions.bytes();
+            if optional && !plan.trivial_move && !shared.has_room(bytes) {
                 shared.suspend_optional_compactions(&plan, freed);
                 return Ok(());
             }
@@ -240,8 +242,11 @@ impl DbInner {
     /// others may free space, too.
     fn suspend_optional_compactions(self: &Arc<Self>, plan: &Plan, freed: u64) {
         let mut state = self.state.lock();
-        state.compactions.end(plan);
         state.optional_suspended = self.space_freed.load(Ordering::Acquire) == freed;
+        // If it ran out of space, it has deleted its outputs. Before its end, which a job without
+        // space looks for.
+        self.space_freed.fetch_add(1, Ordering::Release);
+        state.compactions.end(plan);
         self.schedule(&mut state);
     }
 

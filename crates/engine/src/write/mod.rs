@@ -116,10 +116,8 @@ impl WritePath {
     /// with `sync` makes all earlier writes durable.
     pub fn write(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
         if sync {
-            self.syncing_closed_wals.fetch_add(1, Ordering::Relaxed);
-            let synced = sync_closed_wals(shared, &request);
-            self.syncing_closed_wals.fetch_sub(1, Ordering::Relaxed);
-            synced?;
+            let _counted = Counted::one_more(&self.syncing_closed_wals);
+            sync_closed_wals(shared, &request)?;
         }
         match self.queue.join(request, sync) {
             JoinResult::Done(outcome) => outcome,
@@ -214,17 +212,34 @@ impl WritePath {
     }
 }
 
+/// Counts a writer until it is dropped, also by a panic.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Counted<'_> {
+    fn one_more(count: &AtomicUsize) -> Counted<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Syncs closed WALs before a synced write joins the queue: there may be dozens, and a commit
 /// leader that synced them would keep all other writers waiting. The leader syncs those that are
 /// closed after this.
 fn sync_closed_wals(shared: &Arc<DbInner>, request: &WriteRequest<'_>) -> Result<()> {
     let Some(newest) = shared.closed_wals.newest() else { return Ok(()) };
+    shared.check_writable(&shared.state.lock())?;
+    // While a WAL is replaced, only the leader knows when the old ones are out of use.
     let goes_on = || {
         let state = shared.state.lock();
-        shared.check_writable(&state)?;
-        Ok(!state.replacing_wal) // only the leader knows when the old WALs are out of use
+        shared.check_writable(&state).is_ok() && !state.replacing_wal
     };
-    if !goes_on()? {
+    if !goes_on() {
         return Ok(());
     }
     let _blocking = (!request.is_empty()).then(BlockingScope::new);

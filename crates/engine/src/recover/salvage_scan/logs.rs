@@ -1,5 +1,5 @@
 //! Scans the WALs of a damaged store and the value-log segments that garbage collection wrote.
-use super::{Lost, SEQUENCES_END, SalvageScan, whole};
+use super::{SEQUENCES_END, SalvageScan, whole};
 use crate::{
     Options, Result,
     recover::{
@@ -36,27 +36,31 @@ impl SalvageScan {
     }
 
     /// Reads the WALs a second time if the first pass could not keep their entries, and writes the
-    /// entries into sorted runs of `to`, in tables numbered from `next_file` on. Also returns what
-    /// only the second pass could not read, on a disk that is failing.
+    /// entries into sorted runs of `to`, in tables numbered from `next_file` on. On a disk that is
+    /// failing the two passes may differ: the returned scan has what either could not read, and the
+    /// range tombstones and the last sequence of both.
     pub fn spill<'a>(
         &self,
         from: &dyn Storage,
         to: &'a dyn Storage,
         options: &Options,
         next_file: u64,
-    ) -> Result<(Spilled<'a>, Vec<Lost>)> {
+    ) -> Result<(Spilled<'a>, SalvageScan)> {
+        let mut both = self.clone();
         if !self.overflowed {
-            return Ok((Spilled::none(to, options), Vec::new()));
+            return Ok((Spilled::none(to, options), both));
         }
-        let mut again = SalvageScan { lost: Vec::new(), ..self.clone() };
+        both.lost.clear();
         let mut entries = LogEntries::spilling(options, from.budget(), to, next_file);
-        again.scan_logs(from, &mut entries)?;
-        let spilled = entries.spilled()?.unwrap_or_else(|| Spilled::none(to, options));
-        if let Some(denied) = again.denied {
-            return Err(denied); // dropping the runs removes their tables
+        both.scan_logs(from, &mut entries)?;
+        if let Some(denied) = both.denied {
+            return Err(denied);
         }
-        again.lost.retain(|lost| !self.lost.contains(lost));
-        Ok((spilled, again.lost))
+        both.lost.retain(|lost| !self.lost.contains(lost));
+        both.lost.splice(0..0, self.lost.iter().cloned());
+        let (spilled, range_tombstones) = entries.spilled()?;
+        both.add_range_tombstones(&range_tombstones);
+        Ok((spilled.unwrap_or_else(|| Spilled::none(to, options)), both))
     }
 
     /// Scans WAL `id`. Every good record below `history_end` counts.
