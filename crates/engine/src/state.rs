@@ -227,8 +227,9 @@ impl DbInner {
         self.fail_and_end(error, |_| ());
     }
 
-    /// As [`fail`](DbInner::fail), for a job whose end `ended` records. Both in one step: otherwise
-    /// `resume`, which waits for all jobs to end, could clear the failure in between.
+    /// As [`fail`](DbInner::fail), for a failed job. The function `ended` records in the state that
+    /// the job has ended. The failure and the end are recorded under one lock. Otherwise `resume`,
+    /// which waits for all jobs to end, could run between the two.
     fn fail_and_end(&self, error: &Error, ended: impl FnOnce(&mut DbState)) {
         let mut state = self.state.lock();
         ended(&mut state);

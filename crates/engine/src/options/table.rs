@@ -332,12 +332,13 @@ declare_options! {
         /// writes the data once more.
         intra_l0_compaction_trigger: u64 ["runs"] = 0, in 0..=1000;
 
-        /// Size of level 0, in percent of its overlap in level 1, from which it is compacted; 0 for
-        /// any.
+        /// Least size of level 0 for a compaction, in percent of the bytes in level 1 that it
+        /// overlaps; 0 for no least size.
         ///
-        /// While there are writes, level 0 collects runs beyond
-        /// `level0_file_num_compaction_trigger` until it reaches this size or half the way to
-        /// `level0_slowdown_writes_trigger`. This lowers write amplification; reads search more
+        /// While the store receives writes, level 0 may collect more runs than
+        /// `level0_file_num_compaction_trigger`. Its compaction waits until level 0 has this size,
+        /// or until the number of runs is half way from that trigger to
+        /// `level0_slowdown_writes_trigger`. This lowers write amplification, but reads search more
         /// runs. No effect where levels are sized by entries.
         level0_min_overlap_percent: u64 ["percent"] = 0, in 0..=1000;
 

@@ -206,10 +206,11 @@ impl VersionSet {
         self.live.named(&edit.deleted).map(|(_, table)| table).filter(move |table| !moved.contains(&table.meta.id))
     }
 
-    /// Installs a compaction. For each input that the manifest may not name yet, `cancel_sync`
-    /// returns whether its sync was cancelled before it started. It is called when nothing can fail
-    /// any more, because such a table must be committed together with `edit`. `linked` bytes of the
-    /// inputs stay in use by the outputs.
+    /// Installs a compaction. Calls `cancel_sync` for each input that the manifest may not name
+    /// yet; it returns whether it cancelled the input's sync before the sync started. Such an input
+    /// never becomes durable by itself. The earlier edit that added it can then be committed only
+    /// together with `edit`, which removes it. So `cancel_sync` is called only after every step
+    /// that can fail. The outputs continue to use `linked` bytes of the inputs.
     pub fn install_compaction(
         &mut self,
         edit: Edit,

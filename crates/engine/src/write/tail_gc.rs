@@ -144,8 +144,9 @@ impl WritePath {
         self.append_live_values(shared, pass)
     }
 
-    /// Relocates from one SSTable. Returns false if there is no space. If a part of the table
-    /// cannot be read, the segments it points into are quarantined.
+    /// Relocates the live values in victims to which one SSTable points. Returns false if there is
+    /// no space. If any part of the table cannot be read, quarantines all segments that the table
+    /// points into.
     fn relocate_table(&self, shared: &Arc<DbInner>, table: &TableRef, pass: &mut TailGcPass) -> Result<bool> {
         let mut cursor = None;
         loop {

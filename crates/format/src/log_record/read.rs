@@ -1,9 +1,10 @@
 //! Reassembles records from untrusted bytes.
 //!
-//! LevelDB skips the rest of a block after a bad fragment. In files that LevelDB did not begin,
-//! a reader may resume earlier ([`RecordDecoder::resuming`]): at the next fragment if the bad one's
-//! length leads to a valid one, else at the next durable mark in the block. Either way each
-//! fragment is verified by its own checksum.
+//! After a bad fragment LevelDB skips the rest of the block. A reader made with
+//! [`RecordDecoder::resuming`] may continue earlier, except in a file whose first fragment LevelDB
+//! wrote. If the length of the bad fragment leads to a valid fragment, the reader continues there.
+//! Otherwise it continues at the next durable mark in the block, or in the next block if there is
+//! no mark. In all cases it verifies each fragment by the fragment's checksum.
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, OURS_FIRST_BYTES};
 use std::ops::Range;
 

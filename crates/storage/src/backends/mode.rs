@@ -20,10 +20,12 @@ impl DurabilityMode {
         Ok(if is_new || in_batches { DurabilityMode::Auto } else { DurabilityMode::Sync })
     }
 
-    /// The mode of the store in directory `path`, existing or new.
+    /// Returns the durability mode that `self` means for the store in directory `path`. The store
+    /// may exist or be new. `Inherit` becomes `Auto` for a new store and for one whose format file
+    /// says so, otherwise `Sync`. Any other mode is returned as it is.
     ///
     /// # Errors
-    /// The format file cannot be read, or has a feature that this version does not know.
+    /// If the format file cannot be read, or has a feature that this version does not know.
     pub fn at(self, path: &Path) -> Result<DurabilityMode> {
         self.resolved(&RealFs::new(path))
     }

@@ -213,8 +213,9 @@ impl Progress {
     }
 }
 
-/// The number nearest to `near` with the lower half `number`. Transactions have 32-bit numbers,
-/// which are never that far apart.
+/// Extends the 32-bit transaction number `number` to 64 bits. Returns the value nearest to `near`
+/// whose lower 32 bits are `number`. Transactions of interest are less than 2^31 apart, so the
+/// nearest value is the right one.
 fn unwrapped(near: u64, number: u32) -> u64 {
     near.wrapping_add_signed(i64::from(number.wrapping_sub(near as u32) as i32))
 }

@@ -38,11 +38,12 @@ pub(super) fn commits(journal: &str) -> io::Result<u64> {
     count.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("the journal says {text:?}")))
 }
 
-/// A nameless file through which the running transaction is joined: each join changes its size.
-/// Its sync commits that transaction and, since transactions commit in order, everything that any
-/// file of this file system did before. A sync of the directory is not enough: it waits for the
-/// last transaction that changed the directory, which may be old, while the allocations of its
-/// files belong to a later one.
+/// A nameless file by which this process joins the running transaction of ext4's journal. Each join
+/// changes the size of the file, so that the change belongs to that transaction. A sync of the file
+/// commits the transaction. Since transactions commit in order, the sync also commits all earlier
+/// changes to any file of this file system. A sync of the directory is not enough. It waits only
+/// for the last transaction that changed the directory. That transaction may be old, while blocks
+/// of files in the directory were allocated in a later one.
 #[derive(Default)]
 pub(super) struct JournalProbe(Mutex<Option<ProbeFile>>); // held during a join or a commit
 
