@@ -332,7 +332,8 @@ declare_options! {
         /// writes the data once more.
         intra_l0_compaction_trigger: u64 ["runs"] = 0, in 0..=1000;
 
-        /// Least size of level 0 for a compaction, in percent of its overlap in level 1; 0 for none.
+        /// Least size of level 0 for a compaction, in percent of its overlap in level 1; 0 for
+        /// none.
         ///
         /// While the store receives writes, level 0 may collect more runs than
         /// `level0_file_num_compaction_trigger`. Its compaction waits until level 0 has this size,
