@@ -7,15 +7,14 @@ use crate::{
     Error, Event, Result,
     bounds::BacklogBounds,
     state::{DbInner, DbState},
-    version::set::Manifest,
+    version::{objects_written_with, set::Manifest},
 };
 use parking_lot::MutexGuard;
 use std::{
-    collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-use terrace_format::{LogId, TableId};
+use terrace_format::LogId;
 use terrace_storage::{
     BlockingScope,
     placement::{ObjectId, TableMeta},
@@ -243,18 +242,7 @@ pub fn delete_files(shared: &DbInner, objects: &[ObjectId]) {
     }
 }
 
-/// Deletes the files that were written for `metas`, which are in no version: SSTables, their
-/// bundles, and the segments with the same numbers.
+/// Deletes the files that were written for `metas`, which are in no version.
 pub fn delete_outputs(shared: &DbInner, metas: &[TableMeta]) {
-    let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
-    let is_new = |object: &ObjectId| match object {
-        ObjectId::Bundle(_) => true,
-        ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
-        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::WalSidecar(_) => false,
-        ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
-    };
-    let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
-    let others: BTreeSet<ObjectId> = referred.filter(is_new).collect();
-    let objects: Vec<ObjectId> = tables.into_iter().map(ObjectId::Table).chain(others).collect();
-    delete_files(shared, &objects);
+    delete_files(shared, &objects_written_with(metas));
 }

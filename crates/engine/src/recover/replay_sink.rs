@@ -7,12 +7,12 @@
 //! A table that replay writes is named by no manifest until the open publishes its own. A crash
 //! before that leaves an obsolete file; the next open replays the same WALs again and removes it.
 //! An open that is refused removes its tables when [`WrittenTables`] is dropped.
-use crate::{Options, Result, jobs::flush, mem::MemTable};
-use std::{collections::BTreeSet, sync::Arc};
+use crate::{Options, Result, jobs::flush, mem::MemTable, version::objects_written_with};
+use std::sync::Arc;
 use terrace_format::{LogId, TableId, batch::Batch};
 use terrace_storage::{
     DurabilityHandle,
-    placement::{ObjectId, Storage, TableMeta},
+    placement::{Storage, TableMeta},
 };
 
 /// Tables that may wait for durability at once. Each may hold a descriptor until it is durable.
@@ -126,19 +126,4 @@ impl Drop for WrittenTables<'_> {
         // Best effort: the next writing open removes the rest.
         objects.into_iter().for_each(|object| drop(self.storage.remove(object)));
     }
-}
-
-/// The objects that came into being with `metas`: the tables, their bundles, and the value-log
-/// segments under their own numbers. A segment with another number belongs to the store and stays.
-pub fn objects_written_with(metas: &[TableMeta]) -> Vec<ObjectId> {
-    let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
-    let is_new = |object: &ObjectId| match object {
-        ObjectId::Bundle(_) => true,
-        ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
-        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::WalSidecar(_) => false,
-        ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
-    };
-    let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
-    let others: BTreeSet<ObjectId> = referred.filter(is_new).collect();
-    tables.into_iter().map(ObjectId::Table).chain(others).collect()
 }

@@ -10,11 +10,11 @@
 //! The first pass writes nothing, because a repair may still be refused. If the entries exceed the
 //! bound it drops them and keeps the range tombstones. The second pass reads the WALs again and
 //! spills.
-use super::replay_sink::objects_written_with;
 use crate::{
     Options, Result,
     bulk::BulkTableWriter,
     mem::{MemCursor, MemTable},
+    version::objects_written_with,
 };
 use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, LogId, RangeTombstones, TableId, batch::Batch, key};

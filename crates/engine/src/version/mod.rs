@@ -14,6 +14,7 @@ pub mod check;
 mod chunks;
 pub mod contents;
 mod index;
+mod objects;
 pub mod obsolete_files;
 pub mod pending;
 pub mod run;
@@ -23,6 +24,7 @@ mod totals;
 
 pub use contents::Contents;
 use index::{Placed, TableIndex};
+pub use objects::{files, objects, objects_of, objects_written_with};
 use parking_lot::Mutex;
 pub use run::{Run, TableSlice, Tables};
 use std::{
@@ -475,20 +477,4 @@ pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
     let refs = refs.into_iter().filter_map(referred).collect();
     edit.added.push((level, AddedTable { id, bytes, within, smallest, largest, refs }));
     edit.entries.extend((entries > 0).then_some((id, entries)));
-}
-
-/// Returns the objects with files that a table needs. For a table inside a bundle these are the
-/// bundle and its references, not a file of its own.
-pub fn files(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
-    objects(table).filter(|object| table.meta.within.is_none() || *object != ObjectId::Table(table.meta.id))
-}
-
-/// Returns the objects that a table needs: itself and its references.
-pub fn objects(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
-    objects_of(&table.meta)
-}
-
-/// As [`objects`], for the metadata of a table.
-pub fn objects_of(meta: &TableMeta) -> impl Iterator<Item = ObjectId> + '_ {
-    std::iter::once(ObjectId::Table(meta.id)).chain(meta.refs.iter().map(|(object, _)| *object))
 }

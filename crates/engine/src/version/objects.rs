@@ -1,0 +1,36 @@
+//! The objects that belong to an SSTable.
+use super::TableRef;
+use std::collections::BTreeSet;
+use terrace_format::TableId;
+use terrace_storage::placement::{ObjectId, TableMeta};
+
+/// Returns the objects with files that a table needs. For a table inside a bundle these are the
+/// bundle and its references, not a file of its own.
+pub fn files(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
+    objects(table).filter(|object| table.meta.within.is_none() || *object != ObjectId::Table(table.meta.id))
+}
+
+/// Returns the objects that a table needs: itself and its references.
+pub fn objects(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
+    objects_of(&table.meta)
+}
+
+/// As [`objects`], for the metadata of a table.
+pub fn objects_of(meta: &TableMeta) -> impl Iterator<Item = ObjectId> + '_ {
+    std::iter::once(ObjectId::Table(meta.id)).chain(meta.refs.iter().map(|(object, _)| *object))
+}
+
+/// Returns the objects that were written for `metas`: the tables, their bundles, and the value-log
+/// segments with the tables' numbers. A segment with another number existed before.
+pub fn objects_written_with(metas: &[TableMeta]) -> Vec<ObjectId> {
+    let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
+    let is_new = |object: &ObjectId| match object {
+        ObjectId::Bundle(_) => true,
+        ObjectId::Segment(id) => tables.contains(&TableId(id.0)),
+        ObjectId::Table(_) | ObjectId::Wal(_) | ObjectId::WalSidecar(_) => false,
+        ObjectId::Manifest(_) | ObjectId::Temporary(_) => false,
+    };
+    let referred = metas.iter().flat_map(|meta| &meta.refs).map(|(object, _)| *object);
+    let others: BTreeSet<ObjectId> = referred.filter(is_new).collect();
+    tables.into_iter().map(ObjectId::Table).chain(others).collect()
+}
