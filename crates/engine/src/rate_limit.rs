@@ -12,10 +12,10 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 /// Longest sleep before the caller checks again whether there is still a reason to wait.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Waits while compactions are above `rate_bytes_per_sec`, if that is set. `bytes_at_last_check`
-/// is what they had written at the caller's last check. There is no wait where compactions are
-/// behind, since writers would wait for them, and none after a failure, since `Db::resume` waits
-/// for all jobs to end.
+/// Waits while compactions exceed `rate_bytes_per_sec`, if that is set. `bytes_at_last_check` is
+/// the number of bytes that they had written at the caller's last check. Does not wait while
+/// writers are slowed for lack of compactions, or soon would be, nor after a failure, since
+/// `Db::resume` waits for all jobs to end.
 #[inline]
 pub fn throttle(shared: &DbInner, bytes_at_last_check: &mut u64) {
     if shared.options.rate_bytes_per_sec > 0 {

@@ -24,7 +24,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Prints what was linked and what was copied.
+    /// Prints the numbers of linked and copied SSTables.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         refuse_foreign(&self.to)?;
         if lies_in(&self.to, &self.store.path)? {

@@ -23,7 +23,7 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    /// Prints what was added.
+    /// Prints the numbers of added entries and SSTables.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let db = self.store.open_or_create()?;
         let ingested = db.ingest(&self.files);

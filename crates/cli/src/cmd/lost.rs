@@ -27,7 +27,7 @@ pub struct Lost {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Lists the files, their sizes and what is readable of them.
+    /// Lists the files with their sizes and readable writes.
     List {
         #[command(flatten)]
         store: Store,

@@ -30,7 +30,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Prints what was salvaged and what was lost.
+    /// Prints the losses and the number of salvaged pairs.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let options = self.settings.resolve()?;
         refuse_foreign(&self.from)?;

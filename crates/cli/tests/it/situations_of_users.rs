@@ -240,7 +240,8 @@ struct User {
 }
 
 impl User {
-    /// Root becomes `nobody`, who may not be able to reach the built binary: use a copy then.
+    /// Commands of root run as user `nobody`. If that user cannot execute the built binary, a copy
+    /// of it runs instead.
     fn found() -> User {
         let copy = tempfile::tempdir().unwrap();
         allow(copy.path(), 0o755);

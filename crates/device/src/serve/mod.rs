@@ -52,9 +52,9 @@ pub trait Desk: Send + Sync {
         "null".into()
     }
 
-    /// Executes a command; the error says what is wrong with it.
+    /// Executes a command. The error is a message for users.
     fn order(&self, order: &str) -> std::result::Result<(), String> {
-        Err(format!("'{order}': this device takes no orders"))
+        Err(format!("'{order}': this device accepts no commands"))
     }
 }
 

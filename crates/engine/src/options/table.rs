@@ -458,9 +458,9 @@ declare_options! {
 
         /// Size of the file `RESERVE`, disk space that is kept for recovery from a full disk.
         ///
-        /// A store that runs out of space gives the reserve up to sync what it has, commit the
-        /// manifest, and delete obsolete files, before it stops writes
-        /// ([`Db::resume`](crate::Db::resume)).
+        /// A store that runs out of space first releases the reserve. In that space it syncs its
+        /// files, commits the manifest and deletes obsolete files. If that frees too little, it
+        /// stops writes ([`Db::resume`](crate::Db::resume)).
         reserve_bytes: u64 ["bytes"] = 0, in 0..=GIB;
     }
 

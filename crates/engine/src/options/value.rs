@@ -8,7 +8,7 @@ const PRESET: &str = "preset";
 
 /// A type that an option can have.
 pub(super) trait OptionValue: Sized {
-    /// Parses the text form; the error says what is expected.
+    /// Parses the text form. The error names the expected form.
     fn parse(text: &str) -> Result<Self, String>;
     /// Returns the text form, which [`parse`](OptionValue::parse) reads.
     fn text(&self) -> String;

@@ -243,7 +243,7 @@ fn a_store_at_a_symbolic_link_is_used_and_destroyed() {
 }
 
 /// A lock file that is removed or replaced no longer keeps other writers out. The first sync after
-/// that must fail: the next open could discard what it promised.
+/// that must fail, because the next open may discard the writes that it made durable.
 #[test]
 fn a_removed_lock_stops_writes() {
     let folder = tempfile::tempdir().unwrap();

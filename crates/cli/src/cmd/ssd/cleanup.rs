@@ -20,7 +20,7 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Prints what was removed; failed removals are a failure.
+    /// Prints the removed directories. Fails if a removal failed.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let cleaned = serve::cleanup(self.work.as_deref())?;
         let serve::Cleaned { removed, running, failed } = &cleaned;
