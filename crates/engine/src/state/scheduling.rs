@@ -203,7 +203,7 @@ impl DbInner {
             let freed = shared.space_freed.load(Ordering::Acquire);
             let bytes = shared.state.lock().compactions.bytes();
             if optional && !plan.trivial_move && !shared.has_room(bytes) {
-                shared.suspend_optional_compactions(&plan, freed);
+                shared.end_optional_compaction(&plan, Some(freed));
                 return Ok(());
             }
             let moved = shared.relocates_values(&shared.state.lock());
@@ -216,7 +216,10 @@ impl DbInner {
             };
             match outcome {
                 Err(full) if full.is_no_space() && optional => {
-                    shared.suspend_optional_compactions(&plan, freed);
+                    // It has deleted its outputs. A job without space looks for that as soon as
+                    // this one ends.
+                    shared.space_freed.fetch_add(1, Ordering::Release);
+                    shared.end_optional_compaction(&plan, None);
                     Ok(())
                 }
                 Err(error) if plan.gc_only => shared.on_gc_compaction_failed(&plan, error),
@@ -237,16 +240,13 @@ impl DbInner {
         state.closing
     }
 
-    /// Ends an optional compaction for which there is no space. No other one starts until some is
-    /// freed, more often than the `freed` times before the check, or until the next idle round:
-    /// others may free space, too.
-    fn suspend_optional_compactions(self: &Arc<Self>, plan: &Plan, freed: u64) {
+    /// Ends an optional compaction for which there is no space. No other one starts until a file is
+    /// deleted, or until the next idle round, since others may free space too. If files were
+    /// deleted since `space_freed` was `freed`, before the check for space, that may suffice.
+    fn end_optional_compaction(self: &Arc<Self>, plan: &Plan, freed: Option<u64>) {
         let mut state = self.state.lock();
-        state.optional_suspended = self.space_freed.load(Ordering::Acquire) == freed;
-        // If it ran out of space, it has deleted its outputs. Before its end, which a job without
-        // space looks for.
-        self.space_freed.fetch_add(1, Ordering::Release);
         state.compactions.end(plan);
+        state.optional_suspended |= freed.is_none_or(|freed| self.space_freed.load(Ordering::Acquire) == freed);
         self.schedule(&mut state);
     }
 
