@@ -177,7 +177,7 @@ pub use check::{CheckReport, check, check_on};
 pub use db::{Checkpoint, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use events::{Damage, Event, Listener};
-pub use options::{CompactionPri, GcMode, OptionInfo, Options, Recovery, WriteOptions};
+pub use options::{CompactionPri, CompactionStyle, GcMode, OptionInfo, Options, Recovery, WriteOptions};
 pub use presets::{PAPER_PRESETS, PRESETS};
 pub use read::{
     pinned::PinnedValue,

@@ -12,7 +12,7 @@ mod text;
 mod value;
 
 use crate::{Error, Event, Listener, Result, presets};
-pub use choices::{CompactionPri, GcMode, Recovery};
+pub use choices::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use declare::Spec;
 use std::{fmt, sync::Arc, time::Duration};
 pub use table::Options;

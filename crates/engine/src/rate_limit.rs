@@ -59,5 +59,5 @@ fn compactions_are_behind(shared: &DbInner) -> bool {
     let low_on_space = unmerged >= BacklogBounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
     indebted
         || low_on_space
-        || parallelism::is_pressing(&shared.options, shared.view.load().version.levels[0].runs.len() as u64)
+        || parallelism::is_pressing(&shared.options, shared.policy.stall_runs(&shared.view.load().version))
 }

@@ -40,9 +40,7 @@ use crate::{
     clock::Clock,
     closed_wals::ClosedWals,
     compact::{
-        compaction_rate::CompactionRate,
-        plan::{Plan, Policy},
-        reservation::RunningCompactions,
+        compaction_rate::CompactionRate, plan::Plan, policy::Policy, reservation::RunningCompactions,
         value_log_gc::ValueLogGc,
     },
     read::{snapshot::Snapshots, view::View},

@@ -14,6 +14,8 @@
 //!   101  varint32 level, table in a bundle          added SSTable; feature bundled-tables
 //!   102  varint64 table, byte kind,                 bytes of a segment that an SSTable added earlier
 //!        varint64 number, varint64 bytes            in this edit refers to
+//!   103  varint64 table, varint64 run              sorted run of an SSTable added earlier in this
+//!                                                  edit, if not 0; feature sorted-runs
 //!   110  varint64 table, varint64 entries           feature directory-tables
 //! table             = varint64 number, varint64 bytes, slice smallest, slice largest internal key
 //! table in a bundle = varint64 number, varint64 bytes, varint64 bundle, varint64 offset,
@@ -40,6 +42,10 @@ const REQUIRES: u32 = 100;
 const ENTRIES: u32 = 110;
 const ADDED_WITHIN: u32 = 101;
 const REFERENCE: u32 = 102;
+const SORTED_RUN: u32 = 103;
+
+/// Feature of stores that may have several sorted runs in a level below level 0.
+pub const SORTED_RUNS: &str = "sorted-runs";
 
 /// One manifest record. An absent field leaves its value unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +83,8 @@ pub struct AddedTable {
     pub within: Option<Within>,
     /// Smallest internal key.
     pub smallest: Vec<u8>,
+    /// Its sorted run in a level below level 0: a run with a larger number has newer entries.
+    pub run: u64,
     /// Largest internal key.
     pub largest: Vec<u8>,
     /// Value-log objects it refers to, with the number of live bytes in each.
@@ -151,6 +159,11 @@ impl Edit {
             }
             put_slice(&mut out, &table.smallest);
             put_slice(&mut out, &table.largest);
+            if table.run > 0 {
+                put_varint32(&mut out, SORTED_RUN);
+                put_varint64(&mut out, table.id.0);
+                put_varint64(&mut out, table.run);
+            }
             for (referred, bytes) in &table.refs {
                 let (kind, number) = referred.encode();
                 put_varint32(&mut out, REFERENCE);
@@ -187,6 +200,7 @@ impl Edit {
                 ADDED_WITHIN => edit.added.push((level(&mut input)?, added(&mut input, true)?)),
                 ENTRIES => edit.entries.push((TableId(input.varint64()?), input.varint64()?)),
                 REFERENCE => reference(&mut input, &mut edit.added)?,
+                SORTED_RUN => sorted_run(&mut input, &mut edit.added)?,
                 tag => return Err(start.corrupt(format!("unknown tag {tag}"))),
             }
         }
@@ -235,10 +249,20 @@ fn added(input: &mut Input<'_>, within: bool) -> Result<AddedTable, Corrupt> {
         } else {
             None
         },
+        run: 0,
         smallest: internal_key(input)?,
         largest: internal_key(input)?,
         refs: Vec::new(),
     })
+}
+
+/// Decodes the sorted run of an SSTable among those `added` so far, usually the last.
+fn sorted_run(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
+    let start = input.clone();
+    let (id, run) = (TableId(input.varint64()?), input.varint64()?);
+    let table = added.iter_mut().rev().map(|(_, table)| table).find(|table| table.id == id);
+    table.ok_or_else(|| start.corrupt(format!("table {id} has a sorted run, but was not added")))?.run = run;
+    Ok(())
 }
 
 /// Decodes a reference and attaches it to its SSTable among those `added` so far, usually the
@@ -265,6 +289,7 @@ mod tests {
             id: TableId(300),
             bytes: 70_000,
             within: None,
+            run: 0,
             smallest: key::encode(b"a", SeqNo(9), Kind::Put),
             largest: key::encode(b"z", SeqNo(3), Kind::Delete),
             refs: vec![(Referred::Log(LogId(4)), 300), (Referred::Values(SegmentId(5)), 1)],
@@ -272,6 +297,7 @@ mod tests {
         let within = AddedTable {
             within: Some(Within { bundle: TableId(300), offset: 8192 }),
             refs: Vec::new(),
+            run: 130,
             ..table.clone()
         };
         Edit {
@@ -298,7 +324,7 @@ mod tests {
         want.extend_from_slice(
             b"\x65\x03\xac\x02\xf0\xa2\x04\xac\x02\x80\x40\x09a\x01\x09\0\0\0\0\0\0\x09z\0\x03\0\0\0\0\0\0",
         );
-        want.extend_from_slice(b"\x6e\xac\x02\xf4\x03");
+        want.extend_from_slice(b"\x67\xac\x02\x82\x01\x6e\xac\x02\xf4\x03");
         assert_eq!(bytes, want);
         assert_eq!(Edit::decode(&bytes), Ok(sample()));
         assert_eq!(Edit::decode(b""), Ok(Edit::default()));
@@ -308,7 +334,8 @@ mod tests {
     fn invalid_input_is_rejected() {
         for (bytes, what) in [
             (&b"\x08\x01"[..], "unknown tag 8"),
-            (b"\x67", "unknown tag 103"),
+            (b"\x68", "unknown tag 104"),
+            (b"\x67\x01\x01", "table 000001 has a sorted run, but was not added"),
             (b"\x66\x01\x01\x01\x01", "table 000001 refers to a segment, but was not added"),
             (b"\x66\x01\x03\x01\x01", "unknown kind of object 3"),
             (b"\x02\x05junk", "unknown tag 106"),

@@ -15,7 +15,8 @@ use crate::{Corrupt, Layout, Medium, TableForm, Values};
 use std::fmt::Write;
 
 /// Feature flags that do not follow from the layout.
-const OTHER_FEATURES: &[&str] = &["lz4", crate::range_tombstones::FEATURE, crate::value_log::WAL_SIDECAR];
+const OTHER_FEATURES: &[&str] =
+    &["lz4", crate::range_tombstones::FEATURE, crate::value_log::WAL_SIDECAR, crate::edit::SORTED_RUNS];
 
 /// Returns whether this version reads stores that announce `feature`, in the format file or in
 /// the manifest (see [`edit`](crate::edit)).

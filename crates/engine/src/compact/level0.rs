@@ -9,8 +9,9 @@
 //! the number that was reserved directly above its newest input, so it keeps the position of its
 //! inputs even for a reader that knows only table numbers.
 use super::{
-    leveled::{bytes, expand_inputs},
-    plan::{Plan, Situation},
+    inputs::{bytes, expand_inputs},
+    plan::Plan,
+    situation::Situation,
 };
 use crate::version::{TableRef, reserved_above};
 use std::sync::Arc;
@@ -67,6 +68,9 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
         number: Some(reserved_above(upper[0].meta.id)),
         upper,
         lower: Vec::new(),
+        between: Vec::new(),
+        output_run: 0, // in level 0 the table number counts
+        own_run: true,
         grandparents: Vec::new(),
         pointer: Vec::new(),
         version: ctx.copied(),

@@ -14,36 +14,31 @@
 //! inputs are blocked by running compactions reserves them: no less urgent compaction may start
 //! that overlaps them.
 //!
+//! A level with several runs, which another policy has left, is due: its overlapping tables move
+//! down together, as those of level 0 do.
+//!
 //! Source: LevelDB's `version_set.cc`. With LevelDB's numbers the same history picks the same
 //! tables.
 use super::{
+    inputs::{bytes, expand_inputs, expand_table, has_several_runs, lower_inputs, overlapping, sum_bytes},
     level_targets::{self, LevelTargets},
-    level0, move_level_down,
-    plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
+    level0,
+    limits::Limits,
+    move_level_down,
+    plan::Plan,
+    policy::Policy,
     reservation::Reservation,
-    seek_compaction, tombstones,
+    seek_compaction,
+    situation::Situation,
+    tombstones,
 };
-use crate::version::{KeyRange, TableRef, Version};
+use crate::version::{KeyRange, LevelTotals, TableRef, Version};
 use std::sync::Arc;
-use terrace_format::{KeyOrder, LEVELS, TableId};
+use terrace_format::LEVELS;
 
 /// The leveled policy. It is stateless.
 #[derive(Debug, Default)]
 pub struct Leveled;
-
-impl Limits {
-    /// Returns the bytes to which a compaction may extend its own inputs if that adds none from the
-    /// lower level.
-    pub fn expanded_bytes(&self) -> u64 {
-        self.target_file_size.saturating_mul(25)
-    }
-
-    /// Returns the bytes of grandparents at which an output table is ended. A table that overlaps
-    /// more is rewritten, not moved.
-    pub fn grandparent_bytes(&self) -> u64 {
-        self.target_file_size.saturating_mul(10)
-    }
-}
 
 /// Returns the compaction score of a level, in a store that is idle or not. A level
 /// with a score of 1 is due.
@@ -64,23 +59,6 @@ pub fn score(limits: &Limits, sizes: &LevelTargets, level: usize, totals: &Level
     }
     let bytes = if limits.max_entries_for_level_base > 0 { totals.uncounted_bytes } else { totals.bytes };
     entries + bytes as f64 / sizes.of(level) as f64
-}
-
-/// Returns the deepest level, at most 2, into which a flush may place a table of keys `range`:
-/// the table overlaps no table in levels 0 to that one, and not too many bytes in the next.
-/// LevelDB's rule. The caller ensures that no compaction runs.
-pub fn level_for_flush(ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
-    let deepest = if ctx.limits.is_dynamic() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
-    let levels = &ctx.version.levels;
-    let overlaps = |level: usize| levels[level].overlap_slices(ctx.order, range).any(|tables| !tables.is_empty());
-    if overlaps(0) {
-        return 0;
-    }
-    let below = |level: usize| -> u64 { sum_bytes(levels[level].overlap_slices(ctx.order, range).flatten()) };
-    (1..=deepest)
-        .take_while(|&level| !overlaps(level) && below(level + 1) <= ctx.limits.grandparent_bytes())
-        .last()
-        .unwrap_or(0)
 }
 
 impl Policy for Leveled {
@@ -132,6 +110,30 @@ impl Policy for Leveled {
         let trivial_moves = false; // a manual compaction rewrites its inputs
         (!upper.is_empty()).then(|| expand_inputs(ctx, level, upper, trivial_moves))
     }
+
+    /// The deepest level, at most 2, such that the table overlaps no table in levels 0 to that one,
+    /// and not too many bytes in the next. LevelDB's rule.
+    fn level_for_flush(&self, ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
+        let deepest = if ctx.limits.is_dynamic() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
+        let levels = &ctx.version.levels;
+        let overlaps = |level: usize| levels[level].overlap_slices(ctx.order, range).any(|tables| !tables.is_empty());
+        if overlaps(0) {
+            return 0;
+        }
+        let below = |level: usize| -> u64 { sum_bytes(levels[level].overlap_slices(ctx.order, range).flatten()) };
+        (1..=deepest)
+            .take_while(|&level| !overlaps(level) && below(level + 1) <= ctx.limits.grandparent_bytes())
+            .last()
+            .unwrap_or(0)
+    }
+
+    fn debt(&self, limits: &Limits, version: &Version) -> u64 {
+        limits.debt(&version.held())
+    }
+
+    fn stall_runs(&self, version: &Version) -> u64 {
+        version.levels[0].runs.len() as u64
+    }
 }
 
 /// The result of picking inputs in a level that is due.
@@ -150,7 +152,8 @@ fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
             let totals = ctx.version.levels[n].totals().minus(&ctx.busy.leaving(n));
-            (score(ctx.limits, &sizes, n, &totals, ctx.busy.idle.is_idle()), n)
+            let by_size = score(ctx.limits, &sizes, n, &totals, ctx.busy.idle.is_idle());
+            (if has_several_runs(ctx, n) { by_size.max(1.0) } else { by_size }, n)
         })
         .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level0::should_wait(ctx)))
         .collect();
@@ -216,140 +219,4 @@ fn by_min_overlap<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Ite
     let mut tables: Vec<_> = ctx.version.levels[level].tables().map(|table| (cost(table), table)).collect();
     tables.sort_by(|a, b| a.0.total_cmp(&b.0));
     Box::new(tables.into_iter().map(|(_, table)| table))
-}
-
-/// Returns the compaction of one table. In level 0 it includes all runs that overlap the table.
-pub fn expand_table(ctx: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
-    let upper = if level == 0 { overlapping(ctx, 0, &seed.span()) } else { vec![seed] };
-    expand_inputs(ctx, level, upper, true)
-}
-
-/// Completes a compaction of `upper`: adds the inputs that correctness demands, and those that
-/// come for free.
-pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
-    let Situation { order, version, limits, .. } = ctx;
-    let mut upper = with_boundaries(ctx, level, upper);
-    let mut lower = lower_inputs(ctx, level + 1, &upper);
-    if !lower.is_empty() {
-        let (from, to) = span(order, upper.iter().chain(&lower)).expect("a plan has inputs");
-        let wider = with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }));
-        let free = || !wider.iter().any(|table| ctx.busy.has(table.meta.id));
-        if wider.len() > upper.len() && bytes(&wider).saturating_add(bytes(&lower)) < limits.expanded_bytes() && free()
-        {
-            let lower_for_wider = lower_inputs(ctx, level + 1, &wider);
-            if lower_for_wider.len() == lower.len() {
-                (upper, lower) = (wider, lower_for_wider);
-            }
-        }
-    }
-    let (from, to) = span(order, upper.iter().chain(&lower)).expect("a plan has inputs");
-    let range = KeyRange { from: Some(from), to: Some(to) };
-    let grandparents = version.levels.get(level + 2).map_or_else(Vec::new, |l| l.overlapping(order, &range));
-    let trivial_move = may_move
-        && upper.len() == 1
-        && lower.is_empty()
-        && bytes(&grandparents) <= limits.grandparent_bytes()
-        && !tombstones::should_rewrite(ctx, &upper[0], level + 1);
-    let last = upper.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("a plan has inputs");
-    let pointer = last.meta.largest.clone();
-    let version = ctx.copied();
-    let (output_level, number, gc_only) = (level + 1, None, false);
-    Plan { level, output_level, upper, lower, grandparents, pointer, version, trivial_move, number, gc_only }
-}
-
-/// Returns the tables of `level` that overlap `range`. Tables of level 0 overlap each other, so
-/// the range grows until no further table overlaps it.
-fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
-    let tables = &ctx.version.levels[level];
-    let mut found = tables.overlapping(ctx.order, range);
-    if level > 0 || found.is_empty() {
-        return found;
-    }
-    loop {
-        let (from, to) = span(ctx.order, found.iter()).expect("not empty");
-        let wider = tables.overlapping(ctx.order, &KeyRange { from: Some(from), to: Some(to) });
-        if wider.len() == found.len() {
-            return found;
-        }
-        found = wider;
-    }
-}
-
-/// Returns a rewrite in place: the first table of `level` with keys of `range` that starts after
-/// user key `after` and has a number below `older`, with all tables of the level that share a
-/// user key with it.
-pub fn rewrite_in_place(
-    ctx: &Situation<'_>,
-    level: usize,
-    range: &KeyRange<'_>,
-    after: Option<&[u8]>,
-    older: TableId,
-) -> Option<Plan> {
-    let order = ctx.order;
-    let remaining = KeyRange { from: after.or(range.from), to: range.to };
-    let starts_after = |table: &TableRef| after.is_none_or(|after| order.user(table.smallest(), after).is_gt());
-    let mut tables = ctx.version.levels[level].overlap_slices(order, &remaining).flatten();
-    let table = tables.find(|table| table.meta.id < older && starts_after(table))?;
-    Some(Plan::in_place(ctx, level, with_boundaries(ctx, level, vec![table.clone()])))
-}
-
-/// Returns the tables of `level`, the output level, that a compaction of `upper` overlaps.
-fn lower_inputs(ctx: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
-    let (from, to) = span(ctx.order, upper.iter()).expect("a plan has inputs");
-    with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }))
-}
-
-/// Adds the tables of the level that share a boundary user key with `tables`. LevelDB may have
-/// split the versions of one user key over two neighbours. A neighbour that starts with the last
-/// user key of an input must be an input too; otherwise its older versions would surface above
-/// newer ones.
-pub fn with_boundaries(ctx: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
-    if level == 0 || tables.is_empty() {
-        return tables;
-    }
-    let order = ctx.order;
-    loop {
-        let last = tables.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("not empty");
-        let next = ctx.version.levels[level].runs.iter().find_map(|run| {
-            let at = run.partition_point(|table| order.internal(&table.meta.smallest, &last.meta.largest).is_le());
-            run.get(at).filter(|table| order.user(table.smallest(), last.largest()).is_eq())
-        });
-        match next {
-            Some(table) => tables.push(table.clone()),
-            None => return tables,
-        }
-    }
-}
-
-/// Returns the bytes of `tables`.
-pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
-    sum_bytes(tables)
-}
-
-/// Saturates: sizes in a manifest may be any number.
-fn sum_bytes<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> u64 {
-    tables.into_iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
-}
-
-/// Whether no level below `level` can hold a key of `range`, so that a tombstone there shadows
-/// nothing. Always false for level 0, where older runs may hold the key.
-pub fn is_range_bottom(order: &KeyOrder, version: &Version, level: usize, range: &KeyRange<'_>) -> bool {
-    level > 0
-        && version.levels[level + 1..]
-            .iter()
-            .all(|level| level.overlap_slices(order, range).all(|tables| tables.is_empty()))
-}
-
-/// As [`is_range_bottom`], for one user key.
-pub fn is_bottom(order: &KeyOrder, version: &Version, level: usize, user: &[u8]) -> bool {
-    if level == 0 {
-        return false;
-    }
-    let range = KeyRange { from: Some(user), to: Some(user) };
-    version.levels[level + 1..].iter().all(|level| {
-        level.runs.iter().all(|run| {
-            let at = run.partition_point(|table| order.user(table.largest(), user).is_lt());
-            run.get(at).is_none_or(|table| !table.overlaps(order, &range))
-        })
-    })
 }

@@ -1,10 +1,6 @@
 //! Starts a new last level without writing a byte: all levels move down by one, the last one
 //! first, as no table lies below it.
-use super::{
-    level_targets,
-    leveled::expand_inputs,
-    plan::{Plan, Situation},
-};
+use super::{inputs::expand_inputs, level_targets, plan::Plan, situation::Situation};
 use terrace_format::LEVELS;
 
 /// Picks the trivial move of a whole level. The last level moves when a new level is needed;
@@ -20,6 +16,9 @@ pub fn move_level_down(ctx: &Situation<'_>, level_bytes: &[u64; LEVELS]) -> Opti
         level_bytes[last] > 0 && level_targets::last_needed(limits.max_bytes_for_level_base, level_bytes) > last;
     let due = |level: &usize| level_bytes[*level] >= sizes.of(*level) && level_bytes[level + 1] == 0;
     let level = if needs_new_level { last } else { (1..last).rev().find(due)? };
+    if version.levels[level].runs.len() > 1 {
+        return None; // runs of several tables would overlap in the next level
+    }
     let tables = version.levels[level].tables().cloned().collect();
     let plan = expand_inputs(ctx, level, tables, false);
     plan.lower.is_empty().then_some(Plan { trivial_move: true, ..plan })
@@ -27,7 +26,7 @@ pub fn move_level_down(ctx: &Situation<'_>, level_bytes: &[u64; LEVELS]) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::super::{plan::Limits, tests::Tree};
+    use super::super::{limits::Limits, tests::Tree};
 
     #[test]
     fn levels_move_down_by_one_without_a_rewrite() {

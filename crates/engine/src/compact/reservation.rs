@@ -2,9 +2,9 @@
 //! time.
 use super::{
     idle::IdleDetector,
-    plan::{LevelTotals, Plan, span},
+    plan::{Plan, span},
 };
-use crate::Error;
+use crate::{Error, version::LevelTotals};
 use terrace_format::{KeyOrder, TableId};
 
 /// The inputs of a compaction, and the levels and key range in which its outputs may be placed.
@@ -14,6 +14,8 @@ pub struct Reservation {
     /// Bytes of the inputs.
     bytes: u64,
     levels: (usize, usize),
+    /// Whether the outputs are a sorted run by themselves.
+    own_run: bool,
     smallest: Vec<u8>,
     largest: Vec<u8>,
     /// Sums over the inputs that leave the upper level.
@@ -30,6 +32,7 @@ impl Reservation {
             tables: plan.inputs().map(|(_, table)| table.meta.id).collect(),
             bytes: plan.bytes(),
             levels: (plan.level, plan.output_level),
+            own_run: plan.own_run,
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
             leaving: LevelTotals::of(&plan.upper),
@@ -39,20 +42,20 @@ impl Reservation {
 
     /// Whether tables are rewritten in their own level.
     fn rewrites_in_place(&self) -> bool {
-        self.levels.0 == self.levels.1 && self.levels.0 > 0
+        self.levels.0 == self.levels.1 && !self.own_run
     }
 
     /// Whether both may run at the same time: they share no input, and no level in which their key
-    /// ranges overlap. Tables of level 0 overlap anyway, so an intra-L0 compaction only must not
-    /// share an input.
+    /// ranges overlap. One whose outputs are a run by themselves may overlap others and only must
+    /// not share an input.
     pub fn is_disjoint(&self, order: &KeyOrder, other: &Reservation) -> bool {
         let levels_disjoint = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
         let keys_disjoint =
             order.user(&self.largest, &other.smallest).is_lt() || order.user(&self.smallest, &other.largest).is_gt();
         // Compactions with disjoint levels or keys share no table; no search is needed.
-        let intra_l0 = self.levels.1 == 0 || other.levels.1 == 0;
+        let own_run = self.own_run || other.own_run;
         let shares_input = || self.tables.iter().any(|table| other.tables.contains(table));
-        levels_disjoint || keys_disjoint || intra_l0 && !shares_input()
+        levels_disjoint || keys_disjoint || own_run && !shares_input()
     }
 }
 
@@ -133,6 +136,12 @@ impl RunningCompactions {
     /// Whether `plan` conflicts with the waiting manual compaction.
     pub fn blocks_manual(&self, order: &KeyOrder, plan: &Plan) -> bool {
         self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Reservation::of(order, plan)))
+    }
+
+    /// Returns the inputs of running compactions and of those that met damaged tables.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
+        let reservations = self.jobs.iter().chain(self.damaged.iter().map(|(reservation, _)| reservation));
+        reservations.flat_map(|reservation| reservation.tables.iter().copied())
     }
 
     /// Whether `table` is an input of a running compaction.

@@ -1,9 +1,7 @@
 //! Costs of version edits, plans and manifest snapshots with 100,000 tables. The test prints them
 //! and asserts only counts: `cargo test -p terrace --lib scale -- --nocapture`.
 use super::{
-    leveled::Leveled,
-    plan::{Limits, Policy, Situation},
-    reservation::RunningCompactions,
+    leveled::Leveled, limits::Limits, policy::Policy, reservation::RunningCompactions, situation::Situation,
     tombstones::VISITED,
 };
 use crate::{

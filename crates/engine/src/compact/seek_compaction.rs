@@ -6,8 +6,9 @@
 //! overlaps. Where an option sets the worth of a seek in bytes, a table must pay for the bytes
 //! that its compaction reads.
 use super::{
-    leveled::{bytes, expand_table},
-    plan::{Plan, Situation, span},
+    inputs::{bytes, expand_table},
+    plan::{Plan, span},
+    situation::Situation,
 };
 use crate::version::{KeyRange, TableRef};
 use std::sync::Arc;

@@ -1,10 +1,7 @@
 //! Estimates value-log garbage that the SSTables' references do not show: older entries in deeper
 //! levels still point to values, while newer entries shadow them. A compaction that merges both
 //! exposes the garbage, and value-log GC can then reclaim it. Pure.
-use super::{
-    level_targets, leveled,
-    plan::{Limits, Plan, Policy, Situation},
-};
+use super::{inputs::bytes, level_targets, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 use terrace_format::TableId;
@@ -36,7 +33,7 @@ impl ShadowStats {
             return; // says nothing about the deepest level
         }
         // Only bytes that overlap something can shadow.
-        let merged_bytes = leveled::bytes(&plan.upper).min(leveled::bytes(&plan.lower)) as f64;
+        let merged_bytes = bytes(&plan.upper).min(bytes(&plan.lower)) as f64;
         let left = outputs.iter().map(|meta| meta.bytes).fold(0, u64::saturating_add);
         let reclaimed_bytes = (plan.bytes().saturating_sub(left) as f64).min(merged_bytes);
         let kept = 1.0 / (1.0 + merged_bytes / window_bytes(limits));
@@ -123,7 +120,7 @@ impl<'a> ShadowEstimate<'a> {
     pub fn expose(&self, ctx: &Situation<'_>, policy: &dyn Policy) -> Option<Plan> {
         let plans = self.picks.iter().filter_map(|(_, level, table)| {
             let plan = policy.plan_range(ctx, *level, &table.span())?;
-            let lower_bytes = leveled::bytes(&plan.grandparents);
+            let lower_bytes = bytes(&plan.grandparents);
             let trivial_move = *level > 0
                 && plan.upper.len() == 1
                 && plan.lower.is_empty()

@@ -1,352 +1,31 @@
-//! Runs the policy on random trees with compactions that end in any order. Tables are lists of
-//! entries, so every step is judged by the result of a read.
+//! Runs the policies on random trees with compactions that end in any order.
+mod tree;
+
 use super::{
-    leveled::{Leveled, is_bottom, level_for_flush, rewrite_in_place, score},
-    plan::{LevelTotals, Limits, Plan, Policy, Situation, span},
-    seek_compaction, split, tombstones, value_log_gc,
+    inputs::rewrite_in_place,
+    leveled::{Leveled, score},
+    limits::Limits,
+    policy::Policy,
+    policy_of, seek_compaction,
+    situation::Situation,
+    split, tombstones, value_log_gc,
 };
 use crate::{
     compact::reservation::{Reservation, RunningCompactions},
     version::{
-        Contents, KeyRange, TableRef, add_to,
+        Contents, KeyRange, LevelTotals, TableRef, add_to,
         set::{Start, VersionSet},
     },
 };
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use terrace_format::{KeyOrder, Kind, LEVELS, LogId, SegmentId, SeqNo, TableId, edit::Edit, key};
-use terrace_sim::Rng;
+use std::collections::BTreeSet;
+use terrace_format::{Kind, LEVELS, LogId, SegmentId, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     DurabilityHandle,
     placement::{ObjectId, TableMeta},
 };
-
-const ORDER: KeyOrder = KeyOrder::Bytewise;
-const ENTRY_BYTES: u64 = 1000;
-const KEYS: usize = 150;
-
-type Entry = (Vec<u8>, u64, Kind);
-
-fn user(n: usize) -> Vec<u8> {
-    format!("{n:04}").into_bytes()
-}
-
-type Admits = fn(&Plan) -> bool;
-type Picker = fn(&Situation<'_>, Admits) -> Option<Plan>;
-
-/// The most urgent level is waiting.
-struct Waiting {
-    level: usize,
-    /// One input of each compaction that ran when the wait began.
-    jobs: Vec<TableId>,
-    /// How often all of these have ended.
-    rounds: usize,
-}
-
-/// A store without storage.
-pub struct Tree {
-    rng: Rng,
-    limits: Limits,
-    jobs_max: usize,
-    versions: VersionSet,
-    busy: RunningCompactions,
-    running: Vec<Plan>,
-    tables: BTreeMap<TableId, Vec<Entry>>,
-    /// Oldest first.
-    sealed: VecDeque<(TableId, Vec<Entry>)>,
-    newest: BTreeMap<Vec<u8>, (u64, Kind)>,
-    last: u64,
-    waits: Option<Waiting>,
-}
-
-impl Tree {
-    fn new(seed: u64, limits: Limits, jobs_max: usize) -> Tree {
-        Tree {
-            rng: Rng::new(seed),
-            limits,
-            jobs_max,
-            versions: VersionSet::new(ORDER, Start { next_file: 2, ..Start::default() }),
-            busy: RunningCompactions::default(),
-            running: Vec::new(),
-            tables: BTreeMap::new(),
-            sealed: VecDeque::new(),
-            newest: BTreeMap::new(),
-            last: 0,
-            waits: None,
-        }
-    }
-
-    /// Makes levels with this many adjacent tables of 1000 bytes each.
-    pub fn stacked(limits: Limits, levels: [usize; LEVELS]) -> Tree {
-        let mut tree = Tree::new(1, limits, 1);
-        let mut edit = Edit::default();
-        for (level, count) in levels.into_iter().enumerate() {
-            for n in 0..count {
-                let id = TableId(tree.versions.new_number());
-                let meta = tree.made(id, vec![(user(n * KEYS / count), id.0, Kind::Put)]);
-                add_to(&mut edit, level, &meta);
-            }
-        }
-        tree.last = 999;
-        tree.versions
-            .install_flush(edit, SeqNo(tree.last), LogId(0), 0, DurabilityHandle::mature())
-            .expect("disjoint in each level");
-        tree
-    }
-
-    /// Compacts until no level is due. Returns the bytes rewritten.
-    pub fn settle(&mut self) -> u64 {
-        let mut merged = 0;
-        while let Some(plan) = self.situated(|ctx| Leveled.plan(ctx)) {
-            merged += if plan.trivial_move { 0 } else { plan.bytes() };
-            self.begin(plan);
-            self.end_one();
-        }
-        merged
-    }
-
-    pub fn begin(&mut self, plan: Plan) {
-        self.busy.begin(&ORDER, &plan);
-        self.running.push(plan);
-    }
-
-    pub fn tables_held(&self) -> [usize; LEVELS] {
-        std::array::from_fn(|level| self.versions.live().levels[level].tables().count())
-    }
-
-    pub fn situated<T>(&self, look: impl FnOnce(&Situation<'_>) -> T) -> T {
-        look(&Situation {
-            order: &ORDER,
-            version: self.versions.live(),
-            busy: &self.busy,
-            pointers: self.versions.pointers(),
-            limits: &self.limits,
-            reserved_numbers: self.versions.reserved_numbers(),
-            seek_hint: None,
-            oldest_reader: SeqNo(self.last),
-            shadow_ratio: 0.0,
-        })
-    }
-
-    fn seal(&mut self) {
-        let mut entries = BTreeMap::new();
-        let from = if self.rng.chance(1, 2) { 0 } else { self.rng.below(KEYS) };
-        for _ in 0..1 + self.rng.below(12) {
-            self.last += 1;
-            let kind = if self.rng.chance(1, 4) { Kind::Delete } else { Kind::Put };
-            let reach = if from == 0 { KEYS } else { 20 };
-            let key = user((from + self.rng.below(reach)) % KEYS);
-            entries.insert(key.clone(), (self.last, kind));
-            self.newest.insert(key, (self.last, kind));
-        }
-        let entries = entries.into_iter().map(|(key, (seq, kind))| (key, seq, kind)).collect();
-        let table = self.versions.new_sealed_number(self.limits.intra_l0_compaction_trigger > 0);
-        self.sealed.push_back((table, entries));
-    }
-
-    /// Flushes a run with the first and the last key.
-    fn flush_wide(&mut self) {
-        let table = self.versions.new_sealed_number(true);
-        self.last += 1;
-        self.sealed.push_back((table, [0, KEYS - 1].map(|n| (user(n), self.last, Kind::Put)).to_vec()));
-        self.flush();
-    }
-
-    fn flush(&mut self) {
-        let Some((id, entries)) = self.sealed.pop_front() else { return };
-        let meta = self.made(id, entries);
-        let range = KeyRange { from: Some(key::user_key(&meta.smallest)), to: Some(key::user_key(&meta.largest)) };
-        let alone = self.busy.is_empty() && !self.versions.compaction_pending();
-        let level = if alone { self.situated(|ctx| level_for_flush(ctx, &range)) } else { 0 };
-        let mut edit = Edit::default();
-        add_to(&mut edit, level, &meta);
-        let contents = self.contents(&meta);
-        let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, DurabilityHandle::mature());
-        install.expect("a flush").set_contents(level, vec![contents]);
-    }
-
-    fn made(&mut self, id: TableId, entries: Vec<Entry>) -> TableMeta {
-        let bound = |entry: &Entry| key::encode(&entry.0, SeqNo(entry.1), entry.2);
-        let (smallest, largest) = (bound(&entries[0]), bound(&entries[entries.len() - 1]));
-        let count = entries.len() as u64;
-        assert!(self.tables.insert(id, entries).is_none(), "number {id} was used before");
-        TableMeta { entries: count, ..TableMeta::bounded(id, count * ENTRY_BYTES, None, smallest, largest) }
-    }
-
-    fn contents(&self, meta: &TableMeta) -> (TableId, Contents) {
-        let mut contents = Contents::default();
-        for (user, seq, kind) in &self.tables[&meta.id] {
-            contents.add(&key::Parsed { user, seq: SeqNo(*seq), kind: *kind }, true);
-        }
-        (meta.id, contents)
-    }
-
-    /// Starts all compactions that may start.
-    fn schedule(&mut self) {
-        while self.running.len() < self.jobs_max
-            && let Some(plan) = self.situated(|ctx| Leveled.plan(ctx))
-        {
-            // A level that became more urgent, for instance because targets follow the level sizes,
-            // resets the wait: that is soon done.
-            let first = self.situated(due).first().copied();
-            self.waits.take_if(|waits| Some(waits.level) != first);
-            self.running.iter().for_each(|other| assert_disjoint(other, &plan));
-            self.waits.take_if(|waits| waits.level == plan.level);
-            self.begin(plan);
-        }
-        self.check_starvation();
-        self.check_tombstone_plan();
-    }
-
-    /// The pick by remembered summaries is that of a full scan.
-    fn check_tombstone_plan(&self) {
-        for shadow_ratio in [0.0, 1.0] {
-            let picked = |pick: Picker, admits: Admits| {
-                let plan = self.situated(|ctx| pick(&Situation { shadow_ratio, ..*ctx }, admits));
-                plan.map(|plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>())
-            };
-            for admits in [(|_| true) as Admits, |plan| plan.upper[0].meta.id.0 % 2 == 0] {
-                let scanned = picked(|ctx, admits| tombstones::plan_by_full_scan(ctx, admits), admits);
-                (0..2).for_each(|_| assert_eq!(picked(|ctx, admits| tombstones::plan(ctx, admits), admits), scanned));
-            }
-        }
-    }
-
-    /// Ends one of the running compactions.
-    fn end_one(&mut self) {
-        if self.running.is_empty() {
-            return;
-        }
-        let plan = self.running.swap_remove(self.rng.below(self.running.len()));
-        let mut edit = Edit::default();
-        edit.deleted.extend(plan.inputs().map(|(level, table)| (level, table.meta.id)));
-        if plan.output_level > plan.level {
-            edit.compact_pointers.push((plan.level, plan.pointer.clone()));
-        }
-        let mut contents = Vec::new();
-        for meta in self.merged(&plan) {
-            add_to(&mut edit, plan.output_level, &meta);
-            contents.push(self.contents(&meta));
-        }
-        self.busy.end(&plan);
-        let install = self.versions.install_compaction(edit, Vec::new(), 0, |_| false);
-        install.expect("a compaction").set_contents(plan.output_level, contents);
-    }
-
-    fn merged(&mut self, plan: &Plan) -> Vec<TableMeta> {
-        if plan.trivial_move {
-            return plan.upper.iter().map(|table| table.meta.clone()).collect();
-        }
-        let mut entries: Vec<Entry> =
-            plan.inputs().flat_map(|(_, table)| self.tables[&table.meta.id].iter().cloned()).collect();
-        entries.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-        entries.dedup_by(|older, newer| older.0 == newer.0);
-        entries
-            .retain(|(user, _, kind)| *kind == Kind::Put || !is_bottom(&ORDER, &plan.version, plan.output_level, user));
-        let size = (self.limits.target_file_size / ENTRY_BYTES) as usize;
-        let size = if plan.number.is_some() { entries.len().max(1) } else { size };
-        let chunks: Vec<Vec<Entry>> = entries.chunks(size).map(<[Entry]>::to_vec).collect();
-        let mut metas = Vec::new();
-        for chunk in chunks {
-            let id = plan.number.unwrap_or_else(|| TableId(self.versions.new_number()));
-            metas.push(self.made(id, chunk));
-        }
-        metas
-    }
-
-    /// The most urgent level waits for the compactions that ran when it became most urgent. They
-    /// may consume its tables, and compactions that started with them may block the rest. After
-    /// that it is the level's turn.
-    fn check_starvation(&mut self) {
-        let running: Vec<TableId> = self.running.iter().map(|plan| plan.upper[0].meta.id).collect();
-        let first = self.situated(due).first().copied();
-        self.waits = match (self.waits.take(), first) {
-            (Some(mut waits), Some(level)) if waits.level == level => {
-                if running.len() < self.jobs_max && !waits.jobs.iter().any(|job| running.contains(job)) {
-                    (waits.jobs, waits.rounds) = (running, waits.rounds + 1);
-                }
-                assert!(waits.rounds <= 2, "level {level} starves");
-                Some(waits)
-            }
-            (_, first) => first.map(|level| Waiting { level, jobs: running, rounds: 0 }),
-        };
-    }
-
-    fn commit_edits(&mut self) {
-        let count = self.versions.committable().expect("durable handles").0;
-        let count = self.rng.below(count + 1);
-        self.versions.mark_committed(count).expect("a commit");
-    }
-
-    /// Every read finds the newest write of every key.
-    fn check_reads(&self) {
-        let live = self.versions.live();
-        for (user, (seq, kind)) in &self.newest {
-            let in_memory = self.sealed.iter().rev().map(|(_, entries)| entries);
-            let in_tables = live.tables().map(|(_, table)| &self.tables[&table.meta.id]);
-            let found = in_memory.chain(in_tables).find_map(|entries| entries.iter().find(|entry| entry.0 == *user));
-            match found {
-                Some(entry) => assert_eq!((entry.1, entry.2), (*seq, *kind), "an older write of {user:?} surfaced"),
-                None => assert_eq!(*kind, Kind::Delete, "{user:?} is missing"),
-            }
-        }
-    }
-}
-
-/// Returns the due levels, most urgent first, by the policy's specification.
-fn due(ctx: &Situation<'_>) -> Vec<usize> {
-    let sizes = ctx.limits.level_targets(&ctx.version.held());
-    let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
-        .map(|n| {
-            let (level, leaving) = (&ctx.version.levels[n], ctx.busy.leaving(n));
-            let tables = if n == 0 { level.runs.len() - leaving.tables } else { 1 };
-            let totals = LevelTotals::of(level.tables());
-            let entries = totals.entries - leaving.entries;
-            let uncounted_bytes = totals.uncounted_bytes - leaving.uncounted_bytes;
-            let totals = LevelTotals { tables, bytes: level.bytes() - leaving.bytes, entries, uncounted_bytes };
-            (score(ctx.limits, &sizes, n, &totals, ctx.busy.idle.is_idle()), n)
-        })
-        .filter(|(score, level)| *score >= 1.0 && !(*level == 0 && level_0_may_wait(ctx)))
-        .collect();
-    due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    due.into_iter().map(|(_, level)| level).collect()
-}
-
-/// Whether level 0 should wait, with its compaction counted by runs.
-fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
-    let Situation { version, busy, limits, .. } = ctx;
-    let may_wait =
-        limits.level0_min_overlap_percent > 0 && limits.max_entries_for_level_base == 0 && !busy.idle.is_idle();
-    if !may_wait || version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs {
-        return false;
-    }
-    let keys = |table: &TableRef| table.smallest().to_vec()..=table.largest().to_vec();
-    let (mut upper, mut lower) = (0, BTreeMap::new());
-    for run in version.levels[0].tables().filter(|run| !busy.has(run.meta.id)) {
-        upper += run.meta.bytes;
-        let overlaps_run = |table: &&std::sync::Arc<TableRef>| {
-            keys(run).contains(&table.smallest().to_vec()) || keys(table).contains(&run.smallest().to_vec())
-        };
-        lower.extend(version.levels[1].tables().filter(overlaps_run).map(|table| (table.meta.id, table.meta.bytes)));
-    }
-    (upper as f64) < lower.values().sum::<u64>() as f64 * limits.level0_min_overlap_percent as f64 / 100.0
-}
-
-/// Two compactions that run at the same time share no table, and where both may place tables
-/// below level 0, no key.
-fn assert_disjoint(a: &Plan, b: &Plan) {
-    let tables = |plan: &Plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>();
-    assert!(!tables(a).iter().any(|table| tables(b).contains(table)), "a table in two compactions: {a:?} {b:?}");
-    let writes = |plan: &Plan, level: usize| (plan.level.max(1)..=plan.output_level).contains(&level);
-    if (1..LEVELS).any(|level| writes(a, level) && writes(b, level)) {
-        let keys = |plan: &Plan| {
-            let inputs: Vec<std::sync::Arc<TableRef>> = plan.inputs().map(|(_, table)| table.clone()).collect();
-            span(&ORDER, inputs.iter()).map(|(from, to)| (from.to_vec(), to.to_vec())).expect("inputs")
-        };
-        let ((a_from, a_to), (b_from, b_to)) = (keys(a), keys(b));
-        assert!(a_to < b_from || b_to < a_from, "two running compactions overlap: {a:?} {b:?}");
-    }
-}
+pub use tree::Tree;
+use tree::*;
 
 /// Level 0 covers all keys and waits for a compaction of level 1. Level 1, less urgent, could
 /// start one compaction after the other meanwhile; it has to let level 0 pass.
@@ -512,6 +191,92 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    /// The policy changes now and then, as if the store was opened again with another one.
+    #[test]
+    fn any_interleaving_of_policies_keeps_every_read_right_and_bounds_the_runs(
+        seed in any::<u64>(),
+        jobs_max in 1..5usize,
+        trigger in 1..6u64,
+        intra_l0_compaction_trigger in 0..4u64,
+        size_ratio in prop::sample::select(vec![0u64, 1, 50]),
+        max_size_amplification_percent in prop::sample::select(vec![20u64, 200]),
+        level_compaction_dynamic_level_bytes in any::<bool>(),
+        changes in any::<bool>(),
+    ) {
+        let limits = Limits {
+            target_file_size: 10_000,
+            max_bytes_for_level_base: 20_000,
+            level_compaction_dynamic_level_bytes,
+            level0_file_num_compaction_trigger: trigger,
+            intra_l0_compaction_trigger,
+            l0_pressing_runs: 9,
+            ..Limits::default()
+        };
+        let mut options = crate::Options::leveldb_compatible();
+        options.compaction_style = crate::CompactionStyle::Universal;
+        options.universal_size_ratio = size_ratio;
+        options.universal_max_size_amplification_percent = max_size_amplification_percent;
+        let mut tree = Tree::new(seed, limits, jobs_max);
+        tree.policy = policy_of(&options);
+        for _ in 0..400 {
+            match tree.rng.below(10) {
+                0..3 => tree.seal(),
+                3..6 => tree.flush(),
+                6..9 => tree.end_one(),
+                _ => tree.commit_edits(),
+            }
+            if changes && tree.rng.chance(1, 50) {
+                while !tree.running.is_empty() {
+                    tree.end_one();
+                }
+                let style = crate::CompactionStyle::ALL[tree.rng.below(2)];
+                options.compaction_style = style;
+                tree.policy = policy_of(&options);
+            }
+            tree.start_all();
+            tree.check_reads();
+        }
+        let end = |tree: &mut Tree| {
+            let mut steps = 0;
+            while !tree.running.is_empty() || !tree.sealed.is_empty() {
+                tree.flush();
+                tree.end_one();
+                tree.start_all();
+                steps += 1;
+                assert!(steps < 10_000, "compaction does not end");
+            }
+            tree.check_reads();
+        };
+        options.compaction_style = crate::CompactionStyle::Universal;
+        tree.policy = policy_of(&options);
+        tree.start_all();
+        end(&mut tree);
+        let runs = tree.versions.live().runs().len() as u64;
+        prop_assert!(runs <= trigger.max(2), "{runs} runs are left with trigger {trigger}");
+        tree.policy = Box::new(Leveled);
+        tree.start_all();
+        end(&mut tree);
+        prop_assert!((1..LEVELS).all(|level| tree.versions.live().levels[level].runs.len() <= 1), "one run per level");
+    }
+}
+
+#[test]
+fn an_edit_may_list_the_tables_of_its_runs_in_any_order() {
+    let mut tree = Tree::new(1, Limits::default(), 1);
+    let mut edit = Edit::default();
+    for (run, n) in [(7, 60), (3, 40), (7, 20), (0, 50), (7, 40), (3, 20)] {
+        let id = TableId(tree.versions.new_number());
+        let meta = tree.made(id, vec![(user(n), id.0, Kind::Put)]);
+        add_to(&mut edit, 1, &TableMeta { run, ..meta });
+    }
+    let version = tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("runs");
+    let first_keys = |run: &crate::version::Run| run.iter().map(|table| table.smallest().to_vec()).collect::<Vec<_>>();
+    let runs: Vec<_> = version.runs().iter().map(|(_, run)| first_keys(run)).collect();
+    assert_eq!(runs, [vec![user(20), user(40), user(60)], vec![user(20), user(40)], vec![user(50)]], "newest first");
+}
+
 /// Tables with an unknown number of entries count by bytes, next to tables with a known one.
 #[test]
 fn tables_with_unknown_entries_count_by_bytes() {
@@ -671,7 +436,7 @@ fn any_sizes_in_a_manifest_are_summed_without_overflow() {
             (0..LEVELS - 1).for_each(|level| {
                 seek_compaction::price(&ctx, (level, TableId(6 + level as u64)));
             });
-            level_for_flush(&ctx, &KeyRange::default());
+            Leveled.level_for_flush(&ctx, &KeyRange::default());
         }
         let segments = &versions.segments;
         assert_eq!(segments.sum().live, u64::MAX);

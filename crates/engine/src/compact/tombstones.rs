@@ -14,68 +14,14 @@
 //! Where no table lies below, a table is rewritten without its tombstones and the entries that
 //! only released snapshots saw, once these are the same share of it. Pure.
 use super::{
-    leveled::{bytes, expand_table, with_boundaries},
-    plan::{Limits, Plan, Situation},
+    gain::{ENTRY_BYTES, Gain, SIZE_RATIO, is_worth_rewriting, visible_to_all},
+    inputs::{bytes, expand_table, in_place, with_boundaries},
+    plan::Plan,
+    situation::Situation,
 };
 use crate::version::{Contents, KeyRange, TableRef, Version};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, LEVELS};
-
-/// In an idle store a share smaller by this factor is enough.
-const IDLE_FACTOR: u64 = 4;
-/// Puts count as shadowing under load too if the entries below are larger by this factor on
-/// average: levels that are due by bytes do not see such garbage.
-const SIZE_RATIO: u64 = 4;
-/// Bytes of an entry if the number of entries is unknown.
-const ENTRY_BYTES: u64 = 1 << 10;
-
-/// Estimated gain of a compaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Gain {
-    /// Bytes of the upper inputs.
-    pub upper_bytes: u64,
-    /// Entries of the upper inputs.
-    pub upper_entries: u64,
-    /// Tombstones among these entries.
-    pub tombstones: u64,
-    /// Bytes of the lower inputs.
-    pub lower_bytes: u64,
-    /// Entries of the lower inputs; 0 if unknown.
-    pub lower_entries: u64,
-    /// Bytes of the lower inputs that range tombstones cover.
-    pub covered_bytes: u64,
-    /// Share of the puts that shadow an older entry.
-    pub shadow_ratio: f64,
-}
-
-impl Gain {
-    /// Returns the bytes that the compaction is expected to reclaim.
-    pub fn reclaimable(&self, idle: bool) -> u64 {
-        let entries = if self.lower_entries > 0 { self.lower_entries } else { self.lower_bytes.div_ceil(ENTRY_BYTES) };
-        let average = self.lower_bytes / entries.max(1);
-        let puts = self.upper_entries.saturating_sub(self.tombstones);
-        let much_smaller = average > SIZE_RATIO.saturating_mul(self.upper_bytes / self.upper_entries.max(1));
-        let shadowing = if idle || much_smaller { (puts as f64 * self.shadow_ratio) as u64 } else { 0 };
-        let reclaimable = self.tombstones.saturating_add(shadowing).saturating_mul(average);
-        reclaimable.saturating_add(self.covered_bytes).min(self.lower_bytes)
-    }
-
-    /// Whether the reclaimed bytes pay for the compaction.
-    pub fn pays_off(&self, percent: u64, idle: bool) -> bool {
-        exceeds(self.reclaimable(idle), self.upper_bytes.saturating_add(self.lower_bytes), percent, idle)
-    }
-}
-
-/// Whether `part` is a large enough share of `all` to be worth the rewrite.
-fn exceeds(part: u64, all: u64, percent: u64, idle: bool) -> bool {
-    let times = if idle { 100 * IDLE_FACTOR } else { 100 };
-    percent > 0 && part > 0 && u128::from(part) * u128::from(times) >= u128::from(all) * u128::from(percent)
-}
-
-/// Whether a table with no older table below is worth a rewrite for the entries that this drops.
-pub fn is_worth_rewriting(contents: &Contents, percent: u64, idle: bool) -> bool {
-    exceeds(contents.garbage(), contents.entries.saturating_add(contents.ranges.len() as u64), percent, idle)
-}
 
 /// Picks the first compaction, from level 0 down, that tombstones pay for. `admits` checks
 /// whether a plan may start.
@@ -194,7 +140,7 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     if level > 0 {
         // It may be the last level, so a rewrite in place.
         let tables = || with_boundaries(ctx, level, vec![table.clone()]);
-        return is_worth().then(|| Plan::in_place(ctx, level, tables()));
+        return is_worth().then(|| in_place(ctx, level, tables()));
     }
     let plan = expand_table(ctx, 0, table.clone());
     let pays_off = match first_below(&plan.upper) {
@@ -213,11 +159,6 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
         None => idle && gain(ctx, &plan.upper, &[], true).pays_off(percent, idle),
     };
     pays_off.then_some(plan)
-}
-
-/// Whether all entries of the table are visible to every reader.
-fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
-    contents.newest <= ctx.oldest_reader
 }
 
 /// Estimates a compaction of `upper` with `lower`. With `within`, for level 0, `upper` also
@@ -258,71 +199,5 @@ fn halves_covered(order: &KeyOrder, (from, to): &(Vec<u8>, Vec<u8>), table: &Tab
         (true, true) => 2,
         _ if table.overlaps(order, &range) => 1,
         _ => 0,
-    }
-}
-
-/// Whether a table about to be moved should be rewritten instead, because it can drop enough in
-/// the output level.
-pub fn should_rewrite(ctx: &Situation<'_>, table: &TableRef, output_level: usize) -> bool {
-    let Limits { tombstone_compaction_percent: percent, .. } = *ctx.limits;
-    let should_rewrite =
-        |contents: &Contents| visible_to_all(ctx, contents) && is_worth_rewriting(contents, percent, false);
-    let is_bottom = || {
-        let first_below = &ctx.version.levels[output_level + 1..];
-        first_below.iter().all(|level| level.overlap_slices(ctx.order, &table.span()).all(|tables| tables.is_empty()))
-    };
-    percent > 0 && table.contents().is_some_and(should_rewrite) && is_bottom()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tombstones_pay_with_the_bytes_they_reclaim() {
-        const MIB: u64 = 1 << 20;
-        let gain = |tombstones, puts, upper_bytes, lower_entries, covered_bytes, shadow_ratio| Gain {
-            upper_bytes,
-            upper_entries: tombstones + puts,
-            tombstones,
-            lower_bytes: 20 * MIB,
-            lower_entries,
-            covered_bytes,
-            shadow_ratio,
-        };
-        for (gain, reclaimable, pays_off, pays_off_when_idle) in [
-            (gain(0, 0, 0, 20, 0, 0.0), 0, false, false),
-            (gain(10, 0, 100, 20, 0, 0.0), 10 * MIB, false, true), // and the tombstones themselves
-            (gain(11, 0, 100, 20, 0, 0.0), 11 * MIB, true, true),
-            (gain(30, 0, 100, 20, 0, 0.0), 20 * MIB, true, true), // at most the bytes below
-            (gain(10_300, 0, 100, 0, 0, 0.0), 10_300 << 10, true, true), // 1 KiB each if unknown
-            // Puts of the same size, while idle.
-            (gain(0, 10, 10 * MIB, 20, 0, 1.0), 0, false, true),
-            (gain(0, 10, 10 * MIB, 20, 0, 0.1), 0, false, false), // or puts of new keys
-            (gain(0, 15, 15, 20, 0, 1.0), 15 * MIB, true, true),  // small puts
-            (gain(0, 0, 0, 20, 10 * MIB, 0.0), 10 * MIB, true, true),
-            (gain(1, 9, MIB, 20, 2 * MIB, 0.0), 3 * MIB, false, true),
-        ] {
-            assert_eq!(gain.reclaimable(false), reclaimable, "{gain:?}");
-            assert_eq!([gain.pays_off(50, false), gain.pays_off(50, true)], [pays_off, pays_off_when_idle], "{gain:?}");
-            assert!(!gain.pays_off(0, true), "off");
-        }
-    }
-
-    #[test]
-    fn bottommost_tables_are_rewritten_without_their_garbage() {
-        let of = |entries, tombstones, shadowed| Contents { entries, tombstones, shadowed, ..Contents::default() };
-        let ranges = Contents { ranges: vec![(vec![1], vec![2])], ..of(1, 0, 0) };
-        for (contents, under_load, when_idle) in [
-            (of(0, 0, 0), false, false),
-            (of(100, 12, 0), false, false),
-            (of(100, 13, 0), false, true),
-            (of(100, 50, 0), true, true),
-            (of(100, 0, 50), true, true),
-            (ranges, true, true),
-        ] {
-            let outcomes = [false, true].map(|idle| is_worth_rewriting(&contents, 50, idle));
-            assert_eq!(outcomes, [under_load, when_idle], "{contents:?}");
-        }
     }
 }

@@ -24,10 +24,7 @@
 //! Mode *tail* is WiscKey's: GC empties the oldest segments and re-appends their live values
 //! under new sequence numbers. The old pointers are then shadowed by newer writes, and tables
 //! with such pointers are rewritten too.
-use super::{
-    plan::{Plan, Situation},
-    shadow_estimate,
-};
+use super::{inputs::in_place, plan::Plan, shadow_estimate, situation::Situation};
 use crate::version::{
     KeyRange, TableRef,
     segments::{Segment, Segments},
@@ -190,10 +187,8 @@ pub fn plan(
     level0: impl FnOnce(&KeyRange<'_>) -> Option<Plan>,
 ) -> Option<Plan> {
     let references_victim = |table: &&Arc<TableRef>| table.meta.refs.iter().any(|(object, _)| victims.contains(object));
-    let plan_of = |(level, table): (usize, &Arc<TableRef>)| Plan {
-        gc_only: true,
-        ..Plan::in_place(ctx, level, vec![table.clone()])
-    };
+    let plan_of =
+        |(level, table): (usize, &Arc<TableRef>)| Plan { gc_only: true, ..in_place(ctx, level, vec![table.clone()]) };
     let levels = (1..LEVELS).rev().flat_map(|level| ctx.version.levels[level].tables().map(move |t| (level, t)));
     let matching = levels.filter(|(_, table)| references_victim(table)).map(plan_of);
     let deep = matching.into_iter().find(|plan| ctx.busy.admits(ctx.order, plan));

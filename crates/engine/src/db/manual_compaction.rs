@@ -3,11 +3,7 @@
 use super::Db;
 use crate::{
     Error, Result,
-    compact::{
-        leveled,
-        plan::{Plan, Situation},
-        reservation::Reservation,
-    },
+    compact::{inputs::rewrite_in_place, plan::Plan, reservation::Reservation, situation::Situation},
     jobs,
     version::{KeyRange, TableRef},
 };
@@ -119,8 +115,7 @@ impl Db {
         let mut after: Option<Vec<u8>> = None;
         loop {
             shared.check_writable(&shared.state.lock())?;
-            let next =
-                |situation: &Situation<'_>| leveled::rewrite_in_place(situation, level, range, after.as_deref(), begun);
+            let next = |situation: &Situation<'_>| rewrite_in_place(situation, level, range, after.as_deref(), begun);
             let (plan, kept) = {
                 let state = shared.state.lock();
                 (shared.with_situation(&state, next), state.versions.live().clone())

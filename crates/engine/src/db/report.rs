@@ -43,6 +43,9 @@ pub struct TableInfo {
     pub largest: Vec<u8>,
     /// Whether that key is excluded: it is the end of a range tombstone.
     pub largest_excluded: bool,
+    /// Its sorted run in a level below level 0: tables of one run do not overlap, and a run with a
+    /// larger number has newer entries. 0 in a leveled tree.
+    pub run: u64,
 }
 
 impl Db {
@@ -64,6 +67,7 @@ impl Db {
             smallest: table.smallest().to_vec(),
             largest: table.largest().to_vec(),
             largest_excluded: key::apart(&table.meta.largest).seq == SeqNo::MAX,
+            run: table.meta.run,
         };
         let levels = version.levels.iter().enumerate();
         levels.map(|(level, l)| LevelInfo { level, tables: l.tables().map(info).collect() }).collect()

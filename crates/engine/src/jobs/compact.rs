@@ -16,10 +16,14 @@ use crate::{
         view::View,
     },
     state::DbInner,
-    version::{Contents, TableRef, Tables, add_to},
+    version::{Contents, TableRef, Tables, add_to, run_number},
 };
-use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{KeyOrder, Kind, SeqNo, TableId, edit::Edit, key};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use terrace_format::{Kind, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     DurabilityHandle,
     placement::{Hint, Lifetime, ObjectId, StoredValue, TableMeta, TableReadOptions},
@@ -73,7 +77,7 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     });
     let CompactionOutput { outputs, contents, handles } = if plan.trivial_move {
         CompactionOutput {
-            outputs: plan.upper.iter().map(|table| table.meta.clone()).collect(),
+            outputs: plan.upper.iter().map(|table| TableMeta { run: plan.output_run, ..table.meta.clone() }).collect(),
             ..CompactionOutput::default()
         }
     } else {
@@ -290,8 +294,7 @@ fn points_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool
         && matches!(StoredValue::parse(stored), Ok(StoredValue::At(pointer)) if segments.contains(&ObjectId::from(&pointer)))
 }
 
-/// The plan's inputs as one sorted stream. Every sorted run of the upper level is a source of its
-/// own; the lower inputs are one run.
+/// The plan's inputs as one sorted stream, newest run first.
 fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
     // A damaged block must not get a fresh checksum.
     let how = TableReadOptions { verify: true, fill_cache: false };
@@ -300,19 +303,15 @@ fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
         Source::Run(RunCursor::new(shared.storage.clone(), shared.order.clone(), run, how))
     };
     let mut sources = Sources::new();
-    if plan.level == 0 {
-        sources.extend(plan.upper.iter().map(|table| source(vec![table.clone()])));
-    } else {
-        sources.push(source(sorted_by_key(&shared.order, &plan.upper)));
+    let mut runs = BTreeMap::<_, Vec<Arc<TableRef>>>::new();
+    for (level, table) in plan.inputs() {
+        runs.entry((level, Reverse(run_number(level, table)))).or_default().push(table.clone());
     }
-    sources.push(source(sorted_by_key(&shared.order, &plan.lower)));
+    for mut tables in runs.into_values() {
+        tables.sort_by(|a, b| shared.order.internal(&a.meta.smallest, &b.meta.smallest));
+        sources.push(source(tables));
+    }
     Merge::new(shared.order.clone(), sources)
-}
-
-fn sorted_by_key(order: &KeyOrder, tables: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
-    let mut tables = tables.to_vec();
-    tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
-    tables
 }
 
 #[cfg(test)]

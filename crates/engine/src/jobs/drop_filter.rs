@@ -3,7 +3,7 @@ use crate::{
     Result,
     compact::{
         drop_rule::{DropRule, SnapshotStripes},
-        leveled::{is_bottom, is_range_bottom},
+        older_runs::OlderRuns,
         plan::Plan,
     },
     state::DbInner,
@@ -33,7 +33,7 @@ pub fn readers(shared: &DbInner) -> SnapshotStripes {
 /// The entries of one subcompaction that no reader can see any more.
 pub struct DropFilter<'a> {
     shared: &'a DbInner,
-    plan: &'a Plan,
+    older: OlderRuns<'a>,
     /// The range tombstones of the inputs, cut to the subcompaction.
     pub ranges: RangeTombstones,
     /// The rule for point entries.
@@ -58,13 +58,18 @@ impl<'a> DropFilter<'a> {
             }
         }
         let ranges = all.within(&shared.order, sub.from.as_deref(), sub.to.as_deref());
-        Ok(DropFilter { shared, plan, ranges, rule: DropRule::new(readers.clone()) })
+        Ok(DropFilter {
+            shared,
+            older: OlderRuns::of(&shared.order, plan),
+            ranges,
+            rule: DropRule::new(readers.clone()),
+        })
     }
 
     /// Returns whether `entry` is dropped. To be called for each entry, in their order.
     pub fn drops(&mut self, entry: &Parsed<'_>) -> bool {
-        let DropFilter { shared: DbInner { order, .. }, plan, .. } = self;
-        let bottom = || is_bottom(order, &plan.version, plan.output_level, entry.user);
+        let DropFilter { shared: DbInner { order, .. }, older, .. } = self;
+        let bottom = || !older.may_hold(entry.user);
         let by_rule = self.rule.entry(order, entry, bottom);
         by_rule || {
             let first_reader = self.rule.readers().stripe_end(entry.seq);
@@ -93,11 +98,11 @@ impl<'a> DropFilter<'a> {
     /// newer one; the newest that all readers see is dropped if no older run can hold a key that it
     /// deletes.
     pub fn kept_range_tombstones(&self) -> Vec<Fragment> {
-        let DropFilter { shared: DbInner { order, .. }, plan, rule, .. } = self;
+        let DropFilter { older, rule, .. } = self;
         let (mut kept, oldest_reader) = (self.ranges.clone(), rule.readers().oldest());
         kept.keep(|fragment| {
             let range = KeyRange { from: Some(&fragment.from), to: Some(&fragment.to) };
-            let spent = is_range_bottom(order, &plan.version, plan.output_level, &range);
+            let spent = !older.may_hold_any(&range);
             let mut newer = None;
             let stays = |seq: &&SeqNo| {
                 let is_hidden = newer.replace(**seq).is_some_and(|newer| rule.readers().same_stripe(**seq, newer));

@@ -234,7 +234,8 @@ impl<'a> OutputBuilder<'a> {
             // Everything was dropped.
             return Ok(FinishedOutputs { metas: Vec::new(), contents: Vec::new(), handle: DurabilityHandle::mature() });
         }
-        let (metas, handle) = self.sink.finish()?;
+        let (mut metas, handle) = self.sink.finish()?;
+        metas.iter_mut().for_each(|meta| meta.run = self.plan.output_run);
         Ok(FinishedOutputs { metas, contents: self.finished, handle })
     }
 }

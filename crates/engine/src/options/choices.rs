@@ -76,3 +76,26 @@ impl CompactionPri {
         }
     }
 }
+
+/// The compaction policy: the shape of the tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CompactionStyle {
+    /// One sorted run in each level below level 0, each ten times larger than the one above.
+    #[default]
+    Leveled,
+    /// Sorted runs of any number and size; neighbouring runs of similar size are merged whole.
+    Universal,
+}
+
+impl CompactionStyle {
+    /// Every choice.
+    pub const ALL: [CompactionStyle; 2] = [CompactionStyle::Leveled, CompactionStyle::Universal];
+
+    /// Returns the name in the text form of options.
+    pub fn name(self) -> &'static str {
+        match self {
+            CompactionStyle::Leveled => "leveled",
+            CompactionStyle::Universal => "universal",
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //! first paragraph of the rustdoc is the help text. After a change run `UPDATE_OPTIONS_PAGE=1 cargo
 //! test -p terrace --lib options::page` for `docs/options.md`.
 use super::{
-    CompactionPri, GcMode, Recovery,
+    CompactionPri, CompactionStyle, GcMode, Recovery,
     declare::{Spec, declare_options, out_of_bounds, parse},
     value::OptionValue,
 };
@@ -273,6 +273,32 @@ declare_options! {
     }
 
     "Compaction" {
+        /// Shape of the tree: `leveled`, or `universal` for few rewrites and more space.
+        ///
+        /// `leveled` keeps one sorted run per level and compacts SSTable by SSTable. `universal`
+        /// merges whole sorted runs of similar size: it writes less, takes up to three times the
+        /// space, twice that during a compaction of everything, and reads probe more runs.
+        /// Decided when a store is created: LevelDB refuses a universal store. Such a store may be
+        /// opened with `leveled` later.
+        compaction_style: CompactionStyle = CompactionStyle::Leveled;
+
+        /// With `compaction_style=universal`: how much larger the next run to merge may be.
+        ///
+        /// A run joins a compaction while it is at most this many percent larger than all newer
+        /// runs of it together.
+        universal_size_ratio: u64 ["percent"] = 1, in 0..=10_000,
+            alias "compaction_options_universal.size_ratio";
+
+        /// With `compaction_style=universal`: fewest runs of a compaction by size ratio.
+        universal_min_merge_width: u64 ["runs"] = 2, in 2..=1000,
+            alias "compaction_options_universal.min_merge_width";
+
+        /// With `compaction_style=universal`: space amplification at which all runs are merged.
+        ///
+        /// Bytes of all runs but the oldest, in percent of the oldest run.
+        universal_max_size_amplification_percent: u64 ["percent"] = 200, in 1..=100_000,
+            alias "compaction_options_universal.max_size_amplification_percent";
+
         /// Target size of level 1; each deeper level is ten times larger.
         ///
         /// See also `level_compaction_dynamic_level_bytes`.

@@ -1,5 +1,5 @@
 //! The text form of option values: numbers with a unit, switches, and named choices.
-use super::{CompactionPri, GcMode, Recovery};
+use super::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
@@ -93,7 +93,7 @@ macro_rules! named_choice {
         }
     )*};
 }
-named_choice!(TableForm, Values, Codec, DurabilityMode, GcMode, Recovery, CompactionPri);
+named_choice!(TableForm, Values, Codec, DurabilityMode, GcMode, Recovery, CompactionPri, CompactionStyle);
 
 impl Choice for FilterForm {
     fn choices() -> Vec<(&'static str, FilterForm)> {

@@ -3,10 +3,11 @@
 //! A directory without a format file, or with one that only records a durability mode, is a
 //! LevelDB store and remains one. An option that would make it unreadable to LevelDB is refused by
 //! name.
-use crate::{Error, Options, Result};
+use crate::{CompactionStyle, Error, Options, Result};
 use terrace_format::{
     Layout, TableForm, Values,
     compress::Codec,
+    edit::SORTED_RUNS,
     format_file::{FormatFile, is_known},
     range_tombstones,
     value_log::WAL_SIDECAR,
@@ -19,7 +20,9 @@ const LZ4: &str = "lz4";
 /// option that requests it.
 fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
     let lz4 = (options.compression == Codec::Lz4).then_some((LZ4, "compression=lz4"));
+    let universal = options.compaction_style == CompactionStyle::Universal;
     lz4.into_iter()
+        .chain(universal.then_some((SORTED_RUNS, "compaction_style=universal")))
         .chain(options.range_tombstones.then_some((range_tombstones::FEATURE, "range_tombstones=on")))
         .collect()
 }

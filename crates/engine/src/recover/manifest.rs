@@ -9,7 +9,7 @@ use crate::{
     Error, Options, Result,
     version::{TableRef, Version, meta_of},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{LEVELS, LogId, SeqNo, TableId, edit::Edit};
 use terrace_storage::{
     Error as StorageError,
@@ -137,7 +137,7 @@ impl EditSum {
         let tables = self.tables.into_iter().map(|((level, _), meta)| (level, TableRef::new(meta))).collect();
         Ok(ManifestState {
             ours,
-            version: super::version_of(tables, options).map_err(Unusable::Text)?,
+            version: version_of(tables, options).map_err(Unusable::Text)?,
             next_file: self.numbers.next_file_number.ok_or_else(|| missing("next file number"))?,
             base: self.numbers.last_sequence.ok_or_else(|| missing("last sequence"))?,
             replay_from: LogId(self.numbers.log_number.ok_or_else(|| missing("log number"))?),
@@ -146,4 +146,11 @@ impl EditSum {
             requires: self.numbers.requires,
         })
     }
+}
+
+/// Builds a version of these tables, given with their levels.
+fn version_of(tables: Vec<(usize, TableRef)>, options: &Options) -> std::result::Result<Version, String> {
+    let mut levels: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
+    tables.into_iter().for_each(|(level, table)| levels[level].push(Arc::new(table)));
+    Version::from_tables(options.order(), levels)
 }

@@ -32,7 +32,7 @@ use crate::{
     Damage, Error, Options, Result,
     mem::MemTable,
     version::{
-        TableRef, Version, add_to,
+        add_to,
         segments::Segments,
         set::{Manifest, Start, VersionSet},
     },
@@ -241,11 +241,4 @@ pub fn begin(
         set_aside: Vec::new(),
         damage: Vec::new(),
     })
-}
-
-/// Builds a version of these tables, given with their levels.
-fn version_of(tables: Vec<(usize, TableRef)>, options: &Options) -> std::result::Result<Version, String> {
-    let mut levels: [Vec<Arc<TableRef>>; terrace_format::LEVELS] = Default::default();
-    tables.into_iter().for_each(|(level, table)| levels[level].push(Arc::new(table)));
-    Version::from_tables(options.order(), levels)
 }

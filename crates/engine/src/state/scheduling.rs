@@ -3,11 +3,7 @@
 use super::{DbInner, DbState};
 use crate::{
     Error, Event, Options, Result,
-    compact::{
-        idle, leveled, parallelism,
-        plan::{Limits, Plan, Situation},
-        seek_compaction,
-    },
+    compact::{idle, limits::Limits, parallelism, plan::Plan, seek_compaction, situation::Situation},
     read::scan::ReadTrigger,
     version::{Contents, KeyRange},
     work::Lane,
@@ -54,9 +50,9 @@ impl DbInner {
     /// Returns the compaction debt: the bytes above their levels' size limits, and the same plus
     /// level 0.
     pub fn compaction_debt(&self) -> (u64, u64) {
-        let held = self.view.load().version.held();
-        let debt = self.limits().debt(&held);
-        (debt, debt.saturating_add(held[0]))
+        let view = self.view.load();
+        let debt = self.policy.debt(&self.limits(), &view.version);
+        (debt, debt.saturating_add(view.version.levels[0].bytes()))
     }
 
     /// Returns the free bytes of the disk, where a lack of them should speed up commits; `None`
@@ -127,7 +123,7 @@ impl DbInner {
             return 0;
         }
         let range = KeyRange { from: Some(smallest), to: Some(largest) };
-        self.with_situation(state, |situation| leveled::level_for_flush(situation, &range))
+        self.with_situation(state, |situation| self.policy.level_for_flush(situation, &range))
     }
 
     /// Starts all background work that is due. To be called under the state lock, after every
@@ -180,8 +176,8 @@ impl DbInner {
     /// Returns the number of compactions, or subcompactions, that may run now, of the `most` that
     /// an option allows.
     pub fn compaction_threads(&self, state: &DbState, most: u64) -> usize {
-        let l0_runs = state.versions.live().levels[0].runs.len() as u64;
-        parallelism::threads(&self.options, most, l0_runs, state.compactions.idle.is_quiet())
+        let runs = self.policy.stall_runs(state.versions.live());
+        parallelism::threads(&self.options, most, runs, state.compactions.idle.is_quiet())
     }
 
     /// Starts `plan`, which must not conflict with a running compaction. An `optional` one does

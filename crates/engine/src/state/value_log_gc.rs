@@ -21,8 +21,9 @@ use super::{DbInner, DbState};
 use crate::{
     Error, GcMode, Result,
     compact::{
-        plan::{Plan, Situation},
+        plan::Plan,
         shadow_estimate::{self, ShadowEstimate},
+        situation::Situation,
         value_log_gc::{self, GcAction, ValueLogGc},
     },
     version::{Level, segments::Segment},

@@ -1,27 +1,35 @@
 //! Invariants of a version. A version that breaks one is refused before any read uses it.
-use super::{Level, TableRef, Version};
+use super::{
+    level::Level,
+    run::Run,
+    table_ref::{TableRef, run_number},
+};
 use std::{collections::HashSet, sync::Arc};
-use terrace_format::{KeyOrder, key};
+use terrace_format::{KeyOrder, LEVELS, key};
 
-/// Checks a version: bounds are valid internal keys in order, tables of a run do not overlap, no
-/// table occurs twice.
-pub fn version(order: &KeyOrder, version: &Version) -> Result<(), String> {
+/// Checks the levels of a version: bounds are valid internal keys in order, tables of a run do not
+/// overlap, no table occurs twice.
+pub fn levels(order: &KeyOrder, levels: &[Level; LEVELS]) -> Result<(), String> {
     let mut seen = HashSet::new();
-    for (number, found) in version.tables() {
-        if !seen.insert(found.meta.id) {
-            return Err(format!("table {} occurs twice, the second time in level {number}", found.meta.id));
+    for (number, level) in levels.iter().enumerate() {
+        for found in level.tables() {
+            if !seen.insert(found.meta.id) {
+                return Err(format!("table {} occurs twice, the second time in level {number}", found.meta.id));
+            }
+            table(order, found)?;
         }
-        table(order, found)?;
+        runs(order, number, level)?;
     }
-    version.levels.iter().enumerate().try_for_each(|(number, level)| runs(order, number, level))
+    Ok(())
 }
 
-/// Checks the tables that an edit has added to a valid version: each of them, and that it overlaps
-/// no neighbour in its run.
-pub fn added(order: &KeyOrder, version: &Version, added: &[(usize, Arc<TableRef>)]) -> Result<(), String> {
+/// Checks the tables that an edit has added to valid levels: each of them, and that it overlaps no
+/// neighbour in its run.
+pub fn added(order: &KeyOrder, levels: &[Level; LEVELS], added: &[(usize, Arc<TableRef>)]) -> Result<(), String> {
     for (level, new) in added {
         table(order, new)?;
-        for run in version.levels[*level].runs.iter().filter(|_| *level > 0) {
+        let is_own = |run: &&Run| run.first().is_some_and(|first| run_number(*level, first) == run_number(*level, new));
+        for run in levels[*level].runs.iter().filter(is_own) {
             let [before, after] = run.neighbours(order, new);
             let pairs = [before.map(|before| (before, new)), after.map(|after| (new, after))];
             pairs.into_iter().flatten().try_for_each(|(first, second)| disjoint(order, *level, first, second))?;

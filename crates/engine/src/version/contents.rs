@@ -2,9 +2,7 @@
 //! writer of a table counts them. For a table of an earlier session they come from its properties
 //! and range tombstones once it has been opened. The manifest does not have them, as LevelDB must
 //! be able to read it.
-use super::TableRef;
 use terrace_format::{Kind, RangeTombstones, SeqNo, TableProperties, key::Parsed, range_tombstones::Fragment};
-use terrace_storage::placement::Storage;
 
 /// Ranges kept per table. Further ranges extend the last one.
 const RANGES_MAX: usize = 32;
@@ -71,16 +69,5 @@ impl Contents {
     /// lies below and no snapshot is older.
     pub fn garbage(&self) -> u64 {
         self.tombstones.max(self.shadowed).saturating_add(self.ranges.len() as u64)
-    }
-}
-
-impl TableRef {
-    /// Loads the counts unless they are known. I/O.
-    pub fn load_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
-        if self.contents().is_none() {
-            let table = self.open(storage)?;
-            self.set_contents(Contents::from_properties(table.properties()?, table.range_tombstones()?.as_deref()));
-        }
-        Ok(())
     }
 }

@@ -250,7 +250,7 @@ mod tests {
     use terrace_storage::Completer;
 
     fn table(id: u64) -> AddedTable {
-        AddedTable { id: TableId(id), bytes: 9, within: None, smallest: vec![], largest: vec![], refs: vec![] }
+        AddedTable { id: TableId(id), bytes: 9, within: None, run: 0, smallest: vec![], largest: vec![], refs: vec![] }
     }
 
     fn edit(deleted: &[(usize, u64)], added: &[(usize, u64)]) -> Edit {

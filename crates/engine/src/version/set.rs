@@ -460,7 +460,8 @@ mod tests {
     fn a_refused_edit_cancels_no_sync() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
         let key = terrace_format::key::lookup(b"a", SeqNo(1));
-        let table = AddedTable { id: TableId(7), bytes: 9, within: None, smallest: key, largest: vec![], refs: vec![] };
+        let table =
+            AddedTable { id: TableId(7), bytes: 9, within: None, run: 0, smallest: key, largest: vec![], refs: vec![] };
         let added = AddedTable { largest: table.smallest.clone(), ..table };
         let flush = Edit { added: vec![(0, added)], ..Edit::default() };
         let (handle, _completer) = DurabilityHandle::pending();

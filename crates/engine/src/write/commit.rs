@@ -1,12 +1,12 @@
 //! The life of a write group: append to the WAL, insert into the memtable, publish to readers.
-use super::{GroupStats, WriterState, group::LeaderGuard, resume};
-use crate::{Error, Event, Result, state::DbInner, sync::spin_until};
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{Arc, atomic::Ordering},
-    thread,
-    time::Duration,
+use super::{
+    group::LeaderGuard,
+    resume,
+    visibility::{publish, stop_on_error},
+    writer::{GroupStats, WriterState},
 };
+use crate::{Event, Result, state::DbInner};
+use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
 
@@ -15,20 +15,6 @@ const REUSED_BATCH_BYTES_MAX: usize = 64 << 10;
 /// From this many bytes on a group hands the leadership over before its insert even if no writer
 /// waits yet.
 const LONG_INSERT_BYTES: usize = 64 << 10;
-/// Interval between two checks whether a long insert of an earlier group has ended.
-const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
-
-impl WriterState {
-    /// Returns the last sequence number before those of `batch`, and the last one of `batch`.
-    pub(super) fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
-        let last = self.last.plus(u64::from(batch.len()));
-        // The largest sequence number is never assigned: recovery would refuse it.
-        if last >= SeqNo::MAX {
-            return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
-        }
-        Ok((self.last, last))
-    }
-}
 
 /// Commits one group: WAL, memtable, publish. An error stops the store, because the content of
 /// the WAL is unknown then.
@@ -39,24 +25,6 @@ pub(super) fn commit(
     sync: bool,
 ) -> Result<SeqNo> {
     stop_on_error(shared, || write_group(shared, leader, batch, sync))
-}
-
-/// Runs a step that must not be left half done: an error, or a panic of the comparator, stops the
-/// store.
-pub(super) fn stop_on_error<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
-    stop_on_panic(shared, write).inspect_err(|error| shared.fail(error))
-}
-
-/// Runs a step that an error may leave half done: only a panic, for instance of the comparator,
-/// stops the store.
-pub(super) fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(write)) {
-        Ok(outcome) => outcome,
-        Err(panic) => {
-            shared.fail(&Error::Bug("a write or its comparator panicked, so the content of the WAL is unknown".into()));
-            resume_unwind(panic)
-        }
-    }
 }
 
 fn write_group(
@@ -133,31 +101,4 @@ fn insert(shared: &DbInner, leader: &mut LeaderGuard<'_, Box<WriterState>>, head
     if writer.reusable_batch.is_none() && batch.capacity() <= REUSED_BATCH_BYTES_MAX {
         writer.reusable_batch = Some(batch);
     }
-}
-
-/// Makes writes up to `last` visible to readers, once those up to `before` are: groups become
-/// visible in the order of their sequence numbers, whichever insert ends first.
-pub(super) fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
-    if shared.visible() < before {
-        wait_visible(shared, before)?;
-    }
-    shared.visible.store(last.0, Ordering::Release);
-    Ok(())
-}
-
-/// Waits until everything up to `seq` is inserted: microseconds, without I/O. Returns an error if
-/// one of the inserts panicked. A lack of space does not keep an insert from ending and is not
-/// permanent, so it is no error here.
-pub(super) fn wait_visible(shared: &DbInner, seq: SeqNo) -> Result<()> {
-    let visible = || shared.visible() >= seq;
-    if spin_until(visible) {
-        return Ok(());
-    }
-    while !visible() {
-        if let Some(first) = shared.state.lock().failed.as_ref().filter(|first| !first.is_no_space()) {
-            return Err(Error::FailStopped(Arc::new(first.clone())));
-        }
-        thread::sleep(LONG_INSERT_LOOK);
-    }
-    Ok(())
 }

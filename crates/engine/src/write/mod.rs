@@ -37,12 +37,14 @@ mod stall;
 mod tail_gc;
 mod throttle_debt;
 mod unlogged;
+mod visibility;
 pub mod wal;
+mod writer;
 
-use crate::{Error, Event, Result, mem::MemTable, state::DbInner};
-use commit::{commit, stop_on_error};
+use crate::{Event, Result, state::DbInner};
+use commit::commit;
 pub use group::WriteRequest;
-use group::{JoinResult, LeaderGuard, Queue};
+use group::{JoinResult, LeaderGuard};
 use room::make_room;
 use rotate::rotate_wal;
 use std::{
@@ -55,62 +57,11 @@ use std::{
 };
 use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
-use throttle_debt::ThrottleDebt;
-use unlogged::UnloggedWrites;
-use wal::Wal;
-
-/// The writers of one store. At most one of them is the commit leader: see [`group`].
-pub struct WritePath {
-    queue: Queue<Box<WriterState>>,
-    /// Writers that sync closed WALs before they join the queue.
-    syncing_closed_wals: AtomicUsize,
-}
-
-/// The state that only the commit leader, or a flush that seals the memtable, may touch. It is
-/// held during WAL I/O.
-struct WriterState {
-    wal: Wal,
-    /// The last assigned sequence number. Ahead of the visible one while groups are being inserted.
-    last: SeqNo,
-    /// The active memtable, the same as in the view.
-    mem: Arc<MemTable>,
-    /// A buffer for the next single operation, so that it allocates nothing.
-    reusable_batch: Option<Batch>,
-    throttle_debt: ThrottleDebt,
-    /// Write delay: seconds that each byte adds to the throttle debt.
-    delay_per_byte: f64,
-    /// The stall epoch for which `delay_per_byte`, and the admission without a look at the state,
-    /// are valid.
-    seen_epoch: Option<u64>,
-    last_group: GroupStats,
-    unlogged: UnloggedWrites,
-}
-
-/// Size of the last synced group and duration of its sync, from which the next leader derives how
-/// long it waits for followers.
-#[derive(Default)]
-struct GroupStats {
-    writers: usize,
-    sync_time: Duration,
-}
+use visibility::stop_on_error;
+pub use writer::WritePath;
+use writer::{GroupStats, WriterState};
 
 impl WritePath {
-    /// A write path that continues after sequence number `last`, in `wal` and `mem`.
-    pub fn new(wal: Wal, last: SeqNo, mem: Arc<MemTable>) -> WritePath {
-        let writer = WriterState {
-            wal,
-            last,
-            mem,
-            reusable_batch: None,
-            throttle_debt: ThrottleDebt::default(),
-            delay_per_byte: 0.0,
-            seen_epoch: None,
-            last_group: GroupStats::default(),
-            unlogged: UnloggedWrites::default(),
-        };
-        WritePath { queue: Queue::new(Box::new(writer)), syncing_closed_wals: AtomicUsize::new(0) }
-    }
-
     /// Writes `request`, alone or as part of a group. Returns the sequence number of the last
     /// operation of its group, or of the last one before it if the group is empty. An empty batch
     /// with `sync` makes all earlier writes durable.
@@ -131,14 +82,6 @@ impl WritePath {
                 }
                 told
             }
-        }
-    }
-
-    /// Waits in the queue for the leadership, without followers and without joining a group.
-    fn lead_exclusively(&self) -> Result<LeaderGuard<'_, Box<WriterState>>> {
-        match self.queue.join(WriteRequest::Exclusive, false) {
-            JoinResult::Leader(leader, _) => Ok(leader),
-            JoinResult::Done(_) => Err(Error::Bug("an exclusive write request joined another writer's group".into())),
         }
     }
 
@@ -191,11 +134,6 @@ impl WritePath {
         while self.queue.queue_len() + 1 < last_group.writers && shared.clock.now() < end {
             thread::yield_now();
         }
-    }
-
-    /// Returns whether no writer leads or syncs; a stalled writer counts as a leader.
-    pub fn are_idle(&self) -> bool {
-        self.queue.is_idle() && self.syncing_closed_wals.load(Ordering::Relaxed) == 0
     }
 
     /// Seals the active memtable, unless it is empty, and rotates the WAL. The caller waits while

@@ -4,7 +4,11 @@
 //! in part or whole. Memory still has every acknowledged write. So all memtables are flushed and
 //! made durable, and the manifest moves on to a fresh WAL, before the first write. Then nothing
 //! depends on the old WAL, and the sequence numbers of a refused batch are assigned again.
-use super::{WritePath, WriterState, commit::wait_visible, rotate::rotate_wal};
+use super::{
+    rotate::rotate_wal,
+    visibility::wait_visible,
+    writer::{WritePath, WriterState},
+};
 use crate::{Error, Event, Result, state::DbInner};
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Admission of a write: whether it may proceed, the delay it owes, and the waits for background
 //! work. [`stall`] decides; this module waits.
 use super::{
-    WriterState,
     rotate::rotate_wal,
     stall::{self, Admission, admit},
+    writer::WriterState,
 };
 use crate::{
-    Error, Event, Options, Result,
+    Error, Event, Result,
     bounds::BacklogBounds,
     state::{DbInner, DbState},
 };
@@ -20,13 +20,6 @@ use terrace_storage::precise_sleep;
 
 /// LevelDB's slowdown: each write gives compaction this much time once level 0 grows long.
 const DELAY: Duration = Duration::from_millis(1);
-
-impl WriterState {
-    /// Returns whether the memtable or the WAL has reached its size.
-    fn is_full(&self, options: &Options) -> bool {
-        self.mem.charged_bytes() > options.write_buffer_size || self.wal.is_full()
-    }
-}
 
 /// Returns once the active memtable may take `bytes` more.
 #[inline]
@@ -158,7 +151,7 @@ fn inputs(
     stall::StallInputs {
         full: writer.is_full(&shared.options),
         sealed: view.sealed.len() as u64,
-        l0_runs: view.version.levels[0].runs.len() as u64,
+        l0_runs: shared.policy.stall_runs(&view.version),
         debt_bytes,
         pending_compaction_bytes: if state.compactions.merges() { unmerged } else { 0 },
         retained_bytes,

@@ -1,5 +1,5 @@
 //! Rotation: the next WAL and the next memtable.
-use super::{WriterState, commit::wait_visible};
+use super::{visibility::wait_visible, writer::WriterState};
 use crate::{Result, mem::MemTable, read::view::View, state::DbInner};
 use std::sync::Arc;
 use terrace_format::{LogId, SeqNo, TableId, batch, edit::Edit};
@@ -72,4 +72,10 @@ fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Bo
         let _ = shared.storage.remove(ObjectId::Wal(log));
     }
     Ok((log, created?, table))
+}
+
+/// Seals the memtable and rotates the WAL as soon as one more memtable may wait for its flush.
+pub fn seal_memtable(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
+    shared.wait_to_seal()?;
+    rotate_wal(shared, writer)
 }

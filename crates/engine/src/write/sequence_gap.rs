@@ -1,10 +1,9 @@
 //! Ingest: SSTables enter the tree without a WAL, so the history skips sequence numbers that no
 //! WAL has.
 use super::{
-    WritePath,
-    commit::{stop_on_panic, wait_visible},
-    rotate::rotate_wal,
-    unlogged::seal_memtable,
+    rotate::{rotate_wal, seal_memtable},
+    visibility::{stop_on_panic, wait_visible},
+    writer::WritePath,
 };
 use crate::{Result, state::DbInner};
 use std::sync::{Arc, atomic::Ordering};

@@ -7,12 +7,7 @@
 //! number but is no change for readers. When all live values are relocated and flushed, every
 //! pointer into a victim is shadowed by a newer entry in SSTables, and compactions may drop it
 //! (`compact/value_log_gc.rs`).
-use super::{
-    WritePath,
-    commit::{commit, wait_visible},
-    room::make_room,
-    unlogged,
-};
+use super::{commit::commit, room::make_room, unlogged, visibility::wait_visible, writer::WritePath};
 use crate::{
     Error, Result,
     rate_limit::throttle,

@@ -7,24 +7,15 @@
 //! - A WAL that begins after a gap counts only once the manifest covers the writes in the gap, so
 //!   a synced write waits for that.
 use super::{
-    WritePath, WriterState,
-    commit::{publish, stop_on_error, wait_visible},
     room::make_room,
-    rotate::rotate_wal,
+    rotate::seal_memtable,
     sequence_gap::wait_manifest_covers,
+    visibility::{publish, stop_on_error, wait_visible},
+    writer::{UnloggedWrites, WritePath, WriterState},
 };
 use crate::{Result, state::DbInner};
 use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch, value_log::INLINE};
-
-/// Unlogged writes in the active memtable, and those that no WAL covers.
-#[derive(Default)]
-pub struct UnloggedWrites {
-    /// The active memtable takes unlogged writes, and its WAL stays empty.
-    pub active: bool,
-    /// The last unlogged sequence number, unless the manifest is known to cover it.
-    pub last: Option<SeqNo>,
-}
 
 impl WritePath {
     /// Writes `batch` without a WAL. Returns the sequence number of its last operation.
@@ -55,12 +46,6 @@ impl WritePath {
         })?;
         Ok(last)
     }
-}
-
-/// Seals the memtable and rotates the WAL as soon as one more memtable may wait for its flush.
-pub fn seal_memtable(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
-    shared.wait_to_seal()?;
-    rotate_wal(shared, writer)
 }
 
 /// Prepares for a logged group after unlogged writes. Its WAL has to begin after them. If the

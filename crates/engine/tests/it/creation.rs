@@ -14,6 +14,7 @@ const VARIANTS: &[&[(&str, &str)]] = &[
     &[("tables", "bundled")],
     &[("range_tombstones", "on")],
     &[("compression", "lz4")],
+    &[("compaction_style", "universal")],
 ];
 
 /// Asserts that `options` create a store here which keeps a write across an open.

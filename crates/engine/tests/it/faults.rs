@@ -1,12 +1,12 @@
 //! Every storage call fails once: with an error, a full disk, or a short write; for a sample from
 //! then on. No panic and no hang; errors name operation and file; acknowledged writes can be read;
 //! writing stops if the WAL is in doubt; and a store reopened afterwards, or after an additional
-//! power cut, holds a prefix with everything promised. On a device, or on a split store, a sample
-//! of calls is tried.
+//! power cut, holds a prefix with everything promised. A sample of the calls is tried, and all of
+//! them with `TERRACE_FULL`, as `make full` sets it.
 //!
 //! The history is fixed (`SEED`); a failure names the plan and the call.
 use crate::common::kit;
-use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, write};
+use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, stride, write};
 use std::{
     sync::{
         Arc, Mutex,
@@ -301,22 +301,29 @@ fn calls(how: How) -> u64 {
 
 const FAULTS: [Fault; 3] = [Fault::Eio, Fault::Enospc, Fault::ShortWrite];
 
+/// Every `sample`-th of `calls`, or every `full`-th in a full run. The strides are primes, so
+/// that the sample meets every operation of the repeating writes.
+fn every(calls: u64, sample: usize, full: usize) -> impl Iterator<Item = u64> {
+    (0..calls).step_by(stride(sample, full))
+}
+
 #[test]
-fn every_call_may_fail_once() {
+fn any_call_may_fail_once() {
     for how in How::by_durability_mode(3, true) {
         let calls = calls(how);
         assert!(calls > 500, "only {calls} calls: the history has shrunk");
         let plan = |call, fault| (format!("{fault:?} at call {call} of {calls}"), Plan::once(call, fault));
-        campaign(FAULTS.into_iter().flat_map(|fault| (0..calls).map(move |call| plan(call, fault))).collect(), how);
+        let sampled = FAULTS.into_iter().flat_map(|fault| every(calls, 7, 1).map(move |call| plan(call, fault)));
+        campaign(sampled.collect(), how);
     }
 }
 
 #[test]
-fn every_seventh_call_may_be_the_last_that_works() {
+fn any_call_may_be_the_last_that_works() {
     for how in How::by_durability_mode(5, true) {
         let calls = calls(how);
         let plan = |call, fault| (format!("{fault:?} from call {call} of {calls} on"), Plan::from_then_on(call, fault));
-        let sampled = FAULTS.into_iter().flat_map(|fault| (0..calls).step_by(7).map(move |call| plan(call, fault)));
+        let sampled = FAULTS.into_iter().flat_map(|fault| every(calls, 31, 7).map(move |call| plan(call, fault)));
         campaign(sampled.collect(), how);
     }
 }
@@ -326,7 +333,7 @@ fn every_seventh_call_may_be_the_last_that_works() {
 #[test]
 fn a_sample_of_calls_may_fail_under_threads() {
     for how in How::by_durability_mode(3, false) {
-        a_sample_may_fail(how, 9);
+        a_sample_may_fail(how, 97, 9);
     }
 }
 
@@ -337,35 +344,34 @@ fn a_sample_of_calls_may_fail_with_directory_tables() {
         return;
     }
     for manual in [true, false] {
-        a_sample_may_fail(How { manual, ..how }, 83);
+        a_sample_may_fail(How { manual, ..how }, 167, 83);
     }
 }
 
 #[test]
 fn a_sample_of_calls_may_fail_during_tail_gc() {
-    for (manual, stride) in [(true, 11), (false, 61)] {
-        a_sample_may_fail(How { manual, durability_mode: "sync", tables: "block", collection: Some("tail") }, stride);
+    for (manual, sample, full) in [(true, 59, 11), (false, 191, 61)] {
+        let how = How { manual, durability_mode: "sync", tables: "block", collection: Some("tail") };
+        a_sample_may_fail(how, sample, full);
     }
 }
 
 /// Tables with files of their own, whose sync may be cancelled.
 #[test]
 fn a_sample_of_calls_may_fail_during_value_relocation() {
-    for (manual, stride) in [(true, 11), (false, 61)] {
-        a_sample_may_fail(
-            How { manual, durability_mode: "group", tables: "block", collection: Some("segments") },
-            stride,
-        );
+    for (manual, sample, full) in [(true, 59, 11), (false, 191, 61)] {
+        let how = How { manual, durability_mode: "group", tables: "block", collection: Some("segments") };
+        a_sample_may_fail(how, sample, full);
     }
 }
 
-fn a_sample_may_fail(how: How, stride: usize) {
+fn a_sample_may_fail(how: How, sample: usize, full: usize) {
     let calls = calls(how);
     let once = |call, fault| (format!("{fault:?} near call {call}, threads"), Plan::once(call, fault));
     let on = |call, fault| (format!("{fault:?} from near call {call} on, threads"), Plan::from_then_on(call, fault));
     let sampled = FAULTS
         .into_iter()
-        .flat_map(|fault| (0..calls).step_by(stride).flat_map(move |call| [once(call, fault), on(call + 4, fault)]));
+        .flat_map(|fault| every(calls, sample, full).flat_map(move |call| [once(call, fault), on(call + 4, fault)]));
     campaign(sampled.collect(), how);
 }
 

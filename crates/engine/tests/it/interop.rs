@@ -138,7 +138,11 @@ fn each_engine_respects_the_lock_of_the_other() {
 #[test]
 fn leveldb_refuses_a_store_with_unknown_features() {
     let Some(_) = require("leveldb", Library::load()) else { return };
-    for (option, value, feature) in [("compression", "lz4", "lz4"), ("values", "log", "value-log")] {
+    for (option, value, feature) in [
+        ("compression", "lz4", "lz4"),
+        ("values", "log", "value-log"),
+        ("compaction_style", "universal", "sorted-runs"),
+    ] {
         is_refused(option, value, feature);
     }
 }

@@ -40,6 +40,7 @@ fn mismatched_options_are_refused() {
     refuses(&made(&backwards), &defaults, &["leveldb.BytewiseComparator", "test.Backwards"]);
     refuses(&place, &only_new, &["error_if_exists"]);
     refuses(&place, &kit::plain(&[("compression", "lz4")]), &["compression=lz4", "LevelDB"]);
+    refuses(&place, &kit::plain(&[("compaction_style", "universal")]), &["compaction_style=universal", "LevelDB"]);
     Db::open(place.path().unwrap(), only_old.clone()).expect("it is there");
 
     let nowhere = Place::directory();

@@ -37,11 +37,12 @@ fn any_edit() -> impl Strategy<Value = Edit> {
     let numbers = (any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>());
     let within = prop::option::of((any::<u64>(), any::<u64>()))
         .prop_map(|place| place.map(|(bundle, offset)| Within { bundle: TableId(bundle), offset }));
-    let table = (any::<u64>(), any::<u64>(), within, internal_key(), internal_key()).prop_map(
-        |(id, bytes, within, smallest, largest)| AddedTable {
+    let table = (any::<u64>(), any::<u64>(), within, internal_key(), internal_key(), 0..3_u64).prop_map(
+        |(id, bytes, within, smallest, largest, run)| AddedTable {
             id: TableId(id),
             bytes,
             within,
+            run,
             smallest,
             largest,
             refs: Vec::new(),

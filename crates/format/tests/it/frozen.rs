@@ -72,6 +72,7 @@ fn manifest() {
         id: TableId(5),
         bytes: 1234,
         within: None,
+        run: 0,
         smallest: encode(b"a", SeqNo(2), Kind::Put),
         largest: encode(b"b", SeqNo(1), Kind::Delete),
         refs: Vec::new(),
@@ -91,6 +92,7 @@ fn references() {
         smallest: encode(b"a", SeqNo(2), Kind::Put),
         largest: encode(b"b", SeqNo(1), Kind::Delete),
         within: None,
+        run: 0,
         refs: vec![(Referred::Log(LogId(3)), 4096), (Referred::Values(SegmentId(4)), 100)],
     };
     let edit = Edit { added: vec![(0, table)], ..Edit::default() };

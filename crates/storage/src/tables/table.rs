@@ -19,6 +19,8 @@ pub struct TableMeta {
     /// The position in a bundle, if the table shares a file with others; then `refs` has the
     /// bundle.
     pub within: Option<Within>,
+    /// The sorted run in a level below level 0: a run with a larger number has newer entries.
+    pub run: u64,
     /// The number of entries, where the form of tables counts them; else 0.
     pub entries: u64,
     /// Bytes of a new table that are files of its inputs too: removing the inputs does not free
@@ -43,7 +45,7 @@ impl TableMeta {
     /// The metadata of a table with its values inside and without a count of entries.
     pub fn bounded(id: TableId, bytes: u64, within: Option<Within>, smallest: Vec<u8>, largest: Vec<u8>) -> TableMeta {
         let refs = within.iter().map(|within| (ObjectId::Bundle(within.bundle), bytes)).collect();
-        TableMeta { id, bytes, within, entries: 0, linked_bytes: 0, smallest, largest, refs }
+        TableMeta { id, bytes, within, run: 0, entries: 0, linked_bytes: 0, smallest, largest, refs }
     }
 
     /// The value-log segments that the table points into: `refs` without its bundle.

@@ -33,7 +33,8 @@ pub fn lines(edit: &Edit) -> Vec<String> {
         let (smallest, largest) = (internal(&table.smallest), internal(&table.largest));
         let refs: Vec<_> = table.refs.iter().map(|(to, bytes)| format!("{bytes} B in {}", referred(*to))).collect();
         let refs = if refs.is_empty() { String::new() } else { format!(", refers to {}", refs.join(", ")) };
-        format!("L{level} + {}, {} B, {smallest} … {largest}{refs}", place(table), table.bytes)
+        let run = if table.run > 0 { format!(", run {}", table.run) } else { String::new() };
+        format!("L{level} + {}, {} B, {smallest} … {largest}{run}{refs}", place(table), table.bytes)
     }));
     if lines.is_empty() {
         lines.push("nothing".to_owned());
@@ -80,7 +81,7 @@ pub fn within_json(within: Option<Within>) -> Value {
 pub fn json(edit: &Edit) -> Value {
     let table = |(level, table): &(usize, AddedTable)| {
         json!({ "level": level, "number": table.id.0, "bytes": table.bytes, "within": within_json(table.within),
-            "smallest": text(user(&table.smallest)), "largest": text(user(&table.largest)),
+            "run": table.run, "smallest": text(user(&table.smallest)), "largest": text(user(&table.largest)),
             "refs": table.refs.iter().map(|(to, bytes)| json!({ "file": referred(*to).to_string(), "bytes": bytes }))
                 .collect::<Value>() })
     };
@@ -109,6 +110,7 @@ mod tests {
             id: TableId(7),
             bytes: 100,
             within: None,
+            run: 0,
             smallest: b"a".to_vec(),
             largest: b"b".to_vec(),
             refs: Vec::new(),

@@ -187,17 +187,23 @@ fn any_layout() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("value_log_gc", &["segments", "tail"]),
         one_of("value_readahead_bytes", &["0", "1", "1MiB"]),
     );
-    let all = (single, other, writing, separated);
+    let shape = (
+        one_of("compaction_style", &["leveled", "leveled", "universal"]),
+        one_of("universal_max_size_amplification_percent", &["10", "200"]),
+    );
+    let all = (single, other, writing, separated, shape);
     all.prop_map(
         |(
             (a, b, c, d, e, f, g, h, i, j),
             (k, l, m, n, o, p, q, r, s, t, per_second, level0),
             (u, v, w, seek, tombstones, least, x, y, z, whole),
             separated,
+            shape,
         )| {
             let mut layout = vec![a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z];
             layout.extend([per_second, seek, tombstones, least, whole]);
             layout.extend(<[_; 6]>::from(separated));
+            layout.extend(<[_; 2]>::from(shape));
             let names =
                 ["level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger"];
             layout.extend(names.into_iter().zip(level0.map(String::from)));
@@ -219,13 +225,18 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         let mut option_sets = [first, second];
         // The first open decides about key-value separation.
         option_sets[1].iter_mut().filter(|(name, _)| *name == "values").for_each(|(_, value)| *value = "preset".into());
+        let is_universal = |layout: &[(&str, String)]| layout.iter().any(|(_, value)| value == "universal");
+        if !is_universal(&option_sets[0]) {
+            let style = option_sets[1].iter_mut().find(|(name, _)| *name == "compaction_style");
+            style.expect("there is one").1 = "leveled".into();
+        }
         let codec = |layout: &[(&str, String)]| layout.iter().any(|(_, value)| value == "lz4");
         if !codec(&option_sets[0]) && codec(&option_sets[1]) {
             // A store created without LZ4 refuses it; durability.rs tests that.
             option_sets[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
         let asks = |layout: &[(&str, String)]| layout.contains(&("range_tombstones", "on".to_string()));
-        if !asks(&option_sets[0]) && !codec(&option_sets[0]) {
+        if !asks(&option_sets[0]) && !codec(&option_sets[0]) && !is_universal(&option_sets[0]) {
             // Likewise; there a range delete deletes key by key.
             option_sets[1]
                 .iter_mut()

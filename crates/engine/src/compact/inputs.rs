@@ -1,0 +1,165 @@
+//! The inputs of a compaction from one level into the next: what correctness demands, and what
+//! comes for free.
+use super::{
+    gain::should_rewrite,
+    plan::{Plan, span},
+    situation::Situation,
+};
+use crate::version::{KeyRange, TableRef, run_number};
+use std::sync::Arc;
+use terrace_format::TableId;
+
+/// Returns the compaction of one table. Where runs of its level overlap the table, it includes
+/// them.
+pub fn expand_table(ctx: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
+    let together = level == 0 || has_several_runs(ctx, level);
+    let upper = if together { overlapping(ctx, level, &seed.span()) } else { vec![seed] };
+    expand_inputs(ctx, level, upper, true)
+}
+
+/// Completes a compaction of `upper`: adds the inputs that correctness demands, and those that
+/// come for free.
+pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
+    let Situation { order, version, limits, .. } = ctx;
+    let mut upper = with_boundaries(ctx, level, upper);
+    let mut lower = lower_inputs(ctx, level + 1, &upper);
+    if !lower.is_empty() {
+        let (from, to) = span(order, upper.iter().chain(&lower)).expect("a plan has inputs");
+        let wider = with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }));
+        let free = || !wider.iter().any(|table| ctx.busy.has(table.meta.id));
+        if wider.len() > upper.len() && bytes(&wider).saturating_add(bytes(&lower)) < limits.expanded_bytes() && free()
+        {
+            let lower_for_wider = lower_inputs(ctx, level + 1, &wider);
+            if lower_for_wider.len() == lower.len() {
+                (upper, lower) = (wider, lower_for_wider);
+            }
+        }
+    }
+    let (from, to) = span(order, upper.iter().chain(&lower)).expect("a plan has inputs");
+    let range = KeyRange { from: Some(from), to: Some(to) };
+    let grandparents = version.levels.get(level + 2).map_or_else(Vec::new, |l| l.overlapping(order, &range));
+    let trivial_move = may_move
+        && upper.len() == 1
+        && lower.is_empty()
+        && bytes(&grandparents) <= limits.grandparent_bytes()
+        && !should_rewrite(ctx, &upper[0], level + 1);
+    let last = upper.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("a plan has inputs");
+    let pointer = last.meta.largest.clone();
+    let version = ctx.copied();
+    Plan {
+        level,
+        output_level: level + 1,
+        upper,
+        lower,
+        between: Vec::new(),
+        output_run: 0, // no table of the level but the inputs overlaps the outputs
+        own_run: false,
+        grandparents,
+        pointer,
+        version,
+        trivial_move,
+        number: None,
+        gc_only: false,
+    }
+}
+
+/// Returns the tables of `level` that overlap `range`. Tables of level 0, or of several runs,
+/// overlap each other, so the range grows until no further table overlaps it.
+pub fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
+    let tables = &ctx.version.levels[level];
+    let mut found = tables.overlapping(ctx.order, range);
+    if level > 0 && !has_several_runs(ctx, level) || found.is_empty() {
+        return found;
+    }
+    loop {
+        let (from, to) = span(ctx.order, found.iter()).expect("not empty");
+        let wider = tables.overlapping(ctx.order, &KeyRange { from: Some(from), to: Some(to) });
+        if wider.len() == found.len() {
+            return found;
+        }
+        found = wider;
+    }
+}
+
+/// Returns a rewrite in place: the first table of `level` with keys of `range` that starts after
+/// user key `after` and has a number below `older`, with all tables of the level that share a
+/// user key with it.
+pub fn rewrite_in_place(
+    ctx: &Situation<'_>,
+    level: usize,
+    range: &KeyRange<'_>,
+    after: Option<&[u8]>,
+    older: TableId,
+) -> Option<Plan> {
+    let order = ctx.order;
+    let remaining = KeyRange { from: after.or(range.from), to: range.to };
+    let starts_after = |table: &TableRef| after.is_none_or(|after| order.user(table.smallest(), after).is_gt());
+    let mut tables = ctx.version.levels[level].overlap_slices(order, &remaining).flatten();
+    let table = tables.find(|table| table.meta.id < older && starts_after(table))?;
+    Some(in_place(ctx, level, with_boundaries(ctx, level, vec![table.clone()])))
+}
+
+/// Returns the tables of `level`, the output level, that a compaction of `upper` overlaps.
+pub fn lower_inputs(ctx: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
+    let (from, to) = span(ctx.order, upper.iter()).expect("a plan has inputs");
+    with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }))
+}
+
+/// Adds the tables of the level that share a boundary user key with `tables`. LevelDB may have
+/// split the versions of one user key over two neighbours. A neighbour that starts with the last
+/// user key of an input must be an input too; otherwise its older versions would surface above
+/// newer ones.
+pub fn with_boundaries(ctx: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
+    if level == 0 || tables.is_empty() {
+        return tables;
+    }
+    let order = ctx.order;
+    loop {
+        let last = tables.iter().max_by(|a, b| order.internal(&a.meta.largest, &b.meta.largest)).expect("not empty");
+        let same_run = |table: &Arc<TableRef>| run_number(level, table) == run_number(level, last);
+        let runs = ctx.version.levels[level].runs.iter().filter(|run| run.first().is_some_and(same_run));
+        let next = runs.into_iter().find_map(|run| {
+            let at = run.partition_point(|table| order.internal(&table.meta.smallest, &last.meta.largest).is_le());
+            run.get(at).filter(|table| order.user(table.smallest(), last.largest()).is_eq())
+        });
+        match next {
+            Some(table) => tables.push(table.clone()),
+            None => return tables,
+        }
+    }
+}
+
+/// Returns the bytes of `tables`.
+pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
+    sum_bytes(tables)
+}
+
+/// Saturates: sizes in a manifest may be any number.
+pub fn sum_bytes<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> u64 {
+    tables.into_iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
+}
+
+/// Makes a rewrite in place of neighbouring tables of one level. The caller ensures that the
+/// level has no older version of the last key after the last table.
+pub fn in_place(ctx: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -> Plan {
+    Plan {
+        level,
+        output_level: level,
+        pointer: tables.last().expect("a plan has inputs").meta.largest.clone(),
+        output_run: tables[0].meta.run,
+        upper: tables,
+        lower: Vec::new(),
+        between: Vec::new(),
+        own_run: false,
+        grandparents: Vec::new(),
+        version: ctx.copied(),
+        trivial_move: false,
+        number: None,
+        gc_only: false,
+    }
+}
+
+/// Whether a level below level 0 has several runs, which another policy has left.
+pub fn has_several_runs(ctx: &Situation<'_>, level: usize) -> bool {
+    level > 0 && ctx.version.levels[level].runs.len() > 1
+}

@@ -1,0 +1,236 @@
+//! The universal compaction policy: neighbouring sorted runs of similar size are merged whole. It
+//! writes less than the leveled policy, and takes more space and more probes per read.
+//!
+//! ```text
+//! level 0   [r9] [r8]                    flushed, a run per table
+//! level 1   [····r7····] [········r3········]   a run per compaction, numbered by age
+//!
+//! merge r9, r8      ─▶ level 1   [··r9··] [····r7····] [········r3········]
+//! merge r9, r7      ─▶ level 1   [······r9······] [········r3········]
+//! ```
+//! A compaction is due once there are as many runs as `level0_file_num_compaction_trigger`:
+//!
+//! 1. of all runs, if all but the oldest take too many percent of the oldest run's bytes (space
+//!    amplification);
+//! 2. else of the newest runs of which none is larger than all newer ones together (size ratio);
+//! 3. else of the newest runs, as many as bring their number back to the trigger.
+//!
+//! Runs of level 0 enter level 1 together with all older runs of level 0, because reads probe
+//! level 0 first. The output takes the number of its newest input in level 1, or of the newest
+//! table if all inputs are from level 0, so numbers keep the order of age. Tables below level 1
+//! are there if another policy has left them; each such level is one of the runs.
+//!
+//! Source: RocksDB's wiki, "Universal Compaction" (size ratio, space amplification, number of
+//! runs).
+use super::{level0, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
+use crate::{
+    Options,
+    version::{KeyRange, Run, TableRef, Version, run_number},
+};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use terrace_format::KeyOrder;
+
+/// The universal policy.
+#[derive(Debug)]
+pub struct Universal {
+    /// Percent by which the next run may be larger than all newer runs together.
+    size_ratio: u64,
+    /// Fewest runs of a compaction by size ratio.
+    min_merge_width: usize,
+    /// Bytes of all runs but the oldest, in percent of the oldest, at which all are merged.
+    max_size_amplification_percent: u64,
+}
+
+impl Universal {
+    /// Returns the policy with the numbers of `options`.
+    pub fn of(options: &Options) -> Universal {
+        Universal {
+            size_ratio: options.universal_size_ratio,
+            min_merge_width: usize::try_from(options.universal_min_merge_width).unwrap_or(usize::MAX),
+            max_size_amplification_percent: options.universal_max_size_amplification_percent,
+        }
+    }
+
+    /// Returns the runs to merge, given the bytes of all runs, newest first, and which of them are
+    /// inputs of running compactions.
+    fn pick(&self, bytes: &[u64], busy: &[bool], trigger: usize) -> Option<Range<usize>> {
+        if bytes.len() < trigger {
+            return None;
+        }
+        self.by_amplification(bytes, busy)
+            .or_else(|| self.by_size_ratio(bytes, busy))
+            .or_else(|| newest(busy, (bytes.len() + 1).saturating_sub(trigger)))
+    }
+
+    /// All runs from the first one after a busy run on.
+    fn by_amplification(&self, bytes: &[u64], busy: &[bool]) -> Option<Range<usize>> {
+        let start = busy.iter().rposition(|busy| *busy).map_or(0, |last| last + 1);
+        let (oldest, newer) = bytes.get(start..)?.split_last()?;
+        let newer_bytes: u128 = newer.iter().map(|bytes| u128::from(*bytes)).sum();
+        let is_due = newer_bytes * 100 >= u128::from(*oldest) * u128::from(self.max_size_amplification_percent);
+        (!newer.is_empty() && is_due).then_some(start..bytes.len())
+    }
+
+    /// The newest runs that are long enough, of which none is larger than all newer ones together.
+    fn by_size_ratio(&self, bytes: &[u64], busy: &[bool]) -> Option<Range<usize>> {
+        let from = |start: usize| {
+            let mut sum = 0_u128;
+            let fits = |at: &usize| {
+                let next = u128::from(bytes[*at]);
+                let fits = !busy[*at] && (*at == start || next * 100 <= sum * u128::from(100 + self.size_ratio));
+                sum += next;
+                fits
+            };
+            start..start + (start..bytes.len()).take_while(fits).count()
+        };
+        (0..bytes.len()).map(from).find(|range| range.len() >= self.min_merge_width.max(2))
+    }
+
+    /// Returns the compaction of the runs `picked`. Runs of level 0 take all older ones of level 0
+    /// along; returns `None` if those are busy.
+    fn merge(ctx: &Situation<'_>, busy: &[bool], mut picked: Range<usize>) -> Option<Plan> {
+        let runs = ctx.version.runs();
+        let l0_runs = ctx.version.levels[0].runs.len();
+        if picked.start < l0_runs {
+            picked.end = picked.end.max(l0_runs);
+        }
+        if picked.is_empty() || busy[picked.clone()].contains(&true) {
+            return None;
+        }
+        Some(merge_runs(ctx, &runs[picked]))
+    }
+}
+
+/// The newest `count` runs that follow each other and are not busy; none for one run alone.
+fn newest(busy: &[bool], count: usize) -> Option<Range<usize>> {
+    if count < 2 {
+        return None;
+    }
+    let windows = 0..(busy.len() + 1).saturating_sub(count);
+    windows.map(|start| start..start + count).find(|range| !busy[range.clone()].contains(&true))
+}
+
+/// Returns for each run whether a running compaction, or one that met damage, has a table of it.
+fn busy_runs(ctx: &Situation<'_>) -> Vec<bool> {
+    let position = |(level, table): (usize, &Arc<TableRef>)| (level, run_number(level, table));
+    let busy: BTreeSet<_> = ctx.busy.tables().filter_map(|id| ctx.version.find(id).map(position)).collect();
+    let is_busy =
+        |(level, run): &(usize, Run)| run.first().is_some_and(|first| busy.contains(&position((*level, first))));
+    ctx.version.runs().iter().map(is_busy).collect()
+}
+
+/// Returns the compaction of whole neighbouring `runs`, newest first, into one.
+fn merge_runs(ctx: &Situation<'_>, runs: &[(usize, Run)]) -> Plan {
+    let (level, oldest) = (runs[0].0, runs[runs.len() - 1].0);
+    let output_level = oldest.max(1);
+    let of_output_level = runs.iter().find(|(level, _)| *level == output_level);
+    let newest = of_output_level.unwrap_or(&runs[0]);
+    let output_run = newest.1.first().map_or(0, |first| run_number(newest.0, first));
+    let (mut upper, mut between, mut lower) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, run) in runs {
+        for table in run.iter().cloned() {
+            match *at {
+                at if at == level => upper.push(table),
+                at if at == output_level => lower.push(table),
+                at => between.push((at, table)),
+            }
+        }
+    }
+    let last = upper.iter().max_by(|a, b| ctx.order.internal(&a.meta.largest, &b.meta.largest));
+    Plan {
+        level,
+        output_level,
+        pointer: last.expect("a run has tables").meta.largest.clone(),
+        upper,
+        between,
+        lower,
+        output_run,
+        own_run: true,
+        grandparents: Vec::new(),
+        version: ctx.copied(),
+        trivial_move: false,
+        number: None,
+        gc_only: false,
+    }
+}
+
+/// Whether any table of the version overlaps `range`.
+fn overlaps(order: &KeyOrder, run: &Run, range: &KeyRange<'_>) -> bool {
+    !run.overlapping(order, range).is_empty()
+}
+
+impl Policy for Universal {
+    fn plan(&self, ctx: &Situation<'_>) -> Option<Plan> {
+        let trigger = usize::try_from(ctx.limits.level0_file_num_compaction_trigger).unwrap_or(usize::MAX);
+        if ctx.version.runs().len() < trigger {
+            return None;
+        }
+        let (bytes, busy): (Vec<_>, _) =
+            (ctx.version.runs().iter().map(|(_, run)| run.totals().bytes).collect(), busy_runs(ctx));
+        let plan = self.pick(&bytes, &busy, trigger).and_then(|picked| Universal::merge(ctx, &busy, picked));
+        plan.or_else(|| level0::pick_intra_l0(ctx)).filter(|plan| {
+            let manual = ctx.busy.wanted().is_some() && ctx.busy.blocks_manual(ctx.order, plan);
+            !manual && ctx.busy.admits(ctx.order, plan)
+        })
+    }
+
+    /// All runs that overlap `range`, with all runs between them, if there are several.
+    fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
+        let runs = ctx.version.runs();
+        let meets = |(_, run): &(usize, Run)| overlaps(ctx.order, run, range);
+        let (first, last) = (runs.iter().position(meets)?, runs.iter().rposition(meets)?);
+        let is_first_level = runs[first].0 == level || level == 0;
+        let several = last > first || runs[first].0 == 0;
+        if !is_first_level || !several {
+            return None;
+        }
+        // A waiting manual compaction is checked against running ones by the caller.
+        Universal::merge(ctx, &vec![false; runs.len()], first..last + 1)
+    }
+
+    fn level_for_flush(&self, _ctx: &Situation<'_>, _range: &KeyRange<'_>) -> usize {
+        0
+    }
+
+    /// None: no level has a target size. Runs above the trigger slow writes by their number.
+    fn debt(&self, _limits: &Limits, _version: &Version) -> u64 {
+        0
+    }
+
+    fn stall_runs(&self, version: &Version) -> u64 {
+        version.runs().len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_picked_by_amplification_then_ratio_then_number() {
+        let policy = Universal { size_ratio: 1, min_merge_width: 2, max_size_amplification_percent: 200 };
+        let pick = |bytes: &[u64], busy: &[usize]| {
+            let busy: Vec<_> = (0..bytes.len()).map(|at| busy.contains(&at)).collect();
+            policy.pick(bytes, &busy, 4)
+        };
+        for (bytes, busy, want) in [
+            (&[1, 1, 1][..], &[][..], None),             // fewer than the trigger
+            (&[1, 1, 1, 1], &[], Some(0..4)),            // three times the oldest
+            (&[1, 1, 1, 100], &[], Some(0..3)),          // similar sizes
+            (&[1, 1, 8, 100], &[], Some(0..2)),          // 8 is larger than both together
+            (&[1, 2, 8, 100], &[], None),                // as many as the trigger, and geometric
+            (&[1, 2, 8, 30, 100], &[], Some(0..2)),      // one more
+            (&[1, 2, 4, 8, 30, 100], &[], Some(0..3)),   // two more
+            (&[1, 1, 1, 1, 100], &[2], Some(0..2)),      // up to the busy one
+            (&[1, 1, 60, 60, 200], &[0, 1], Some(2..4)), // after busy ones
+            (&[5, 1, 1, 200], &[], Some(0..3)),          // a newer one may be larger
+            (&[1, 1, 1, 1], &[0], Some(1..4)),           // the free ones alone are too many
+            (&[1, 1, 1, 1], &[3], Some(0..3)),           // not all of them
+            (&[1, 1, 1, 1], &[0, 1, 2, 3], None),
+            (&[0, 0, 0, 0], &[], Some(0..4)),
+            (&[u64::MAX, u64::MAX, u64::MAX, u64::MAX], &[], Some(0..4)),
+        ] {
+            assert_eq!(pick(bytes, busy), want, "{bytes:?}, busy {busy:?}");
+        }
+    }
+}

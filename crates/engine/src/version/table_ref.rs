@@ -1,0 +1,175 @@
+//! A table of a version, and ranges of user keys.
+use super::contents::Contents;
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicI64, Ordering::Relaxed},
+    },
+};
+use terrace_format::{KeyOrder, TableId, key};
+use terrace_storage::placement::{ObjectId, Storage, Table, TableMeta};
+
+/// A table of a version, with facts that are learned while it is in use.
+pub struct TableRef {
+    /// Metadata, with `refs` sorted.
+    pub meta: TableMeta,
+    /// Fruitless seeks that the table may still cost before a seek compaction is due.
+    seek_budget: AtomicI64,
+    /// Whether the seek budget was extended.
+    budget_extended: AtomicBool,
+    /// The open table: opened by the first read, then held while any version has it.
+    table: OnceLock<Arc<dyn Table>>,
+    /// Whether the table has range tombstones; set once it was opened for that. The manifest does
+    /// not say.
+    deletes: OnceLock<bool>,
+    /// Entry counts, once known.
+    contents: OnceLock<Contents>,
+}
+
+impl fmt::Debug for TableRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableRef").field("meta", &self.meta).field("seeks_left", &self.seek_budget).finish()
+    }
+}
+
+/// One seek costs about as much as compacting 16 KiB (LevelDB's estimate). The seek budget of a
+/// table is at least 100.
+const BYTES_PER_SEEK: u64 = 16 << 10;
+const SEEK_BUDGET_MIN: i64 = 100;
+
+/// Returns the seek budget for a table of this size.
+fn initial_seek_budget(meta: &TableMeta) -> i64 {
+    i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEK_BUDGET_MIN)
+}
+
+impl TableRef {
+    /// Makes a reference with a full seek budget.
+    pub fn new(mut meta: TableMeta) -> TableRef {
+        meta.refs.sort_unstable(); // for `refers_to`; they arrive almost sorted
+        let seek_budget = AtomicI64::new(initial_seek_budget(&meta));
+        let budget_extended = AtomicBool::new(false);
+        TableRef {
+            meta,
+            seek_budget,
+            budget_extended,
+            table: OnceLock::new(),
+            deletes: OnceLock::new(),
+            contents: OnceLock::new(),
+        }
+    }
+
+    /// Returns the open table. Opens it if necessary (I/O).
+    pub fn open(&self, storage: &dyn Storage) -> terrace_storage::Result<&Arc<dyn Table>> {
+        match self.table.get() {
+            Some(table) => Ok(table),
+            None => storage.open_table(&self.meta).map(|table| self.table.get_or_init(|| table)),
+        }
+    }
+
+    /// Finds out whether the table has range tombstones. I/O, unless known.
+    pub fn load_range_deletes(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
+        if self.deletes.get().is_none() {
+            let deletes = self.open(storage)?.range_tombstones()?.is_some();
+            self.deletes.get_or_init(|| deletes);
+        }
+        Ok(())
+    }
+
+    /// Whether the table is known to have range tombstones.
+    pub fn deletes_ranges(&self) -> bool {
+        self.deletes.get() == Some(&true)
+    }
+
+    /// Loads the counts unless they are known. I/O.
+    pub fn load_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
+        if self.contents().is_none() {
+            let table = self.open(storage)?;
+            self.set_contents(Contents::from_properties(table.properties()?, table.range_tombstones()?.as_deref()));
+        }
+        Ok(())
+    }
+
+    /// Returns the entry counts, if known.
+    pub fn contents(&self) -> Option<&Contents> {
+        self.contents.get()
+    }
+
+    /// Sets the entry counts. The first call wins.
+    pub fn set_contents(&self, contents: Contents) {
+        let _ = self.contents.set(contents); // counts of a table do not change
+    }
+
+    /// Whether the table refers to `object`.
+    pub fn refers_to(&self, object: ObjectId) -> bool {
+        self.meta.refs.binary_search_by_key(&object, |(referred, _)| *referred).is_ok()
+    }
+
+    /// Returns the first user key.
+    pub fn smallest(&self) -> &[u8] {
+        key::user_key(&self.meta.smallest)
+    }
+
+    /// Returns the last user key.
+    pub fn largest(&self) -> &[u8] {
+        key::user_key(&self.meta.largest)
+    }
+
+    /// Returns the range from the first to the last user key.
+    pub fn span(&self) -> KeyRange<'_> {
+        KeyRange { from: Some(self.smallest()), to: Some(self.largest()) }
+    }
+
+    /// Returns the table as an edit moves it into sorted run `run`.
+    pub fn in_run(self: &Arc<Self>, run: u64) -> Arc<TableRef> {
+        if self.meta.run == run {
+            return self.clone(); // keeps its seek budget
+        }
+        let moved = TableRef::new(TableMeta { run, ..self.meta.clone() });
+        Arc::new(TableRef {
+            table: self.table.clone(),
+            deletes: self.deletes.clone(),
+            contents: self.contents.clone(),
+            ..moved
+        })
+    }
+
+    /// Charges one fruitless seek. Returns true exactly when this exhausts the seek budget.
+    pub fn charge_seek(&self) -> bool {
+        self.seek_budget.fetch_sub(1, Relaxed) == 1
+    }
+
+    /// Extends an exhausted seek budget to `seeks` in total, at most once per table. Returns
+    /// whether any budget is left.
+    pub fn extend_seek_budget(&self, seeks: u64) -> bool {
+        let more = i64::try_from(seeks).unwrap_or(i64::MAX) - initial_seek_budget(&self.meta);
+        // Readers may have charged further seeks meanwhile.
+        more > 0 && !self.budget_extended.swap(true, Relaxed) && self.seek_budget.fetch_add(more, Relaxed) + more > 0
+    }
+
+    /// Whether the table may hold keys of `range`.
+    pub fn overlaps(&self, order: &KeyOrder, range: &KeyRange<'_>) -> bool {
+        range.from.is_none_or(|from| order.user(self.largest(), from).is_ge())
+            && range.to.is_none_or(|to| order.user(self.smallest(), to).is_le())
+    }
+}
+
+/// User keys from `from` to `to`, both included; `None` is unbounded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyRange<'a> {
+    /// First key.
+    pub from: Option<&'a [u8]>,
+    /// Last key.
+    pub to: Option<&'a [u8]>,
+}
+
+/// Returns the table number reserved for an intra-L0 compaction with `table` as newest input.
+pub fn reserved_above(table: TableId) -> TableId {
+    TableId(table.0 + 1)
+}
+
+/// Returns the number of the sorted run of `table` in level `level`. A run with a larger number
+/// has newer entries.
+pub fn run_number(level: usize, table: &TableRef) -> u64 {
+    if level == 0 { table.meta.id.0 } else { table.meta.run }
+}

@@ -1,0 +1,190 @@
+//! The tables of each level at one moment.
+use super::{
+    added_table::meta_of,
+    check,
+    contents::Contents,
+    index::{Placed, TableIndex},
+    level::Level,
+    run::Run,
+    table_ref::TableRef,
+};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+use terrace_format::{KeyOrder, LEVELS, TableId, edit::Edit};
+
+/// The tables of each level.
+#[derive(Clone, Debug, Default)]
+pub struct Version {
+    /// Level 0 first.
+    pub levels: [Level; LEVELS],
+    /// All runs; see [`runs`](Version::runs).
+    runs: Vec<(usize, Run)>,
+    index: Arc<TableIndex>,
+    /// Charges of range reads for level 0.
+    range_read_charge: RangeReadCharge,
+    no_tombstone_plan: PlanMemo,
+}
+
+/// Inputs of the policy for which no tombstone compaction pays off in this version, if known. A
+/// clone starts without.
+#[derive(Debug, Default)]
+struct PlanMemo(Mutex<Option<[u64; 4]>>);
+
+impl Clone for PlanMemo {
+    fn clone(&self) -> PlanMemo {
+        PlanMemo::default()
+    }
+}
+
+/// Bytes of compaction that range reads of one version have been worth. The next version starts
+/// at 0, so that a level 0 that grows is compacted for its own size and not for old charges.
+#[derive(Debug, Default)]
+struct RangeReadCharge(AtomicU64);
+
+impl Clone for RangeReadCharge {
+    fn clone(&self) -> RangeReadCharge {
+        RangeReadCharge::default()
+    }
+}
+
+impl Version {
+    /// Returns every run with its level, in read order: an earlier run has the newer entries of a
+    /// key.
+    pub fn runs(&self) -> &[(usize, Run)] {
+        &self.runs
+    }
+
+    /// Returns those of `tables` (level and number) that the version has.
+    pub fn named(&self, tables: &[(usize, TableId)]) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
+        let wanted: BTreeSet<_> = tables.iter().copied().collect();
+        wanted.into_iter().filter_map(|(level, id)| self.index.get(id).filter(|(found, _)| *found == level))
+    }
+
+    /// Returns table `id` with its level.
+    pub fn find(&self, id: TableId) -> Option<(usize, &Arc<TableRef>)> {
+        self.index.get(id)
+    }
+
+    /// Whether the version has table `id`.
+    pub fn has_table(&self, id: TableId) -> bool {
+        self.index.get(id).is_some()
+    }
+
+    /// Whether it is known that no tombstone compaction pays off with `inputs`.
+    pub fn has_no_tombstone_plan(&self, inputs: [u64; 4]) -> bool {
+        *self.no_tombstone_plan.0.lock() == Some(inputs)
+    }
+
+    /// Notes that no tombstone compaction pays off with `inputs`. The contents of all tables must
+    /// be known, as they would change the answer.
+    pub fn set_no_tombstone_plan(&self, inputs: [u64; 4]) {
+        *self.no_tombstone_plan.0.lock() = Some(inputs);
+    }
+
+    /// Sets the entry counts of tables in `level`.
+    pub fn set_contents(&self, level: usize, contents: Vec<(TableId, Contents)>) {
+        for (id, contents) in contents {
+            if let Some((_, table)) = self.index.get(id).filter(|(found, _)| *found == level) {
+                table.set_contents(contents);
+            }
+        }
+    }
+
+    /// Returns the bytes of each level.
+    pub fn held(&self) -> [u64; LEVELS] {
+        std::array::from_fn(|level| self.levels[level].bytes())
+    }
+
+    /// Returns the levels above the deepest non-empty one.
+    pub fn above_deepest(&self) -> &[Level] {
+        &self.levels[..self.levels.iter().rposition(|level| level.bytes() > 0).unwrap_or(0)]
+    }
+
+    /// Returns every table with its level.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
+        self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
+    }
+
+    /// Charges a range read, which probed every run of level 0, with `bytes_per_run` bytes of
+    /// compaction per run. Returns the oldest table of level 0 once, when the charges have paid for
+    /// a compaction of level 0 into level 1.
+    pub fn charge_range_read(&self, bytes_per_run: u64) -> Option<TableId> {
+        const GRAIN: u64 = 1 << 20; // the price is computed once per this many bytes, not per read
+        let oldest = self.levels[0].runs.last().filter(|_| bytes_per_run > 0)?;
+        let charge = bytes_per_run.saturating_mul(self.levels[0].runs.len() as u64);
+        let before = self.range_read_charge.0.fetch_add(charge, Relaxed);
+        let (before, after) = (before / GRAIN, before.saturating_add(charge) / GRAIN);
+        if before == after {
+            return None;
+        }
+        let compaction_bytes = self.levels[0].bytes().saturating_add(self.levels[1].bytes()).div_ceil(GRAIN);
+        (before < compaction_bytes && compaction_bytes <= after)
+            .then(|| oldest.first().map(|table| table.meta.id))
+            .flatten()
+    }
+
+    /// Returns the version that results from `edit`, or a description of why the edit does not
+    /// apply. Shares with this version all chunks of tables that the edit does not touch, and does
+    /// not check them again.
+    pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
+        let mut removed: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
+        let mut removed_ids = BTreeMap::new();
+        for (level, id) in &edit.deleted {
+            let found = self.index.get(*id).filter(|(found, _)| found == level);
+            let Some((_, table)) = found.filter(|(_, table)| removed_ids.insert(*id, Arc::clone(table)).is_none())
+            else {
+                return Err(format!("the edit deletes table {id}, which is not in level {level}"));
+            };
+            removed[*level].push(table.clone());
+        }
+        let mut added: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
+        let entries: BTreeMap<TableId, u64> = edit.entries.iter().copied().collect();
+        for (level, table) in &edit.added {
+            let meta = || meta_of(table, entries.get(&table.id).copied().unwrap_or(0));
+            let moved = removed_ids.get(&table.id).map(|moved| moved.in_run(table.run));
+            added[*level].push(moved.unwrap_or_else(|| Arc::new(TableRef::new(meta()))));
+        }
+        let placed = |tables: &[Vec<Arc<TableRef>>; LEVELS]| -> Vec<Placed> {
+            let of_level = |(level, tables): (usize, &Vec<Arc<TableRef>>)| {
+                tables.iter().map(move |table| (level, table.clone())).collect::<Vec<_>>()
+            };
+            tables.iter().enumerate().flat_map(of_level).collect()
+        };
+        let index = self.index.replaced(placed(&removed), placed(&added));
+        let index = Arc::new(index.map_err(|id| format!("the edit adds table {id} twice"))?);
+        let added_placed = placed(&added);
+        let mut next = Version { index, ..self.clone() };
+        for (level, (removed, added)) in removed.into_iter().zip(added).enumerate() {
+            next.levels[level] = self.levels[level].replaced(order, level, removed, added);
+        }
+        check::added(order, &next.levels, &added_placed)?;
+        Ok(next.with_run_list())
+    }
+
+    /// Makes a version of tables per level, in any order.
+    pub fn from_tables(order: &KeyOrder, tables: [Vec<Arc<TableRef>>; LEVELS]) -> Result<Version, String> {
+        let (mut version, mut placed) = (Version::default(), Vec::new());
+        for (level, tables) in tables.into_iter().enumerate() {
+            placed.extend(tables.iter().map(|table| (level, table.clone())));
+            version.levels[level] = Level::new(order, level, tables);
+        }
+        check::levels(order, &version.levels)?;
+        let index = TableIndex::default().replaced(Vec::new(), placed);
+        version.index = Arc::new(index.map_err(|id| format!("table {id} occurs twice"))?);
+        Ok(version.with_run_list())
+    }
+
+    /// Updates the list of all runs from the levels.
+    fn with_run_list(mut self) -> Version {
+        let runs =
+            |(level, held): (usize, &Level)| held.runs.iter().map(move |run| (level, run.clone())).collect::<Vec<_>>();
+        self.runs = self.levels.iter().enumerate().flat_map(runs).collect();
+        self
+    }
+}

@@ -1,0 +1,57 @@
+//! When a group becomes visible, and steps whose failure stops the store.
+use crate::{Error, Result, state::DbInner, sync::spin_until};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+use terrace_format::SeqNo;
+
+/// Interval between two checks whether a long insert of an earlier group has ended.
+const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
+
+/// Runs a step that must not be left half done: an error, or a panic of the comparator, stops the
+/// store.
+pub fn stop_on_error<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+    stop_on_panic(shared, write).inspect_err(|error| shared.fail(error))
+}
+
+/// Runs a step that an error may leave half done: only a panic, for instance of the comparator,
+/// stops the store.
+pub fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(write)) {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            shared.fail(&Error::Bug("a write or its comparator panicked, so the content of the WAL is unknown".into()));
+            resume_unwind(panic)
+        }
+    }
+}
+
+/// Makes writes up to `last` visible to readers, once those up to `before` are: groups become
+/// visible in the order of their sequence numbers, whichever insert ends first.
+pub fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
+    if shared.visible() < before {
+        wait_visible(shared, before)?;
+    }
+    shared.visible.store(last.0, Ordering::Release);
+    Ok(())
+}
+
+/// Waits until everything up to `seq` is inserted: microseconds, without I/O. Returns an error if
+/// one of the inserts panicked. A lack of space does not keep an insert from ending and is not
+/// permanent, so it is no error here.
+pub fn wait_visible(shared: &DbInner, seq: SeqNo) -> Result<()> {
+    let visible = || shared.visible() >= seq;
+    if spin_until(visible) {
+        return Ok(());
+    }
+    while !visible() {
+        if let Some(first) = shared.state.lock().failed.as_ref().filter(|first| !first.is_no_space()) {
+            return Err(Error::FailStopped(Arc::new(first.clone())));
+        }
+        thread::sleep(LONG_INSERT_LOOK);
+    }
+    Ok(())
+}
