@@ -1,7 +1,7 @@
 # Common tasks; `make help` lists them.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo quick test full places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -20,7 +20,10 @@ test: ## all tests and the repository's own checks; tests that this machine cann
 	cargo test --workspace
 	cargo xtask tidy
 
-full: places mutants cascade crash sanitize fuzz ## the campaigns that take hours, before a large change is complete; root, a nightly compiler, cargo-fuzz
+full: campaigns places mutants cascade crash sanitize fuzz ## the campaigns that take hours, before a large change is complete; root, a nightly compiler, cargo-fuzz
+
+campaigns: ## the engine's suites with whole fault, full-disk and power-cut campaigns, of which `make test` runs a sample
+	TERRACE_FULL=1 cargo test -p terrace --test it
 
 places: ## the engine's suites once more, with stores on a device, and half on one, with tables in bundles and directories, and with the numbers of presets default and device
 	@scripts/places.sh
@@ -47,7 +50,7 @@ platforms: ## the minimum Rust version, and a build for 64-bit ARM where rustup 
 	@scripts/platforms.sh
 
 mutants: ## known ways to break a promise, one at a time: each must make a test fail
-	cargo xtask mutants
+	TERRACE_FULL=1 TERRACE_CRASH_SEEDS=3 cargo xtask mutants
 
 counts: ## instructions, allocations and system calls per operation, against recorded limits; needs valgrind
 	cargo xtask counts

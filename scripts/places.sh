@@ -5,7 +5,7 @@
 # `default`, and on a device with those of `device`.
 #
 #   scripts/places.sh [PLACE...]     by default: device split bundled directory preset-default preset-device
-#   scripts/places.sh sample         on a device and with bundles, the model and power cuts only
+#   scripts/places.sh sample         on a device and with bundles, a few of these suites
 set -eu
 cd "$(dirname "$0")/.."
 find_suites() { (cd crates/engine/tests/it && grep -lE "$1" *.rs | sed 's/\.rs$/::/'); }
@@ -14,7 +14,7 @@ numbers=$(find_suites '\b(in_files|options)\(&?\[|\b(in_files|options)\((kit::)?
 [ -n "$anywhere" ] && [ -n "$numbers" ]
 [ $# -gt 0 ] || set -- device split bundled directory preset-default preset-device
 if [ "$1" = sample ]; then
-    anywhere='model:: crash::any_power_cut' numbers='space:: by_hand::'
+    anywhere='durability:: failed_syncs:: range_tombstones:: reads:: value_log:: wal_corruption::' numbers='ingest:: manual_compaction:: space::'
     set -- device bundled
 fi
 failed=

@@ -5,7 +5,7 @@
 //! `TERRACE_CRASH_SEEDS` scales the campaign (images per step; default 1, with `TERRACE_FULL` 8). A
 //! failure names tracker, rules, history seed, step and image seed; the same numbers reproduce the
 //! image.
-use crate::common::{cuts, history};
+use crate::common::{cuts, history, kit};
 use cuts::{Cuts, histories};
 use history::{Collected, Tracker};
 use std::{
@@ -19,7 +19,7 @@ use terrace::{CompactionStyle, GcMode, Options, TableForm};
 const HISTORIES: u64 = 6;
 
 fn seeds_per_step() -> u64 {
-    let default = if std::env::var_os("TERRACE_FULL").is_some() { 8 } else { 1 };
+    let default = if kit::is_full() { 8 } else { 1 };
     std::env::var("TERRACE_CRASH_SEEDS").map_or(default, |text| text.parse().expect("TERRACE_CRASH_SEEDS is a number"))
 }
 

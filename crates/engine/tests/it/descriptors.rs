@@ -130,7 +130,7 @@ fn a_compaction_into_many_tables_needs_few_descriptors() {
     in_own_process(|| {
         allow(LIMIT);
         let Some(ext4) = require("loop", LoopFs::with(&[], "defaults")) else { return };
-        for durability_mode in ["sync", "background", "group", "journal"] {
+        for durability_mode in ["sync", "background", "group", "journal"].into_iter().step_by(kit::stride(3, 1)) {
             let changes = [
                 ("durability", durability_mode),
                 ("write_buffer_size", "8MiB"),
@@ -205,7 +205,8 @@ fn open_files_stay_below_the_process_limit() {
 #[test]
 fn stores_share_the_descriptors_of_a_process() {
     in_own_process(|| {
-        for (tables, values) in [("block", "table"), ("block", "log"), ("bundled", "table"), ("directory", "table")] {
+        let forms = [("block", "table"), ("block", "log"), ("bundled", "table"), ("directory", "table")];
+        for (tables, values) in forms.into_iter().step_by(kit::stride(3, 1)) {
             let folder = tempfile::tempdir().unwrap();
             let runs = [
                 ("level0_file_num_compaction_trigger", "1000"),

@@ -253,10 +253,14 @@ pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> R
     Ok(())
 }
 
-/// Returns which part of a campaign to run: every `sample`-th case, or with `TERRACE_FULL`, as
-/// `make full` sets it, every `full`-th.
+/// Whether whole campaigns are run, as `make full` wants, and not a sample of each.
+pub fn is_full() -> bool {
+    std::env::var_os("TERRACE_FULL").is_some()
+}
+
+/// Returns which part of a campaign to run: every `sample`-th case, in a full run every `full`-th.
 pub fn stride(sample: usize, full: usize) -> usize {
-    if std::env::var_os("TERRACE_FULL").is_some() { full } else { sample }
+    if is_full() { full } else { sample }
 }
 
 /// Reverse bytewise order.
