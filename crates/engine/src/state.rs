@@ -326,7 +326,9 @@ impl DbInner {
     /// Waits once: for a signal, or by running a step of a manual executor.
     pub fn wait_for_change(&self, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
         if !self.work.is_manual() {
-            self.changed.wait_for(state, LOOK_AGAIN);
+            if self.changed.wait_for(state, LOOK_AGAIN).timed_out() {
+                self.work.start_missing_threads();
+            }
             return Ok(());
         }
         // The waiting thread may hold the leader state. Jobs of these lanes would wait for it.

@@ -1,5 +1,9 @@
 //! The executor: lanes of threads that run closures. It does not know the content of a job.
 //!
+//! A lane starts a thread when a job finds none waiting, and a thread ends after a second without a
+//! job, so an idle store has no threads. If a thread cannot be started, the job waits; callers
+//! that wait for it try again ([`Work::start_missing_threads`]).
+//!
 //! A manual executor has no threads: jobs wait until a test [steps](Work::step), which decides
 //! the order of all background work.
 use crate::clock::Clock;
@@ -40,9 +44,52 @@ pub enum Executor {
 
 type Jobs = VecDeque<(Lane, &'static str, Box<dyn FnOnce() + Send>)>;
 
+/// Every lane, in the order of [`Queues::lanes`].
+const LANES: [(Lane, &str); 5] = [
+    (Lane::Flush, "terrace-flush"),
+    (Lane::Compact, "terrace-compact"),
+    (Lane::Durability, "terrace-durable"),
+    (Lane::Relocate, "terrace-collect"),
+    (Lane::Idle, "terrace-idle"),
+];
+
+/// Time without a job after which a thread ends.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Default)]
+struct LaneThreads {
+    running: usize,
+    /// Threads among them that wait for a job.
+    waiting: usize,
+    most: usize,
+}
+
 struct Queues {
     jobs: Jobs,
     stopping: bool,
+    lanes: [LaneThreads; LANES.len()],
+    timer: Option<Timer>,
+}
+
+/// A function that the idle lane calls periodically.
+#[derive(Clone)]
+struct Timer {
+    period: Duration,
+    tick: Arc<dyn Fn() + Send + Sync>,
+    running: bool,
+}
+
+impl Queues {
+    fn waiting_jobs(&self, lane: Lane) -> usize {
+        self.jobs.iter().filter(|(of, _, _)| *of == lane).count()
+    }
+
+    /// Returns whether a thread of `lane` should be started.
+    fn needs_thread(&self, lane: Lane) -> bool {
+        let LaneThreads { running, waiting, most } = self.lanes[lane as usize];
+        let ticks = lane == Lane::Idle && running == 0 && self.timer.as_ref().is_some_and(|timer| timer.running);
+        !self.stopping && running < most && (self.waiting_jobs(lane) > waiting || ticks)
+    }
 }
 
 /// The queues and the threads that serve them.
@@ -57,44 +104,77 @@ impl Work {
     /// Queues without threads.
     pub fn new(executor: Executor) -> Arc<Work> {
         Arc::new(Work {
-            queues: Mutex::new(Queues { jobs: VecDeque::new(), stopping: false }),
+            queues: Mutex::new(Queues {
+                jobs: VecDeque::new(),
+                stopping: false,
+                lanes: Default::default(),
+                timer: None,
+            }),
             wake: Condvar::new(),
             threads: Mutex::default(),
             executor,
         })
     }
 
-    /// Starts the threads: one for flushes, `compactions` for compactions, one for durability, one
-    /// for tail GC if `relocates`, and one that calls `tick` once every `period`. A manual executor
-    /// starts none.
+    /// Allows threads: one for flushes, `compactions` for compactions, one for durability, one for
+    /// tail GC, and one for the idle lane, which calls `tick` once every `period` while the timer
+    /// runs. A manual executor has none. Fails if the first thread cannot be started.
     pub fn start(
         self: &Arc<Work>,
         compactions: usize,
-        relocates: bool,
         period: Duration,
-        tick: impl Fn() + Send + 'static,
+        tick: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<()> {
         if self.executor == Executor::Manual {
             return Ok(());
         }
-        let mut threads = self.threads.lock();
-        let mut spawn = |name: &str, serve: Box<dyn FnOnce(&Work) + Send>| -> std::io::Result<()> {
-            let work = self.clone();
-            threads.push(thread::Builder::new().name(name.into()).spawn(move || {
-                terrace_storage::run_in_background();
-                serve(&work);
-            })?);
-            Ok(())
+        let mut queues = self.queues.lock();
+        for (lane, _) in LANES {
+            queues.lanes[lane as usize].most = if lane == Lane::Compact { compactions } else { 1 };
+        }
+        queues.timer = Some(Timer { period, tick: Arc::new(tick), running: true });
+        self.start_thread_if_needed(&mut queues, Lane::Idle)
+    }
+
+    /// Starts the timer again after [`stop_timer`](Work::stop_timer).
+    pub fn start_timer(self: &Arc<Work>) {
+        let mut queues = self.queues.lock();
+        if let Some(timer) = &mut queues.timer {
+            timer.running = true;
+            let _ = self.start_thread_if_needed(&mut queues, Lane::Idle); // tried again by a waiting caller
+        }
+    }
+
+    /// Stops the timer until it is started again, so that its thread can end.
+    pub fn stop_timer(&self) {
+        if let Some(timer) = &mut self.queues.lock().timer {
+            timer.running = false;
+        }
+    }
+
+    /// Starts threads for jobs that wait because a thread could not be started before.
+    pub fn start_missing_threads(self: &Arc<Work>) {
+        let mut queues = self.queues.lock();
+        for (lane, _) in LANES {
+            let _ = self.start_thread_if_needed(&mut queues, lane); // the caller tries again
+        }
+    }
+
+    fn start_thread_if_needed(self: &Arc<Work>, queues: &mut Queues, lane: Lane) -> std::io::Result<()> {
+        if !queues.needs_thread(lane) {
+            return Ok(());
+        }
+        let work = self.clone();
+        let serve = move || {
+            terrace_storage::run_in_background();
+            work.serve(lane);
         };
-        spawn("terrace-flush", Box::new(|work| work.serve(Lane::Flush, None)))?;
-        for _ in 0..compactions {
-            spawn("terrace-compact", Box::new(|work| work.serve(Lane::Compact, None)))?;
-        }
-        spawn("terrace-durable", Box::new(|work| work.serve(Lane::Durability, None)))?;
-        if relocates {
-            spawn("terrace-collect", Box::new(|work| work.serve(Lane::Relocate, None)))?;
-        }
-        spawn("terrace-idle", Box::new(move |work| work.serve(Lane::Idle, Some((period, &tick)))))
+        let thread = thread::Builder::new().name(LANES[lane as usize].1.into()).spawn(serve)?;
+        queues.lanes[lane as usize].running += 1;
+        let mut threads = self.threads.lock();
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+        Ok(())
     }
 
     /// Returns whether the caller runs the jobs.
@@ -103,10 +183,11 @@ impl Work {
     }
 
     /// Queues a job. Drops it if the executor is stopping.
-    pub fn submit(&self, lane: Lane, name: &'static str, job: impl FnOnce() + Send + 'static) {
+    pub fn submit(self: &Arc<Work>, lane: Lane, name: &'static str, job: impl FnOnce() + Send + 'static) {
         let mut queues = self.queues.lock();
         if !queues.stopping {
             queues.jobs.push_back((lane, name, Box::new(job)));
+            let _ = self.start_thread_if_needed(&mut queues, lane); // tried again by a waiting caller
             self.wake.notify_all();
         }
     }
@@ -186,26 +267,36 @@ impl Work {
         }
     }
 
-    fn serve(&self, lane: Lane, tick: Option<(Duration, &dyn Fn())>) {
+    /// Runs jobs of `lane`, and the ticks of the timer in the idle lane, until there was none for
+    /// [`KEEP_ALIVE`].
+    fn serve(&self, lane: Lane) {
         let clock = Clock::start();
-        let mut next_tick = tick.map(|(period, _)| period);
+        let mut next_tick = None;
         let mut queues = self.queues.lock();
+        let mut idle_since = clock.now();
         while !queues.stopping {
-            if let (Some((period, tick)), Some(due)) = (tick, next_tick)
+            let timer = queues.timer.clone().filter(|timer| lane == Lane::Idle && timer.running);
+            next_tick = timer.as_ref().map(|timer| next_tick.unwrap_or_else(|| clock.now() + timer.period));
+            if let (Some(timer), Some(due)) = (&timer, next_tick)
                 && clock.now() >= due
             {
-                MutexGuard::unlocked(&mut queues, tick);
-                next_tick = Some(clock.now() + period);
+                MutexGuard::unlocked(&mut queues, || (timer.tick)());
+                (next_tick, idle_since) = (Some(clock.now() + timer.period), clock.now());
             } else if let Some(at) = queues.jobs.iter().position(|(of, _, _)| *of == lane) {
                 let (_, _, job) = queues.jobs.remove(at).expect("found under the same lock");
                 MutexGuard::unlocked(&mut queues, job);
+                idle_since = clock.now();
             } else {
-                match next_tick {
-                    Some(due) => drop(self.wake.wait_for(&mut queues, due.saturating_sub(clock.now()))),
-                    None => self.wake.wait(&mut queues),
+                let end = next_tick.unwrap_or(idle_since + KEEP_ALIVE);
+                if next_tick.is_none() && clock.now() >= end {
+                    break;
                 }
+                queues.lanes[lane as usize].waiting += 1;
+                self.wake.wait_for(&mut queues, end.saturating_sub(clock.now()));
+                queues.lanes[lane as usize].waiting -= 1;
             }
         }
+        queues.lanes[lane as usize].running -= 1;
     }
 }
 

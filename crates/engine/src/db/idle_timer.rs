@@ -3,14 +3,18 @@
 //!
 //! A tick must not keep the store open, since it would then have to close it; so the timer holds
 //! weak references.
+//!
+//! Once the store has been idle for long and has nothing left to do, the timer stops, so that an
+//! idle store has no thread. The next commit leader starts it again.
 use super::make_durable;
 use crate::{state::DbInner, write::WritePath};
 use parking_lot::Mutex;
 use std::{
     mem,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
+use terrace_format::SeqNo;
 
 /// Longest time between two ticks. The store is idle if no write arrives from one tick to the
 /// next.
@@ -88,12 +92,13 @@ impl IdleTimer {
         if found.idle_begins {
             shared.update_idle(|idle| idle.set_idle(newest));
         }
+        let mut all_known = true;
         if let Some(long) =
             found.long.filter(|_| shared.separates_values || shared.options.tombstone_compaction_percent > 0)
         {
             if long {
                 shared.load_range_tombstone_flags();
-                shared.load_table_contents();
+                all_known = shared.load_table_contents();
             }
             shared.update_idle(|idle| idle.set_long_idle(long && newest == shared.visible().0));
         }
@@ -103,7 +108,20 @@ impl IdleTimer {
             // A failure has stopped the store, and its next write reports it.
             let _ = make_durable(&shared, &writes);
         }
+        if quiet && found.long == Some(true) && all_known && has_nothing_to_do(&shared) {
+            writes.stop_timer(&shared, SeqNo(newest));
+        }
     }
+}
+
+/// Whether no later tick could find work unless something is written: no job runs or waits for
+/// space, everything is durable, and no snapshot is held whose release would make entries obsolete.
+fn has_nothing_to_do(shared: &DbInner) -> bool {
+    let state = shared.state.lock();
+    let jobs = state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty();
+    let gc = state.gc.relocating || state.gc.forced || state.gc.out_of_space || state.gc.low_on_space;
+    let durable = !shared.storage.promises() || shared.durable.load(Ordering::Acquire) >= shared.visible().0;
+    !jobs && !gc && !state.optional_suspended && durable && shared.snapshots.len() == 0
 }
 
 impl Observed {

@@ -1,7 +1,7 @@
 //! Opens a store: recovers its history and starts its background work.
 use super::{Db, Inner, idle_timer::IdleTimer};
 use crate::{
-    Error, Event, GcMode, Options, Result,
+    Error, Event, Options, Result,
     clock::Clock,
     closed_wals::ClosedWals,
     compact::policy_of,
@@ -228,8 +228,7 @@ impl Db {
         shared.advance_durable(shared.visible()); // recovery made the whole history durable
         let timer = IdleTimer::new(shared, self.inner.writes.as_ref());
         let (period, tick) = (timer.period(), move || timer.tick());
-        let relocates = shared.separates_values && shared.options.value_log_gc == GcMode::Tail;
-        let started = shared.work.start(shared.options.max_background_compactions as usize, relocates, period, tick);
+        let started = shared.work.start(shared.options.max_background_compactions as usize, period, tick);
         started.map_err(|source| Error::Io {
             op: "start threads for",
             object: shared.storage.name(),

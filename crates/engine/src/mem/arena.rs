@@ -42,6 +42,13 @@ const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// or returns to the kernel.
 const PAGES_BYTES_MIN: usize = 128 << 10;
 
+/// Returns `count` words of zeros. Large ones take no memory until they are written.
+pub fn zeroed_words(count: usize) -> Box<[std::sync::atomic::AtomicU64]> {
+    let words = Box::<[std::sync::atomic::AtomicU64]>::new_zeroed_slice(count);
+    // SAFETY: an `AtomicU64` has the bits of a `u64`, for which zeros are valid.
+    unsafe { words.assume_init() }
+}
+
 #[repr(C)]
 struct Node {
     next: Link,

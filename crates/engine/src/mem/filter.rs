@@ -3,6 +3,7 @@
 //!
 //! All bits of a key are in one word, so a check costs one load and an insert one atomic
 //! operation.
+use super::arena::zeroed_words;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use terrace_storage::Held;
 
@@ -21,7 +22,7 @@ impl KeyFilter {
     pub fn new(bytes: u64, mut held: Held) -> KeyFilter {
         let words = bytes.div_ceil(8);
         held.set(words * 8);
-        KeyFilter { words: vec![0; words as usize].into_iter().map(AtomicU64::new).collect(), _held: held }
+        KeyFilter { words: zeroed_words(words as usize), _held: held }
     }
 
     /// Adds a key. A reader at the key's sequence number sees it: the sequence number becomes

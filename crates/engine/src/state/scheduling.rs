@@ -63,19 +63,20 @@ impl DbInner {
 
     /// Loads the counts of entries and tombstones of SSTables that were there at open, some at a
     /// time, for the tombstone trigger (`compact/tombstones.rs`). I/O. A read error is reported to
-    /// the reader of the table.
-    pub fn load_table_contents(&self) {
+    /// the reader of the table. Returns whether all are known now.
+    pub fn load_table_contents(&self) -> bool {
         if self.options.tombstone_compaction_percent == 0 {
-            return;
+            return true;
         }
         let view = self.view.load_full();
-        let unknown = view.version.tables().filter(|(_, table)| table.contents().is_none());
-        for (_, table) in unknown.take(TABLES_PER_ROUND) {
+        let unknown: Vec<_> = view.version.tables().filter(|(_, table)| table.contents().is_none()).collect();
+        for (_, table) in unknown.iter().take(TABLES_PER_ROUND) {
             // A table that cannot be read now may be read later, unless it is damaged.
             if table.load_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
                 table.set_contents(Contents::default());
             }
         }
+        unknown.iter().all(|(_, table)| table.contents().is_some())
     }
 
     /// Calls `look` with the inputs of the compaction policy.

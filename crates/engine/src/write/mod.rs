@@ -93,6 +93,7 @@ impl WritePath {
         sync: bool,
     ) -> Result<SeqNo> {
         let writer = leader.state();
+        writer.start_timer(shared);
         let mut batch = match request {
             WriteRequest::Batch(batch) => batch,
             WriteRequest::Single(op) => {
@@ -139,7 +140,7 @@ impl WritePath {
     /// Seals the active memtable, unless it is empty, and rotates the WAL. The caller waits while
     /// too many memtables wait for their flush.
     pub fn seal(&self, shared: &Arc<DbInner>) -> Result<()> {
-        let mut leader = self.lead_exclusively()?;
+        let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         shared.check_writable(&shared.state.lock())?;
         if writer.mem.is_empty() {

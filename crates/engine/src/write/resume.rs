@@ -19,7 +19,7 @@ impl WritePath {
         if shared.state.lock().failed.is_none() {
             return shared.check_writable(&shared.state.lock());
         }
-        let mut leader = self.lead_exclusively()?;
+        let mut leader = self.lead_exclusively(shared)?;
         if clear_failure(shared)? {
             start_fresh_wal(shared, leader.state()).inspect_err(|error| shared.fail(error))?;
             shared.options.notify(|| Event::Resumed);

@@ -26,7 +26,7 @@ impl WritePath {
         seq: SeqNo,
         install: impl FnOnce(LogId) -> Result<bool>,
     ) -> Result<()> {
-        let mut leader = self.lead_exclusively()?;
+        let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         shared.check_writable(&shared.state.lock())?;
         if writer.last >= seq {

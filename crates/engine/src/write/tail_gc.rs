@@ -175,7 +175,7 @@ impl WritePath {
         if !shared.has_room(bytes as u64) {
             return Ok(false);
         }
-        let mut leader = self.lead_exclusively()?;
+        let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         make_room(shared, writer, bytes)?;
         if writer.unlogged.last.is_some() {

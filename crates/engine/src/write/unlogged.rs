@@ -20,7 +20,7 @@ use terrace_format::{SeqNo, batch::Batch, value_log::INLINE};
 impl WritePath {
     /// Writes `batch` without a WAL. Returns the sequence number of its last operation.
     pub fn write_unlogged(&self, shared: &Arc<DbInner>, mut batch: Batch) -> Result<SeqNo> {
-        let mut leader = self.lead_exclusively()?;
+        let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         shared.check_writable(&shared.state.lock())?;
         if batch.is_empty() {

@@ -4,7 +4,7 @@ use super::{
     throttle_debt::ThrottleDebt,
     wal::Wal,
 };
-use crate::{Error, Options, Result, mem::MemTable};
+use crate::{Error, Options, Result, mem::MemTable, state::DbInner};
 use std::{
     sync::{
         Arc,
@@ -39,6 +39,8 @@ pub struct WriterState {
     pub seen_epoch: Option<u64>,
     pub last_group: GroupStats,
     pub unlogged: UnloggedWrites,
+    /// Whether the idle timer has stopped and the next write must start it.
+    pub timer_stopped: bool,
 }
 
 /// Size of the last synced group and duration of its sync, from which the next leader derives how
@@ -71,12 +73,30 @@ impl WritePath {
             seen_epoch: None,
             last_group: GroupStats::default(),
             unlogged: UnloggedWrites::default(),
+            timer_stopped: false,
         };
         WritePath { queue: Queue::new(Box::new(writer)), syncing_closed_wals: AtomicUsize::new(0) }
     }
 
     /// Waits in the queue for the leadership, without followers and without joining a group.
-    pub fn lead_exclusively(&self) -> Result<LeaderGuard<'_, Box<WriterState>>> {
+    pub fn lead_exclusively(&self, shared: &DbInner) -> Result<LeaderGuard<'_, Box<WriterState>>> {
+        let mut leader = self.join_exclusively()?;
+        leader.state().start_timer(shared);
+        Ok(leader)
+    }
+
+    /// Stops the idle timer, unless there was a write after `newest`. The leader state orders this
+    /// before the next write, which starts it again.
+    pub fn stop_timer(&self, shared: &DbInner, newest: SeqNo) {
+        let Ok(mut leader) = self.join_exclusively() else { return };
+        let writer = leader.state();
+        if writer.last == newest && !writer.timer_stopped {
+            shared.work.stop_timer();
+            writer.timer_stopped = true;
+        }
+    }
+
+    fn join_exclusively(&self) -> Result<LeaderGuard<'_, Box<WriterState>>> {
         match self.queue.join(WriteRequest::Exclusive, false) {
             JoinResult::Leader(leader, _) => Ok(leader),
             JoinResult::Done(_) => Err(Error::Bug("an exclusive write request joined another writer's group".into())),
@@ -90,6 +110,15 @@ impl WritePath {
 }
 
 impl WriterState {
+    /// Starts the idle timer if it has stopped.
+    #[inline]
+    pub fn start_timer(&mut self, shared: &DbInner) {
+        if self.timer_stopped {
+            self.timer_stopped = false;
+            shared.work.start_timer();
+        }
+    }
+
     /// Returns the last sequence number before those of `batch`, and the last one of `batch`.
     pub fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
         let last = self.last.plus(u64::from(batch.len()));

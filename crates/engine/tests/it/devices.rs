@@ -99,7 +99,7 @@ fn a_removed_device_keeps_synced_writes() {
         };
         let all = u64::MAX - run(u64::MAX).0;
         assert!(all > 500, "only {all} requests");
-        for requests in (0..all).step_by(all as usize / 40) {
+        for requests in (0..all).step_by(all as usize / kit::stride(12, 40)) {
             let (_, made, synced, device) = run(requests);
             // The last refused change may be present.
             let (what, may_be) = (
