@@ -155,6 +155,7 @@ mod db;
 mod enospc;
 mod error;
 mod events;
+mod info_log;
 mod jobs;
 mod mem;
 mod options;

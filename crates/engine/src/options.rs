@@ -11,7 +11,7 @@ mod table;
 mod text;
 mod value;
 
-use crate::{Error, Event, Listener, Result, presets};
+use crate::{Error, Event, Listener, Result, info_log, presets};
 pub use choices::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use declare::Spec;
 use std::{fmt, sync::Arc, time::Duration};
@@ -140,10 +140,26 @@ impl Options {
         self
     }
 
-    /// Sends an event to the listener, if there is one.
+    /// Sends an event to the listener, if there is one, and to `LOG`.
     pub(crate) fn notify(&self, event: impl FnOnce() -> Event) {
+        if self.listener.is_none() && self.text_log.is_none() {
+            return;
+        }
+        let event = event();
+        if let Some(log) = &self.text_log
+            && let Some(line) = info_log::line(&event)
+        {
+            log.append(&line);
+        }
         if let Some(listener) = &self.listener {
-            listener.event(&event());
+            listener.event(&event);
+        }
+    }
+
+    /// Appends a line to `LOG`.
+    pub(crate) fn log(&self, line: impl FnOnce() -> String) {
+        if let Some(log) = &self.text_log {
+            log.append(&line());
         }
     }
 

@@ -11,6 +11,7 @@
 use crate::{Adopted, Budget, Error, IoStats, ReadCoalescer, Result, TableFile, durability::Finished};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{Layout, LogId, SegmentId, SeqNo, TableId};
+use terrace_vfs::TextLog;
 
 pub use crate::{
     tables::{
@@ -71,6 +72,10 @@ pub trait StoreInfo: Send + Sync {
     fn budget(&self) -> &Arc<Budget>;
     /// Bytes and syncs so far, by purpose.
     fn io_stats(&self) -> &IoStats;
+    /// Begins the file `LOG` of a session that writes; `None` where a store has none.
+    fn text_log(&self) -> Option<TextLog> {
+        None
+    }
 }
 
 /// The WAL and the manifest.

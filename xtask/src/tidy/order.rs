@@ -41,6 +41,7 @@ const ROWS: &[&[&str]] = &[
         "closed_wals",
         "error",
         "events",
+        "info_log",
         "options",
         "presets",
         "reserve",

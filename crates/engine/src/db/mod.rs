@@ -166,6 +166,10 @@ impl Db {
         self.inner.shut_down();
         if self.inner.writes.is_some() {
             self.delete_obsolete_files();
+            self.shared().options.log(|| match &synced {
+                Ok(()) => "closed".into(),
+                Err(error) => format!("closed; the last writes may not be durable: {error}"),
+            });
         }
         synced
     }

@@ -148,7 +148,7 @@ impl Db {
         Db::build(storage.into(), options, Executor::Manual, false)
     }
 
-    fn build(storage: Arc<dyn Storage>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
+    fn build(storage: Arc<dyn Storage>, mut options: Options, executor: Executor, read_only: bool) -> Result<Db> {
         let mut found = match recover::open(&*storage, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
                 storage.reserve(0)?;
@@ -159,6 +159,7 @@ impl Db {
             }
             found => found?,
         };
+        options.text_log = if options.info_log { storage.text_log().map(Arc::new) } else { None };
         found.damage.drain(..).for_each(|damage| options.notify(|| Event::Damaged { damage }));
         let order = options.order().clone();
         let separates_values = storage.layout().values == Values::Log;
@@ -210,8 +211,24 @@ impl Db {
         let db = Db { inner: Arc::new(Inner { shared, writes }) };
         if !read_only {
             db.start(&orphans)?;
+            db.log_opened();
         }
         Ok(db)
+    }
+
+    /// Writes what was opened into `LOG`.
+    fn log_opened(&self) {
+        let shared = self.shared();
+        shared.options.log(|| {
+            let view = shared.view.load();
+            let (preset, tables) = (shared.options.preset_name(), view.version.tables().count());
+            let (last, version) = (shared.visible(), env!("CARGO_PKG_VERSION"));
+            format!("opened by Terrace {version}, preset {preset}: {tables} SSTables, last sequence {last}")
+        });
+        if shared.lost_files > 0 {
+            let text = "kept in lost/, with bytes that are no part of the history; see `terrace lost list`";
+            shared.options.log(|| format!("{} WALs are {text}", shared.lost_files));
+        }
     }
 
     fn start(&self, orphans: &[ObjectId]) -> Result<()> {

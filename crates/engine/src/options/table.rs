@@ -13,7 +13,7 @@ use super::{
 use crate::Listener;
 use std::sync::Arc;
 use terrace_format::{KeyOrder, Layout, TableForm, Values, compress::Codec, filter::FilterPolicy};
-use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
+use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode, vfs::TextLog};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -36,6 +36,8 @@ declare_options! {
         pub(super) order: KeyOrder = KeyOrder::Bytewise;
         pub(super) filter: Option<Arc<dyn FilterPolicy>> = None;
         pub(super) listener: Option<Arc<dyn Listener>> = None;
+        /// The file `LOG` of an open store.
+        pub(crate) text_log: Option<Arc<TextLog>> = None;
         pub(super) preset: &'static str = "leveldb";
         /// The layout that the preset gives a new store.
         pub(crate) made_of: Layout = Layout::default();
@@ -70,6 +72,12 @@ declare_options! {
         ///
         /// `refuse` fails the open. `salvage` keeps all other writes and reports the loss.
         recovery: Recovery = Recovery::Refuse;
+
+        /// Writes messages about an open store into the file `LOG` of its directory.
+        ///
+        /// Opens, flushes, compactions, damage and failures get a line each. The file of the last
+        /// session is kept as `LOG.old`. Applies to stores in real directories only.
+        info_log: bool = true;
     }
 
     "Memtables" {

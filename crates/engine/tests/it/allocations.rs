@@ -1,6 +1,6 @@
 //! Allocation counts. A write allocates nothing but memtable blocks, a step of a scan allocates
 //! nothing, and a new cursor allocates a few times per source.
-use crate::common::counting;
+use crate::common::{alone::in_own_process, counting};
 use terrace::{Cursor, Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
 /// Allocations of this thread.
@@ -108,4 +108,29 @@ fn steps_allocate_nothing_and_new_cursors_little() {
     let each = 1 + 2 * RUNS;
     assert!(fresh <= seeks * each + 10, "{} allocations for a new cursor and a seek, more than {each}", fresh / seeks);
     println!("{forward} forward, {backward} backward, {again} of {seeks} seeks, {} of a new cursor", fresh / seeks);
+}
+
+/// All cursors are in the same blocks, which they share.
+#[test]
+fn an_iterator_is_small() {
+    const CURSORS: usize = 1000;
+    in_own_process(|| {
+        let db = store();
+        let bytes_each = || {
+            let cursor = || {
+                let mut cursor = db.cursor(ReadOptions::new());
+                cursor.seek(b"00012345").unwrap();
+                cursor
+            };
+            let _first = cursor();
+            let before = counting::live_bytes();
+            let cursors: Vec<Cursor> = (0..CURSORS).map(|_| cursor()).collect();
+            (counting::live_bytes() - before) / cursors.len()
+        };
+        let in_runs = bytes_each();
+        db.compact_range(None, None).unwrap();
+        let settled = bytes_each();
+        println!("bytes for each cursor: {in_runs} with {RUNS} sorted runs and a memtable, {settled} with one run");
+        assert!(settled <= 2048 && in_runs <= 2560, "{settled}, {in_runs}");
+    });
 }

@@ -167,8 +167,8 @@ fn batches_are_atomic_and_snapshots_are_stable() {
             let writers: Vec<_> = (0..WRITERS).map(|w| scope.spawn(move || count(db, w, stop).0)).collect();
             (0..READERS).for_each(|reader| drop(scope.spawn(move || watch(db, reader, stop))));
             scope.spawn(|| maintain(db, stop));
-            // Half a second, in a full run two; on a busy machine or under a sanitizer until every writer has made
-            // progress.
+            // Half a second, in a full run two; on a busy machine or under a sanitizer until every
+            // writer has made progress.
             let got_far = || (0..WRITERS).all(|w| number(db.get(format!("a/{w}")).expect("get")) > 50);
             let time = Duration::from_millis(if kit::is_full() { 2000 } else { 500 });
             while begun.elapsed() < time || !got_far() && begun.elapsed() < PATIENCE {

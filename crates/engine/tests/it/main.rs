@@ -30,6 +30,7 @@ mod foreign_files;
 mod forks;
 mod full_disk;
 mod group;
+mod idle_stores;
 mod ingest;
 mod interop;
 mod iteration;

@@ -51,8 +51,10 @@ mod journal;
 mod mapped;
 pub mod probe;
 mod span;
+mod text_log;
 
 pub use folder::{SMALL_FILE_BYTES_MAX, open_store_file, parent, read_small_file};
+pub use text_log::TextLog;
 
 /// The folder for copies that are set aside.
 const LOST: &str = "lost";

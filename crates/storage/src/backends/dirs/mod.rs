@@ -122,6 +122,10 @@ impl StoreInfo for Dirs {
     fn io_stats(&self) -> &IoStats {
         self.files.io_stats()
     }
+
+    fn text_log(&self) -> Option<terrace_vfs::TextLog> {
+        self.files.text_log()
+    }
 }
 
 impl LogStore for Dirs {

@@ -29,7 +29,7 @@ use std::{
     time::Instant,
 };
 use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
-use terrace_vfs::FileSystem;
+use terrace_vfs::{FileSystem, TextLog};
 
 mod adopt;
 pub(super) mod build;
@@ -151,6 +151,10 @@ impl StoreInfo for Files {
 
     fn io_stats(&self) -> &IoStats {
         &self.store.io_stats
+    }
+
+    fn text_log(&self) -> Option<TextLog> {
+        self.store.fs.directory().filter(|_| self.store.mode.writes()).map(TextLog::start)
     }
 }
 

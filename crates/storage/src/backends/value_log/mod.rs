@@ -32,6 +32,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 use terrace_format::{Layout, LogId, SegmentId, SeqNo, TableId, value_log::StoredValue};
+use terrace_vfs::TextLog;
 
 mod build;
 mod log;
@@ -88,6 +89,10 @@ impl StoreInfo for ValueLog {
 
     fn io_stats(&self) -> &IoStats {
         self.shared.inner.io_stats()
+    }
+
+    fn text_log(&self) -> Option<TextLog> {
+        self.shared.inner.text_log()
     }
 }
 

@@ -1,0 +1,29 @@
+//! The file `LOG`: which events of a store become a line of text there.
+use crate::Event;
+
+/// Returns the line for `event`; `None` for events that occur too often.
+pub fn line(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::FlushEnd { bytes, level, time } => format!("flush: {bytes} bytes into level {level} in {time:.1?}"),
+        Event::CompactionBegin { level, output_level, tables, bytes } => {
+            format!("compaction of level {level} into level {output_level} begins: {tables} SSTables, {bytes} bytes")
+        }
+        Event::CompactionEnd { level, output_level, tables, bytes, time } => format!(
+            "compaction of level {level} into level {output_level} ended: {tables} SSTables, {bytes} bytes in {time:.1?}"
+        ),
+        Event::CompactionFailed { level, output_level, error } => {
+            format!("compaction of level {level} into level {output_level} failed: {error}")
+        }
+        Event::Damaged { damage } => format!(
+            "damage in {} at offset {}: {}; a copy of the file is kept in lost/",
+            damage.file, damage.offset, damage.reason
+        ),
+        Event::Stopped { error } => format!("writes and background work have stopped: {error}"),
+        Event::Resumed => "writes and background work go on".into(),
+        Event::FlushBegin { .. }
+        | Event::StallBegin
+        | Event::StallEnd { .. }
+        | Event::SyncBegin
+        | Event::SyncEnd { .. } => return None,
+    })
+}
