@@ -1,5 +1,5 @@
-//! Counts the cost of page writes to a virtual drive without data. `cargo xtask counts` runs it
-//! under callgrind.
+//! Counts the instructions, allocations and system calls that page writes to a virtual drive
+//! without data cost. `cargo xtask counts` runs it under callgrind.
 //!
 //! `ssd_counts PROFILE KIND` prints pages, allocations and system calls; callgrind counts the
 //! instructions of [`measured`], garbage collection included.

@@ -1,6 +1,6 @@
-//! A device with a page cache like the kernel's: small writes wait in memory for the next flush,
-//! and repeated writes of a page become one. Unlike the kernel's cache, this one is lost when
-//! the process ends. Use it to measure drives within a process.
+//! A device with a page cache like the kernel's. Small writes wait in memory for the next flush,
+//! and repeated writes of a page become one write. Unlike the kernel's cache, this cache is lost
+//! when the process ends. It serves to measure simulated drives within one process.
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use std::{
 };
 
 const PAGE: u64 = 4096;
-/// Larger writes bypass the cache, as direct I/O does.
+/// Maximum size of a cached write, in bytes. Larger writes bypass the cache, as direct I/O does.
 const SMALL_BYTES: usize = 64 << 10;
 /// Maximum number of waiting pages.
 const PAGES_MAX: usize = 4096;
@@ -22,8 +22,8 @@ type Pages = BTreeMap<u64, (Stream, Box<[u8]>)>;
 /// A write-back cache in front of another device.
 pub struct Cached {
     below: Arc<dyn BlockDevice>,
-    /// Waiting pages by number. The lock is held while they are written, so that no later write
-    /// overtakes them.
+    /// Waiting pages by page number. A write-back holds the lock until the pages are written, so
+    /// that no later write overtakes them.
     waiting: Mutex<Pages>,
     /// Whether a write-back failed and lost pages. Accessed while `waiting` is locked.
     lost: AtomicBool,
@@ -39,7 +39,7 @@ impl Cached {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes pages to the device below. Fails once pages were lost.
+    /// Writes pages to the device below. Fails if an earlier write-back lost pages.
     fn write_back(&self, pages: Pages) -> Result<()> {
         if self.lost.load(Ordering::SeqCst) {
             let source = std::io::Error::other("it lost pages before");

@@ -3,8 +3,8 @@
 /// The result of a block-device operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of a block-device operation. The contents of the affected range are unknown
-/// afterwards; nothing else changed.
+/// An error of a block-device operation. After the error the contents of the affected range are
+/// unknown. Nothing outside the range changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An unaligned range.
@@ -35,7 +35,7 @@ pub enum Error {
         /// The problem with its value.
         why: String,
     },
-    /// A corrupt file of the simulated drive. None of it is used.
+    /// A corrupt file of the simulated drive. Nothing from the file is used.
     #[error("{file} is damaged at byte {offset}: {why}")]
     Damaged {
         /// The file.
@@ -45,7 +45,7 @@ pub enum Error {
         /// The problem.
         why: String,
     },
-    /// A malformed text or file. None of it is used.
+    /// A malformed text or file. Nothing from it is used.
     #[error("{what}: {why}")]
     Malformed {
         /// The text or file.
@@ -56,7 +56,7 @@ pub enum Error {
     /// An error of the operating system.
     #[error("{what}: {source}")]
     Io {
-        /// The operation and its object.
+        /// The failed operation and the file or device that it concerns.
         what: String,
         /// The operating system's error.
         source: std::io::Error,

@@ -20,12 +20,13 @@ const BLOCK: u32 = 4096;
 /// Maximum size of a folio in the page cache.
 const FOLIO_BYTES: u64 = 2 << 20;
 
-/// A block device in a file, or a real block device, locked against other processes. Discarded
-/// and zeroed ranges are punched out of the file, or overwritten with zeros if the file system
-/// cannot punch holes. A real device that cannot discard returns an error; discarded ranges of a
-/// real device may keep their contents.
+/// A block device in a file, or a real block device, locked against other processes.
+///
+/// In a file, a discard or a zeroing punches a hole. If the file system cannot punch holes, the
+/// range is overwritten with zeros. On a real device, a discard fails if the device does not
+/// support discards, and a discarded range may keep its contents.
 pub struct File {
-    /// Dropped before the descriptor it belongs to.
+    /// Dropped before the descriptor that it belongs to.
     guard: Option<Box<dyn Send + Sync>>,
     file: fs::File,
     path: PathBuf,
@@ -59,7 +60,7 @@ impl File {
     /// returned to the system.
     ///
     /// # Errors
-    /// As [`create`](File::create).
+    /// Same as for [`create`](File::create).
     pub fn in_memory(len: u64) -> Result<File> {
         const NAME: &str = "terrace-drive";
         check_len(len)?;
@@ -71,13 +72,13 @@ impl File {
         Ok(made)
     }
 
-    /// Opens an existing device. A real block device is opened exclusively: the kernel refuses
-    /// it while it is mounted, used as swap, or part of another device.
+    /// Opens an existing device. A real block device is opened exclusively: the kernel refuses to
+    /// open it while it is mounted, used as swap, or part of another device. A partial block at the
+    /// end of a real device is ignored.
     ///
     /// # Errors
-    /// If the file is missing, if its length is not a multiple of 4096, or if another process
-    /// uses it, also through a loop device. A partial block at the end of a real device is
-    /// ignored.
+    /// If the file is missing, if its length is not a multiple of 4096, or if another process uses
+    /// it directly or through a loop device.
     pub fn open(path: &Path) -> Result<File> {
         let is_node = is_node(path);
         let flags = if is_node { O_EXCL } else { 0 };
@@ -91,7 +92,7 @@ impl File {
     /// Opens an existing device for reading, concurrently with other readers. Writes fail.
     ///
     /// # Errors
-    /// As [`open`](File::open), except that the file may be in use by a loop device.
+    /// Same as for [`open`](File::open), but the file may be in use by a loop device.
     pub fn open_read_only(path: &Path) -> Result<File> {
         let mut file = open_device(fs::OpenOptions::new().read(true), 0, path)?;
         let len = length(&mut file, path)?;
@@ -111,15 +112,16 @@ impl File {
         })
     }
 
-    /// Keeps the space of a file allocated, so that no later write meets a full file system:
-    /// discards are ignored and zeros are written. A real device still discards.
+    /// Keeps the space of a file allocated, so that no later write fails because the file system is
+    /// full. Discards are ignored, and zeroed ranges are overwritten with zeros. A real device
+    /// still discards.
     pub fn keeping(mut self) -> File {
         self.keeps = !self.is_node;
         self
     }
 
-    /// Attaches the object that `guard` creates for the locked descriptor; it is dropped before
-    /// the descriptor is closed.
+    /// Attaches the object that `guard` creates for the locked descriptor. The object is dropped
+    /// before the descriptor is closed.
     pub fn guarded(mut self, guard: impl FnOnce(BorrowedFd<'_>) -> Box<dyn Send + Sync>) -> File {
         self.guard = Some(guard(self.file.as_fd()));
         self
@@ -137,8 +139,8 @@ impl File {
         Ok(self)
     }
 
-    /// Allocates all space of the file, so that no write meets a full file system. No effect on
-    /// a real device.
+    /// Allocates all space of the file, so that no later write fails because the file system is
+    /// full. No effect on a real device.
     ///
     /// # Errors
     /// If the file system is full or does not support it.
@@ -185,8 +187,8 @@ impl File {
     }
 }
 
-/// Unlocks explicitly instead of by closing: a child process that another thread is forking
-/// holds a copy of the descriptor, and with it the lock, until it calls exec.
+/// Unlocks explicitly, because closing the descriptor does not always unlock. A child process that
+/// another thread is forking has a copy of the descriptor and keeps the lock until it calls exec.
 impl Drop for File {
     fn drop(&mut self) {
         let _ = self.file.unlock(); // closing follows and unlocks as well
@@ -260,8 +262,8 @@ impl BlockDevice for File {
         if len == 0 || self.direct {
             return Ok(()); // length 0 would mean the rest of the file
         }
-        // The kernel drops folios as a whole or not at all. The conversions are lossless, as in
-        // `punch`.
+        // The kernel drops a folio (a group of cached pages) only as a whole, so the range is
+        // widened to whole folios. The conversions are lossless, as in `punch`.
         let (from, to) = (offset - offset % FOLIO_BYTES, (offset + len).next_multiple_of(FOLIO_BYTES).min(self.len));
         posix_fadvise(&self.file, from as i64, (to - from) as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .map_err(|error| failed("drop cached pages of", &self.path, error.into()))
@@ -285,8 +287,8 @@ impl BlockDevice for File {
     }
 }
 
-/// Takes a lock. Retries on a block device for a second: udev holds the lock briefly after a
-/// close, to probe the contents.
+/// Takes a lock. Retries for a second on a block device: after a device is closed, udev locks it
+/// briefly to probe its contents.
 fn patiently(
     is_node: bool,
     lock: impl Fn() -> std::result::Result<(), TryLockError>,
@@ -300,7 +302,8 @@ fn patiently(
     lock()
 }
 
-/// Refuses a file in use by a loop device, and a loop device over a file in use as a device.
+/// Refuses a file that a loop device uses, and a loop device whose backing file is open as a
+/// device.
 fn refuse_both(path: &Path, is_node: bool) -> Result<()> {
     if is_node {
         let Some(Ok(below)) = loops::below(path).map(fs::File::open) else { return Ok(()) };
@@ -329,7 +332,8 @@ fn is_node(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// Returns the size of a device in whole blocks; a real device may have smaller sectors.
+/// Returns the size of a device, rounded down to whole blocks. The sectors of a real device may be
+/// smaller than a block.
 fn length(file: &mut fs::File, path: &Path) -> Result<u64> {
     let len = file.seek(SeekFrom::End(0)).map_err(|source| failed("look at", path, source))?;
     let len = if is_node(path) { len - len % u64::from(BLOCK) } else { len };

@@ -1,10 +1,10 @@
-//! Concurrent flushes of one file, each of which reports every write failure it could have
-//! missed.
+//! Concurrent flushes of one file. Each flush reports every write failure that happened before or
+//! during it.
 //!
-//! The kernel reports a write failure once per open file description (`errseq_t`). Two flushes
-//! through one description could get different answers about the same failure, so each running
-//! flush has a description of its own. All of them are opened with the device: a description
-//! opened later does not report earlier failures.
+//! The kernel reports a write failure once per open file description (`errseq_t`). If two flushes
+//! shared a description, only one of them would see the failure. Therefore each running flush uses
+//! its own description. All descriptions are opened together with the device, because a description
+//! that is opened later does not report earlier failures.
 use super::node::Whole;
 use std::{
     fs::File,
@@ -17,33 +17,34 @@ use std::{
     },
 };
 
-/// Maximum number of concurrent flushes; further ones wait.
+/// Maximum number of concurrent flushes. Further flushes wait.
 const COUNT: usize = 4;
 
 pub struct Flushers {
     idle: Mutex<Vec<Flusher>>,
     returned: Condvar,
-    /// Whether a flush failed; from then on the device's contents are unknown.
+    /// Whether a flush failed. After a failure the device's contents are unknown.
     failed: AtomicBool,
 }
 
 struct Flusher {
     file: File,
-    /// `None` if the device can only be flushed as a whole.
+    /// The mapping for range flushes, or `None` if the device can only be flushed as a whole.
     whole: Option<Whole>,
 }
 
 impl Flushers {
     /// Opens the descriptions of `file`, which has `bytes` bytes.
     pub fn new(file: &File, bytes: u64, is_node: bool) -> Result<Flushers> {
-        // Opened for writing although nothing is written: `msync` ignores mappings of read-only
-        // descriptions.
+        // The descriptions are opened for writing although nothing is written through them: `msync`
+        // ignores mappings of read-only descriptions.
         let mut writing = File::options();
         let writing = writing.read(true).write(true);
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut files: Vec<File> = (0..COUNT).filter_map(|_| writing.open(&path).ok()).collect();
         if files.is_empty() {
-            // fallback; shares the lock, which a child process that inherits it would keep
+            // Fallback: the clone shares the file's lock, and a forked child process would keep
+            // that lock.
             files.push(file.try_clone()?);
         }
         let flusher = |file| Flusher { whole: if is_node { Whole::map(&file, bytes).ok() } else { None }, file };
@@ -71,8 +72,8 @@ impl Flushers {
         drop(idle);
         let outcome = flush(&flusher);
         if outcome.is_err() {
-            // before another flush uses this description, which will not report the failure
-            // again
+            // This description does not report the failure again, so record it before another flush
+            // uses the description.
             self.failed.store(true, Ordering::SeqCst);
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(flusher);

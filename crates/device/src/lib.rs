@@ -32,8 +32,9 @@ pub use slow::{Pace, Slow};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// A write stream of a drive: data with similar lifetimes belongs in one stream, so that it is
-/// invalidated together. Drives without streams ignore it. Unlabelled writes use stream 0.
+/// A write stream of a drive. Data with similar lifetimes should be written to one stream, so that
+/// the drive can invalidate it together. Drives without streams ignore the stream. Unlabelled
+/// writes use stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stream(pub u8);
 
@@ -65,40 +66,40 @@ pub trait BlockDevice: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()>;
 
-    /// As [`write_at`](Self::write_at), for an unaligned range. The affected blocks are read
-    /// first, here or by the kernel.
+    /// As [`write_at`](Self::write_at), for an unaligned range. The device or the kernel first
+    /// reads the blocks that the range touches in part.
     fn write_part(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
         rewrite(self, offset, bytes, stream)
     }
 
-    /// Makes every write, discard and zeroing that has returned durable.
+    /// Makes every write, discard and zeroing durable that returned before this call.
     fn flush(&self) -> Result<()>;
 
-    /// Makes every write within `ranges` that has returned durable. Other writes may stay in
-    /// volatile memory. A device that cannot flush ranges flushes everything. Of concurrent
-    /// flushes, each reports the failures within its own ranges.
+    /// Makes every write within `ranges` durable that returned before this call. Other writes may
+    /// stay in volatile memory. A device that cannot flush ranges flushes everything. Concurrent
+    /// flushes may run; each of them reports the failures within its own ranges.
     fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
         let _ = ranges;
         self.flush()
     }
 
-    /// Drops cached pages of a range, except those waiting to be written, so that reads show the
-    /// device's contents. After a failed flush the page cache may hold pages that the device
-    /// never received and no later flush writes. No effect on devices without a cache.
+    /// Drops cached pages of a range, so that reads return the device's contents. Pages that wait
+    /// to be written stay. After a failed flush the page cache may hold pages that the device never
+    /// received and that no later flush writes. No effect on devices without a cache.
     fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
         let _ = (offset, len);
         Ok(())
     }
 
-    /// Declares that the range will not be read again. A real device may return old or arbitrary
-    /// bytes afterwards, others return zeros.
+    /// Declares that the range will not be read again. Afterwards a real device may return old or
+    /// arbitrary bytes for the range; other devices return zeros.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Zeroes a range.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Returns a file with the same contents if reads and writes, but no other operations, may
-    /// bypass this device.
+    /// Returns a file with the same contents as this device, if callers may read and write that
+    /// file directly instead of this device. All other operations must still use the device.
     fn backing(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -1,4 +1,5 @@
-//! Loop devices. Writing to a file while a loop device also writes to it destroys its contents.
+//! Loop devices: finds the loop device over a file, and the file below a loop device. Two writers,
+//! one through the file and one through its loop device, would destroy the contents.
 use crate::{Error, Result};
 use nix::errno::Errno;
 use std::fs;
@@ -23,8 +24,8 @@ pub fn over(path: &Path) -> Option<PathBuf> {
     over_files(|file| of(file).is_ok_and(|found| found == wanted)).ok()?.pop()
 }
 
-/// Returns the file below the block device at `node`, if that is a loop device or a partition of
-/// one.
+/// Returns the backing file of the block device at `node`, if `node` is a loop device or a
+/// partition of a loop device.
 pub fn below(node: &Path) -> Option<PathBuf> {
     let device = fs::metadata(node).ok()?.rdev();
     let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
@@ -32,8 +33,8 @@ pub fn below(node: &Path) -> Option<PathBuf> {
     backing(&block).or_else(|| backing(&block.join("..")))
 }
 
-/// Returns the device number of a block device as the mount table spells it, or `None` for a
-/// partition that was removed.
+/// Returns the device number of a block device in the mount table's form (`MAJOR:MINOR`), or `None`
+/// for a partition that was removed.
 ///
 /// # Errors
 /// If the kernel does not list the device.

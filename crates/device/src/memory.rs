@@ -6,24 +6,25 @@ use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u32 = 4096;
-/// Chunk size. Larger than the allocator's own pools, so the system provides zero pages that
-/// occupy no memory until written, and gets them back at once.
+/// Chunk size. A chunk is larger than the allocator's own pools, so each chunk comes directly from
+/// the system. The system provides zero pages that occupy no memory until they are written, and a
+/// freed chunk returns to it immediately.
 const CHUNK: usize = 1 << 20;
 
 /// A block device in memory. Unwritten chunks, and chunks discarded or zeroed as a whole, occupy
 /// no memory. The contents are lost with the process.
 pub struct Memory {
     len: u64,
-    /// One per mebibyte; `None` reads as zeros.
+    /// One chunk per mebibyte. `None` reads as zeros.
     chunks: Mutex<Vec<Option<Box<[u8]>>>>,
 }
 
 /// The part of a range within one chunk.
 struct Part {
     chunk: usize,
-    /// Offset in the chunk.
+    /// Offset of the part within its chunk.
     start: usize,
-    /// Offset in the range.
+    /// Offset of the part within the range.
     at: usize,
     len: usize,
 }
@@ -133,7 +134,8 @@ mod tests {
         assert_eq!(read[..4096], [0; 4096]);
     }
 
-    /// Against a naive device: ranges within chunks, across their borders, and whole chunks.
+    /// Compares with a naive device, for ranges within a chunk, ranges across chunk borders, and
+    /// whole chunks.
     #[test]
     fn ranges_across_chunks_equal_those_within() {
         let (len, mut naive) = (3 * CHUNK + 8192, vec![0; 3 * CHUNK + 8192]);

@@ -14,16 +14,15 @@ use std::{ffi::c_void, fs::File, io, num::NonZeroUsize, ops::Range, os::fd::AsRa
 // BLKDISCARD of linux/fs.h: offset and length
 nix::ioctl_write_ptr_bad!(blkdiscard, 0x1277, [u64; 2]);
 
-/// Discards `len` bytes of the device and drops dirty pages among them. Unlike punching a hole,
-/// which has the drive write zeros or an equivalent, this is not a write.
+/// Discards `len` bytes of the device and drops the dirty cached pages in the range. A discard
+/// writes nothing. Punching a hole would make the drive write zeros or an equivalent.
 pub fn discard(node: &File, offset: u64, len: u64) -> io::Result<()> {
     // SAFETY: the kernel reads two numbers, which live until the call returns; the descriptor is
     // open.
     Ok(unsafe { blkdiscard(node.as_raw_fd(), &[offset, len]) }.map(drop)?)
 }
 
-/// A mapping of a whole device without access rights. Its addresses only denote ranges for
-/// `msync`.
+/// A mapping of a whole device without access rights. Its addresses only name ranges for `msync`.
 pub struct Whole {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
@@ -52,7 +51,7 @@ impl Whole {
     pub fn flush(&self, node: &File, ranges: &[Range<u64>]) -> io::Result<()> {
         let (all, first_page) = (self.bytes.get() as u64, 0..self.page);
         let mut ranges: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).collect();
-        // any range will do to flush the drive's cache
+        // If `ranges` is empty, the flush of any range still flushes the drive's cache.
         let last = ranges.pop().unwrap_or(&first_page);
         let wait = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
         ranges.iter().try_for_each(|range| write_back(node, range, libc::SYNC_FILE_RANGE_WRITE))?;

@@ -1,15 +1,16 @@
-//! Unique process names, for objects that are named after their creator and may outlive it.
+//! Unique names for processes. They name objects after the process that created them, because such
+//! an object may outlive its process and a process id may be reused.
 use std::fs;
 
 /// Returns a name that no later process gets: the process id and the start time in clock ticks
 /// since boot.
 ///
-/// Returns `None` if there is no such process, or if it has ended without being waited for, even
-/// while a thread of it remains.
+/// Returns `None` if there is no such process. Also returns `None` for a process that ended and
+/// whose parent has not waited for it yet, even if a thread of the process remains.
 pub fn identity(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name is in parentheses and may contain any character. After it come the
-    // state and, as field 22, the start time.
+    // The program's name is in parentheses and may contain any character. The state follows it, and
+    // later, as field 22, the start time.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     if let "Z" | "X" = fields.next()? {
         return None;

@@ -1,4 +1,4 @@
-//! A device with the speed of a given drive.
+//! A device that delays requests to the speed of a given drive.
 use crate::{BlockDevice, Result, Stream};
 use std::{
     ops::Range,
@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tolerance of the pace: a device may be this far ahead before it sleeps, and may catch up this
-/// much. Sleeping for the duration of a single page would be too inaccurate.
+/// Tolerance of the pacing: how much time the device may be ahead of the pace before it sleeps, and
+/// how much lost time it may catch up. A sleep for a single page would be too short to be accurate.
 const AHEAD_MAX: Duration = Duration::from_micros(200);
 
 /// The speed of a drive.
@@ -25,7 +25,7 @@ pub struct Pace {
 pub struct Slow {
     below: Arc<dyn BlockDevice>,
     pace: Pace,
-    /// The time at which all requested transfers will be complete.
+    /// The time at which all transfers requested so far will be complete.
     done: Mutex<Instant>,
 }
 
@@ -35,7 +35,8 @@ impl Slow {
         Slow { below, pace, done: Mutex::new(Instant::now()) }
     }
 
-    /// Queues a transfer of `bytes` bytes after the earlier ones and waits for its duration.
+    /// Queues a transfer of `bytes` bytes after the earlier transfers and sleeps until it is
+    /// complete.
     fn moving<T>(&self, bytes: usize, moved: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(bytes_per_s) = self.pace.bytes_per_s else { return moved() };
         let takes = Duration::from_secs_f64(bytes as f64 / bytes_per_s.max(1) as f64);
@@ -102,7 +103,7 @@ impl BlockDevice for Slow {
         self.below.write_zeroes(offset, len)
     }
 
-    /// Not available: it would bypass the pace.
+    /// Returns `None`: access to the backing file would bypass the pace.
     fn backing(&self) -> Option<BorrowedFd<'_>> {
         if self.pace.bytes_per_s.is_some() { None } else { self.below.backing() }
     }

@@ -1,6 +1,7 @@
-//! Appends to a file with direct I/O. A recording server must not take memory from the processes
-//! that wait for it, nor spend processor time on pages that are never read. Bytes are gathered
-//! in two buffers; a thread writes one while the other fills.
+//! Appends to a file with direct I/O. A recording server must not use page cache, because the
+//! processes that wait for it may need the memory, and must not spend processor time on pages that
+//! are never read. The appender collects bytes in two buffers. A thread writes one buffer while the
+//! caller fills the other.
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
@@ -18,15 +19,16 @@ const PIECE: usize = 1 << 20;
 /// Maximum alignment that direct I/O requires of memory, offsets and lengths.
 const ALIGNED: usize = 4096;
 
-/// The end of a file. Dropping it writes the remaining bytes and ignores errors.
+/// The end of a file. Dropping the appender writes the remaining bytes and ignores errors.
 pub(super) struct Appender {
     file: Arc<File>,
     filling: Piece,
     /// File offset of the buffer being filled.
     at: u64,
-    /// The other buffer, unless the thread has it.
+    /// The second buffer, or `None` while the thread writes it.
     empty: Option<Piece>,
-    /// Full buffers and their file offsets. `None` ends the thread, and all appending.
+    /// Channel of full buffers and their file offsets to the thread. `None` means that the thread
+    /// has ended, and with it all appending.
     full: Option<SyncSender<(Piece, u64)>>,
     written: Receiver<(Piece, io::Result<()>)>,
     thread: Option<JoinHandle<()>>,
@@ -60,7 +62,8 @@ impl Appender {
         Ok(Appender { file, filling, at: 0, empty, full: Some(full), written, thread })
     }
 
-    /// Appends bytes. The error may concern earlier bytes; every later call fails as well.
+    /// Appends bytes. A returned error may concern earlier bytes. After an error every later call
+    /// fails as well.
     pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             bytes = self.filling.take(bytes);
@@ -75,8 +78,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Writes all bytes to the operating system. A padded last unit is rewritten when more bytes
-    /// follow.
+    /// Passes all bytes to the operating system. The last unit is padded, and rewritten when more
+    /// bytes follow.
     pub fn flush(&mut self) -> io::Result<()> {
         self.empty = Some(self.other()?);
         self.filling.pad();
@@ -155,7 +158,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The file equals the appended bytes, for any chunking, after each flush and at the end.
+    /// The file must equal the appended bytes after each flush and at the end, however the bytes
+    /// are split into calls.
     #[test]
     fn the_file_equals_the_appended_bytes() {
         let dir = tempfile::tempdir().unwrap();
@@ -179,7 +183,8 @@ mod tests {
         assert!(fs::read(&path).unwrap() == naive);
     }
 
-    /// A failed write is reported, if late, and then by every call.
+    /// A failed write must be reported by a later call at the latest, and from then on by every
+    /// call.
     #[test]
     fn a_full_disk_is_reported_by_every_later_call() {
         let Ok(mut appender) = Appender::create(Path::new("/dev/full")) else { return };

@@ -11,9 +11,9 @@
 //!                                       24  8  length
 //!                                       32  n  data of a write
 //! ```
-//! Records are in the order in which the device executed the requests. A file that ends within a
-//! record is corrupt, as is one with a wrong checksum: a recording with gaps would yield
-//! impossible crash states.
+//! Records are in the order in which the device executed the requests. A file is corrupt if it ends
+//! within a record or if a checksum is wrong. A recording with a gap would yield crash states that
+//! cannot occur.
 use super::appender::Appender;
 use crate::{Error, Result, Stream, error::check_range};
 use std::{
@@ -34,7 +34,7 @@ const BUFFER: usize = 1 << 20;
 pub enum Kind {
     /// A write.
     Write,
-    /// A flush: earlier requests are durable.
+    /// A flush: the requests before it are durable.
     Flush,
     /// A discard.
     Discard,
@@ -51,13 +51,13 @@ const KINDS: [Kind; 5] = [Kind::Write, Kind::Flush, Kind::Discard, Kind::Zero, K
 pub struct Event {
     /// The kind.
     pub kind: Kind,
-    /// Offset on the device; of a mark its number.
+    /// Offset on the device. For a mark: its number.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
     /// Stream of a write.
     pub stream: Stream,
-    /// File offset of the data of a write.
+    /// Offset in the recording of a write's data.
     pub(super) at: u64,
 }
 

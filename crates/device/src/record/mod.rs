@@ -1,9 +1,9 @@
-//! Recorded devices: all requests to a device in a file, and every crash state that follows from
-//! them.
+//! Recorded devices. A recording is a file with all requests to a device. From it follows every
+//! crash state (a disk content that a power cut can leave).
 //!
 //! - [`Recorder`]: a device that records the requests to the device below.
-//! - [`Past`]: a recording, for replay and for crash states.
-//! - [`State`]: a crash state of the device, writable, created without copying.
+//! - [`Past`]: a recording that was opened for replay and for crash states.
+//! - [`State`]: a crash state as a writable device. It is created without copying the device.
 mod appender;
 mod log;
 mod past;
@@ -26,20 +26,22 @@ enum Log {
     Open(Writer),
     /// Further requests are not recorded.
     Ended,
-    /// A record could not be written: further records would follow a gap.
+    /// A record could not be written. Nothing more is recorded, because there would be a gap before
+    /// it.
     Broken,
 }
 
-/// A device that records all changes in the order of their execution. Reads are not recorded.
+/// A device that records all changes in the order in which it executes them. Reads are not
+/// recorded.
 pub struct Recorder {
     below: Arc<dyn BlockDevice>,
-    /// Locked while the device below executes a change, so that both orders agree.
+    /// Locked while the device below executes a change, so that the log has the device's order.
     log: Mutex<Log>,
 }
 
 impl Recorder {
-    /// Starts recording the requests to `below` in a new file at `path`, which must not lie on
-    /// the device itself. The present contents of the device are not recorded.
+    /// Starts recording the requests to `below` in a new file at `path`, which must not be on the
+    /// device itself. The device's contents before that are not recorded.
     pub fn new(below: Arc<dyn BlockDevice>, path: &Path) -> Result<Recorder> {
         let shape = Shape { len: below.len_bytes(), block: below.block_bytes() };
         if u64::from(shape.block) != BLOCK {
@@ -51,18 +53,18 @@ impl Recorder {
         Ok(Recorder { log: Mutex::new(Log::Open(Writer::create(path, shape)?)), below })
     }
 
-    /// Inserts mark `number` between the requests before and after.
+    /// Inserts mark `number` between the requests so far and the following ones.
     pub fn mark(&self, number: u64) -> Result<()> {
         self.record(Kind::Mark, Stream::default(), number, 0, &[], || Ok(()))
     }
 
-    /// Writes all records to the operating system, so that the file can be read.
+    /// Passes all records to the operating system, so that other processes can read the file.
     pub fn finish(&self) -> Result<()> {
         self.log().writer()?.map_or(Ok(()), Writer::flush)
     }
 
-    /// Ends the recording: the simulated power cut. Later requests are executed but not
-    /// recorded.
+    /// Ends the recording, which simulates a power cut. The device still executes later requests
+    /// but does not record them.
     pub fn end(&self) -> Result<()> {
         let mut log = self.log();
         log.writer()?.map_or(Ok(()), Writer::flush)?;
@@ -153,7 +155,7 @@ impl Desk for Recorder {
         format!("{{\"recorded_bytes\":{recorded}}}")
     }
 
-    /// `mark N`, or `sync`, which writes the records to the operating system.
+    /// Executes a command: `mark N`, or `sync`, which passes the records to the operating system.
     fn order(&self, order: &str) -> std::result::Result<(), String> {
         let done = match order.split_once(' ') {
             None if order == "sync" => self.finish(),

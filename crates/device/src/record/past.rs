@@ -1,5 +1,5 @@
-//! A recording with an index of block versions, which yields the contents of any block at any
-//! time.
+//! A recording with an index of block versions. The index gives the contents of any block at any
+//! time of the recording.
 use super::log::{Event, Kind, Reader};
 use crate::{BlockDevice, Error, Result};
 use std::{
@@ -9,16 +9,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Unit of the index in bytes.
+/// Block size of the index, in bytes.
 pub(super) const BLOCK: u64 = 4096;
 
-/// The contents of a block from some event on: a file offset, or zeros.
+/// The contents of a block from a given event on: a file offset, or zeros.
 struct Version {
     event: usize,
     at: Option<u64>,
 }
 
-/// A recording. The data stay in the file.
+/// A recording. The data stay in the file; only the index is in memory.
 pub struct Past {
     file: File,
     path: PathBuf,
@@ -32,7 +32,7 @@ impl Past {
     /// Opens and verifies the file of a [`Recorder`](super::Recorder).
     ///
     /// # Errors
-    /// If the file is missing or corrupt; the error has the offset.
+    /// If the file is missing or corrupt. The error has the offset of the corruption.
     pub fn open(path: &Path) -> Result<Past> {
         let mut reader = Reader::open(path)?;
         let file = File::open(path).map_err(|source| Error::Io { what: format!("open {}", path.display()), source })?;
@@ -81,8 +81,8 @@ impl Past {
         Ok(data)
     }
 
-    /// Reads the contents of a block before event `until` into `into`. Returns `false` for zeros
-    /// and leaves `into` unchanged.
+    /// Reads the contents that a block has just before event `until` into `into`. If the block is
+    /// zero, returns `false` and leaves `into` unchanged.
     pub(super) fn block_before(&self, block: u64, until: usize, into: &mut [u8]) -> Result<bool> {
         let Some(versions) = self.blocks.get(&block) else { return Ok(false) };
         let count = versions.partition_point(|version| version.event < until);

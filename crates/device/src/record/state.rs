@@ -1,5 +1,6 @@
-//! A crash state of a recorded device: all requests before some event, selected parts of the
-//! later ones, and writes made to the state itself. Only the selected parts are copied.
+//! A crash state of a recorded device. It consists of all requests before a given event, selected
+//! parts of later requests, and writes that were made to the crash state itself. Only the blocks of
+//! the selected parts and of those writes are copied.
 use super::{Kind, Past, past::BLOCK};
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
@@ -11,27 +12,28 @@ use std::{
 /// A part of an unflushed write that survives the power cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Number of the event.
+    /// Index of the write among the recording's events.
     pub event: usize,
-    /// Ranges within the write, in whole sectors of 512 bytes; `None` for all.
+    /// Ranges of the write that survive, in whole sectors of 512 bytes. `None` is the whole write.
     pub parts: Option<Vec<Range<u64>>>,
 }
 
-/// A device after a simulated power cut. Writes to it are visible only through it.
+/// A device after a simulated power cut. Writes to it are visible only through this value and do
+/// not change the recording.
 pub struct State {
     past: Arc<Past>,
-    /// All events before this one have happened.
+    /// All events before this one are applied.
     until: usize,
-    /// Blocks that differ from the recording, by number; `None` is zero.
+    /// Blocks that differ from the recording, by block number. `None` is a zero block.
     own: Mutex<HashMap<u64, Option<Box<[u8]>>>>,
 }
 
 impl State {
-    /// Applies all events before `until` and, in order, the unflushed parts in `kept`.
+    /// Returns the device after all events before `until` and, in order, the parts in `kept`.
     ///
     /// # Errors
-    /// If an event does not exist, if a part is not made of its whole sectors, or if the
-    /// recording can no longer be read.
+    /// If an event does not exist, if a part does not consist of whole sectors of its event, or if
+    /// the recording can no longer be read.
     pub fn new(past: Arc<Past>, until: usize, kept: &[Kept]) -> Result<State> {
         let impossible = |field, why: String| Err(Error::Impossible { field, why });
         let count = past.events().len();

@@ -6,10 +6,10 @@
 //! control   accepts commands, one per write
 //! mnt       an empty directory, a mount point for the device
 //! ```
-//! A single thread serializes the requests in the order that a recorder records. The file is
-//! opened with direct I/O: nothing is cached, merged or reordered between the block layer and
-//! the device. If the device has a backing file, the kernel reads and writes that file directly
-//! where it can (FUSE passthrough) and sends everything else.
+//! A single thread serves the requests one after another, in the order that a recorder records. The
+//! file `disk` is opened with direct I/O, so nothing is cached, merged or reordered between the
+//! block layer and the device. If the device has a backing file, the kernel reads and writes that
+//! file directly where it can (FUSE passthrough). The server receives all other requests.
 use super::{
     Desk,
     kernel::open_backing,
@@ -43,14 +43,15 @@ const DISK: u64 = 2;
 const STATS: u64 = 3;
 const CONTROL: u64 = 4;
 const MOUNT_POINT: u64 = 5;
-/// The files in directory order.
+/// The files of the file system, in directory order.
 const FILES: [(u64, &str); 4] = [(DISK, "disk"), (STATS, "stats"), (CONTROL, "control"), (MOUNT_POINT, "mnt")];
 
 /// A running server, the result of [`serve`].
 pub struct Serving {
-    /// Ends when the file system is unmounted.
+    /// The thread ends when the file system is unmounted.
     pub thread: JoinHandle<()>,
-    /// Whether the kernel accesses the backing file directly; known once `disk` was opened.
+    /// Whether the kernel accesses the backing file directly. The value is valid once `disk` was
+    /// opened.
     pub passes_on: Arc<AtomicBool>,
 }
 
@@ -78,16 +79,17 @@ struct Server {
     device: Arc<dyn BlockDevice>,
     desk: Arc<dyn Desk>,
     tally: Tally,
-    /// The contents of `stats` at its open, by handle, so that reads in parts see one text.
+    /// The text of `stats` for each open file handle. The text is made when the file is opened, so
+    /// that reads of parts belong to one text.
     texts: HashMap<u64, String>,
-    /// Number of opens so far: the last handle.
+    /// Number of opens so far, which is also the last handle.
     opened: u64,
-    /// The kernel's number of the backing file, once registered.
+    /// The kernel's number for the backing file, once the file is registered.
     behind: Option<i32>,
     /// See [`Serving`].
     passes_on: Arc<AtomicBool>,
-    /// Reply buffer for reads. The write path allocates nothing: memory may be short precisely
-    /// because the kernel waits for this write.
+    /// Reply buffer for reads. The write path allocates nothing, because the kernel may be short of
+    /// memory until this write is done.
     reply: Vec<u8>,
 }
 
@@ -102,7 +104,8 @@ impl Server {
             match self.kernel.read(&mut buffer) {
                 Ok(length) => self.answer(&buffer[..length]),
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-                    // Interrupted, or the request was withdrawn before it was read.
+                    // The read was interrupted, or the kernel withdrew the request before it was
+                    // read.
                     Some(Errno::EINTR | Errno::ENOENT | Errno::EAGAIN) => {}
                     _ => return, // unmounted or aborted
                 },
@@ -182,8 +185,8 @@ impl Server {
             Op::Flush => self.tally.flush(device.flush())?,
             Op::Discard { offset, len } => self.tally.discard(len, device.discard(offset, len))?,
             Op::Zero { offset, len } => self.tally.zero(len, device.write_zeroes(offset, len))?,
-            // The kernel remembers ENOSYS and stops sending such requests: extended attributes,
-            // seeks.
+            // The kernel remembers ENOSYS and stops sending such requests, for example for extended
+            // attributes and seeks.
             _ => return Err(Errno::ENOSYS),
         }
         Ok(Vec::new())
@@ -197,8 +200,8 @@ impl Server {
         }
     }
 
-    /// Registers the backing file and returns its number. If the kernel refuses, requests go
-    /// through this process.
+    /// Registers the backing file and returns its number. If the kernel refuses, this process
+    /// serves the reads and writes.
     fn behind(&mut self) -> Option<i32> {
         self.behind = self.behind.or_else(|| open_backing(&self.kernel, self.device.backing()?).ok());
         self.passes_on.store(self.behind.is_some(), Ordering::SeqCst);

@@ -49,8 +49,8 @@ struct BackingMap {
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304 && size_of::<BackingMap>() == 16);
 
 const AUTOCLEAR: u32 = 4;
-/// Allows partitions to be registered. The kernel does not scan for them; a store with two
-/// partitions uses this.
+/// Allows partitions to be registered. The kernel does not scan for them. A raw-device store with
+/// two partitions registers them itself.
 const PARTITIONS: u32 = 8;
 const DIRECT_IO: u32 = 16;
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -69,7 +69,7 @@ pub fn free_loop(control: &File) -> nix::Result<i32> {
 /// Options of a loop device.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopForm {
-    /// Detach it when it is last closed or unmounted.
+    /// Detach the device when it is closed or unmounted for the last time.
     pub autoclear: bool,
     /// Use direct I/O on the backing file.
     pub direct: bool,
@@ -116,8 +116,8 @@ pub fn clear_loop(node: &File) -> nix::Result<()> {
     unsafe { loop_clear(node.as_raw_fd()) }.map(drop)
 }
 
-/// Declares this process an I/O flusher: under memory pressure it must not wait for its own
-/// device. Requires CAP_SYS_RESOURCE.
+/// Declares this process an I/O flusher, so that under memory pressure it does not wait for writes
+/// to the device that it serves. Requires CAP_SYS_RESOURCE.
 pub fn be_io_flusher() -> nix::Result<()> {
     // SAFETY: numbers only; the unused ones must be zero.
     Errno::result(unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) }).map(drop)

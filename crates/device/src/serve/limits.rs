@@ -1,10 +1,10 @@
-//! Rate limits of block devices, enforced by the kernel (blk-throttle) without a process in the
-//! data path. Reads and writes are limited separately. Zeroed ranges count as writes; discards
-//! count next to nothing.
+//! Rate limits of block devices. The kernel enforces them (blk-throttle), so no process is in the
+//! data path. Reads and writes have separate limits. The limit for writes includes zeroed ranges.
+//! Discards use almost nothing of it.
 //!
-//! Only cgroup version 1 has machine-wide limits, at the root of `blkio`; processes in other
-//! groups would escape a group's limit. The kernel keeps a limit by device number, so it
-//! outlives a detached loop device.
+//! Only cgroup version 1 has machine-wide limits, in the root group of `blkio`. A limit of any
+//! other group would not apply to processes outside it. The kernel stores a limit by device number,
+//! so a limit remains after its loop device is detached.
 use crate::{Error, Result, loops::number_of};
 use std::{
     fs::{self, File},
@@ -15,7 +15,7 @@ use std::{
 
 const LISTS: [&str; 2] =
     ["/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device", "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device"];
-/// Exists only at the true root of a hierarchy, not at a container's root.
+/// A file that exists only in the true root group of a hierarchy, not in a container's root.
 const ROOT: &str = "/sys/fs/cgroup/blkio/release_agent";
 const GROUPS: &str = "/proc/self/cgroup";
 
@@ -23,8 +23,8 @@ const GROUPS: &str = "/proc/self/cgroup";
 /// write-back on their behalf.
 ///
 /// # Errors
-/// If the kernel has no such limits, if this process may not set them, or if it is in a group of
-/// its own.
+/// If the kernel has no such limits, if this process may not set them, or if this process is not in
+/// the root group.
 pub fn available() -> std::result::Result<(), String> {
     let failed = |file| move |error: io::Error| format!("{file}: {error}");
     fs::metadata(ROOT).map_err(failed(ROOT))?;

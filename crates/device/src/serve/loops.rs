@@ -15,18 +15,19 @@ use std::{
 };
 
 const CONTROL: &str = "/dev/loop-control";
-/// Retries: another process may take a free loop device first.
+/// Maximum number of attempts. Another process may take a free loop device first.
 const ATTEMPTS: u32 = 50;
-/// A request of the block layer must fit one FUSE request, so that torn writes are those that
-/// were sent.
+/// Maximum size of a request of the block layer, in KiB. Such a request fits one FUSE request, so
+/// the device receives every write undivided and a torn write is a torn part of one sent write.
 const REQUEST_KIB_MAX: &str = "1024";
 
-/// A loop device over a file. It outlives this value unless it clears itself; see [`attach`].
+/// A loop device over a file. Dropping this value does not detach the device, unless it was
+/// attached with `autoclear`; see [`attach`].
 #[derive(Debug)]
 pub struct Loop {
     /// The block device.
     pub node: PathBuf,
-    /// Keeps a self-clearing device attached until it is mounted.
+    /// Open file that keeps an `autoclear` device attached until it is mounted.
     file: File,
 }
 
@@ -67,7 +68,7 @@ pub(super) fn attach_as(image: &Path, form: LoopForm) -> Result<Loop> {
 }
 
 impl Loop {
-    /// Detaches the device, at the latest when its last user closes it.
+    /// Detaches the device. If the device has users, it is detached when the last one closes it.
     pub fn detach(self) -> Result<()> {
         let what = format!("detach {}", self.node.display());
         kernel::clear_loop(&self.file).map_err(|errno| Error::Io { what, source: errno.into() })

@@ -1,5 +1,5 @@
-//! Serves a [`BlockDevice`] as a block device of the machine: `mkfs`, `mount` and any database
-//! work on it.
+//! Serves a [`BlockDevice`] as a block device of the machine, so that `mkfs`, `mount` and any
+//! database can use it.
 //!
 //! ```text
 //! file system ─ /dev/loopN ─ file `disk` of a FUSE mount ─ one thread ─ BlockDevice
@@ -12,12 +12,13 @@
 //! - `mounts`: mounts of the device, and their removal
 //! - `kernel`: system calls without a safe wrapper
 //!
-//! Flushes, discards and zeroed ranges arrive one for one; a FUA write arrives as a write and a
-//! flush. Requires root.
+//! Each flush, discard and zeroed range of the file system becomes one request to the device. A FUA
+//! write (a write that must be durable when it completes) becomes a write and a flush. Requires
+//! root.
 //!
-//! The serving process must not wait for its own device: it must not access a file on it, call
-//! `sync`, or unmount it. A process blocked on a device that one of its own threads serves
-//! cannot even be killed.
+//! The serving process must not wait for its own device. It must not access a file on the device,
+//! call `sync`, or unmount the device. A process that waits for a device that one of its own
+//! threads serves cannot even be killed.
 mod fuse;
 mod kernel;
 pub mod limits;
@@ -65,30 +66,31 @@ impl Desk for NoDesk {}
 
 /// A way to expose a device to the machine.
 pub trait FrontEnd {
-    /// Returns its name.
+    /// Returns the name of the front end.
     fn name(&self) -> &'static str;
 
-    /// Returns an error with the reason and a remedy if this machine does not support it.
+    /// Returns an error with the reason and a remedy if this machine does not support this front
+    /// end.
     fn available(&self) -> std::result::Result<(), String>;
 
     /// Exposes `device`.
     ///
     /// # Errors
-    /// If the machine lacks a feature or refuses; nothing is left over then.
+    /// If the machine lacks a feature or refuses the device. Nothing is left over then.
     fn serve(&self, device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>) -> Result<Served>;
 }
 
-/// A FUSE file below a loop device: works with any kernel that has both.
+/// A loop device over a FUSE file. Works with any kernel that has both.
 pub struct FuseLoop {
     /// Parent directory of the FUSE mount.
     pub work: PathBuf,
-    /// Whether to attach a loop device at once. Otherwise only the file is served, for
-    /// [`attach`] in another process.
+    /// Whether to attach a loop device immediately. Otherwise only the file is served, so that
+    /// another process can [`attach`] it.
     pub attached: bool,
 }
 
-/// Returns the state of `ublk`, the kernel's own interface for block devices in user space,
-/// which needs neither file nor loop device.
+/// Returns whether the machine has `ublk`, the kernel's interface for block devices in user space.
+/// `ublk` needs neither a FUSE file nor a loop device.
 pub fn ublk() -> &'static str {
     match Path::new("/dev/ublk-control").exists() {
         true => "this kernel has ublk; this build does not use it",
@@ -107,15 +109,15 @@ impl FrontEnd for FuseLoop {
 
     fn serve(&self, device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>) -> Result<Served> {
         let dir = mounts::new_directory(&self.work)?;
-        // From here on, dropping it removes everything.
+        // From here on, dropping `served` removes everything.
         let mut served = Served { node: dir.join("disk"), dir, thread: None };
         let has_file = device.backing().is_some();
         let Serving { thread, passes_on } = fuse::serve(device, desk, &served.dir, mounts::SOURCE)?;
         served.thread = Some(thread);
         if self.attached {
             let disk = served.dir.join("disk");
-            // Opening the file shows whether the kernel accesses the backing file directly;
-            // dirty pages may then wait in memory.
+            // Opening the file shows whether the kernel accesses the backing file directly. If it
+            // does, dirty pages may wait in memory.
             let opened = has_file.then(|| fs::File::open(&disk));
             let direct = !passes_on.load(Ordering::SeqCst);
             drop(opened);
@@ -125,8 +127,8 @@ impl FrontEnd for FuseLoop {
     }
 }
 
-/// A device exposed to the machine. Dropping it removes it; [`stop`](Served::stop) reports
-/// errors.
+/// A device that is exposed to the machine. Dropping this value removes the device and ignores
+/// errors. [`stop`](Served::stop) reports them.
 #[derive(Debug)]
 pub struct Served {
     dir: PathBuf,
@@ -135,25 +137,26 @@ pub struct Served {
 }
 
 impl Served {
-    /// Returns the block device, or the file if none is attached.
+    /// Returns the path of the block device, or of the file if no loop device is attached.
     pub fn node(&self) -> &Path {
         &self.node
     }
 
-    /// Returns the path of the statistics, JSON. For other processes only.
+    /// Returns the path of the statistics, a JSON file. Only other processes may read it.
     pub fn stats(&self) -> PathBuf {
         self.dir.join("stats")
     }
 
-    /// Returns the path that accepts commands for the [`Desk`]. For other processes only.
+    /// Returns the path of the file that accepts commands for the [`Desk`]. Only other processes
+    /// may write to it.
     pub fn control(&self) -> PathBuf {
         self.dir.join("control")
     }
 
-    /// Limits reads and writes to `bytes_per_s` each, until removal begins.
+    /// Limits reads and writes to `bytes_per_s` each, until the device's removal begins.
     ///
     /// # Errors
-    /// If this is no block device, or if the kernel [cannot limit it](limits::available).
+    /// If the path is not a block device, or if the kernel [cannot limit it](limits::available).
     pub fn limit(&self, bytes_per_s: NonZeroU64) -> Result<()> {
         limits::set(&self.node, bytes_per_s)
     }
@@ -163,17 +166,17 @@ impl Served {
         self.dir.join("mnt")
     }
 
-    /// Returns whether the device is being served: false after its removal, and after a failure
-    /// of its thread.
+    /// Returns whether the device is being served. False after the device's removal and after a
+    /// failure of its thread.
     pub fn is_served(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Unmounts all mounts of the device and removes it.
     ///
-    /// # Errors
-    /// If the device is in use; it stays, and the call may be repeated. Also if its thread
-    /// panicked, so that [it was not served](Served::is_served) to the end.
+    /// If the device is in use. The device then stays, and the caller may call `stop` again. Also
+    /// if the serving thread panicked, so that [the device was not served](Served::is_served) until
+    /// its end.
     pub fn stop(&mut self) -> Result<()> {
         if !self.dir.as_os_str().is_empty() {
             mounts::take_down(&self.dir)?;
@@ -197,10 +200,12 @@ impl Drop for Served {
     }
 }
 
-/// Prepares this process for serving: locks its memory and exempts it from the OOM killer.
-/// Returns the reason of each refusal; serving works regardless, as long as memory suffices.
+/// Prepares this process for serving: locks its memory and exempts it from the OOM killer. Returns
+/// a reason for each step that the system refused. Without these steps serving works as long as
+/// there is enough memory.
 pub fn ready_process() -> Vec<String> {
-    /// Lock pages once they are touched instead of prefaulting them; missing in `nix`.
+    /// Flag of `mlockall` that locks pages once they are touched instead of prefaulting them. `nix`
+    /// lacks it.
     const ON_FAULT: i32 = 4;
     let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | MlockAllFlags::from_bits_retain(ON_FAULT);
     let steps = [
@@ -212,7 +217,7 @@ pub fn ready_process() -> Vec<String> {
     steps.into_iter().filter_map(refused).collect()
 }
 
-/// Numbers the directories of this process.
+/// Number for the next directory of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 fn next() -> u32 {

@@ -1,10 +1,10 @@
 //! The mounts and loop devices of a served device, and their removal: by its server when it
 //! stops, or by any process after the server was killed.
 //!
-//! All of them belong to one directory whose name identifies its owner:
-//! `WORK/terrace-ssd-PID-START-N`. Their existence is read from the kernel (mounts, loop
-//! devices, rate limits) and never remembered, so [`cleanup`] finds everything that a server
-//! killed at any moment leaves.
+//! All of them belong to one directory whose name identifies the server:
+//! `WORK/terrace-ssd-PID-START-N`. The code never remembers which mounts, loop devices and rate
+//! limits exist but reads them from the kernel. So [`cleanup`] finds everything that a server
+//! leaves, whenever it was killed.
 use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
@@ -23,13 +23,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// First column of the mount table.
+/// First column (source) of these mounts in the mount table.
 pub const SOURCE: &str = "terrace-ssd";
 const PREFIX: &str = "terrace-ssd-";
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
-/// How long to retry an unmount of a busy file system and the detaching of an open loop device.
+/// How long to retry the unmount of a busy file system and the detaching of an open loop device.
 const WAIT: Duration = Duration::from_secs(5);
-/// Minimum number of attempts: on a stalled machine elapsed time means little.
+/// Minimum number of attempts. On a stalled machine the time may pass after only a few attempts.
 const ATTEMPTS_MIN: u32 = 20;
 
 /// The result of [`cleanup`].
@@ -43,18 +43,19 @@ pub struct Cleaned {
     pub failed: Vec<String>,
 }
 
-/// A line of the mount table.
+/// A line of the kernel's mount table.
 struct Mount {
-    /// Its device number, `MAJOR:MINOR`.
+    /// Device number of the mount, `MAJOR:MINOR`.
     device: String,
     point: PathBuf,
     kind: String,
-    /// The mounted device as given; some file systems (btrfs) have device numbers of their own.
+    /// The mounted device as the mount call named it. Some file systems (btrfs) have device numbers
+    /// that differ from their device's.
     source: PathBuf,
 }
 
-/// Creates a directory for this process alone. [`cleanup`] also removes a file `record` in it
-/// once the process has ended.
+/// Creates a directory that belongs to this process alone. After the process has ended, [`cleanup`]
+/// removes the directory and a file `record` in it.
 pub fn new_directory(work: &Path) -> Result<PathBuf> {
     let failed = |source| Error::Io { what: format!("make a directory below {}", work.display()), source };
     let identity = identity(std::process::id()).ok_or_else(|| failed(io::Error::other("/proc is not mounted")))?;
@@ -64,8 +65,8 @@ pub fn new_directory(work: &Path) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Removes everything that killed servers left below `work`, or anywhere: file systems on their
-/// devices, loop devices, mounts, directories. Running servers are not touched.
+/// Removes everything that killed servers left below `work`, or anywhere if `work` is `None`: file
+/// systems on their devices, loop devices, mounts and directories. Running servers are not touched.
 pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     // The mount table has canonical paths.
     let whole = |work: &Path| fs::canonicalize(work).unwrap_or_else(|_| work.to_owned());
@@ -73,7 +74,7 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     let work = work.as_deref();
     let is_ours = |mount: &Mount| mount.kind == FILE_SYSTEM && work.is_none_or(|work| mount.point.starts_with(work));
     let mut dirs: Vec<PathBuf> = mounts()?.into_iter().filter(is_ours).map(|mount| mount.point).collect();
-    // Directories without a mount.
+    // Add the directories that have no mount.
     let entries =
         fs::read_dir(work.map_or_else(|| whole(&std::env::temp_dir()), Path::to_owned)).into_iter().flatten().flatten();
     dirs.extend(entries.map(|entry| entry.path()));
@@ -93,17 +94,18 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     Ok(cleaned)
 }
 
-/// Removes everything that belongs to `dir`, innermost first. Removes only objects that a server
-/// creates, never a tree.
+/// Removes everything that belongs to `dir`, innermost first. It removes only objects that a server
+/// creates, and never a directory tree.
 ///
-/// Steps that may wait for the device run in other processes, since the caller may be its
-/// server: a process blocked on its own device cannot be killed.
+/// Steps that may wait for the device run in other processes, because the caller may be the
+/// device's server. A process that waits for its own device cannot be killed.
 pub fn take_down(dir: &Path) -> Result<()> {
     let is_left = owner(dir).is_some_and(|owner| !is_alive(owner));
     for node in loops::below(dir)? {
         let stands = standing_on(&node)?;
         if is_left {
-            // otherwise pending writes would fail at the drive's rate; retried below
+            // Without the limit, pending writes would otherwise wait at the limited rate and fail.
+            // Removing it is retried below.
             let _ = limits::lift(&node);
         }
         while let Some(mount) = mounts()?.into_iter().rev().find(&stands) {
@@ -137,9 +139,9 @@ pub fn take_down(dir: &Path) -> Result<()> {
     }
 }
 
-/// Unmounts served drives and file systems on them from this process's mount namespace, except
-/// the drive of file `own`. A copied namespace would keep them busy after they are unmounted
-/// elsewhere.
+/// Unmounts served drives, and file systems on them, from this process's mount namespace, except
+/// the drive of file `own`. If this namespace is a copy, its mounts would keep the drives busy
+/// after they are unmounted elsewhere.
 pub fn let_go_of_others(own: &Path) -> Result<()> {
     let detach = |point: &Path| match umount2(point, MntFlags::MNT_DETACH) {
         Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()), // unmounted in the meantime
@@ -163,19 +165,20 @@ fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
-/// Aborts requests that wait for a dead server. The kernel usually does that, but not for a
-/// server that was killed while it waited for its own device.
+/// Aborts requests that wait for a dead server. The kernel usually does that, but not if the server
+/// was killed while it waited for its own device.
 fn abort(device: &str) {
     let Some((_, minor)) = device.split_once(':') else { return };
     let write = || fs::write(format!("{CONNECTIONS}/{minor}/abort"), "1");
     if write().is_err() {
-        // The control file system may not be mounted here. A failure shows again at the unmount.
+        // The FUSE control file system may not be mounted here. If this mount fails, the later
+        // unmount reports the problem.
         let _ = mount(None::<&str>, CONNECTIONS, Some("fusectl"), MsFlags::empty(), None::<&str>);
         let _ = write();
     }
 }
 
-/// Retries for a while: the device may be open briefly elsewhere.
+/// Retries `attempt` for a while, because another process may have the device open briefly.
 fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -190,7 +193,7 @@ fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
     }
 }
 
-/// A busy loop device is detached when its last user closes it.
+/// Returns the error for a busy loop device, which is detached when its last user closes it.
 fn in_use(node: &Path) -> Error {
     Error::Io { what: format!("detach {}", node.display()), source: io::ErrorKind::ResourceBusy.into() }
 }
@@ -216,7 +219,7 @@ fn mounts() -> Result<Vec<Mount>> {
     Ok(text.lines().filter_map(parse_mount).collect())
 }
 
-/// `36 35 98:0 /root /point options ... - kind source options`
+/// Parses a line of the form `36 35 98:0 /root /point options ... - kind source options`.
 fn parse_mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut fields = left.split(' ').skip(2);
@@ -231,15 +234,15 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// The mount table escapes spaces, tabs, newlines and backslashes as a backslash and three octal
-/// digits.
+/// Undoes the escapes of the mount table, which writes a space, tab, newline or backslash as a
+/// backslash and three octal digits.
 fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// Returns the process that created `dir`, if a server did.
+/// Returns the name of the process that created `dir`, if a server created it.
 fn owner(dir: &Path) -> Option<&str> {
     Some(dir.file_name()?.to_str()?.strip_prefix(PREFIX)?.rsplit_once('-')?.0)
 }

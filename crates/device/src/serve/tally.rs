@@ -10,9 +10,10 @@ struct Count {
     bytes: u64,
 }
 
-/// All requests. Counting one also converts the device's error into an error number for the
-/// kernel. The message is printed on standard error, because the kernel has no place for it,
-/// unless the number says it all: programs probe the allowed lengths.
+/// Counters of all requests. Counting a request also converts the device's error into an error
+/// number for the kernel. The error's message is printed on standard error, because the kernel has
+/// no place for it. The message is not printed if the number says everything: programs probe the
+/// allowed lengths, and such errors are expected.
 #[derive(Default)]
 pub struct Tally {
     reads: Count,

@@ -1,7 +1,7 @@
-//! Encoding of the FUSE requests and replies used here: the dozen requests that a directory of a
-//! few files receives. No I/O. Numbers and layouts are those of the kernel's
-//! `include/uapi/linux/fuse.h`, version 7.31, in native byte order, and the passthrough flags of
-//! later versions (7.36, 7.40), which older kernels ignore.
+//! Encoding of the dozen FUSE requests that a directory of a few files receives, and of their
+//! replies. No I/O. Numbers and layouts are those of the kernel's `include/uapi/linux/fuse.h`,
+//! version 7.31, in native byte order. The passthrough flags are those of later versions (7.36,
+//! 7.40), and older kernels ignore them.
 //!
 //! ```text
 //! request                                   reply
@@ -17,24 +17,27 @@
 const REQUEST_HEAD: usize = 40;
 /// Size of a reply's header in bytes.
 pub const REPLY_HEAD: usize = 16;
-/// Maximum size of a read or write: what the kernel allows without a privileged setting.
+/// Maximum size of a read or write in bytes. It is the largest that the kernel allows without a
+/// privileged setting.
 pub const DATA_MAX: usize = 1 << 20;
-/// Size of a buffer for any request: a write has 80 bytes of headers, and names are short.
+/// Size of a buffer that fits any request. A write has 80 bytes of headers, and file names are
+/// short.
 pub const REQUEST_MAX: usize = DATA_MAX + 4096;
 
 /// Protocol version.
 const VERSION: (u32, u32) = (7, 31);
-/// Parallel reads and parallel direct I/O; `max_pages` below is valid.
+/// Flags of INIT: parallel reads, parallel direct I/O, and a valid `max_pages` below.
 const INIT_FLAGS: u32 = 1 | 1 << 5 | 1 << 15 | 1 << 22;
-/// Passthrough to a backing file, at a stacking depth of one.
+/// More flags of INIT: passthrough to a backing file, at a stacking depth of one.
 const INIT_MORE: u32 = 1 << 30;
 const INIT_PASS_ON: u32 = 1 << 5;
 /// Maximum number of background requests.
 const BACKGROUND_MAX: u16 = 64;
 
-/// Bypass the page cache; do not send flush on close.
+/// Flags of an opened file: bypass the page cache, and do not send a flush when it is closed.
 const OPEN_DIRECT: u32 = 1 | 1 << 5;
-/// Reads and writes use the given backing file; do not send flush on close.
+/// Flags of an opened file: reads and writes use the given backing file, and no flush is sent when
+/// the file is closed.
 const OPEN_PASS_ON: u32 = 1 << 7 | 1 << 5;
 /// Flags of `fallocate`.
 const PUNCH_HOLE: u32 = 0x02;
@@ -43,9 +46,9 @@ const ZERO_RANGE: u32 = 0x10;
 /// A request.
 #[derive(Debug, PartialEq)]
 pub struct Request<'a> {
-    /// Its number, repeated in the reply.
+    /// Number of the request, which the reply repeats.
     pub unique: u64,
-    /// The file concerned.
+    /// The file that the request concerns.
     pub node: u64,
     pub op: Op<'a>,
 }
@@ -58,11 +61,11 @@ pub enum Op<'a> {
         readahead: u32,
     },
     Lookup(&'a [u8]),
-    /// Reads or sets attributes; answered with the file's attributes in either case.
+    /// Reads or sets attributes. The reply to both has the file's attributes.
     Attributes,
     Open,
     Read {
-        /// The handle given by [`Reply::open`].
+        /// The handle from [`Reply::open`].
         handle: u64,
         offset: u64,
         len: u32,
@@ -89,9 +92,9 @@ pub enum Op<'a> {
     Release {
         handle: u64,
     },
-    /// Has no reply.
+    /// Forgets a file. Has no reply.
     Forget,
-    /// Not supported.
+    /// An operation that is not supported.
     Other(u32),
 }
 
@@ -141,13 +144,13 @@ pub struct Attributes {
     pub mode: u32,
 }
 
-/// Consecutive fields in native byte order.
+/// A reply, written as consecutive fields in native byte order.
 #[derive(Default)]
 pub struct Reply(Vec<u8>);
 
 impl Reply {
-    /// Accepts the kernel's INIT request. With `passes_on`, files may be [opened](Reply::open)
-    /// with a backing file.
+    /// Encodes the reply that accepts the kernel's INIT request. With `passes_on`, the server may
+    /// [open](Reply::open) files with a backing file.
     pub fn init(readahead: u32, passes_on: bool) -> Vec<u8> {
         let mut reply = Reply::default();
         let [more, pass_on, depth] = if passes_on { [INIT_MORE, INIT_PASS_ON, 1] } else { [0; 3] };
@@ -160,7 +163,7 @@ impl Reply {
         reply.0
     }
 
-    /// A directory entry for this file, valid forever.
+    /// Encodes a directory entry for this file. The entry is valid forever.
     pub fn entry(file: Attributes) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[file.node, 0, u64::from(u32::MAX), u64::from(u32::MAX)]);
@@ -169,7 +172,7 @@ impl Reply {
         reply.0
     }
 
-    /// A file's attributes, valid forever.
+    /// Encodes a file's attributes. They are valid forever.
     pub fn attributes(file: Attributes) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[u64::from(u32::MAX)]);
@@ -178,8 +181,8 @@ impl Reply {
         reply.0
     }
 
-    /// An open file. Later requests carry `handle`. Reads and writes go to the backing file
-    /// registered as `behind`, if any.
+    /// Encodes an open file. Later requests for it have `handle`. If `behind` is given, the kernel
+    /// reads and writes the backing file that is registered under that number.
     pub fn open(handle: u64, behind: Option<i32>) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[handle]);
@@ -187,15 +190,15 @@ impl Reply {
         reply.0
     }
 
-    /// The number of bytes written.
+    /// Encodes the number of bytes written.
     pub fn written(bytes: u32) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u32s(&[bytes, 0]);
         reply.0
     }
 
-    /// A file system of `bytes` bytes in blocks of `block`; the loop device derives its discard
-    /// granularity from it.
+    /// Encodes the size of a file system: `bytes` bytes in blocks of `block`. The loop device
+    /// derives its discard granularity from the block size.
     pub fn statistics(bytes: u64, block: u32) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[bytes / u64::from(block), 0, 0, 3, 0]);
@@ -204,7 +207,7 @@ impl Reply {
         reply.0
     }
 
-    /// Directory entries from index `from` on, as many as fit `len` bytes.
+    /// Encodes directory entries from index `from` on, as many as fit `len` bytes.
     pub fn list(names: &[(u64, &str)], from: u64, len: u32) -> Vec<u8> {
         let mut reply = Reply::default();
         for (at, (node, name)) in names.iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
@@ -237,8 +240,8 @@ impl Reply {
     }
 }
 
-/// Fills in the header of a reply whose result is in place. `error` is an error number, 0 for
-/// success.
+/// Writes the header of a reply whose result is already in `reply`. `error` is an error number, or
+/// 0 for success.
 pub fn head(reply: &mut [u8], unique: u64, error: i32) {
     let length = reply.len() as u32;
     reply[..4].copy_from_slice(&length.to_ne_bytes());

@@ -9,7 +9,8 @@ use crate::{Error, Result};
 /// that `nvme` provides. Needs root.
 ///
 /// # Errors
-/// If `smartctl` is not installed or prints no JSON. Without `nvme` its logs are left out.
+/// If `smartctl` is not installed or prints no JSON. If `nvme` is missing, the result lacks its
+/// logs.
 pub fn ask(device: &Path) -> Result<Vec<Value>> {
     let smart =
         run("smartctl", ["--json", "--all", "--log=devstat"].map(OsStr::new).into_iter().chain([device.as_os_str()]));
@@ -28,7 +29,7 @@ pub fn ask(device: &Path) -> Result<Vec<Value>> {
     Ok(texts)
 }
 
-/// Returns a program's output for any exit status: `smartctl` encodes findings in it.
+/// Returns a program's output, whatever its exit status: `smartctl` reports findings in the status.
 fn run<'a>(program: &str, arguments: impl Iterator<Item = &'a OsStr>) -> io::Result<Value> {
     let output = Command::new(program).args(arguments).output()?;
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, format!("{program} printed no JSON: {error}"));

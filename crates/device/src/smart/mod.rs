@@ -1,8 +1,8 @@
 //! A real drive's counters of bytes written by the host and bytes programmed into flash.
 //!
-//! Drives have no standard counter for the second. [`Reading::of`] interprets the output of
+//! There is no standard counter for bytes programmed. [`Reading::of`] interprets the output of
 //! `smartctl --json` and `nvme -o json` by a table of vendors (`vendors.toml`). It reports a
-//! missing counter instead of estimating it.
+//! missing counter as missing and never estimates it.
 mod ask;
 mod vendors;
 
@@ -23,7 +23,7 @@ pub struct Told {
     pub unit_bytes: u64,
     /// The attribute or field it was read from.
     pub from: String,
-    /// Whether it derives from an average over the drive's life. The difference of two such
+    /// Whether the value derives from an average over the drive's life. The difference of two such
     /// values is meaningless.
     pub is_average: bool,
 }
@@ -37,7 +37,8 @@ pub struct Reading {
     pub serial: Option<String>,
     /// Bytes written by the host since the drive was new.
     pub host: Option<Told>,
-    /// Bytes programmed into flash since then, or the reason why that is unknown.
+    /// Bytes programmed into flash since the drive was new, or the reason why the number is
+    /// unknown.
     pub nand: Result<Told, String>,
 }
 
@@ -80,8 +81,8 @@ impl Reading {
     }
 }
 
-/// Reads both counters from ATA attributes; host writes may come from the device statistics
-/// instead.
+/// Reads both counters from ATA attributes. If no attribute has the host writes, they are taken
+/// from the device statistics.
 fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Result<Told, String>) {
     let is_shown = |attribute: &Attribute| raw(table, attribute).is_some();
     let fits = |family: &&Family| {
@@ -102,8 +103,8 @@ fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Res
     (host, nand.map_err(|why| format!("{why} ({})", family.drives)))
 }
 
-/// Derives bytes programmed from page counts. The page size is unknown; it follows from the
-/// bytes that the host wrote.
+/// Derives the bytes programmed from page counts. The page size is unknown, so it is derived from
+/// the bytes that the host wrote.
 fn by_pages(host: Option<u64>, other: Option<u64>, written: Option<&Told>) -> Result<Told, String> {
     match (host, other, written) {
         (Some(host), Some(other), Some(written)) if host > 0 => {
@@ -136,7 +137,8 @@ fn raw(table: &[Value], wanted: &Attribute) -> Option<u64> {
     table.iter().find(is_wanted)?["raw"]["value"].as_u64()
 }
 
-/// Reads the sectors written from ATA device statistics, in sectors of the stated size.
+/// Reads the bytes written by the host from ATA device statistics, which count sectors of a stated
+/// size.
 fn sectors_written(text: &Value) -> Option<Told> {
     let pages = text["ata_device_statistics"]["pages"].as_array()?;
     let rows = pages.iter().filter_map(|page| page["table"].as_array()).flatten();
@@ -155,7 +157,7 @@ fn in_nvme_log(text: &Value) -> Option<(Result<Told, String>, Option<Told>)> {
     Some((nand, log.host.as_ref().and_then(count)))
 }
 
-/// Returns the value of a name at any depth.
+/// Returns the value of a field by its name, at any depth.
 fn named<'a>(text: &'a Value, name: &str) -> Option<&'a Value> {
     match text {
         Value::Object(fields) => fields.get(name).or_else(|| fields.values().find_map(|value| named(value, name))),
@@ -164,8 +166,8 @@ fn named<'a>(text: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// `nvme` prints large numbers as numbers, as strings, as two halves, or as `raw` next to other
-/// fields.
+/// Reads a number in any of the forms in which `nvme` prints large numbers: a number, a string, two
+/// halves, or a field `raw` next to other fields.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::String(digits) => digits.parse().ok(),

@@ -21,12 +21,12 @@ pub(super) struct Family {
     /// Further attributes that identify the family.
     #[serde(default)]
     pub when: Vec<Attribute>,
-    /// Their sum is the number of bytes programmed.
+    /// Attributes whose sum is the number of bytes programmed.
     #[serde(default)]
     pub nand: Vec<Counter>,
     /// Page counts from which the bytes programmed are derived.
     pub pages: Option<Pages>,
-    /// Alternatives for the bytes written by the host.
+    /// Alternative attributes for the bytes written by the host.
     #[serde(default)]
     pub host: Vec<Counter>,
     /// The reason why the family does not report the bytes programmed.

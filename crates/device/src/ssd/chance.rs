@@ -1,6 +1,6 @@
 //! A deterministic random-number generator for the drive's random choices: splitmix64.
 
-/// A seeded generator, with a single number as its state ([`Chance::state`]).
+/// A seeded generator whose whole state is one number ([`Chance::state`]).
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 

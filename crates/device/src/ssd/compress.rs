@@ -1,6 +1,6 @@
-//! The controller's compression. Up to a given number of adjacent pages of one command are
-//! compressed together, and each page gets its share of the resulting slots. A page keeps its
-//! share when it is relocated.
+//! The controller's compression. The controller compresses up to a given number of adjacent pages
+//! of one command together and gives each page a share of the resulting slots (allocation units of
+//! 512 bytes). A page keeps its share when garbage collection relocates it.
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 /// A compressing controller. Allocates nothing after the first call.
@@ -25,13 +25,13 @@ impl Compressor {
         }
     }
 
-    /// Calls `take` with the number of slots of each page of `bytes`, which are whole pages:
-    /// from 1 to the slots of a page.
+    /// Calls `take` once for each page of `bytes`, with the page's number of slots: from 1 to the
+    /// slots of an uncompressed page. `bytes` must be whole pages.
     pub fn shares(&mut self, bytes: &[u8], mut take: impl FnMut(u32)) {
         for group in bytes.chunks(self.group_bytes) {
             let pages = group.len() / self.page_bytes;
-            // The output buffer always suffices, so this cannot fail; a failure would count as
-            // incompressible.
+            // The output buffer is always large enough, so compression cannot fail. A failed group
+            // would be treated as incompressible.
             let len = compress_into_with_table(group, &mut self.out, &mut self.table).unwrap_or(group.len());
             let slots = len.div_ceil(self.slot_bytes).clamp(pages, group.len() / self.slot_bytes);
             (0..pages).for_each(|page| take((slots / pages + usize::from(page < slots % pages)) as u32));
@@ -60,8 +60,8 @@ mod tests {
         .take(6 * 4096)
         .collect();
         assert_eq!(shares(&noise), [8; 6], "a page takes no more than all of it");
-        // A page and its copies compress to slightly more than one page, in three shares with a
-        // larger first one.
+        // Three copies of a random page compress to slightly more than one page. The three shares
+        // are nearly equal, and the first is the largest.
         let copies: Vec<u8> = [&noise[..4096]; 3].concat();
         assert_eq!(shares(&copies), [3, 3, 3]);
         let half: Vec<u8> = noise[..2048].iter().copied().chain([0; 2048]).collect();

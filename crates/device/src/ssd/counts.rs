@@ -11,12 +11,12 @@ pub enum Cause {
     Collection,
     /// Relocation by wear levelling.
     Wear,
-    /// Padding: the rest of a partially written page, of a program unit at a flush, or of a
+    /// Padding fills the rest of a partially written page, of a program unit at a flush, or of a
     /// superblock into which the next page does not fit.
     Padding,
 }
 
-/// Counters since the drive was new; monotonic.
+/// Counters since the drive was new. They never decrease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Bytes written by the host, before compression.
@@ -58,8 +58,8 @@ impl Counts {
         self.nand_bytes.iter().sum()
     }
 
-    /// Returns the write amplification (bytes programmed per host byte), or `None` before the
-    /// first host write.
+    /// Returns the write amplification of the drive (WA2: bytes programmed per host byte), or
+    /// `None` before the first host write.
     pub fn wa2(&self) -> Option<f64> {
         (self.host_bytes > 0).then(|| self.nand_bytes() as f64 / self.host_bytes as f64)
     }

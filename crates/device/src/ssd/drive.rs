@@ -1,5 +1,5 @@
-//! A virtual SSD as a block device. The data are stored in another device at the same offsets;
-//! the flash translation layer is kept separately.
+//! A virtual SSD as a block device. It stores the data in another device at the same offsets, and
+//! keeps the flash translation layer (page locations and counters) separately in memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::error::check_range;
 use crate::serve::Desk;
 use crate::{BlockDevice, Error, Result, Stream};
 
-/// A virtual SSD. Reads depend on the device below only, never on the translation layer.
+/// A virtual SSD. Reads use only the device below, never the translation layer.
 pub struct Ssd {
     below: Box<dyn BlockDevice>,
     /// The translation layer and the windows. Never locked during I/O.
@@ -30,19 +30,19 @@ struct Book {
 }
 
 impl Ssd {
-    /// Returns a new drive that stores its data in `below`, which must be at least as long as
-    /// the profile's capacity.
+    /// Returns a new drive that stores its data in `below`. `below` must be at least as long as the
+    /// profile's capacity.
     ///
     /// # Errors
-    /// [`Error::Impossible`] names the invalid field of the profile, or the one for which
-    /// `below` is too short.
+    /// [`Error::Impossible`] names the invalid field of the profile. If `below` is too short, it
+    /// names the capacity.
     pub fn new(profile: Profile, below: Box<dyn BlockDevice>) -> Result<Ssd> {
         Ssd::with(Ftl::new(profile)?, below)
     }
 
     /// Returns a drive that continues with an existing translation layer, such as a preconditioned
-    /// one. Statistics are collected per window: the first one starts now, and each ends after
-    /// host writes of an eighth of the capacity.
+    /// one. The drive collects statistics per window. The first window starts now, and each window
+    /// ends after host writes of an eighth of the capacity.
     ///
     /// # Errors
     /// If `below` is shorter than the profile's capacity.
@@ -83,8 +83,9 @@ impl Ssd {
         check_range(offset, len, self.below.block_bytes(), self.len)
     }
 
-    /// Returns the slots of each page that a write touches if the controller compresses. A
-    /// partially written page is read from below and compressed as a whole.
+    /// Returns the number of slots of each page that a write touches, or `None` if the controller
+    /// does not compress. A partially written page is read from the device below and compressed as
+    /// a whole.
     fn slots(&self, offset: u64, bytes: &[u8]) -> Result<Option<Vec<u32>>> {
         let Some(compressor) = &self.compressor else { return Ok(None) };
         let begin = offset - offset % self.page_bytes;
@@ -141,8 +142,8 @@ impl BlockDevice for Ssd {
         self.book().ftl.trim_range(offset, len)
     }
 
-    /// Handled as a discard: the drive keeps no flash for pages known to be zero. Partially
-    /// zeroed pages stay mapped.
+    /// Handles a zeroed range as a discard, because the drive stores nothing for pages that are
+    /// known to be zero. Pages that are zeroed in part stay mapped.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
         self.check(offset, len)?;
         self.below.write_zeroes(offset, len)?;

@@ -1,5 +1,5 @@
-//! The flash translation layer: placement of pages, garbage collection, and the flash programmed
-//! for both. Pure and deterministic: no data, no I/O, no clock.
+//! The flash translation layer (FTL): it places pages, collects garbage, and counts the flash
+//! programmed for both. It is pure and deterministic, without data, I/O or a clock.
 
 mod check;
 mod saved;
@@ -16,7 +16,7 @@ use super::timeline::Timeline;
 use super::victims::Victims;
 use crate::{Error, Result, Stream};
 
-/// A drive without its data. Allocates all memory at creation.
+/// A drive without its data. Allocates all of its memory when it is created.
 #[derive(Clone)]
 pub struct Ftl {
     profile: Profile,
@@ -24,11 +24,11 @@ pub struct Ftl {
     map: Map,
     pool: Pool,
     victims: Victims,
-    /// The open superblock of each frontier: the host's streams, those of garbage collection,
-    /// that of wear levelling.
+    /// The open superblock of each frontier (write position). The frontiers are those of the host's
+    /// streams, those of garbage collection, and that of wear levelling.
     open: Vec<Option<u32>>,
     counts: Counts,
-    /// Number of host writes, the clock for ages.
+    /// Number of host writes so far. It serves as the clock for ages.
     now: u64,
     timeline: Option<Timeline>,
 }
@@ -40,10 +40,10 @@ pub struct PageWrite {
     pub page: u64,
     /// The host's stream.
     pub stream: Stream,
-    /// Bytes sent by the host; the drive reads and programs the rest of the page again.
+    /// Bytes sent by the host. The drive reads the rest of the page and programs it again.
     pub host_bytes: u32,
-    /// Slots of 512 bytes it occupies, if the controller compresses; otherwise the slots of a
-    /// page.
+    /// Slots of 512 bytes that the page occupies if the controller compresses; otherwise the number
+    /// of slots of a page.
     pub slots: u32,
 }
 
@@ -83,7 +83,7 @@ impl Ftl {
         self.timeline.as_ref().map(Timeline::now)
     }
 
-    /// Returns the allocation unit of flash in bytes.
+    /// Returns the slot size in bytes (a slot is the allocation unit of flash).
     pub fn slot_bytes(&self) -> u32 {
         self.geometry.slot_bytes
     }
@@ -123,7 +123,7 @@ impl Ftl {
         })
     }
 
-    /// Writes a page. Byte and slot counts are capped at those of a page.
+    /// Writes a page. Byte and slot counts above those of a full page are reduced to it.
     ///
     /// # Errors
     /// If the page is beyond the end; nothing changes.
@@ -137,13 +137,13 @@ impl Ftl {
         if let Some(timeline) = &mut self.timeline {
             timeline.interface(host_bytes.into());
         }
-        // Before garbage collection, which would relocate it otherwise.
+        // Invalidate the old copy before garbage collection, which would relocate it otherwise.
         self.invalidate(page);
         let frontier = usize::from(stream);
         self.make_room(frontier, slots);
         self.append(frontier, page, slots, true);
-        // Bytes the host did not send count as padding, scaled by the compression ratio of the
-        // page.
+        // The bytes of the page that the host did not send are padding. They are scaled by the
+        // page's compression ratio.
         let programmed = u64::from(slots) * u64::from(self.geometry.slot_bytes);
         let host = programmed * u64::from(host_bytes) / u64::from(self.geometry.page_bytes);
         self.counts.program(Cause::Host, host);
@@ -188,8 +188,8 @@ impl Ftl {
         Ok(slots.count() as u64)
     }
 
-    /// Makes host writes durable: pads incomplete program units, unless the drive has power-loss
-    /// protection.
+    /// Makes host writes durable. Without power-loss protection, incomplete program units are
+    /// padded and programmed.
     pub fn flush(&mut self) {
         self.counts.flushes += 1;
         let is_protected = self.profile.power_loss_protection;
@@ -226,9 +226,9 @@ impl Ftl {
         true
     }
 
-    /// Ensures that the frontier has an open superblock with `slots` free slots, collecting
-    /// garbage as needed. Terminates because the profile guarantees garbage in closed
-    /// superblocks when all frontiers are open and only the reserve is free.
+    /// Ensures that the frontier has an open superblock with `slots` free slots, and collects
+    /// garbage if necessary. The loop terminates: the profile guarantees that closed superblocks
+    /// contain garbage when all frontiers are open and only the reserve is free.
     #[inline]
     fn make_room(&mut self, frontier: usize, slots: u32) {
         loop {
@@ -274,7 +274,8 @@ impl Ftl {
         }
     }
 
-    /// Accounts for filled slots of an open superblock: completed units are programmed.
+    /// Accounts for filled slots of an open superblock. Each program unit that is complete is
+    /// programmed.
     #[inline]
     fn program(&mut self, number: u32, before: u32, written: u32, by_host: bool) {
         if let Some(timeline) = &mut self.timeline {
@@ -302,7 +303,8 @@ impl Ftl {
         self.victims.insert(number, block.valid);
     }
 
-    /// Collects and erases one superblock, and another one if wear is uneven.
+    /// Collects and erases one superblock. If wear is uneven, collects and erases a second one for
+    /// wear levelling.
     fn collect(&mut self) {
         let victim = self
             .victims
@@ -312,8 +314,8 @@ impl Ftl {
         self.level_wear();
     }
 
-    /// A superblock needs relocation at most once while all others are erased `spread_max`
-    /// times, so checking once per half as many erases suffices.
+    /// While all other superblocks are erased `spread_max` times, a superblock needs at most one
+    /// relocation for wear. One check per half as many erases is therefore enough.
     fn level_wear(&mut self) {
         let Some(spread_max) = self.profile.wear_spread_max else { return };
         if self.counts.erases.is_multiple_of(u64::from(spread_max / 2).max(1))
@@ -324,7 +326,8 @@ impl Ftl {
     }
 
     /// Relocates the valid pages of a closed superblock and erases it. Uses at most one free
-    /// superblock: the remainder for a second one keeps its order, so it fits.
+    /// superblock: the pages that do not fit the open superblock keep their order in a second one,
+    /// so they fit into it.
     fn move_out(&mut self, number: u32, frontier: usize, cause: Cause) {
         let block = self.pool.get(number);
         self.victims.remove(number, block.valid);

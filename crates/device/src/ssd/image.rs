@@ -5,8 +5,8 @@
 //! state   the last saved state: `ssd/ftl/saved.rs`
 //! in-use  exists while the drive is in use, and after a power cut
 //! ```
-//! The data never depend on the state. After a power cut the data are complete and the state is
-//! the last saved one: counters since then are lost, which the drive reports.
+//! The data never depend on the state. After a power cut the data are complete, and the state is
+//! the last saved one. Counter changes after that save are lost, and the drive reports this.
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::report::Report;
 use super::windows::Windows;
 use crate::{Error, File, Result};
 
-/// A drive in a directory, in use until [`close`](Self::close).
+/// A drive in a directory. The drive is in use until [`close`](Self::close).
 pub struct Image {
     directory: PathBuf,
     drive: Arc<Ssd>,
@@ -30,7 +30,7 @@ impl Image {
     /// nothing.
     ///
     /// # Errors
-    /// If it is not empty or no directory.
+    /// If the directory is not empty or is not a directory.
     pub fn refuse(directory: &Path) -> Result<()> {
         match fs::read_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -59,7 +59,7 @@ impl Image {
     /// If it is in use, or if its state is corrupt; the error names the file, which is left
     /// unchanged.
     pub fn open(directory: &Path) -> Result<Image> {
-        // locked: the current user may still save the state
+        // `data` is locked: a process that still uses the drive may save a newer state.
         let data = File::open(&directory.join("data"))?;
         let ftl = book(directory)?;
         let in_use = directory.join("in-use");
@@ -109,7 +109,7 @@ fn book(directory: &Path) -> Result<Ftl> {
     Ftl::restore(&state).map_err(|why| Error::Malformed { what: path.display().to_string(), why })
 }
 
-/// The old state remains until the new one is durable.
+/// Saves the state of `ftl`. The old state remains until the new state is durable.
 fn save(directory: &Path, ftl: &Ftl) -> Result<()> {
     let (path, fresh) = (directory.join("state"), directory.join("state.new"));
     let write = || {

@@ -1,15 +1,15 @@
-//! The mapping between logical pages and slots: two tables that make up most of the memory of a
-//! simulated drive, 4 bytes per page and 4 per slot.
+//! The mapping between logical pages and slots (allocation units of flash). Its two tables use 4
+//! bytes per page and 4 bytes per slot, which is most of the memory of a simulated drive.
 
 use super::profile::Geometry;
 
-/// No page or no slot.
+/// Table entry for "no page" or "no slot".
 const NONE: u32 = u32::MAX;
-/// The slot continues the page that starts before it.
+/// Table entry of a slot that continues the page in the slot before it.
 const REST: u32 = u32::MAX - 1;
 
-/// Logical pages to slots and back. A page occupies `1 ..= slots_per_page` contiguous slots of
-/// one superblock. Allocates and touches all memory at creation.
+/// Maps logical pages to slots and slots to pages. A page occupies `1 ..= slots_per_page`
+/// contiguous slots of one superblock. All memory is allocated and touched at creation.
 #[derive(Clone)]
 pub(super) struct Map {
     slot_of: Vec<u32>,

@@ -6,12 +6,13 @@
 //!                               ├─ victims  which closed one is collected next
 //!                               └─ counts   bytes programmed, by cause
 //! ```
-//! Flash is programmed sequentially and erased one *superblock* at a time (one erase block per
-//! channel). A rewritten page is placed elsewhere and leaves garbage at its old location.
-//! [`Ftl`] does this bookkeeping without data; [`Ssd`] is a block device that stores its data in
-//! any other device.
+//! Flash is programmed sequentially and erased one *superblock* at a time. A superblock is one
+//! erase block of each channel. A rewritten page is placed elsewhere and leaves garbage at its old
+//! location. [`Ftl`] (flash translation layer) keeps account of this without data. [`Ssd`] is a
+//! block device that adds an `Ftl` to any other device, which stores the data.
 //!
-//! A *slot* is the allocation unit of flash: a page, or 512 bytes if the controller compresses.
+//! A *slot* is the allocation unit of flash: a page, or 512 bytes if the controller compresses. A
+//! *frontier* is a write position with its own open superblock.
 mod chance;
 mod compress;
 mod counts;

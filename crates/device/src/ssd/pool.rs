@@ -1,4 +1,5 @@
-//! The superblocks: fill, validity, wear, and the free list.
+//! The superblocks of a drive: how full each one is, its valid slots, its wear, and the list of
+//! free superblocks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,11 +9,11 @@ use super::profile::Geometry;
 /// State of a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Erased.
+    /// Erased and unused.
     Free,
     /// Being written by a frontier.
     Open,
-    /// Full or padded.
+    /// Full, or padded until full.
     Closed,
 }
 
@@ -28,7 +29,7 @@ pub(super) struct Superblock {
     pub valid: u32,
     /// Erase count.
     pub erases: u32,
-    /// Number of host writes at the last change of its valid pages.
+    /// The drive's number of host writes when the superblock's valid pages last changed.
     pub changed_at: u64,
 }
 
@@ -109,8 +110,8 @@ impl Pool {
         self.free.push(Reverse((erases, number)));
     }
 
-    /// Returns the least worn closed superblock if the most worn one has more than `spread_max`
-    /// more erases.
+    /// Returns the least worn closed superblock if the most worn superblock has over `spread_max`
+    /// more erases than it has.
     pub fn too_little_worn(&self, spread_max: u32) -> Option<u32> {
         let closed = (0..).zip(&self.all).filter(|(_, block)| block.state == State::Closed);
         let (number, least) = closed.min_by_key(|(number, block)| (block.erases, *number))?;

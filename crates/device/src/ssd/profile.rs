@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::timeline::Latency;
 use crate::{Error, Result};
 
-/// Limit for the numbers of superblocks, slots and pages: they are 32-bit, and the largest
-/// values are reserved.
+/// Limit for the numbers of superblocks, slots and pages. The numbers have 32 bits, and their
+/// largest values are reserved.
 const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
 /// Allocation unit of flash if the controller compresses.
 const COMPRESSED_SLOT_BYTES: u32 = 512;
 
-/// A drive profile. [`Ftl::new`](super::Ftl::new) rejects an impossible one and names the field.
+/// A drive profile. [`Ftl::new`](super::Ftl::new) rejects an impossible profile and names the
+/// invalid field.
 ///
 /// In TOML or JSON, missing fields have the values of [`Profile::default`], and unknown fields
 /// are rejected.
@@ -27,16 +28,16 @@ pub struct Profile {
     pub page_bytes: u32,
     /// Pages per erase block.
     pub pages_per_block: u32,
-    /// Pages that a channel programs at once. A flush pads an incomplete unit, unless the drive
-    /// has [`power_loss_protection`](Self::power_loss_protection).
+    /// Pages that a channel programs in one operation (a program unit). A flush pads an incomplete
+    /// unit, unless the drive has [`power_loss_protection`](Self::power_loss_protection).
     pub pages_per_program: u32,
     /// Channels that work in parallel. A superblock is one erase block of each.
     pub channels: u32,
-    /// Flash beyond the capacity as a fraction of it: 0.07 is 7 %. Rounding to whole superblocks
-    /// may lose some of it.
+    /// Flash beyond the capacity, as a fraction of the capacity: 0.07 is 7 %. Rounding to whole
+    /// superblocks may lose some of it.
     pub over_provisioning: f64,
-    /// Free superblocks reserved for garbage collection, at least 1. It starts when a frontier
-    /// needs a superblock and only these are left.
+    /// Free superblocks reserved for garbage collection, at least 1. Garbage collection starts when
+    /// a write position needs a new superblock and only the reserved ones are free.
     pub reserved_superblocks: u32,
     /// Victim selection.
     pub collection: Collection,
@@ -44,9 +45,9 @@ pub struct Profile {
     pub gc_frontier: GcFrontier,
     /// Number of streams, 1 to 64. Writes to other streams use stream 0.
     pub streams: u8,
-    /// Wear levelling relocates the least worn superblock to a well worn one when the most worn
-    /// one has this many more erases; `None` disables it. Free superblocks are always used least
-    /// worn first.
+    /// Wear levelling starts when the most worn superblock has this many more erases than the least
+    /// worn one. It moves the data of the least worn superblock to a well worn free one. `None`
+    /// disables it. Other writes always use the least worn free superblock.
     pub wear_spread_max: Option<u32>,
     /// Whether cached writes survive a power cut, so that a flush pads nothing.
     pub power_loss_protection: bool,
@@ -54,7 +55,7 @@ pub struct Profile {
     pub compressed_pages: Option<u32>,
     /// Latencies and bandwidths; `None` simulates no time.
     pub latency: Option<Latency>,
-    /// Seed of the random choices: equal seeds and writes give equal drives.
+    /// Seed of the random choices. Equal seeds and equal writes give equal drives.
     pub seed: u64,
 }
 
@@ -62,15 +63,15 @@ pub struct Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collection {
-    /// The superblock with the fewest valid slots; among equals, the one that has had so few for
-    /// longest.
+    /// The superblock with the fewest valid slots. Among equals, the one that has had this number
+    /// for longest.
     Greedy,
-    /// The largest (1 − u) / 2u × age, where u is the valid fraction and age the time since the
-    /// valid pages last changed.
+    /// The superblock with the largest (1 − u) / 2u × age, where u is its valid fraction and age
+    /// the time since its valid pages last changed.
     CostBenefit,
     /// The superblock with the fewest valid slots in a random sample of this size, 1 to 255.
     Choices(u8),
-    /// The superblock closed first.
+    /// The superblock that was closed first.
     Fifo,
 }
 
@@ -78,11 +79,11 @@ pub enum Collection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GcFrontier {
-    /// The host's frontier of the same stream.
+    /// The frontier (write position) of the host's writes of the same stream.
     Shared,
-    /// A frontier for all relocated pages, which are colder than host writes.
+    /// One frontier for all relocated pages, because they are colder than host writes.
     Separate,
-    /// A frontier per stream, which keeps the host's separation.
+    /// One frontier per stream for relocated pages, so that streams stay separate.
     PerStream,
 }
 
@@ -107,8 +108,8 @@ impl Geometry {
 }
 
 impl Default for Profile {
-    /// 1 GiB of 4 KiB pages in superblocks of 1 MiB, 7 % over-provisioning, greedy, with a
-    /// frontier for relocated pages.
+    /// 1 GiB of 4 KiB pages in superblocks of 1 MiB, with 7 % over-provisioning, greedy victim
+    /// selection, and one separate frontier for relocated pages.
     fn default() -> Self {
         Self {
             name: "plain".into(),
@@ -137,15 +138,16 @@ impl Profile {
         u64::from(self.page_bytes) * u64::from(self.pages_per_block) * u64::from(self.channels)
     }
 
-    /// Returns the number of superblocks of the over-provisioned capacity.
+    /// Returns the number of superblocks, over-provisioning included.
     pub fn superblocks(&self) -> u64 {
         let flash = self.capacity_bytes as f64 * (1.0 + self.over_provisioning);
-        // Plus half a byte: 1.07 times a number is rarely an integer.
+        // Half a byte is added against rounding: 1.07 times an integer is rarely an integer in
+        // floating point.
         ((flash + 0.5) / self.superblock_bytes() as f64) as u64
     }
 
-    /// Returns the flash per byte of capacity that can hold valid pages, without open and
-    /// reserved superblocks: the α of u = e^(−α(1−u)).
+    /// Returns the flash per byte of capacity that can hold valid pages: the α of u = e^(−α(1−u)).
+    /// Open and reserved superblocks are not included.
     pub fn alpha(&self) -> f64 {
         let usable =
             self.superblocks().saturating_sub(u64::from(self.reserved_superblocks) + u64::from(self.frontiers()));
@@ -256,9 +258,10 @@ impl Profile {
         Ok(())
     }
 
-    /// Garbage collection always gains space if, with all frontiers open and the reserve free,
-    /// the other superblocks cannot be full of valid pages. Each superblock may waste less than
-    /// a page where the next compressed page does not fit.
+    /// Checks that garbage collection always gains space. It does if the remaining superblocks
+    /// cannot be full of valid pages while all frontiers have an open superblock and the reserve is
+    /// free. Each superblock may waste less than one page at its end, where the next compressed
+    /// page does not fit.
     fn check_spare(&self, geometry: &Geometry) -> Result<()> {
         let usable = u64::from(geometry.slots_per_superblock - (geometry.slots_per_page - 1));
         let valid = u64::from(geometry.pages) * u64::from(geometry.slots_per_page);

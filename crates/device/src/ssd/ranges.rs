@@ -1,12 +1,12 @@
-//! Commands on byte ranges, as hosts send them, translated to pages.
+//! Translates commands on byte ranges, as hosts send them, to commands on pages.
 use std::ops::Range;
 
 use super::ftl::{Ftl, PageWrite};
 use crate::{Error, Result, Stream};
 
 impl Ftl {
-    /// Writes a range of bytes. `slots` has the slots of each touched page if the controller
-    /// compresses; without it pages count as incompressible.
+    /// Writes a range of bytes. If the controller compresses, `slots` has the number of slots of
+    /// each touched page. Without `slots`, pages are incompressible.
     ///
     /// # Errors
     /// If the range exceeds the drive; nothing changes.

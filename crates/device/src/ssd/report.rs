@@ -1,4 +1,4 @@
-//! The drive's report, exact and in the form of `smartctl --json`.
+//! The drive's report, as exact values and in the form of `smartctl --json`.
 use serde_json::{Value, json};
 
 use super::counts::{Cause, Counts};
@@ -44,8 +44,8 @@ impl Report {
         }
     }
 
-    /// Encodes the report as `smartctl --json --all` would for an ATA drive; `terrace` contains
-    /// the exact values it has no field for.
+    /// Encodes the report as `smartctl --json --all` would for an ATA drive. The field `terrace`
+    /// contains the exact values for which that form has no field.
     pub fn json(&self) -> Value {
         let Report { profile, counts, .. } = self;
         let erases = counts.erases / self.superblocks.max(1);

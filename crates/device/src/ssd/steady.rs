@@ -7,7 +7,7 @@ use crate::{Result, Stream};
 
 /// Maximum relative difference among three consecutive windows.
 const TOLERANCE: f64 = 0.05;
-/// A drive that is not steady after this many windows will not become so.
+/// Maximum number of windows. A drive that is not steady by then is assumed never to become steady.
 const WINDOWS_MAX: u64 = 200;
 /// Pages written between two progress reports.
 const PAGES_PER_STEP: u64 = 1 << 16;
@@ -22,12 +22,12 @@ pub struct Progress {
 }
 
 impl Ftl {
-    /// Fills the drive sequentially, then overwrites uniformly random pages, half the capacity
-    /// per window, until three consecutive windows differ by less than 5 %: the steady state of
-    /// SNIA's performance test. Pages are incompressible. The counters continue; subtract them
-    /// to measure what follows.
+    /// Fills the drive sequentially. Then overwrites uniformly random pages until three consecutive
+    /// windows differ by less than 5 %, which is the steady state of SNIA's performance test. A
+    /// window is half the capacity. Pages are incompressible. The counters include these writes;
+    /// subtract their values at the end to measure what follows.
     ///
-    /// Calls `tell` with the progress and stops early if it returns false, or after 200 windows.
+    /// Calls `tell` with the progress. Stops early if `tell` returns false, or after 200 windows.
     /// Returns whether the drive is steady.
     ///
     /// # Errors
@@ -48,7 +48,8 @@ impl Ftl {
             let wa2 = windows.ended().next_back().map(|window| window.wa2());
             let written_bytes = self.counts().host_bytes - begin;
             let goes_on = tell(Progress { written_bytes, wa2 });
-            // Until all flash was used twice, overwrites consume unused free space.
+            // Until the host has written twice the flash capacity, overwrites still consume free
+            // space that was never used, so write amplification is too low.
             if written_bytes >= 2 * flash_bytes && windows.are_within(TOLERANCE) {
                 return Ok(true);
             }

@@ -1,10 +1,10 @@
 //! Simulated time: the completion times of flash operations and of host commands.
 //!
-//! One host issues commands back to back. A channel performs one operation at a time: it reads,
-//! programs, erases or transfers. Host writes wait in the drive's cache until programmed, so a
-//! write takes only interface time while the cache has room; a flush waits until the cache is
-//! empty. The pages of one read are read in parallel. Garbage collection occupies the channels
-//! in request order and delays the host only through them.
+//! The model has one host, which issues commands back to back. A channel performs one operation at
+//! a time: it reads, programs, erases or transfers. Host writes wait in the drive's cache until
+//! they are programmed. While the cache has room, a write takes only interface time. A flush waits
+//! until the cache is empty. The pages of one read are read in parallel. Garbage collection uses
+//! the channels in the order of its requests and delays the host only by occupying them.
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -28,11 +28,11 @@ pub struct Latency {
     pub channel_bytes_per_s: u64,
     /// Bandwidth between host and drive, in bytes per second.
     pub interface_bytes_per_s: u64,
-    /// Size of the write cache in bytes: host writes that are not programmed yet. At least one
-    /// unit.
+    /// Size of the write cache in bytes. The cache holds host writes that are not programmed yet,
+    /// and has room for at least one program unit.
     pub cache_bytes: u64,
-    /// Duration of a flush with nothing to wait for, in microseconds; of any flush with
-    /// power-loss protection.
+    /// Duration of a flush that has nothing to wait for, in microseconds. With power-loss
+    /// protection every flush takes this time.
     pub flush_us: u32,
 }
 
@@ -41,16 +41,16 @@ pub struct Latency {
 pub(super) struct Timeline {
     latency: Latency,
     geometry: Geometry,
-    /// Completion of the host's last command.
+    /// Completion time of the host's last command.
     now: u64,
-    /// Completion of each channel's last operation.
+    /// Completion time of each channel's last operation.
     channels: Vec<u64>,
-    /// Programming of each cached host unit, oldest first.
+    /// Time at which each unit in the write cache will be programmed, oldest first.
     cached: VecDeque<u64>,
     cached_max: usize,
-    /// Programming of all units.
+    /// Time at which all units will be programmed.
     all_programmed: u64,
-    /// Completion of the last read by garbage collection.
+    /// Completion time of the last read by garbage collection.
     collected: u64,
 }
 
@@ -109,7 +109,8 @@ impl Timeline {
         }
     }
 
-    /// Garbage collection reads pages in parallel, each given as a unit and slots of it.
+    /// Garbage collection reads pages in parallel. Each item is a program unit and a number of
+    /// slots in it.
     pub fn collect(&mut self, pages: impl Iterator<Item = (u32, u32)>) {
         self.collected = self.read_all(pages);
     }
@@ -121,13 +122,13 @@ impl Timeline {
         }
     }
 
-    /// The host reads pages in parallel, each given as a unit and slots of it.
+    /// The host reads pages in parallel. Each item is a program unit and a number of slots in it.
     pub fn host_read(&mut self, pages: impl Iterator<Item = (u32, u32)>) {
         self.now = self.read_all(pages);
     }
 
-    /// Returns the completion time of all reads. The cells of a unit are read once for
-    /// consecutive pages of it.
+    /// Returns the completion time of all reads. For consecutive pages in one unit, the cells of
+    /// the unit are read only once.
     fn read_all(&mut self, pages: impl Iterator<Item = (u32, u32)>) -> u64 {
         let (mut done, mut last) = (self.now, None);
         for (unit, slots) in pages {

@@ -73,7 +73,7 @@ impl Command {
 }
 
 impl Ftl {
-    /// Executes a command. Its data are unknown and count as incompressible.
+    /// Executes a command. The data of a trace's writes are unknown and treated as incompressible.
     ///
     /// # Errors
     /// If the range exceeds the drive; nothing changes.

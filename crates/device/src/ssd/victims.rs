@@ -6,14 +6,14 @@ use super::profile::{Collection, Geometry};
 
 const NONE: u32 = u32::MAX;
 
-/// The closed superblocks in the order of the policy. Greedy and FIFO keep queues and select in
-/// constant time; the other policies examine superblocks when they select.
+/// The closed superblocks in the order of the policy. Greedy and FIFO keep queues and select a
+/// victim in constant time. The other policies examine superblocks when they select.
 #[derive(Clone)]
 pub(super) struct Victims {
     collection: Collection,
     slots: u32,
     queues: Queues,
-    /// All earlier queues are empty.
+    /// Index of the first queue that may not be empty. All earlier queues are empty.
     first: usize,
     chance: Chance,
 }
@@ -67,7 +67,8 @@ impl Victims {
         }
     }
 
-    /// Selects the next victim at time `now` in host writes; `None` if none is closed.
+    /// Selects the next victim, or returns `None` if no superblock is closed. `now` is the time in
+    /// host writes.
     pub fn choose(&mut self, pool: &Pool, now: u64) -> Option<u32> {
         match self.collection {
             Collection::Greedy | Collection::Fifo => {
@@ -89,8 +90,9 @@ impl Victims {
         best.map(|(number, _)| number)
     }
 
-    /// Samples until `count` closed ones are drawn or too few are closed. If all of them are
-    /// completely valid, which would gain nothing, examines all closed ones.
+    /// Samples superblocks until `count` closed ones are drawn or too few are closed. If every
+    /// drawn superblock is completely valid, collecting it would gain nothing, so all closed
+    /// superblocks are examined.
     fn best_of(&mut self, count: u8, pool: &Pool) -> Option<u32> {
         let blocks = pool.all().len() as u32;
         let (mut best, mut drawn, mut tries) = (None, 0, 0);
@@ -112,7 +114,7 @@ impl Victims {
         (0..self.queues.heads.len()).flat_map(|queue| self.queues.members(queue).map(move |member| (queue, member)))
     }
 
-    /// Verifies that exactly the closed superblocks are queued.
+    /// Verifies that the queues contain exactly the closed superblocks.
     pub fn check(&self, pool: &Pool) -> Result<(), String> {
         let mut queue_of = vec![None; pool.all().len()];
         for (queue, number) in self.queued() {
@@ -132,7 +134,7 @@ impl Victims {
         Ok(())
     }
 
-    /// Returns the generator of future random choices.
+    /// Returns the generator that makes the future random choices.
     pub fn chance(&self) -> &Chance {
         &self.chance
     }
@@ -142,8 +144,8 @@ fn closed(pool: &Pool) -> impl Iterator<Item = (u32, &Superblock)> {
     (0..).zip(pool.all()).filter(|(_, block)| block.state == State::Closed)
 }
 
-/// Doubly linked queues in one table of members: constant-time insertion and removal without
-/// allocation.
+/// Doubly linked queues in one table of members. Insertion and removal take constant time and
+/// allocate nothing.
 #[derive(Clone)]
 struct Queues {
     heads: Vec<u32>,

@@ -1,4 +1,5 @@
-//! Recent write amplification: WA2 since the drive was new hides its present value.
+//! Recent write amplification. WA2 (bytes programmed per host byte) over the drive's whole life
+//! would hide its present value.
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use super::counts::Counts;
 /// Number of windows kept.
 const WINDOWS_MAX: usize = 64;
 
-/// Bytes written by the host and programmed, in windows of equal host bytes.
+/// Bytes written by the host and bytes programmed, in windows of equal host bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Windows {
     window_bytes: u64,
@@ -19,7 +20,7 @@ pub struct Windows {
 /// One window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Bytes written by the host: the window size, plus up to one command.
+    /// Bytes written by the host: at least the window size, and more by up to one command.
     pub host_bytes: u64,
     /// Bytes programmed.
     pub nand_bytes: u64,

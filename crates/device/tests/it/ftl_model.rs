@@ -1,5 +1,5 @@
-//! The flash translation layer against a naive model that keeps lists of pages and searches all
-//! of them in each step.
+//! Compares the flash translation layer with a naive model. The model keeps lists of pages and
+//! searches all of them in each step.
 use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
 use terrace_device::Stream;
 use terrace_device::ssd::{Cause, Collection, Ftl, GcFrontier, PageWrite, Profile};
@@ -14,7 +14,8 @@ enum Step {
     Flush,
 }
 
-/// A superblock of the naive drive: for each programmed slot the page written there, or nothing.
+/// A superblock of the naive drive. For each programmed slot it has the page that was written
+/// there, or nothing.
 #[derive(Clone, Default)]
 struct Block {
     slots: Vec<Option<u64>>,
@@ -22,9 +23,9 @@ struct Block {
     stream: u8,
     is_open: bool,
     is_free: bool,
-    /// Host writes at the last change of its valid pages.
+    /// The drive's number of host writes when the valid pages last changed.
     changed_at: u64,
-    /// Step in which it got its present number of valid slots, or was closed.
+    /// Step in which the superblock got its present number of valid slots, or was closed.
     valid_since: u64,
     closed_at: u64,
 }
@@ -185,7 +186,7 @@ impl Naive {
     }
 
     fn move_out(&mut self, number: usize, frontier: usize, cause: usize) {
-        // Not closed any more, and invisible to a search for pages.
+        // The superblock is no longer closed, and a search for pages does not find it.
         let slots = std::mem::take(&mut self.blocks[number].slots);
         let mut pages: Vec<u64> = slots.iter().copied().flatten().collect();
         pages.dedup();
@@ -250,7 +251,7 @@ fn take(ftl: &mut Ftl, step: &Step) {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    // Most writes go to few pages, so that garbage and ages are uneven.
+    // Most writes use few pages, so that garbage and ages differ between superblocks.
     let page = prop_oneof![0..PAGES, 0..PAGES / 8];
     let part = prop_oneof![3 => Just(PAGE as u32), 1 => 0..=PAGE as u32];
     prop_oneof![
@@ -293,7 +294,8 @@ fn same(ftl: &Ftl, naive: &Naive) -> Result<(), TestCaseError> {
     prop_assert_eq!(counts.host_bytes, naive.host_bytes);
     prop_assert_eq!((counts.trimmed_bytes, counts.flushes), (naive.trimmed_bytes, naive.flushes));
     prop_assert!(ftl.erases().eq(naive.blocks.iter().map(|block| block.erases)), "erases");
-    // The next victim depends on the content of each superblock.
+    // Compare the valid slots of each superblock, because the choice of the next victim depends on
+    // them.
     let valid = (0..naive.blocks.len()).map(|block| naive.valid(block) as u32);
     prop_assert!(ftl.valid_slots().eq(valid), "valid slots");
     prop_assert_eq!(ftl.mapped_bytes(), (0..PAGES).filter(|page| naive.is_mapped(*page)).count() as u64 * PAGE);

@@ -1,4 +1,4 @@
-//! Block devices, the virtual SSD and its device node, from outside.
+//! Tests block devices, the virtual SSD and its device node through their public interfaces.
 mod ftl_model;
 mod node;
 mod record;

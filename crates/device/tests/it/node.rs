@@ -1,4 +1,4 @@
-//! Real block devices, checked by the kernel's request counters. Needs root and a loop device.
+//! Tests real block devices and checks the kernel's request counters. Needs root and a loop device.
 use std::{fs, path::PathBuf, process::Command};
 use terrace_device::{BlockDevice, File, Stream};
 use terrace_peers::require;
@@ -12,8 +12,8 @@ struct Loop {
 }
 
 impl Loop {
-    /// A loop device with discards enabled: a node keeps its /sys settings after it is detached,
-    /// so some may have them disabled.
+    /// Attaches a loop device with discards enabled. A loop device keeps its /sys settings after it
+    /// is detached, so an earlier user may have disabled discards.
     fn new() -> Result<Loop, String> {
         let mut without = Vec::new();
         while without.len() < 8 {
@@ -61,7 +61,8 @@ impl Drop for Loop {
 fn a_range_flush_writes_its_range_and_a_discard_nothing() {
     let Some(on) = require("loop", Loop::new()) else { return };
     let device = File::open(&on.node).unwrap();
-    // The kernel writes pages back after half a minute by itself; repeat if that interfered.
+    // The kernel itself writes pages back after half a minute. The test repeats in case that
+    // interfered.
     let apart = (0..5).any(|_| {
         let before = on.written();
         device.write_at(0, &vec![1; 8 * MIB as usize], Stream(0)).unwrap();
@@ -90,7 +91,7 @@ fn a_range_flush_writes_its_range_and_a_discard_nothing() {
     }
 }
 
-/// A device partitioned in sectors of 512 B may end with a partial block.
+/// A device that is partitioned in sectors of 512 bytes may end with a partial block.
 #[test]
 fn sectors_after_the_last_whole_block_are_ignored() {
     let Some(on) = require("loop", Loop::attached(BYTES + 7 * 512)) else { return };

@@ -4,11 +4,11 @@ use super::super::pool::State;
 use super::Ftl;
 
 impl Ftl {
-    /// Verifies that all tables agree, and that the bytes programmed equal those that the
-    /// superblocks hold and held.
+    /// Verifies that all tables agree, and that the number of bytes programmed equals the bytes in
+    /// all superblocks now plus those in all erased ones.
     ///
     /// # Errors
-    /// The inconsistency.
+    /// Describes the inconsistency.
     pub fn check(&self) -> std::result::Result<(), String> {
         let slots = self.geometry.slots_per_superblock;
         let mut is_free = vec![false; self.pool.all().len()];
@@ -59,8 +59,8 @@ impl Ftl {
         }
     }
 
-    /// Each erased superblock had been programmed completely, so the superblocks determine the
-    /// total.
+    /// Every superblock was programmed completely before it was erased. The erase counts and the
+    /// present fill therefore determine the total of programmed bytes.
     fn check_counts(&self) -> std::result::Result<(), String> {
         let slots = u64::from(self.geometry.slots_per_superblock);
         let programmed: u64 =

@@ -1,4 +1,5 @@
-//! The drive's state as a file, so that a preconditioned drive is available at once.
+//! The drive's state as a file, so that a preconditioned drive can be loaded instead of being
+//! preconditioned again.
 //!
 //! ```text
 //! offset  size  field
@@ -38,7 +39,7 @@ struct Head {
     open: Vec<Option<u32>>,
 }
 
-/// The reason why bytes are no saved drive.
+/// The reason why the bytes are not a valid saved drive.
 pub(crate) type Damage = String;
 
 impl Ftl {
@@ -73,8 +74,7 @@ impl Ftl {
 
     /// Restores a saved drive.
     ///
-    /// # Errors
-    /// The problem. Every byte is verified, as is the consistency of the tables.
+    /// Describes the problem. Every byte is verified, and so is the consistency of the tables.
     pub fn restore(bytes: &[u8]) -> Result<Ftl, Damage> {
         let (rest, crc) = bytes.split_last_chunk().ok_or("shorter than any")?;
         let rest = rest.strip_prefix(MAGIC).ok_or("not the state of a virtual drive")?;
@@ -93,7 +93,7 @@ impl Ftl {
 
     fn of(head: Head, body: &[u8]) -> Result<Ftl, Damage> {
         let geometry = head.profile.geometry().map_err(|error| error.to_string())?;
-        // Checked before allocating for the profile's claims.
+        // Check the length before allocating memory for the sizes that the profile claims.
         let (superblocks, rest) = (geometry.superblocks as usize * SUPERBLOCK_BYTES <= body.len())
             .then(|| body.split_at(geometry.superblocks as usize * SUPERBLOCK_BYTES))
             .ok_or("its superblocks end beyond it")?;
@@ -125,7 +125,7 @@ fn requeue(head: &Head, geometry: &Geometry, pool: &Pool, queued: &[u8]) -> Resu
     let mut victims = Victims::new(head.profile.collection, geometry, Chance::new(head.chance));
     let mut is_queued = vec![false; pool.all().len()];
     for number in queued.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)) {
-        // A superblock queued twice would close its links into a ring.
+        // A superblock that is queued twice would make the queue's links a ring.
         if is_queued.get_mut(number as usize).is_none_or(|was| std::mem::replace(was, true)) {
             return Err(format!("superblock {number} is not there to be queued"));
         }
