@@ -1,5 +1,5 @@
-//! Recordings: a replay reproduces the device, a crash state equals that of a naive model of a
-//! volatile cache, and corruption is an error.
+//! Tests recordings: a replay must reproduce the device, a crash state must equal that of a naive
+//! model of a volatile cache, and corruption must give an error.
 use proptest::{collection::vec, prelude::*};
 use std::{fs, path::Path, sync::Arc};
 use terrace_device::{
@@ -61,7 +61,7 @@ fn all(device: &dyn BlockDevice) -> Vec<u8> {
     bytes
 }
 
-/// Applies `op` to plain bytes; of a write, only the sectors for which `keeps` is true.
+/// Applies `op` to plain bytes. Of a write, applies only the sectors for which `keeps` is true.
 fn apply(bytes: &mut [u8], op: Op, keeps: impl Fn(usize) -> bool) {
     match op {
         Op::Write(from, count, byte) => {
@@ -107,7 +107,7 @@ proptest! {
         let state = State::new(past.clone(), until, &kept).unwrap();
         prop_assert!(all(&state) == wanted, "kept {:?}", kept);
 
-        // Even bytes, which no recorded write contains.
+        // Write even bytes, because the recorded writes contain only odd ones.
         state.write_at(BLOCK, &[2; 2 * BLOCK as usize], Stream::default()).unwrap();
         state.discard(2 * BLOCK, BLOCK).unwrap();
         wanted[BLOCK as usize..][..2 * BLOCK as usize].fill(2);
@@ -132,8 +132,8 @@ fn events_and_marks_round_trip_in_order() {
     );
 }
 
-/// A drive with streams places pages differently than one without: a replay must preserve the
-/// streams.
+/// A drive with streams places pages differently than a drive without streams, so a replay must
+/// preserve the streams.
 #[test]
 fn a_replay_preserves_the_streams() {
     let dir = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn every_flipped_byte_and_every_torn_end_is_an_error_that_names_the_file() {
             Ok(_) => panic!("{what}: taken for good"),
         }
     };
-    // Every byte of the heads, and some of the data, which lie in bytes 64..64 + 8192.
+    // Try every byte of the heads, and some bytes of the data, which are at 64..64 + 8192.
     let some = |at: &usize| !(64..64 + 8192).contains(at) || at.is_multiple_of(101);
     for at in (0..good.len()).filter(some) {
         let mut bad = good.clone();
@@ -217,8 +217,8 @@ fn requests_after_the_end_are_executed_unrecorded() {
     assert_eq!(all(&State::new(past, 0, &[kept]).unwrap())[..4096], data(1, 1));
 }
 
-/// A recording with a gap would yield impossible states: after one lost record nothing more is
-/// recorded.
+/// A recording with a gap would yield states that cannot occur. After one lost record the recorder
+/// must record nothing more.
 #[test]
 fn a_record_that_cannot_be_written_stops_the_device() {
     let memory = Arc::new(Memory::new(1024 * BLOCK).unwrap());

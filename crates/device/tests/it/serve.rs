@@ -1,6 +1,6 @@
-//! A served device carries real file systems and is removed whatever happens to its server.
-//! Needs root, FUSE and loop devices. The server is a separate process, as it must be for every
-//! process that waits for its device.
+//! Tests that a served device works with real file systems, and that it is always removed, whatever
+//! happens to its server. Needs root, FUSE and loop devices. The server is a separate process,
+//! because a process that waits for its own device could not be killed.
 use std::{
     env,
     fs::{self, File},
@@ -26,8 +26,8 @@ const DEVICE_BYTES: u64 = 384 << 20;
 const RATE: u64 = 16 << 20;
 const ROLE: &str = "TERRACE_TEST_SERVE";
 
-/// Serializes tests across processes: mkfs.btrfs probes every loop device of the machine and
-/// fails if the server of one has just died.
+/// Takes a lock that serializes these tests across processes. mkfs.btrfs probes every loop device
+/// of the machine and fails if the server of one of them has just died.
 fn alone() -> File {
     let path = env::temp_dir().join("terrace-test-loop-devices");
     let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -35,10 +35,10 @@ fn alone() -> File {
     file
 }
 
-/// A server in a process of its own, with its mount points.
+/// A server in a separate process, with its mount points.
 struct Server {
     process: Child,
-    /// Kept open because the server prints more.
+    /// Kept open because the server prints more later.
     _stdout: BufReader<ChildStdout>,
     node: PathBuf,
     stats: PathBuf,
@@ -46,7 +46,7 @@ struct Server {
 }
 
 impl Server {
-    /// Returns `None` if the machine does not support it.
+    /// Starts a server. Returns `None` if the machine does not support serving.
     fn start(device: &str) -> Option<Server> {
         let owner = fs::metadata("/proc/self").expect("/proc").uid();
         require("root", if owner == 0 { Ok(()) } else { Err("serving a block device takes root") })?;
@@ -90,7 +90,8 @@ impl Server {
         (numbers.next().expect("requests"), numbers.next().expect("bytes"))
     }
 
-    /// Asserts that the kernel accessed the backing file directly, if it can.
+    /// Asserts that the kernel accessed the backing file directly (so the server saw no reads or
+    /// writes), if the kernel supports that.
     fn passed_nothing(&self) {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
         let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();
@@ -99,7 +100,7 @@ impl Server {
         }
     }
 
-    /// Returns its entries in the kernel's tables.
+    /// Returns the server's entries in the kernel's tables.
     fn traces(&self) -> Vec<String> {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
         let loops = run(Command::new("losetup").args(["--noheadings", "--output", "BACK-FILE"]));
@@ -107,12 +108,12 @@ impl Server {
         mounts.lines().chain(loops.lines()).filter(|line| line.contains(work)).map(String::from).collect()
     }
 
-    /// Stops it in an orderly way.
+    /// Stops the server in the regular way and checks its exit status.
     fn stop(mut self) {
         drop(self.process.stdin.take());
         assert!(self.process.wait().expect("waited for").success());
-        // A loop device disappears with its last user, and programs that probe all devices
-        // (udev, mkfs.btrfs) are users.
+        // The kernel removes a loop device when its last user closes it. Programs that probe all
+        // devices (udev, mkfs.btrfs) may be such users.
         let begin = Instant::now();
         while !self.traces().is_empty() && begin.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_millis(10));
@@ -124,10 +125,10 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Restores the machine whatever the test did.
+    /// Removes everything from the machine, even if the test failed.
     fn drop(&mut self) {
         let _ = self.process.kill();
-        // a process that waits for its own device ends only once the device is removed
+        // A process that waits for its own device can end only after the device is removed.
         let begin = Instant::now();
         while self.process.try_wait().is_ok_and(|ended| ended.is_none()) && begin.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(10));
@@ -139,7 +140,7 @@ impl Drop for Server {
     }
 }
 
-/// The server: serves until its standard input is closed.
+/// The server process: serves until its standard input is closed.
 #[test]
 fn role_of_a_server() {
     let Ok(device) = env::var(ROLE) else { return };
@@ -165,7 +166,7 @@ fn role_of_a_server() {
     }
     println!("\nserved {}\nserved {}", served.node().display(), served.stats().display());
     std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
-    // the kernel reports the refusal while the panicked thread is still unwinding
+    // The kernel reports the error before the panicked thread has finished unwinding.
     let begin = Instant::now();
     while is_broken && served.is_served() && begin.elapsed() < Duration::from_secs(10) {
         thread::sleep(Duration::from_millis(1));
@@ -179,11 +180,11 @@ fn role_of_a_server() {
     served.stop().expect("it is down");
 }
 
-/// Accepts writes to its first part only.
+/// A device that accepts writes only to its first part.
 struct Limited {
     below: Memory,
     end: u64,
-    /// Whether other writes panic instead of failing.
+    /// Whether a write beyond that part panics instead of failing.
     panics: bool,
 }
 
@@ -255,7 +256,7 @@ fn make(mkfs: &[&str], node: &Path) {
     }
 }
 
-/// Creates, fills, unmounts, mounts and reads a file system.
+/// Creates a file system, fills it, unmounts it, mounts it again and reads it.
 fn carries(mkfs: &[&str]) {
     let Some(()) = require("mkfs", tool(mkfs[0])) else { return };
     let Some(server) = Server::start("memory") else { return };
@@ -318,9 +319,9 @@ fn fio_verifies_it() {
     server.stop();
 }
 
-/// Requests are neither merged, split nor delayed, or a recording would differ from the
-/// requests. (The block layer splits direct writes of more than 512 KiB: a loop device takes 128
-/// non-contiguous pages.)
+/// Requests must arrive without being merged, split or delayed. Otherwise a recording would differ
+/// from the requests. (The block layer itself splits direct writes of more than 512 KiB, because a
+/// loop device accepts at most 128 non-contiguous pages.)
 #[test]
 fn requests_arrive_one_for_one() {
     let Some(server) = Server::start("memory") else { return };
@@ -347,7 +348,8 @@ fn requests_arrive_one_for_one() {
     server.stop();
 }
 
-/// The kernel accesses a backing file directly where it can; other requests still arrive here.
+/// The kernel must access a backing file directly where it can. All other requests must arrive at
+/// the server.
 #[test]
 fn a_backing_file_is_written_without_the_server() {
     let Some(server) = Server::start("slow") else { return };
@@ -374,8 +376,8 @@ fn a_backing_file_is_written_without_the_server() {
     server.stop();
 }
 
-/// The kernel enforces the rate limit, and drops it with the device, whether its server removed
-/// it or was killed.
+/// The kernel must enforce the rate limit. It must drop the limit together with the device, whether
+/// the server removed the device or was killed.
 #[test]
 fn a_kernel_rate_limit_is_removed_with_the_device() {
     let _alone = alone();
@@ -426,7 +428,8 @@ fn write_block(server: &Server, seek: u64) -> bool {
     output.status.success()
 }
 
-/// The server's owner learns that serving ended, and nothing blocks.
+/// If the serving thread panics, the server's owner must see that serving ended, and no call may
+/// block.
 #[test]
 fn a_panicking_server_is_reported() {
     let _alone = alone();
@@ -436,7 +439,8 @@ fn a_panicking_server_is_reported() {
     server.stop(); // it checks this itself, by its exit status
 }
 
-/// Read in small parts with requests in between, the text is consistent.
+/// The statistics must be one consistent text when they are read in small parts with requests in
+/// between.
 #[test]
 fn statistics_are_never_torn() {
     let Some(server) = Server::start("memory") else { return };
@@ -457,8 +461,8 @@ fn statistics_are_never_torn() {
     server.stop();
 }
 
-/// Mounts under other device numbers are found as well: btrfs has numbers of its own, and
-/// partitions have theirs.
+/// Removal must find mounts whose device number differs from the device's own: btrfs uses numbers
+/// of its own, and each partition has another number.
 #[test]
 fn file_systems_with_other_device_numbers_are_unmounted() {
     let _alone = alone();
@@ -501,7 +505,7 @@ impl MemoryGroup {
         fs::write(self.0.join("cgroup.procs"), process.to_string()).expect("taken into the group");
     }
 
-    /// Returns how often the limit was hit.
+    /// Returns how often the group hit its limit.
     fn hits(&self) -> u64 {
         let old = fs::read_to_string(self.0.join("memory.failcnt"));
         let new = || fs::read_to_string(self.0.join("memory.events")).expect("counts");
@@ -511,7 +515,7 @@ impl MemoryGroup {
 }
 
 impl Drop for MemoryGroup {
-    /// Returns its processes to the root group.
+    /// Moves the group's processes back to the root group.
     fn drop(&mut self) {
         let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         processes.lines().for_each(|process| drop(fs::write(self.0.with_file_name("cgroup.procs"), process)));
@@ -521,9 +525,9 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// The kernel gives neither the writer nor the server more memory before dirty pages are
-/// written, which the server must accept. (In one group with its writers, the server of a drive
-/// in a file may wait for itself: docs/ssd.md.)
+/// Under a memory limit, the kernel gives the writer and the server no more memory until dirty
+/// pages are written. The server must accept those writes without more memory. (If the server of a
+/// drive in a file is in one memory group with its writers, it may wait for itself: docs/ssd.md.)
 #[test]
 fn memory_pressure_causes_no_deadlock() {
     let Some(mut server) = Server::start("file") else { return };
@@ -562,7 +566,8 @@ fn memory_pressure_causes_no_deadlock() {
     server.stop();
 }
 
-/// Users of the device get errors, nothing blocks, and cleanup removes every trace.
+/// After the server is killed, users of the device must get errors, no call may block, and cleanup
+/// must remove everything.
 #[test]
 fn cleanup_removes_everything_a_killed_server_leaves() {
     let _alone = alone();

@@ -1,6 +1,6 @@
-//! Counters of real drives. Attributes and values are those published by owners of such drives
-//! as output of `smartctl`; the surrounding JSON follows its schema and contains only the fields
-//! that are read. Values marked as constructed are invented, because none were found published.
+//! Tests the counters of real drives. Owners of such drives published these attributes and values
+//! as output of `smartctl`. The JSON around them follows its schema and contains only the fields
+//! that are read. Values marked as constructed are invented, because no published ones were found.
 use serde_json::{Value, json};
 use terrace_device::smart::{Reading, Told};
 
@@ -65,7 +65,8 @@ fn intel_counts_gibibytes_or_32_mebibytes_by_family() {
 
 #[test]
 fn a_misleading_attribute_name_is_not_read_as_sectors() {
-    // A Dell S3520: 241 is called Total_LBAs_Written there, and counts as 225 does.
+    // The attributes of a Dell S3520. Its attribute 241 is named Total_LBAs_Written and has the
+    // same unit as attribute 225.
     let drive = ata(
         "SSDSCKJB240G7R",
         &[
@@ -86,7 +87,7 @@ fn micron_counts_pages_whose_size_cancels() {
     ];
     let nand = (619_033_175u128 * 512 * (19_344_786 + 16_994_048) / 19_344_786) as u64;
     tells(&[ata("Crucial", &client)], 619_033_175 * 512, nand, 16_384, 1.878);
-    // Constructed: a data-center drive, and one without host writes.
+    // Constructed: a data-center drive, once with host writes and once without.
     let server = |host| {
         ata(
             "Micron_5200_MTFDDAK960TDC",

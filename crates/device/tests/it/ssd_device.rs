@@ -1,4 +1,4 @@
-//! The virtual SSD as a block device.
+//! Tests the virtual SSD as a block device.
 use terrace_device::ssd::{Cause, Profile, Ssd};
 use terrace_device::{BlockDevice, Error, Memory, Stream};
 

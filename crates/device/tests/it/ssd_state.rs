@@ -1,4 +1,4 @@
-//! Saved and restored drives after use, and corrupt saved drives.
+//! Tests saving and restoring of used drives, and corrupt saved drives.
 use proptest::{prelude::*, sample::Index};
 use std::{fs, sync::Arc};
 use terrace_device::ssd::{Collection, Ftl, GcFrontier, Image, Latency, Profile, Progress};
@@ -30,7 +30,7 @@ fn profiles() -> Vec<Profile> {
     ]
 }
 
-/// Overwrites, trims and flushes by a fixed rule.
+/// Overwrites, trims and flushes the drive in a fixed pattern.
 fn use_it(ftl: &mut Ftl, from: u64, steps: u64) {
     let pages = ftl.pages();
     for step in from..from + steps {
@@ -57,7 +57,7 @@ fn a_restored_drive_continues_unchanged() {
         }
         assert_eq!(back.counts(), ftl.counts(), "{:?}", ftl.profile());
         assert!(back.erases().eq(ftl.erases()));
-        // Operations in progress are not saved.
+        // The simulated times may differ a little, because operations in progress are not saved.
         let apart = |a: &Ftl, b: &Ftl| Some(a.simulated_time()?.abs_diff(b.simulated_time()?).as_millis());
         assert!(apart(&ftl, &back).is_none_or(|apart| apart < 200), "{:?}", apart(&ftl, &back));
     }
@@ -76,15 +76,15 @@ proptest! {
         prop_assert!(Ftl::restore(&bytes).is_err());
     }
 
-    /// A forger can compute the checksum too.
+    /// The test recomputes the checksum after each change, as a forger could.
     #[test]
     fn a_forged_state_is_refused_or_is_a_drive(which in 0usize..4, at in any::<Index>(), byte in any::<u8>(), tail in any::<bool>()) {
         let mut ftl = Ftl::new(profiles().remove(which)).unwrap();
         use_it(&mut ftl, 0, 5000);
         let mut bytes = ftl.save();
         let len = bytes.len() - 4;
-        // Half of the forgeries target the head and the superblocks, which are small compared
-        // with the map.
+        // Half of the changes are in the head and the superblocks, which are small compared with
+        // the map.
         let at = if tail { at.index(len) } else { at.index(4000) };
         bytes[at] = byte;
         let crc = crc32c::crc32c(&bytes[..len]);

@@ -1,14 +1,15 @@
-//! The virtual SSD against theory.
+//! Compares the virtual SSD with theory.
 //!
-//! Under uniform random overwrites of all pages, the victim has the valid fraction u =
-//! e^(−α(1−u)), and WA2 = 1/(1−u): exact for FIFO with many superblocks, an upper bound for
-//! greedy (Desnoyers, *Analytic modeling of SSD write performance*, SYSTOR 2012). α is flash
-//! over data, net of open and reserved superblocks.
+//! Under uniform random overwrites of all pages, the victim of garbage collection has the valid
+//! fraction u = e^(−α(1−u)), and WA2 = 1/(1−u). This is exact for FIFO with many superblocks and an
+//! upper bound for greedy (Desnoyers, *Analytic modeling of SSD write performance*, SYSTOR 2012). α
+//! is the size of the flash, without open and reserved superblocks, divided by the size of the
+//! data.
 use terrace_device::Stream;
 use terrace_device::ssd::{Cause, Collection, Counts, Ftl, GcFrontier, Profile};
 
-/// 256 MiB in 4096 superblocks of 16 pages, plus spare ones: enough that the fill of the open
-/// ones is negligible.
+/// 256 MiB in 4096 superblocks of 16 pages, plus over-provisioning. With so many superblocks the
+/// unused part of the open ones is negligible.
 fn profile(over_provisioning: f64, collection: Collection) -> Profile {
     Profile {
         capacity_bytes: CAPACITY,
@@ -20,18 +21,18 @@ fn profile(over_provisioning: f64, collection: Collection) -> Profile {
     }
 }
 
-/// 2 GiB in 2048 superblocks of 256 pages: small ones vary at random, and greedy gains more from
-/// that than theory predicts.
+/// 2 GiB in 2048 superblocks of 256 pages. The superblocks are large because the valid fraction of
+/// small ones varies at random, and greedy then gains more than theory predicts.
 fn coarse(over_provisioning: f64, collection: Collection) -> Profile {
     Profile { capacity_bytes: 2 << 30, pages_per_block: 256, ..profile(over_provisioning, collection) }
 }
 
 const CAPACITY: u64 = 256 << 20;
 
-/// WA2 of uniform overwrites with α times as much flash as data.
+/// Returns the theoretical WA2 of uniform overwrites with α times as much flash as data.
 fn theory(alpha: f64) -> f64 {
-    // From below 1 the iteration converges to the smaller of two fixed points; the other one is
-    // 1.
+    // The equation has two fixed points, and one of them is 1. From a start below 1 the iteration
+    // converges to the smaller one.
     let u = (0..10_000).fold(0.5, |u: f64, _| (-alpha * (1.0 - u)).exp());
     1.0 / (1.0 - u)
 }
@@ -47,8 +48,8 @@ impl Random {
     }
 }
 
-/// Fills the drive below `end`, overwrites it uniformly until steady, and returns the counters
-/// of as many further writes.
+/// Fills the drive below page `end` and overwrites it uniformly until WA2 is steady. Then
+/// overwrites it for the same number of passes again, and returns the counters of that second part.
 fn uniform(ftl: &mut Ftl, end: u64, passes: u64) -> Counts {
     let mut random = Random(1);
     (0..end).for_each(|page| ftl.write(page, Stream(0)).unwrap());
@@ -63,7 +64,7 @@ fn uniform(ftl: &mut Ftl, end: u64, passes: u64) -> Counts {
     counts
 }
 
-/// Relative excess of `measured` over `expected`.
+/// Returns by which fraction `measured` exceeds `expected`.
 fn above(measured: f64, expected: f64) -> f64 {
     measured / expected - 1.0
 }
@@ -79,7 +80,8 @@ fn sequential_overwrites_cost_nothing() {
         assert_eq!(counts.host_bytes, 4 * CAPACITY);
         println!("{collection:?}: {:.4}", counts.wa2().unwrap());
         if collection == Collection::Choices(4) {
-            // A sample of four may miss the superblocks that are all garbage.
+            // WA2 may slightly exceed 1: a random sample of four superblocks may contain none that
+            // is all garbage.
             assert!(counts.wa2().unwrap() < 1.01, "{counts:?}");
         } else {
             assert_eq!(counts.nand_bytes(), counts.host_bytes, "{collection:?}");
@@ -140,7 +142,7 @@ fn medium(collection: Collection) -> Profile {
     Profile { pages_per_block: 128, ..profile(0.15, collection) }
 }
 
-/// A tenth of the pages receives nine tenths of the writes.
+/// Writes so that a tenth of the pages receives nine tenths of the writes.
 fn hot_and_cold(profile: Profile, cold: Stream) -> f64 {
     let mut ftl = Ftl::new(Profile { streams: 2, ..profile }).unwrap();
     let (pages, mut random) = (ftl.pages(), Random(2));

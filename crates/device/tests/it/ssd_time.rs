@@ -1,12 +1,12 @@
-//! Simulated time against values computed by hand.
+//! Compares simulated times with values that were computed by hand.
 use std::time::Duration;
 use terrace_device::Stream;
 use terrace_device::ssd::{Ftl, GcFrontier, Latency, Profile};
 
 const PAGE: u64 = 4096;
 
-/// Reading takes 60 µs, programming four pages 500 µs; each page takes 4.096 µs through the
-/// channel and as much through the interface.
+/// A drive on which reading a program unit takes 60 µs and programming a unit of four pages 500 µs.
+/// The transfer of a page takes 4.096 µs through the channel and as much through the interface.
 fn profile() -> Profile {
     Profile {
         capacity_bytes: 256 << 20,
@@ -45,7 +45,7 @@ fn writes_take_the_interface_until_the_cache_is_full_then_the_channels() {
     let mut ftl = Ftl::new(profile()).unwrap();
     let first = took(&mut ftl, |ftl| (0..256).for_each(|page| ftl.write(page, Stream(0)).unwrap()));
     near(first, 256.0 * 4.096);
-    // Four units in flight take 500 µs plus their transfers.
+    // Four units are programmed in parallel at any time, which takes 500 µs plus their transfers.
     let rest = took(&mut ftl, |ftl| (256..16384).for_each(|page| ftl.write(page, Stream(0)).unwrap()));
     near(rest, 16128.0 / 16.0 * (500.0 + 4.0 * 4.096));
 }
@@ -66,8 +66,8 @@ fn reads_of_one_command_overlap_and_those_of_many_do_not() {
     (0..64).for_each(|page| ftl.write(page, Stream(0)).unwrap());
     ftl.flush();
     near(took(&mut ftl, |ftl| assert_eq!(ftl.read(0..1).unwrap(), 1)), 60.0 + 2.0 * 4.096);
-    // One unit per channel: the cells once, four pages through each channel, all of them through
-    // the interface.
+    // The 16 pages are one unit on each channel. The cells are read once, four pages pass through
+    // each channel, and all 16 pages pass through the interface.
     near(took(&mut ftl, |ftl| assert_eq!(ftl.read(0..16).unwrap(), 16)), 60.0 + (4.0 + 16.0) * 4.096);
     near(
         took(&mut ftl, |ftl| (0..16).for_each(|page| assert_eq!(ftl.read(page..page + 1).unwrap(), 1))),
@@ -90,7 +90,8 @@ fn collection_takes_its_time_from_the_host() {
     let before = ftl.counts().clone();
     let microseconds = took(&mut ftl, |ftl| (0..pages).for_each(|_| scatter(ftl)));
     let counts = ftl.counts().since(&before);
-    // All channels are always busy: programs, erases, and one read per unit with valid pages.
+    // All channels are always busy with programs, erases, and one read for each unit with valid
+    // pages.
     let unit = 500.0 + 4.0 * 4.096;
     let programs = counts.nand_bytes() as f64 / (4 * PAGE) as f64 / 4.0 * unit;
     let moved = (counts.nand_bytes() - counts.host_bytes) as f64 / PAGE as f64;
