@@ -1,5 +1,5 @@
-//! The crash model of a directory: records every operation in memory, and returns the crash states
-//! that a power cut after any operation may leave.
+//! The crash model of a directory. It records every operation in memory and returns the crash
+//! states (directory contents) that a power cut after any operation may leave.
 use crate::{
     Image, Rules,
     history::{FileId, History},
@@ -17,16 +17,16 @@ use terrace_vfs::{
     WriteFile, inside,
 };
 
-/// A recording directory. Clones share it.
+/// A directory that records its operations. Clones share the recording.
 ///
-/// Run a workload on it and note [`steps`](CrashFs::steps) after each acknowledgement. Then
-/// simulate a power cut after any step with any seed. Steps may be examined in any order, during
-/// the workload or afterwards.
+/// Run a workload on the directory and note [`steps`](CrashFs::steps) after each acknowledged
+/// write. Then simulate a power cut after any step with any seed. Steps may be examined in any
+/// order, during the workload or afterwards.
 #[derive(Clone)]
 pub struct CrashFs(Arc<CrashFsInner>);
 
 struct CrashFsInner {
-    // Everything but the lock file; locked for one operation at a time.
+    // Everything except the lock file. It is locked for one operation at a time.
     history: Mutex<History>,
     // Locked before `history`.
     lock: Mutex<Holders>,
@@ -41,12 +41,12 @@ struct Holders {
 }
 
 impl CrashFs {
-    /// A directory that does not exist yet; call `make_directory` first.
+    /// Returns a directory that does not exist yet. Call `make_directory` first.
     pub fn new(rules: Rules) -> CrashFs {
         CrashFs::from_image(&Image { made: false, files: BTreeMap::new() }, rules)
     }
 
-    /// A directory with the contents of `image`, all of it durable.
+    /// Returns a directory with the contents of `image`, all of them durable.
     pub fn from_image(image: &Image, rules: Rules) -> CrashFs {
         CrashFs(Arc::new(CrashFsInner {
             history: Mutex::new(History::new(image, rules)),
@@ -67,20 +67,21 @@ impl CrashFs {
         self.record(History::abort_journal);
     }
 
-    /// Number of recorded operations. Everything acknowledged so far must survive a power cut after
-    /// this step.
+    /// Returns the number of recorded operations. Every write that was acknowledged before this
+    /// call must survive a power cut after this step.
     pub fn steps(&self) -> usize {
         self.0.history.lock().steps
     }
 
-    /// Returns a crash state of a power cut right after `step`, chosen by `seed`. Equal arguments
-    /// give equal states. Panics if there is no such step.
+    /// Returns a crash state: the directory after a power cut right after `step`. `seed` selects
+    /// one of the possible states. Equal arguments give equal states. Panics if there is no such
+    /// step.
     pub fn power_loss(&self, step: usize, seed: u64) -> Image {
         self.at(step, |history| history.power_loss(step, seed))
     }
 
-    /// Returns the state right after `step`, as left by a killed process. Panics if there is no
-    /// such step.
+    /// Returns the directory right after `step`, as a killed process (without a power cut) leaves
+    /// it. Panics if there is no such step.
     pub fn state_after(&self, step: usize) -> Image {
         self.at(step, |history| history.state_after(step))
     }
@@ -253,8 +254,8 @@ impl Folders for CrashFs {
         self.record(|history| history.link(from, to))
     }
 
-    /// Guarantees no more than the contract of `sync_folders`: the rest of the file system stays
-    /// uncertain.
+    /// Guarantees only what the contract of `sync_folders` guarantees. The rest of the file system
+    /// stays unsynced.
     fn sync_folders(&self, names: &[String]) -> io::Result<()> {
         self.record(|history| names.iter().try_for_each(|name| history.sync_folder(&format!("{name}/"))))
     }
@@ -264,7 +265,7 @@ impl Folders for CrashFs {
     }
 }
 
-/// An open file, independent of its names.
+/// An open file. It stays valid when its names change.
 struct Handle {
     fs: CrashFs,
     id: FileId,

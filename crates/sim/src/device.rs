@@ -1,9 +1,10 @@
-//! The crash model of a block device: records every request in memory, and returns the crash
-//! states that a power cut after any request may leave.
+//! The crash model of a block device. It records every request in memory and returns the crash
+//! states (device contents) that a power cut after any request may leave.
 //!
-//! A completed flush makes all earlier writes durable; a flush of ranges makes those within them
-//! durable. Each other write or discard may have reached the medium or not, independently of the
-//! rest. A write may be torn between sectors of 512 bytes; a sector is never torn.
+//! A completed flush makes all earlier writes durable. A completed flush of ranges makes the
+//! earlier writes within those ranges durable. Each other write or discard may have reached the
+//! medium or not, independently of the rest. A write may be torn between sectors of 512 bytes. A
+//! sector is never torn.
 use crate::Rng;
 use parking_lot::Mutex;
 use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
@@ -11,14 +12,15 @@ use terrace_device::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u64 = 4096;
 const SECTOR: usize = 512;
-/// Maximum number of requests that are not durable. Beyond that the older half becomes durable:
-/// devices write their caches back eventually.
+/// Maximum number of requests that are not durable. If there are more, the older half becomes
+/// durable, because real devices write their caches back eventually.
 const OPEN_MAX: usize = 256;
 
 type Block = Arc<[u8; BLOCK as usize]>;
 type Blocks = HashMap<u64, Block>;
 
-/// A recording device. Clones share it. Its initial contents are durable.
+/// A device that records its requests. Clones share the recording. The initial contents are
+/// durable.
 #[derive(Clone)]
 pub struct CrashDevice {
     recording: Arc<Mutex<Recording>>,
@@ -31,16 +33,16 @@ struct Recording {
     first: Blocks,
     /// The durable state at the last examined step.
     base: Durable,
-    /// Whether flushes are ignored.
+    /// Whether the device ignores flushes.
     lies: bool,
 }
 
-/// The durable state before event number `at`.
+/// The durable state just before event number `at`.
 struct Durable {
     at: usize,
-    /// Contents that must survive.
+    /// Contents that every power cut preserves.
     blocks: Blocks,
-    /// Events since then that may or may not survive, in order.
+    /// Later events, in order. A power cut may preserve or lose each of them.
     open: Vec<Event>,
 }
 
@@ -68,14 +70,14 @@ impl fmt::Debug for DeviceImage {
 }
 
 impl DeviceImage {
-    /// A device of `len` zero bytes.
+    /// Returns a device of `len` zero bytes.
     pub fn empty(len: u64) -> DeviceImage {
         DeviceImage { blocks: Blocks::new(), len }
     }
 }
 
 impl CrashDevice {
-    /// A device with the contents of `image`, all of it durable.
+    /// Returns a device with the contents of `image`, all of them durable.
     pub fn new(image: &DeviceImage) -> CrashDevice {
         let blocks = image.blocks.clone();
         let (now, first, base) = (blocks.clone(), blocks.clone(), Durable { at: 0, blocks, open: Vec::new() });
@@ -83,33 +85,33 @@ impl CrashDevice {
         CrashDevice { recording: Arc::new(Mutex::new(recording)), len: image.len }
     }
 
-    /// Like [`new`](CrashDevice::new), but flushes are ignored. A control: tests must detect data
-    /// loss on it.
+    /// Like [`new`](CrashDevice::new), but the device ignores flushes. Such a device is a control:
+    /// a crash test on it must detect lost data.
     pub fn lying(image: &DeviceImage) -> CrashDevice {
         let made = CrashDevice::new(image);
         made.recording.lock().lies = true;
         made
     }
 
-    /// Number of recorded requests. Everything acknowledged so far must survive a power cut after
-    /// this step.
+    /// Returns the number of recorded requests. Every write that was acknowledged before this call
+    /// must survive a power cut after this step.
     pub fn steps(&self) -> usize {
         self.recording.lock().events.len()
     }
 
-    /// Number of recorded flushes.
+    /// Returns the number of recorded flushes.
     pub fn flushes(&self) -> usize {
         let is_flush = |event: &&Event| matches!(event, Event::Flush | Event::FlushRanges(_));
         self.recording.lock().events.iter().filter(is_flush).count()
     }
 
-    /// The current contents, as left by a killed process.
+    /// Returns the current contents, as a killed process (without a power cut) leaves them.
     pub fn now(&self) -> DeviceImage {
         DeviceImage { blocks: self.recording.lock().now.clone(), len: self.len }
     }
 
-    /// Returns the contents right after `step`, as left by a killed process. Panics if there is no
-    /// such step.
+    /// Returns the contents right after `step`, as a killed process leaves them. Panics if there is
+    /// no such step.
     pub fn state_after(&self, step: usize) -> DeviceImage {
         let mut recording = self.recording.lock();
         recording.advance(step);
@@ -118,14 +120,15 @@ impl CrashDevice {
         DeviceImage { blocks, len: self.len }
     }
 
-    /// Returns a crash state of a power cut right after `step`, chosen by `seed`. Fastest with
-    /// ascending steps. Panics if there is no such step.
+    /// Returns a crash state: the contents after a power cut right after `step`. `seed` selects one
+    /// of the possible states. Calls with ascending steps are the fastest. Panics if there is no
+    /// such step.
     pub fn power_loss(&self, step: usize, seed: u64) -> DeviceImage {
         let mut rng = Rng::of(seed, step as u64);
         let mut recording = self.recording.lock();
         recording.advance(step);
         let mut blocks = recording.base.blocks.clone();
-        // In one case of four nothing survives, in one everything, in two a part.
+        // In one of four cases no event survives, in one of four all events, in two of four some.
         let odds = [0, 4, 1 + rng.below(3), 1 + rng.below(3)][rng.below(4)];
         for event in &recording.base.open {
             match event {
@@ -184,7 +187,7 @@ impl Recording {
 }
 
 impl Durable {
-    /// Makes the parts of open events within `ranges` durable. Whole blocks only.
+    /// Makes the parts of open events within `ranges` durable, in whole blocks only.
     fn make_durable(&mut self, ranges: &[Range<u64>]) {
         let holds =
             |block: u64| ranges.iter().any(|range| range.start <= block * BLOCK && (block + 1) * BLOCK <= range.end);
@@ -205,7 +208,7 @@ impl Event {
         }
     }
 
-    /// Splits the event into parts whose blocks agree in `holds`.
+    /// Splits the event into parts. All blocks of a part have the same result of `holds`.
     fn parts(&self, holds: impl Fn(u64) -> bool) -> Vec<(bool, Event)> {
         let range = match self {
             Event::Write(first, written) => *first..first + written.len() as u64,
@@ -226,7 +229,8 @@ impl Event {
     }
 }
 
-/// Applies a torn write from block `first` on: only the bytes in `kept` of it, a range of sectors.
+/// Applies a torn write that starts at block `first`. Only the bytes in `kept`, a range of sectors
+/// of the write, are applied.
 fn put_torn(blocks: &mut Blocks, first: u64, written: &[Block], kept: Range<usize>) {
     for (nth, block) in written.iter().enumerate() {
         let begin = nth * BLOCK as usize;

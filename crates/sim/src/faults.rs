@@ -1,7 +1,8 @@
 //! Fault injection: a directory in which the n-th call fails.
 //!
-//! Wraps any other file system and counts every call that could fail on a real disk. A dry run
-//! counts the calls; each following run lets one of them fail.
+//! [`FaultFs`] wraps any other file system and counts every call that could fail on a real disk. A
+//! test first runs its workload without faults to count the calls. In each following run one of
+//! these calls fails.
 use crate::{Rng, pages::Pages};
 use parking_lot::Mutex;
 use std::{
@@ -19,19 +20,19 @@ use terrace_vfs::{
 
 mod folders;
 
-/// The kind of failure.
+/// The kind of a failure, and the calls to which it applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The device returns an error (`EIO`). Applies to all calls; the call has no effect.
     Eio,
-    /// The disk is full (`ENOSPC`). Applies to calls that need space: `make_directory`, `create`,
-    /// `append`, `rename`, `link`. All others succeed.
+    /// The disk is full (`ENOSPC`). Applies to the calls that need space: `make_directory`,
+    /// `create`, `append`, `rename`, `link`. All other calls succeed.
     Enospc,
-    /// Like [`Fault::Enospc`], but a failing append writes some prefix of its bytes, perhaps an
-    /// empty one.
+    /// Like [`Fault::Enospc`], but a failing append writes a prefix of its bytes, which may be
+    /// empty.
     ShortWrite,
-    /// The disk turns out to be full only at a sync: applies to `sync`, `write_back`, `sync_file`,
-    /// `sync_directory` and `commit`.
+    /// The disk reports only at a sync that it is full. Applies to `sync`, `write_back`,
+    /// `sync_file`, `sync_directory` and `commit`.
     EnospcAtSync,
     /// Like [`Fault::EnospcAtSync`], but with a device error.
     EioAtSync,
@@ -53,29 +54,29 @@ enum Until {
 }
 
 impl Plan {
-    /// No call fails. For the dry run.
+    /// Returns a plan without failures, for the run that counts the calls.
     pub fn never() -> Plan {
         Plan { from: 0, until: Until::Never, fault: Fault::Eio }
     }
 
-    /// One call fails: number `call`, counted from 0, or the first later call to which `fault`
-    /// applies.
+    /// Returns a plan in which one call fails: call number `call`, counted from 0. If `fault` does
+    /// not apply to that call, the first later call to which it applies fails.
     pub fn once(call: u64, fault: Fault) -> Plan {
         Plan { from: call, until: Until::Once, fault }
     }
 
-    /// Every call from number `call` on fails if `fault` applies to it: a disconnected device, or a
-    /// disk that stays full.
+    /// Returns a plan in which every call from number `call` on fails if `fault` applies to it.
+    /// This simulates a disconnected device, or a disk that stays full.
     pub fn from_then_on(call: u64, fault: Fault) -> Plan {
         Plan { from: call, until: Until::Healed, fault }
     }
 }
 
-/// A directory with injected faults. Clones share it.
+/// A directory with injected faults. Clones share the directory and its plan.
 #[derive(Clone)]
 pub struct FaultFs {
     inner: Arc<dyn FileSystem>,
-    // No I/O while locked.
+    // No I/O happens while this lock is held.
     counter: Arc<Mutex<Counter>>,
 }
 
@@ -86,12 +87,12 @@ struct Counter {
     expected: u64,
     /// Additional latency of reads.
     delay: Duration,
-    /// Files created through this wrapper.
+    /// Page states of the files that were created through this wrapper.
     files: BTreeMap<String, Pages>,
-    /// Folders that no sync has covered yet.
+    /// Folders that no sync has covered since their last change.
     unsynced: BTreeSet<String>,
-    /// Folders that were unsynced when a sync of folders failed. The kernel reports a writeback
-    /// error once and then drops the pages.
+    /// Folders that were unsynced when a sync of folders failed. Their data are lost: the kernel
+    /// reports a writeback error once and then drops the pages.
     lost: BTreeSet<String>,
 }
 
@@ -104,7 +105,7 @@ enum Needs {
 }
 
 impl FaultFs {
-    /// Wraps `inner`, with faults by `plan`.
+    /// Wraps `inner` and injects faults according to `plan`.
     pub fn new(inner: Arc<dyn FileSystem>, plan: Plan) -> FaultFs {
         FaultFs {
             inner,
@@ -121,12 +122,12 @@ impl FaultFs {
         }
     }
 
-    /// Number of calls so far, including failed ones; the number of the next call.
+    /// Returns the number of calls so far, including failed ones. The next call has this number.
     pub fn calls(&self) -> u64 {
         self.counter.lock().calls
     }
 
-    /// Number of calls that failed by plan.
+    /// Returns the number of calls that failed because of the plan.
     pub fn failed(&self) -> u64 {
         self.counter.lock().failed
     }
@@ -136,12 +137,13 @@ impl FaultFs {
         self.counter.lock().delay = delay;
     }
 
-    /// Number of read-ahead hints given so far. Hints are not counted as calls and never fail.
+    /// Returns the number of read-ahead hints so far. Hints are not counted as calls and never
+    /// fail.
     pub fn expected(&self) -> u64 {
         self.counter.lock().expected
     }
 
-    /// Whether the next call to which the fault applies will fail.
+    /// Returns whether the next call to which the fault applies will fail.
     pub fn is_armed(&self) -> bool {
         let counter = self.counter.lock();
         counter.plan.until != Until::Never && counter.calls >= counter.plan.from
@@ -152,7 +154,8 @@ impl FaultFs {
         self.counter.lock().plan = plan;
     }
 
-    /// Stops injecting faults. Data of a failed sync stays lost, and later syncs do not report it.
+    /// Stops injecting faults. The data of a failed sync stay lost, and later syncs do not report
+    /// the loss.
     pub fn heal(&self) {
         self.arm(Plan::never());
     }
@@ -172,18 +175,19 @@ impl FaultFs {
         Box::new(Writer { fs: self.clone(), inner, pages })
     }
 
-    /// The page state of file `name`. Files created outside this wrapper lose nothing.
+    /// Returns the page state of file `name`. Files created outside this wrapper lose nothing.
     fn pages(&self, name: &str) -> Pages {
         self.counter.lock().files.get(name).cloned().unwrap_or_default()
     }
 
-    /// Counts a syncing call and executes it, unless the file's unsynced data is lost already.
+    /// Counts a sync call and executes it. If the file's unsynced data are already lost, there is
+    /// nothing to sync and the call succeeds.
     fn sync_pages(&self, pages: &Pages, save: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.call(Needs::Sync).inspect_err(|_| pages.lose())?;
         if pages.lost_any() {
             return Ok(());
         }
-        // Appends during the sync are not covered.
+        // The sync does not cover bytes that are appended while it runs.
         let bytes = pages.bytes();
         save().inspect(|()| pages.synced(bytes))
     }

@@ -1,9 +1,9 @@
-//! A second directory on the disk of a [`CrashFs`], below its first one, for stores that share
-//! files by links.
+//! A second directory on the disk of a [`CrashFs`], below the first directory. It serves tests of
+//! stores that share files by hard links.
 //!
-//! Both directories share one journal, like two directories of one ext4. Under
-//! [`Rules::Posix`](crate::Rules) a sync of either counts for both, which is more than POSIX
-//! guarantees, so use it with ext4 only.
+//! Both directories share one journal, like two directories of one ext4 file system. Under
+//! [`Rules::Posix`](crate::Rules) a sync of either directory syncs both, which is more than POSIX
+//! guarantees. Therefore use this type with ext4 rules only.
 use crate::CrashFs;
 use std::{io, ops::Range};
 use terrace_vfs::{
@@ -18,7 +18,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder `name` of `disk`, which need not exist.
+    /// Returns the folder `name` of `disk`. The folder need not exist.
     pub fn new(disk: CrashFs, name: &str) -> Folder {
         Folder { disk, name: name.into() }
     }

@@ -1,8 +1,8 @@
-//! The recorded history of a directory, indexed such that the state after any step takes a few
-//! binary searches.
+//! The recorded history of a directory. Its indexes give the state after any step with a few binary
+//! searches.
 //!
-//! Steps are numbered from 1; step 0 is the initial state. Names refer to files, and files outlive
-//! their names, like inodes. So a removed file can reappear after a power cut.
+//! Steps are numbered from 1. Step 0 is the initial state. A name refers to a file, and a file
+//! outlives its names, like an inode. A removed file can therefore reappear after a power cut.
 use crate::{Image, Rng, Rules, image::Content};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,12 +30,12 @@ impl<T: Copy> Timeline<T> {
         self.0.last().expect("made with a first value").1
     }
 
-    /// Its value right after `step`; `None` before its first.
+    /// Returns the value right after `step`, or `None` if the timeline begins later.
     pub fn at(&self, step: usize) -> Option<T> {
         self.until(step).last().map(|(_, value)| *value)
     }
 
-    /// Its values up to `step`, each with the step of the change.
+    /// Returns the values up to `step`, each with the step of its change.
     pub fn until(&self, step: usize) -> &[(usize, T)] {
         &self.0[..self.0.partition_point(|(when, _)| *when <= step)]
     }
@@ -48,12 +48,14 @@ pub(crate) struct File {
     pub written: Timeline<usize>,
     /// Length of the synced prefix.
     pub synced: Timeline<usize>,
-    /// Length of the written-back prefix: a commit that begins now makes it durable.
+    /// Length of the prefix that was written back but not synced. A journal commit that begins now
+    /// makes this prefix durable.
     written_back: Timeline<usize>,
-    /// Punched ranges, with the step of each hole. The model never undoes a hole after a power cut,
-    /// and no test relies on that. Earlier states have the bytes, later ones zeros.
+    /// Punched ranges, with the step of each hole. States before that step have the bytes, later
+    /// states have zeros. A power cut in this model never undoes a hole, and no test relies on
+    /// that.
     punched: Vec<(usize, Range<usize>)>,
-    /// Whether space is allocated ahead of the bytes. Growth within it is not journaled.
+    /// Whether space is allocated in advance. Appends within the allocated space are not journaled.
     pub preallocated: bool,
 }
 
@@ -76,7 +78,8 @@ impl File {
         content.without(self.punched[..until].iter().map(|(_, range)| range.clone()))
     }
 
-    /// A commit of the state right after step `covers` completes at step `now`.
+    /// Applies a journal commit. It completes at step `now` and covers the state right after step
+    /// `covers`.
     fn commit(&mut self, now: usize, covers: usize) {
         if let Some(bytes) = self.written_back.at(covers)
             && bytes > self.synced.now()
@@ -90,28 +93,29 @@ impl File {
 pub(crate) struct Commit {
     /// The step at which it completed.
     ended: usize,
-    /// Every name as of this step is durable.
+    /// All names of the state right after this step are durable.
     covers: usize,
 }
 
-/// ext4's journal as user space can observe it: one commit at a time, each counted when it
-/// completes. Between two observations a commit may begin or complete.
+/// ext4's journal as user space can observe it. It runs one commit at a time and counts each commit
+/// when it completes. Between two observations a commit may begin or complete.
 struct Journal {
     rng: Rng,
     counted: u64,
     /// The last step that the running commit covers. Later steps belong to the next transaction.
     in_flight: Option<usize>,
-    /// The step of the abort, after which nothing is committed.
+    /// The step at which the journal was aborted. Nothing is committed after it.
     aborted: Option<usize>,
 }
 
-/// A directory operation: the new targets of the names it changes.
+/// A directory operation: each name that it changes, with the name's new file or `None`.
 pub(crate) struct Change {
     pub step: usize,
     pub entries: Vec<(Arc<str>, Option<FileId>)>,
 }
 
-/// See the module. Methods act on the newest state unless they take a step.
+/// The recorded history of a directory. Methods use the newest state unless they have a step as an
+/// argument.
 pub(crate) struct History {
     pub rules: Rules,
     pub steps: usize,
@@ -127,7 +131,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Begins with `image`, all of it durable.
+    /// Returns a history that begins with `image`, all of it durable.
     pub fn new(image: &Image, rules: Rules) -> History {
         let durable = |content: &Content| File::new(0, content.clone(), false);
         History {
@@ -152,7 +156,8 @@ impl History {
         self.steps
     }
 
-    /// Durable at once: the caller also syncs the parent directory.
+    /// Creates the directory. It is durable immediately, because the caller also syncs the parent
+    /// directory.
     pub fn make_directory(&mut self) {
         if self.made.is_none() {
             self.made = Some(self.step());
@@ -180,10 +185,10 @@ impl History {
         file.written.push(now, file.content.bytes());
     }
 
-    /// `fdatasync`. On ext4, a sync of new metadata commits the journal, and with it every earlier
-    /// directory operation. A rename or link alone is no such metadata, nor are bytes in
-    /// preallocated space. What this commit covers of other files is not relied on before it is
-    /// counted.
+    /// Models `fdatasync`. On ext4, a sync of a file with new metadata commits the journal, and
+    /// with it every earlier directory operation. A rename or link alone is not such metadata, and
+    /// neither are bytes in preallocated space. This commit also covers other files, but the model
+    /// lets a power cut lose those until the journal has counted the commit.
     pub fn sync(&mut self, id: FileId) -> io::Result<()> {
         self.check_journal()?;
         let (now, last) = (self.step(), self.last_commit(self.steps));
@@ -197,7 +202,7 @@ impl History {
         Ok(())
     }
 
-    /// `sync_file_range` of the whole file, waiting for completion.
+    /// Models `sync_file_range` of the whole file with waiting for completion.
     pub fn write_back(&mut self, id: FileId) {
         self.advance_journal();
         let now = self.step();
@@ -206,7 +211,7 @@ impl History {
         file.written_back.push(now, written);
     }
 
-    /// Commits the journal on demand. Under POSIX rules there is no such call, so it has no effect.
+    /// Commits the journal. Under POSIX rules there is no such call, so this has no effect.
     pub fn commit(&mut self) -> io::Result<()> {
         self.check_journal()?;
         let now = self.step();
@@ -218,28 +223,30 @@ impl History {
         Ok(())
     }
 
-    /// The journal's own count of commits.
+    /// Returns the journal's own count of commits.
     pub fn counted(&mut self) -> u64 {
         self.advance_journal();
         self.journal.counted
     }
 
-    /// The running transaction, which a file changed just now belongs to.
+    /// Returns the number of the running transaction. A file that changes now belongs to this
+    /// transaction.
     pub fn running(&self) -> u32 {
         (self.journal.counted + 1) as u32 + u32::from(self.journal.in_flight.is_some())
     }
 
-    /// Returns an error once the journal was aborted, like every operation that changes metadata.
+    /// Returns an error if the journal was aborted, as every operation that changes metadata does
+    /// then.
     pub fn check_journal(&self) -> io::Result<()> {
         if self.journal.aborted.is_some() { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
-    /// Aborts the journal: nothing is committed from now on, although commits are counted.
+    /// Aborts the journal. From now on nothing is committed, although the commit counter continues.
     pub fn abort_journal(&mut self) {
         self.journal.aborted = Some(self.steps);
     }
 
-    /// The last step that can survive a power cut after `step`.
+    /// Returns the last step that can survive a power cut after `step`.
     pub fn last_possible(&self, step: usize) -> usize {
         self.journal.aborted.map_or(step, |aborted| aborted.min(step))
     }
@@ -268,7 +275,8 @@ impl History {
         }
     }
 
-    /// Completes a commit of all names that the caller waited for. It is not counted yet.
+    /// Completes a commit of all names, for a caller that waited for it. The journal has not
+    /// counted this commit yet.
     fn names_committed(&mut self, now: usize) {
         self.complete_commit(now);
         self.commits.push(Commit { ended: now, covers: now });
@@ -301,13 +309,14 @@ impl History {
         self.remove(folder)
     }
 
-    /// A folder and everything that was ever in it.
+    /// Returns a folder and everything that was ever in it.
     fn within<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Timeline<Option<FileId>>)> {
         let from = (Bound::Included(folder), Bound::Unbounded);
         self.names.range::<str, _>(from).take_while(move |(name, _)| name.starts_with(folder))
     }
 
-    /// Syncs each file in a folder, given with its trailing `/`, and the folder and its parent.
+    /// Syncs each file in a folder, the folder and its parent. The folder is given with its
+    /// trailing `/`.
     pub fn sync_folder(&mut self, folder: &str) -> io::Result<()> {
         let files: Vec<FileId> = self.within(folder).filter_map(|(_, ids)| ids.now()).collect();
         files.into_iter().try_for_each(|id| self.sync(id))?;
@@ -345,13 +354,13 @@ impl History {
         self.changes.push(Change { step, entries });
     }
 
-    /// The current file of this name.
+    /// Returns the file that has this name now.
     pub fn find(&self, name: &str) -> io::Result<FileId> {
         self.names.get(name).and_then(Timeline::now).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Removes names whose parent folder does not exist: it was lost, or its removal survived while
-    /// a removal within it did not.
+    /// Removes names whose parent folder does not exist. Either the folder was lost, or its removal
+    /// survived while the removal of the name within it did not.
     pub fn reachable(&self, mut names: BTreeMap<Arc<str>, FileId>) -> BTreeMap<Arc<str>, FileId> {
         // A folder sorts before its contents.
         let mut folders = BTreeSet::new();
@@ -365,19 +374,19 @@ impl History {
         names
     }
 
-    /// Every name as of right after `step`.
+    /// Returns every name and its file right after `step`.
     pub fn names_at(&self, step: usize) -> BTreeMap<Arc<str>, FileId> {
         self.names.iter().filter_map(|(name, ids)| Some((name.clone(), ids.at(step)??))).collect()
     }
 
-    /// The newest step up to `step` as of which every name is durable.
+    /// Returns the newest step up to `step` whose names are all durable.
     pub fn last_commit(&self, step: usize) -> usize {
         self.commits[self.commits.partition_point(|commit| commit.ended <= step) - 1].covers
     }
 }
 
-/// The parent folder of `name`, with its trailing `/`. `None` for top-level names, and for `lost`,
-/// which is created implicitly. A folder is a file whose name ends in `/`.
+/// Returns the parent folder of `name`, with its trailing `/`. Returns `None` for top-level names,
+/// and for names in `lost`, which is created implicitly. A folder is a file whose name ends in `/`.
 fn folder_of(name: &str) -> Option<&str> {
     let end = name.trim_end_matches('/').rfind('/')?;
     (name[..end].rsplit('/').next() != Some("lost")).then_some(&name[..=end])

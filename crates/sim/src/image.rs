@@ -1,16 +1,18 @@
-//! The contents of a directory in a crash state, or at any one moment.
+//! The contents of a directory at one moment, for example in a crash state (the contents after a
+//! simulated power cut).
 use crate::{CrashFs, Rules};
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// The bytes of one file. Files only grow, so an earlier state is a shorter view of the same
-/// memory. Pages that never reached the disk are ranges of zeros. Creating a view copies nothing.
+/// The bytes of one file. Recorded files only grow, so an earlier state is a shorter view of the
+/// same memory. Pages that never reached the disk are ranges of zeros. Creating a view copies
+/// nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     data: Arc<Vec<u8>>,
     /// Size in bytes. Bytes past `data.len()` are zeros.
     bytes: usize,
-    /// Ascending and not adjacent.
+    /// Ranges that read as zeros, ascending and not adjacent.
     zeros: Arc<[Range<usize>]>,
 }
 
@@ -19,15 +21,15 @@ impl Content {
         self.bytes
     }
 
-    /// Appends to a recorded file. Files of an image are never appended to, as no call can do that.
+    /// Appends to a recorded file. A file of an image is never appended to.
     pub fn append(&mut self, more: &[u8]) {
         debug_assert_eq!(self.bytes, self.data.len(), "a view of a longer file cannot grow");
         Arc::make_mut(&mut self.data).extend_from_slice(more);
         self.bytes = self.data.len();
     }
 
-    /// Returns the first `bytes` bytes, with `zeros` (ascending, disjoint) in place of the written
-    /// bytes.
+    /// Returns the first `bytes` bytes of the file. The ranges `zeros` (ascending, disjoint) read
+    /// as zeros instead of the written bytes.
     pub fn view(&self, bytes: usize, zeros: Vec<Range<usize>>) -> Content {
         debug_assert!(bytes <= self.bytes && (zeros.is_empty() || self.zeros.is_empty()));
         let zeros = if zeros.is_empty() { self.zeros.clone() } else { zeros.into() };
@@ -58,7 +60,7 @@ impl Content {
         Content { data: self.data.clone(), bytes, zeros: zeros.collect() }
     }
 
-    /// Fills `buf` from `offset`; false if the file is too short.
+    /// Fills `buf` from `offset`. Returns false if the file is too short.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> bool {
         let Some(end) = usize::try_from(offset).ok().and_then(|from| from.checked_add(buf.len())) else { return false };
         if end > self.bytes {
@@ -66,7 +68,7 @@ impl Content {
         }
         let from = end - buf.len();
         let present = from.min(self.data.len())..end.min(self.data.len());
-        // The bytes past the data are among `zeros`.
+        // The bytes after the end of the data are among `zeros`.
         buf[..present.len()].copy_from_slice(&self.data[present]);
         let first = self.zeros.partition_point(|zeros| zeros.end <= from);
         for zeros in self.zeros[first..].iter().take_while(|zeros| zeros.start < end) {
@@ -85,18 +87,18 @@ pub struct Image {
 }
 
 impl Image {
-    /// A new in-memory directory with these contents: writable, unlocked, independent of all
-    /// others.
+    /// Returns a new in-memory directory with these contents. It is writable, unlocked, and
+    /// independent of all others.
     pub fn file_system(&self) -> Arc<dyn FileSystem> {
         Arc::new(CrashFs::from_image(self, Rules::Ext4))
     }
 
-    /// Names and sizes in bytes, sorted by name, including files below `lost/`.
+    /// Returns names and sizes in bytes, sorted by name, including files below `lost/`.
     pub fn files(&self) -> impl Iterator<Item = (&str, u64)> {
         self.files.iter().map(|(name, content)| (&**name, content.bytes as u64))
     }
 
-    /// The contents of one file, if it exists.
+    /// Returns the contents of one file, if it exists.
     pub fn read(&self, name: &str) -> Option<Vec<u8>> {
         let content = self.files.get(name)?;
         let mut bytes = vec![0; content.bytes];
@@ -104,7 +106,8 @@ impl Image {
     }
 }
 
-/// One line: names, sizes, and for each file the number of bytes that never reached the disk.
+/// Prints one line: names, sizes, and for each file the number of bytes that never reached the
+/// disk.
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.made {

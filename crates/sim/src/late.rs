@@ -1,9 +1,10 @@
-//! A durability mode for tests: durability handles become durable late, out of order, or never.
+//! A durability mode for tests: durability handles (they say whether a build's files are durable
+//! yet) become durable late, out of order, or never.
 //!
-//! With handles that are durable at once, the rule for removing obsolete files
-//! (docs/durability.md, §2) would never be tested. Here each build becomes durable only after some
-//! calls of `advance`, and its files are synced only then. A power cut before that really loses
-//! them.
+//! The engine may remove an obsolete file only when its replacement is durable (docs/durability.md,
+//! §2). If handles were durable immediately, tests would never exercise this rule. Here each build
+//! (the files of one flush or compaction) becomes durable only after some calls of `advance`, and
+//! its files are synced only then. A power cut before that really loses them.
 use crate::Rng;
 use parking_lot::Mutex;
 use std::{io, time::Duration};
@@ -13,13 +14,15 @@ use terrace_storage::{
     durability::{DurabilityTracker, Finished},
 };
 
-/// Longest wait of a build, in calls of `advance`.
+/// Longest time that a build waits, in calls of `advance`.
 const STEPS_MAX: usize = 12;
 
-/// See the module. The fate of the n-th build depends only on the seed and on n.
+/// The durability tracker of this module. The wait and the failure of the n-th build depend only on
+/// the seed and on n.
 pub struct LateTracker {
     permille: usize,
-    // Locked during syncs, so that `commit` waits for builds that another thread is completing.
+    // Locked during syncs, so that `commit` also waits for builds that another thread is
+    // completing.
     state: Mutex<State>,
 }
 
@@ -32,18 +35,18 @@ struct State {
 struct Waiting {
     files: Vec<Finished>,
     completer: Completer,
-    /// Calls of `advance` until it completes.
+    /// Calls of `advance` until the build completes.
     steps: usize,
     fails: bool,
 }
 
 impl LateTracker {
-    /// A tracker whose builds all become durable eventually.
+    /// Returns a tracker whose builds all become durable eventually.
     pub fn new(seed: u64) -> LateTracker {
         LateTracker::failing(seed, 0)
     }
 
-    /// A tracker with which about `permille` of 1000 builds fail and are never synced.
+    /// Returns a tracker that lets about `permille` of 1000 builds fail and never syncs those.
     pub fn failing(seed: u64, permille: u32) -> LateTracker {
         LateTracker {
             permille: permille as usize,
@@ -64,7 +67,7 @@ impl DurabilityTracker for LateTracker {
         let fails = state.rng.chance(self.permille, 1000);
         let build = Waiting { files, completer, steps, fails };
         if steps == 0 {
-            // The handle reports a failure, as for every other build.
+            // The build's handle reports a failure, as for every other build.
             let _ = build.complete(fs, io_stats);
         } else {
             state.waiting.push(build);
@@ -80,13 +83,13 @@ impl DurabilityTracker for LateTracker {
         })
     }
 
-    /// Advances one step. True if any build was pending, including those that this call completed.
+    /// Advances one step. Returns true if any build was pending at the start of the call.
     fn advance(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<bool> {
         let mut state = self.state.lock();
         let outstanding = !state.waiting.is_empty();
         state.waiting.iter_mut().for_each(|build| build.steps -= 1);
         for build in state.waiting.extract_if(.., |build| build.steps == 0) {
-            // The handle reports a failure.
+            // The build's handle reports a failure.
             let _ = build.complete(fs, io_stats);
         }
         Ok(outstanding)
@@ -116,7 +119,8 @@ impl Waiting {
         Err(Error::io("sync", object, io::Error::other("injected writeback error")))
     }
 
-    /// Syncs the files, then their names. Durations are zero: this crate uses no clock.
+    /// Syncs the files, then their directory. The reported durations are zero, because this crate
+    /// uses no clock.
     fn sync(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         for file in &self.files {
             file.file.sync().map_err(|error| Error::io("sync", &file.name, error))?;

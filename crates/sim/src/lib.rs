@@ -1,8 +1,8 @@
-//! Crash models and fault injection for storage, for tests and crash campaigns only. Everything is
-//! determined by seeds.
+//! Crash models and fault injection for storage. Only tests and crash campaigns use them. Seeds
+//! determine all random choices.
 //!
-//! - [`CrashFs`] records the operations on a directory, and returns an [`Image`] of any state that
-//!   a power cut may leave.
+//! - [`CrashFs`] records the operations on a directory. It returns an [`Image`] (the directory
+//!   contents) of any state that a power cut may leave.
 //! - [`Folder`] is a second directory on the same disk, which can link to files of the first one.
 //! - [`CrashDevice`] does the same for a block device, with torn writes. [`DisconnectedDevice`] is
 //!   a device that is disconnected.
@@ -10,10 +10,10 @@
 //! - [`FaultFs`] lets the n-th call fail.
 //! - [`LimitedNamesFs`] restricts the number, length and characters of file names.
 //! - [`SmallFs`] runs out of space like a device of a given size.
-//! - [`ScrambleFs`] scrambles all bytes, so that accesses which bypass the file-system interface
-//!   read garbage.
-//! - [`LateTracker`] delays durability handles, reorders them or lets them fail. [`LyingTracker`]
-//!   reports them as durable without a sync.
+//! - [`ScrambleFs`] scrambles all bytes. An access that bypasses the file-system interface reads
+//!   garbage.
+//! - [`LateTracker`] delays durability handles (they say whether files are durable yet), reorders
+//!   them or lets them fail. [`LyingTracker`] reports files as durable without a sync.
 //!
 //! There is no clock, and no randomness other than [`Rng`].
 #![forbid(unsafe_code)]

@@ -1,8 +1,9 @@
 //! The states that a power cut may leave.
 //!
-//! Two things are uncertain after a power cut: which directory operations reached the disk
-//! ([`Rules`]), and which pages appended since a file's last sync did. A seed decides both. The
-//! model never invents bytes: each byte is as written, zero, or missing (docs/durability.md, §4).
+//! Two things are uncertain after a power cut. The first is which directory operations reached the
+//! disk ([`Rules`]). The second is which pages reached the disk of those that were appended after a
+//! file's last sync. A seed decides both. The model never invents bytes: each byte is as written,
+//! zero, or missing (docs/durability.md, §4).
 use crate::{
     Image, Rng,
     history::{File, FileId, History},
@@ -18,25 +19,26 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// ext4 with `data=ordered` and delayed allocation. Directory operations and file growth form
-    /// one ordered history. A power cut keeps a prefix of it, at least up to the last commit. Every
-    /// sync of a file with new metadata and every directory sync commits, and the kernel may commit
-    /// at any other moment.
+    /// one ordered history, and a power cut keeps a prefix of it. The prefix extends at least to
+    /// the last journal commit. Every sync of a file with new metadata and every directory sync
+    /// commits the journal. The kernel may also commit at any other moment.
     Ext4,
-    /// The guarantees of POSIX and nothing else. A file sync makes only that file's bytes durable.
-    /// A directory operation is durable once the directory is synced. Until then it may be lost
-    /// although later ones survive, except that a name which lost an operation keeps no later one.
+    /// Only the guarantees of POSIX. A file sync makes only that file's bytes durable. A directory
+    /// operation is durable once the directory is synced. Before that sync, an operation may be
+    /// lost although later operations survive. The only restriction concerns a single name: if one
+    /// of its operations is lost, all later operations on that name are lost as well.
     Posix,
 }
 
 /// Unit of writeback.
 const PAGE_BYTES: usize = 4096;
-/// Preallocated files grow in units of this size, and end in zeros.
+/// Unit in which preallocated files grow, in bytes. The end of such a file is zeros.
 const ALLOCATED_BYTES: usize = 64 << 10;
-/// Pages can be torn between sectors; a sector is never torn.
+/// Sector size in bytes. A page can be torn between sectors. A sector is never torn.
 const SECTOR_BYTES: usize = 512;
 
-/// Recovery bugs show at the extremes, so one power cut in four loses as much as possible, and one
-/// in four nothing.
+/// The bias of a power cut. Recovery bugs show at the extremes, so one of four power cuts loses as
+/// much as possible and one of four loses nothing.
 #[derive(Clone, Copy)]
 enum Bias {
     Lose,
@@ -51,7 +53,8 @@ impl Bias {
 }
 
 impl History {
-    /// The directory right after `step`, as left by a killed process.
+    /// Returns the directory right after `step`, as a killed process (without a power cut) leaves
+    /// it.
     pub fn state_after(&self, step: usize) -> Image {
         self.image(step, self.names_at(step), |_, file| {
             let written = file.written.at(step).expect("a named file exists");
@@ -59,7 +62,7 @@ impl History {
         })
     }
 
-    /// A crash state of a power cut right after `step`.
+    /// Returns a crash state: the directory after a power cut right after `step`.
     pub fn power_loss(&self, step: usize, seed: u64) -> Image {
         let mut rng = Rng::of(seed, step as u64);
         let bias = Bias::draw(&mut rng);
@@ -71,7 +74,7 @@ impl History {
             Rules::Posix => (self.names_by_chance(step, bias, &mut rng), step),
         };
         let (bias, seed) = (Bias::draw(&mut rng), rng.next_u64());
-        // One generator per file, so that all names of a file have the same contents.
+        // Each file has one generator, so that all names of a file have the same contents.
         self.image(step, names, |id, file| {
             let mut rng = Rng::of(seed, id as u64);
             if file.preallocated {
@@ -95,7 +98,7 @@ impl History {
         }
     }
 
-    /// Chooses the last step that the journal has on disk.
+    /// Chooses the last step whose operations the journal has on disk.
     fn journal_end(&self, step: usize, bias: Bias, rng: &mut Rng) -> usize {
         let (forced, last) = (self.last_commit(step), self.last_possible(step));
         match bias {
@@ -110,7 +113,7 @@ impl History {
     fn names_by_chance(&self, step: usize, bias: Bias, rng: &mut Rng) -> BTreeMap<Arc<str>, FileId> {
         let synced = self.last_commit(step);
         let mut names = self.names_at(synced);
-        // Names that lost an operation lose all later ones.
+        // A name that lost an operation also loses its later ones.
         let mut truncated = BTreeSet::new();
         let odds = 1 + rng.below(3);
         let first = self.changes.partition_point(|change| change.step <= synced);
@@ -133,8 +136,9 @@ impl History {
     }
 }
 
-/// Returns the content of a file after a power cut at `step`, given that its growth is on disk up
-/// to step `reached`. A commit may make bytes durable long after the step that it covers.
+/// Returns the content of a file after a power cut at `step`, if the disk has the file's growth up
+/// to step `reached`. A commit may make bytes durable long after the step that it covers, so the
+/// synced length is the one at `step`, not at `reached`.
 fn surviving_content(file: &File, step: usize, reached: usize, bias: Bias, rng: &mut Rng) -> Content {
     let written = file.written.at(reached).expect("a named file exists");
     let synced = file.synced.at(step).expect("a named file exists").min(written);
@@ -150,15 +154,15 @@ fn surviving_content(file: &File, step: usize, reached: usize, bias: Bias, rng: 
     file.content.view(bytes, zeros)
 }
 
-/// Chooses a size between `synced` and `written`. A file grows by whole pages with writeback, or
-/// to its end at the writeback of its last page.
+/// Chooses a size between `synced` and `written`. Writeback grows a file by whole pages. The
+/// writeback of the last page grows it to its end.
 fn size(file: &File, synced: usize, written: usize, reached: usize, rng: &mut Rng) -> usize {
     match rng.below(4) {
         0 => synced,
         1 => down_to(PAGE_BYTES, synced + rng.below(written - synced + 1)).max(synced),
         2 => {
             let ends = file.written.until(reached);
-            // There is one: `written`.
+            // There is at least one such end: `written`.
             let first = ends.partition_point(|(_, end)| *end <= synced);
             ends[first + rng.below(ends.len() - first)].1
         }
@@ -176,9 +180,9 @@ fn missing(synced: usize, bytes: usize, rng: &mut Rng) -> Vec<Range<usize>> {
     match rng.below(4) {
         0 => {}
         1 => zeros.push(synced..bytes),
-        // Torn: pages in order, the last one up to some sector.
+        // Torn: pages reached the disk in order, the last one up to some sector.
         2 => zeros.push(down_to(SECTOR_BYTES, synced + rng.below(bytes - synced)).max(synced)..bytes),
-        // Pages out of order.
+        // Pages reached the disk out of order.
         _ => {
             let mut from = synced;
             while from < bytes {

@@ -1,12 +1,14 @@
-//! A durability mode for controls: reports every durability handle as durable at once, without any
-//! sync. A test that does not detect it proves nothing about durability handles.
+//! A durability mode for negative controls. It reports every durability handle as durable
+//! immediately, without any sync. A crash test that does not fail with it proves nothing about
+//! durability handles.
 use terrace_storage::{
     DurabilityHandle, IoStats, Result,
     backends::files::fs::FileSystem,
     durability::{DurabilityTracker, Finished},
 };
 
-/// See the module. WALs and roots are synced as usual; only the reports about tables are false.
+/// The durability tracker of this module. WALs and roots (the manifest and `CURRENT`) are synced as
+/// usual. Only the reports about tables are false.
 pub struct LyingTracker;
 
 impl DurabilityTracker for LyingTracker {

@@ -10,7 +10,8 @@ use terrace_storage::backends::{
 
 const DEVICE: &str = "(crash model of a device)";
 const DEVICE_BYTES: u64 = 16 << 20;
-/// Small slots, so that small files fill several of them.
+/// Sizes of the raw device. The slots (allocation units) are small, so that small files fill
+/// several of them.
 const SIZES: Sizes = Sizes { slot_bytes: 32 << 10, unit_slots: 4 };
 
 /// The kind of medium.
@@ -24,7 +25,7 @@ pub enum Medium {
     Split(Rules),
 }
 
-/// A recording medium. Clones share it.
+/// A medium that records its operations. Clones share the recording.
 #[derive(Clone)]
 pub enum Recorder {
     /// A directory.
@@ -35,19 +36,19 @@ pub enum Recorder {
     Split(CrashFs, Together),
 }
 
-/// A crash state.
+/// A crash state: the contents of a medium after a power cut.
 #[derive(Clone)]
 pub enum Remains {
-    /// Of a directory.
+    /// The contents of a directory.
     Directory(Image),
-    /// Of a device.
+    /// The contents of a device.
     Device(DeviceImage),
-    /// Of both.
+    /// The contents of both.
     Split(Image, DeviceImage),
 }
 
 impl Medium {
-    /// An empty medium.
+    /// Returns an empty medium of this kind.
     pub fn recorder(self) -> Recorder {
         match self {
             Medium::Directory(rules) => Recorder::Directory(CrashFs::new(rules)),
@@ -56,7 +57,7 @@ impl Medium {
         }
     }
 
-    /// A medium of this kind with the contents of `remains`.
+    /// Returns a medium of this kind with the contents of `remains`.
     pub fn record(self, remains: &Remains) -> Recorder {
         match (self, remains) {
             (Medium::Directory(rules), Remains::Directory(image)) => {
@@ -83,7 +84,7 @@ impl Recorder {
         Recorder::Split(fs, together)
     }
 
-    /// The file system to write to.
+    /// Returns the file system to write to.
     pub fn file_system(&self) -> Arc<dyn FileSystem> {
         match self {
             Recorder::Directory(fs) => Arc::new(fs.clone()),
@@ -94,7 +95,7 @@ impl Recorder {
         }
     }
 
-    /// Number of recorded operations.
+    /// Returns the number of recorded operations.
     pub fn steps(&self) -> usize {
         match self {
             Recorder::Directory(fs) => fs.steps(),
@@ -103,7 +104,7 @@ impl Recorder {
         }
     }
 
-    /// The state right after `step`, as left by a killed process.
+    /// Returns the state right after `step`, as a killed process (without a power cut) leaves it.
     pub fn state_after(&self, step: usize) -> Remains {
         match self {
             Recorder::Directory(fs) => Remains::Directory(fs.state_after(step)),
@@ -115,7 +116,8 @@ impl Recorder {
         }
     }
 
-    /// A crash state of a power cut right after `step`, chosen by `seed`.
+    /// Returns a crash state: the contents after a power cut right after `step`. `seed` selects one
+    /// of the possible states.
     pub fn power_loss(&self, step: usize, seed: u64) -> Remains {
         match self {
             Recorder::Directory(fs) => Remains::Directory(fs.power_loss(step, seed)),
@@ -129,7 +131,8 @@ impl Recorder {
 }
 
 impl Remains {
-    /// A new file system with these contents: writable, unlocked, independent of all others.
+    /// Returns a new file system with these contents. It is writable, unlocked, and independent of
+    /// all others.
     pub fn file_system(&self) -> Arc<dyn FileSystem> {
         match self {
             Remains::Directory(image) => image.file_system(),

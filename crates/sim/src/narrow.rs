@@ -1,5 +1,6 @@
-//! A file system with limits that matter to directory tables: short names, rejected characters,
-//! names that ignore case, and few names per folder or disk.
+//! A file system with the limits that matter to directory tables (SSTables stored as directories,
+//! with a file for each pair): short names, rejected characters, names that ignore case, and few
+//! names per folder or disk.
 use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
@@ -8,11 +9,11 @@ use terrace_vfs::{
     WriteFile,
 };
 
-/// The limits. The default has none.
+/// The limits. The default is no limits.
 #[derive(Clone, Debug)]
 pub struct NameLimits {
-    /// Names that differ only in case are the same name. An existing file keeps the case it was
-    /// created with.
+    /// Whether names that differ only in case are the same name. An existing file keeps the case
+    /// with which it was created.
     pub folds_case: bool,
     /// Longest name in bytes.
     pub name_bytes_max: usize,
@@ -38,12 +39,13 @@ impl Default for NameLimits {
 pub struct LimitedNamesFs {
     inner: Arc<MemFs>,
     narrow: NameLimits,
-    /// Names as created, by lookup key. A leaf lock.
+    /// Names in the form in which they were created, by lookup key. No other lock is taken while
+    /// this one is held.
     names: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl LimitedNamesFs {
-    /// An empty file system.
+    /// Returns an empty file system.
     pub fn new(narrow: NameLimits) -> LimitedNamesFs {
         LimitedNamesFs { inner: Arc::new(MemFs::new()), narrow, names: Arc::default() }
     }
@@ -52,7 +54,7 @@ impl LimitedNamesFs {
         if self.narrow.folds_case { name.to_lowercase() } else { name.into() }
     }
 
-    /// The name as created, for a lookup of `name`.
+    /// Returns the form in which the name was created, for a lookup of `name`.
     fn made(&self, name: &str) -> String {
         self.names.lock().get(&self.key(name)).cloned().unwrap_or_else(|| name.into())
     }

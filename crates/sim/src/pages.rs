@@ -1,22 +1,22 @@
-//! The state of a file's pages after a failed sync. The kernel reports the error once and marks
-//! the pages clean. Reads return them, although the device never got them, until they are evicted
-//! from the page cache. Later syncs have nothing to write.
+//! The state of a file's pages in the kernel's page cache after a failed sync. The kernel reports
+//! the error once and marks the pages clean, although the device never received them. Reads return
+//! these pages until they are evicted from the page cache. Later syncs have nothing to write.
 use parking_lot::Mutex;
 use std::{ops::Range, sync::Arc};
 
-/// The state of one file's bytes, under any of its names. Clones share it.
+/// The state of one file's bytes, shared by all its names. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Pages(Arc<Mutex<State>>); // a leaf lock
 
 #[derive(Default)]
 struct State {
-    /// Bytes appended.
+    /// Number of bytes appended.
     bytes: u64,
-    /// Length of the prefix on the device.
+    /// Length of the prefix that is on the device.
     synced: u64,
-    /// Bytes lost in a failed sync.
+    /// Range of bytes that a failed sync lost.
     lost: Option<Range<u64>>,
-    /// Whether the lost pages are evicted.
+    /// Whether the lost pages are evicted from the page cache.
     forgotten: bool,
 }
 
@@ -25,12 +25,12 @@ impl Pages {
         self.0.lock().bytes += bytes as u64;
     }
 
-    /// Bytes appended so far.
+    /// Returns the number of bytes appended so far.
     pub fn bytes(&self) -> u64 {
         self.0.lock().bytes
     }
 
-    /// The first `bytes` bytes are on the device.
+    /// Records that the first `bytes` bytes are on the device.
     pub fn synced(&self, bytes: u64) {
         self.0.lock().synced = bytes;
     }
@@ -42,17 +42,18 @@ impl Pages {
         state.lost = Some(from..state.bytes);
     }
 
-    /// Whether any sync has failed. Later successful syncs then write nothing.
+    /// Returns whether any sync has failed. Later successful syncs then write nothing.
     pub fn lost_any(&self) -> bool {
         self.0.lock().lost.is_some()
     }
 
-    /// Evicts the pages: reads return the device's contents from now on.
+    /// Evicts the pages. From now on reads return the device's contents.
     pub fn forget(&self) {
         self.0.lock().forgotten = true;
     }
 
-    /// Adjusts `buf`, read at `offset`, to what a reader gets: zeros for evicted lost bytes.
+    /// Changes `buf`, which was read at `offset`, to the bytes that a reader gets: lost bytes that
+    /// are evicted read as zeros.
     pub fn show(&self, buf: &mut [u8], offset: u64) {
         let state = self.0.lock();
         let Some(lost) = state.lost.as_ref().filter(|_| state.forgotten) else { return };

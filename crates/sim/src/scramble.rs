@@ -1,5 +1,5 @@
-//! A directory that scrambles all bytes: an access that bypasses the file-system interface reads
-//! or writes garbage.
+//! A directory that scrambles all bytes. An access that bypasses the file-system interface reads or
+//! writes garbage, so a test detects it.
 use crate::rng::mix;
 use std::{io, sync::Arc};
 use terrace_format::Medium;
@@ -7,13 +7,13 @@ use terrace_vfs::{
     Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, JournalCommit, ReadFile, WriteFile,
 };
 
-/// XORs every byte with a mask that depends on its offset, in both directions. Names are
-/// unchanged.
+/// A wrapper that XORs every byte with a mask that depends on the byte's offset, for writes and for
+/// reads. Names are unchanged.
 #[derive(Clone)]
 pub struct ScrambleFs(Arc<dyn FileSystem>);
 
 impl ScrambleFs {
-    /// Wraps `inner`, which will hold scrambled files.
+    /// Wraps `inner`, which then stores scrambled files.
     pub fn new(inner: Arc<dyn FileSystem>) -> ScrambleFs {
         ScrambleFs(inner)
     }
@@ -103,7 +103,8 @@ impl FileSystem for ScrambleFs {
 
 struct Writer {
     inner: Box<dyn WriteFile>,
-    /// Size so far. Wrong after a failed append; callers must not append after that.
+    /// Size of the file so far. After a failed append it is wrong, and callers must not append
+    /// again.
     bytes: u64,
 }
 

@@ -1,5 +1,6 @@
-//! A directory on a device of a given size, which runs out of space like a real one. Appends take
-//! space, removals and punched holes free it, and reserved space is unavailable to others.
+//! A directory on a device of a given size. It runs out of space like a real one: appends use
+//! space, removals and punched holes free it. Space that a file has reserved is not available to
+//! other files.
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,14 +13,14 @@ use terrace_vfs::{
     Capacity, DirEntry, DirectoryLock, FileSystem, Folders, Inside, JournalCommit, ReadFile, Room, WriteFile,
 };
 
-/// Unit of punched holes.
+/// Unit of punched holes, in bytes.
 const PAGE: u64 = 4096;
 
-/// Clones share the directory. Names and folders take no space.
+/// A directory with limited space. Clones share it. Names and folders use no space.
 #[derive(Clone)]
 pub struct SmallFs {
     inner: Arc<dyn FileSystem>,
-    // Also locked during calls that take or free space.
+    // Calls that use or free space also hold this lock.
     space: Arc<Mutex<Space>>,
 }
 
@@ -27,15 +28,15 @@ pub struct SmallFs {
 struct Space {
     capacity: u64,
     reserved: u64,
-    /// Bytes that files take.
+    /// Bytes that files use.
     used: u64,
-    /// Names and the inode numbers of their files.
+    /// Names, and the inode number of each name's file.
     names: HashMap<String, u64>,
     inodes: HashMap<u64, Inode>,
     made: u64,
     /// Number of appends rejected for lack of space.
     refused: u64,
-    /// Whether `free_bytes` is unknown.
+    /// Whether the device does not report its `free_bytes`.
     silent: bool,
 }
 
@@ -43,7 +44,7 @@ struct Space {
 struct Inode {
     names: u64,
     bytes: u64,
-    /// Punched pages.
+    /// Page numbers of the punched pages.
     punched: BTreeSet<u64>,
 }
 
@@ -58,7 +59,7 @@ impl Space {
         self.capacity.saturating_sub(self.used + self.reserved)
     }
 
-    /// Creates a file of `bytes` bytes called `name`. Returns its number.
+    /// Creates a file of `bytes` bytes with the name `name`. Returns the file's number.
     fn create(&mut self, name: &str, bytes: u64) -> u64 {
         self.made += 1;
         self.used += bytes;
@@ -73,7 +74,7 @@ impl Space {
         self.inodes.entry(number).or_default().names += 1;
     }
 
-    /// Gives the file `from`, if known, the name `to` as well.
+    /// Adds the name `to` to the file `from`, if `from` is known.
     fn link(&mut self, from: &str, to: &str) {
         if let Some(number) = self.names.get(from).copied() {
             self.add_name(to, number);
@@ -93,8 +94,8 @@ impl Space {
 }
 
 impl SmallFs {
-    /// Wraps `inner`, as on a device of `capacity` bytes. Files already in its subdirectories take
-    /// no space.
+    /// Wraps `inner` as a directory on a device of `capacity` bytes. Files that are already in its
+    /// subdirectories use no space.
     pub fn new(inner: Arc<dyn FileSystem>, capacity: u64) -> SmallFs {
         let mut space = Space { capacity, ..Space::default() };
         for file in inner.list().unwrap_or_default() {
@@ -114,17 +115,17 @@ impl SmallFs {
         self.space.lock().silent = true;
     }
 
-    /// Bytes that files take, without holes.
+    /// Returns the number of bytes that files use, without holes.
     pub fn used(&self) -> u64 {
         self.space.lock().used
     }
 
-    /// Number of appends rejected for lack of space.
+    /// Returns the number of appends that were rejected for lack of space.
     pub fn refused(&self) -> u64 {
         self.space.lock().refused
     }
 
-    /// Reserved bytes.
+    /// Returns the number of reserved bytes.
     pub fn reserved(&self) -> u64 {
         self.space.lock().reserved
     }

@@ -1,5 +1,5 @@
-//! A recording device combined with a recording directory: notes the order of their operations, so
-//! that one power cut hits both.
+//! A recording device that is combined with a recording directory. It notes the order of the
+//! operations on both, so that one simulated power cut hits both at the same moment.
 use crate::{CrashDevice, CrashFs};
 use parking_lot::Mutex;
 use std::{ops::Range, sync::Arc};
@@ -15,7 +15,8 @@ pub struct Together {
 }
 
 impl Together {
-    /// Returns how many of the first `step` steps of both are the device's.
+    /// Returns how many of the first `step` steps of the device and the directory together are the
+    /// device's.
     pub(crate) fn steps_within(&self, step: usize) -> usize {
         let when = self.when.lock();
         let at = |nth: usize| when[nth] + nth;
@@ -27,12 +28,12 @@ impl Together {
         low
     }
 
-    /// Notes and executes a request, one at a time.
+    /// Executes a request and notes its position in the order. Runs one request at a time.
     fn note<T>(&self, request: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut when = self.when.lock();
         when.push(self.fs.steps());
         let outcome = request();
-        // A rejected request was not recorded.
+        // The device did not record a request that it rejected.
         when.truncate(self.device.steps());
         outcome
     }

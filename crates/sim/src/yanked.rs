@@ -1,4 +1,4 @@
-//! A device that is disconnected: from some request on, every one fails.
+//! A device that gets disconnected: from a given request on, every request fails.
 use std::{
     io,
     ops::Range,
@@ -9,7 +9,7 @@ use std::{
 };
 use terrace_device::{BlockDevice, Error, Result, Stream};
 
-/// Wraps a device until it is disconnected.
+/// A wrapper around a device that disconnects it after a number of requests.
 pub struct DisconnectedDevice {
     inner: Arc<dyn BlockDevice>,
     /// Number of requests that still succeed.
@@ -17,12 +17,12 @@ pub struct DisconnectedDevice {
 }
 
 impl DisconnectedDevice {
-    /// Lets the first `requests` requests succeed.
+    /// Wraps `inner` and lets the first `requests` requests succeed.
     pub fn new(inner: Arc<dyn BlockDevice>, requests: u64) -> DisconnectedDevice {
         DisconnectedDevice { inner, left: AtomicU64::new(requests) }
     }
 
-    /// Number of requests that would still succeed.
+    /// Returns the number of requests that will still succeed.
     pub fn left(&self) -> u64 {
         self.left.load(Relaxed)
     }

@@ -1,4 +1,5 @@
-//! Fault injection for directories of directories.
+//! Fault injection for a file system with folders (for directory tables: SSTables stored as
+//! directories).
 use super::{FaultFs, Needs};
 use std::io;
 use terrace_vfs::{Folders, Inside, Room};

@@ -1,5 +1,6 @@
-//! A build keeps the files of its finished tables open until it ends. Their number is bounded,
-//! across all builds.
+//! Tests of open files. A build (the job that writes the SSTables of one flush or compaction) keeps
+//! the files of its finished tables open until it ends. The number of such files is bounded across
+//! all builds.
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -14,11 +15,11 @@ use terrace_storage::{
     placement::{EntryRef, Hint, Lifetime, OpenMode, Origin, Storage, TableSink},
 };
 
-/// Maximum number of files that all builds of a store hold: an eighth of the process's limit of
-/// open files.
+/// Maximum number of files that all builds of a store keep open together: an eighth of the
+/// process's limit of open files.
 const HELD_MAX: usize = 16;
 
-/// Counts the files it is given, or refuses them.
+/// A durability tracker that counts the files that builds give it, or refuses them.
 #[derive(Default)]
 struct Counting {
     files: AtomicUsize,
@@ -55,8 +56,8 @@ fn add_table(build: &mut dyn TableSink, id: usize) {
     build.end_table().unwrap();
 }
 
-/// Builds as many tables as a single build may hold. Checks that none is handed to the tracker, so
-/// that earlier builds hold nothing.
+/// Builds as many tables as a single build may keep open. Checks that the build gives none of them
+/// to the tracker early, which proves that earlier builds keep no files open.
 fn check_all_held(storage: &dyn Storage, tracker: &Counting, id: usize) {
     let before = tracker.files.load(Relaxed);
     let mut alone = begin_build(storage);

@@ -1,4 +1,5 @@
-//! Without faults and power cuts, the models pass the contract suite like any backend.
+//! Without faults and power cuts, the simulated file systems must pass the same contract suite as
+//! every backend.
 use std::sync::Arc;
 use terrace_format::{Layout, TableForm, Values};
 use terrace_sim::{CrashFs, FaultFs, LateTracker, Plan, Rules, ScrambleFs};

@@ -1,5 +1,5 @@
-//! The crash states that each set of guarantees permits and excludes, with one small history per
-//! test.
+//! Tests which crash states each set of guarantees ([`Rules`]) permits and which it excludes. Each
+//! test has one small history.
 use std::collections::BTreeSet;
 use terrace_sim::{CrashFs, Image, Rules};
 use terrace_storage::backends::files::fs::{FileSystem, WriteFile};
@@ -18,12 +18,12 @@ fn write(fs: &CrashFs, name: &str, bytes: &[u8]) -> Box<dyn WriteFile> {
     file
 }
 
-/// All crash states after the newest step, over all seeds.
+/// Returns all crash states of a power cut after the newest step, over all seeds.
 fn cuts(fs: &CrashFs) -> impl Iterator<Item = Image> {
     (0..SEEDS).map(|seed| fs.power_loss(fs.steps(), seed))
 }
 
-/// The surviving names, joined, over all seeds.
+/// Returns the names that survive, joined to one string for each crash state, over all seeds.
 fn names_left(fs: &CrashFs) -> BTreeSet<String> {
     cuts(fs).map(|image| image.files().map(|(name, _)| name).collect::<Vec<_>>().join(" ")).collect()
 }
@@ -32,7 +32,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|names| names.to_string()).collect()
 }
 
-/// The surviving contents of one name, over all seeds.
+/// Returns the contents with which one name survives, over all seeds.
 fn contents_left(fs: &CrashFs, name: &str) -> BTreeSet<Option<Vec<u8>>> {
     cuts(fs).map(|image| image.read(name)).collect()
 }
@@ -131,7 +131,7 @@ fn a_sync_without_new_metadata_commits_nothing() {
     fs.rename("a", "b").unwrap();
     file.sync().unwrap();
     assert_eq!(names_left(&fs), set(&["a", "b"]));
-    // The existence of a file is new metadata even if the file is empty.
+    // The creation of a file is new metadata even if the file is empty.
     fs.create("c").unwrap().sync().unwrap();
     assert_eq!(names_left(&fs), set(&["b c"]));
 }
@@ -254,7 +254,7 @@ fn failing_calls_are_not_recorded_as_steps() {
     assert!(fs.open("c").is_err() && fs.remove("c").is_err() && fs.rename("c", "a").is_err());
     assert_eq!(fs.create("a").err().unwrap().kind(), std::io::ErrorKind::AlreadyExists);
     assert_eq!(fs.link("a", "b").unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
-    // rename(2) has no effect on two names of one file.
+    // rename(2) has no effect if both names belong to one file.
     fs.rename("a", "b").unwrap();
     assert_eq!(fs.steps(), steps);
 }

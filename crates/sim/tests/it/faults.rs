@@ -1,4 +1,4 @@
-//! Fault injection hits the planned call and no other.
+//! Tests that fault injection lets the planned call fail and no other.
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 use terrace_format::{Layout, TableForm, TableId};
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
@@ -15,7 +15,7 @@ fn wrapped(plan: Plan) -> (CrashFs, FaultFs) {
     (inner.clone(), FaultFs::new(Arc::new(inner), plan))
 }
 
-/// Makes one call of every kind, fourteen in all. Stops at the first failure.
+/// Makes one call of every kind, fourteen in all, and stops at the first failure.
 fn workload(fs: &FaultFs) -> io::Result<()> {
     fs.make_directory()?;
     fs.exists()?;
@@ -104,15 +104,15 @@ fn after_a_failed_sync_later_ones_succeed_and_write_nothing() {
     file.sync().unwrap();
     let left = |seed| inner.power_loss(inner.steps(), seed).read("a").unwrap();
     assert!((0..100).any(|seed| left(seed).is_empty()), "the second sync wrote the bytes");
-    // NegativeControl: with a sync that succeeded the bytes are durable.
+    // NegativeControl: after a sync that succeeded, the bytes must be durable.
     let mut other = fs.create("b").unwrap();
     other.append(b"safe").unwrap();
     other.sync().unwrap();
     assert!((0..100).all(|seed| inner.power_loss(inner.steps(), seed).read("b").unwrap() == b"safe"));
 }
 
-/// A failed sync of folders is reported once, to its caller. Everything that any folder had
-/// unsynced is lost.
+/// The kernel must report a failed sync of folders once, to its caller. The unsynced data of all
+/// folders are then lost, including folders that the failed call did not name.
 #[test]
 fn a_failed_sync_of_folders_is_reported_once_and_loses_all_unsynced_folders() {
     let (inner, fs) = wrapped(Plan::never());
@@ -134,7 +134,7 @@ fn a_failed_sync_of_folders_is_reported_once_and_loses_all_unsynced_folders() {
     assert!((0..100).all(|seed| whole("three/a", seed)), "the control, written after the failure");
 }
 
-/// A finished build of one directory table, not synced yet.
+/// Returns a build of one directory table that is complete but not finished or synced yet.
 fn begin_build(storage: &dyn Storage, id: u64) -> Box<dyn TableSink> {
     let mut build = storage.begin(Hint { level: 0, expected_bytes: 100, lifetime: Lifetime::Flush }).unwrap();
     build.begin_table(TableId(id)).unwrap();
@@ -144,7 +144,7 @@ fn begin_build(storage: &dyn Storage, id: u64) -> Box<dyn TableSink> {
     build
 }
 
-/// However many builds a batch has, one call makes them all durable.
+/// One sync call must make all builds of a batch durable, however many there are.
 #[test]
 fn a_batch_of_directory_tables_is_synced_by_one_call() {
     let setup = StorageConfig {
@@ -172,8 +172,8 @@ fn a_batch_of_directory_tables_is_synced_by_one_call() {
     }
 }
 
-/// The sync of directory tables does not report which bytes were lost. So neither earlier unsynced
-/// tables nor later ones are reported as durable.
+/// A failed sync of directory tables does not report which bytes were lost. After it, the storage
+/// must report neither earlier unsynced tables nor later ones as durable.
 #[test]
 fn after_a_failed_sync_of_folders_no_table_is_reported_durable() {
     let setup = StorageConfig {
@@ -193,7 +193,7 @@ fn after_a_failed_sync_of_folders_no_table_is_reported_durable() {
         let sync = |storage: &dyn Storage, builds: Vec<Box<dyn TableSink>>| -> Vec<bool> {
             let handles: Vec<Option<DurabilityHandle>> =
                 builds.into_iter().map(|build| Some(build.finish().ok()?.1)).collect();
-            // The durability handles report the outcome.
+            // The error is ignored here, because the durability handles report the outcome.
             let _ = storage.commit();
             handles
                 .iter()

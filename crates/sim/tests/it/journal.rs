@@ -1,5 +1,5 @@
-//! Durability modes `journal` and `journal-bpf` on a model of ext4's journal: once a handle is
-//! durable, no power cut loses any of its files.
+//! Tests the durability modes `journal` and `journal-bpf` on a model of ext4's journal. Once a
+//! durability handle reports a build as durable, no power cut may lose any of the build's files.
 use std::{sync::Arc, time::Duration};
 use terrace_sim::{CrashFs, FaultFs, Plan, Rng, Rules};
 use terrace_storage::{
@@ -12,8 +12,8 @@ const SEEDS: u64 = 40;
 const HOUR: Duration = Duration::from_secs(3600);
 const BOTH: [Evidence; 2] = [Evidence::Count, Evidence::Transactions];
 
-/// A directory, a tracker that probes the journal at each step, and the builds given to the
-/// tracker.
+/// A directory, a durability tracker that probes the journal at each step, and the builds that the
+/// tracker watches.
 struct Bench {
     disk: CrashFs,
     fs: Arc<dyn FileSystem>,
@@ -54,8 +54,8 @@ impl Bench {
         }
     }
 
-    /// Simulates many power cuts. Returns the number of builds reported durable, and how many
-    /// others survived by chance.
+    /// Simulates many power cuts and checks the builds after each. Returns the number of builds
+    /// that were reported durable, and the number of other builds that survived by chance.
     fn judge(&self, context: &str) -> (usize, usize) {
         let (mut promised, mut lucky) = (0, 0);
         let images: Vec<_> = (0..SEEDS).map(|seed| self.disk.power_loss(self.disk.steps(), seed)).collect();
@@ -76,8 +76,8 @@ impl Bench {
     }
 }
 
-/// Builds end at any moment of a journal commit, other programs commit now and then, and the
-/// tracker never forces a commit.
+/// Builds end at any moment of a journal commit, and other programs commit now and then. The
+/// tracker must never force a commit.
 #[test]
 fn what_is_reported_durable_survives_every_power_cut() {
     for (seed, evidence) in (0..120).map(|seed| (seed, BOTH[seed as usize % 2])) {
@@ -88,7 +88,8 @@ fn what_is_reported_durable_survives_every_power_cut() {
                 0 if bench.builds.len() < 12 => bench.build(&mut rng),
                 1 => {
                     others.append(b"x").unwrap();
-                    // Commits the journal, like any program on the same file system.
+                    // This sync commits the journal, as any other program on the file system may
+                    // do.
                     others.sync().unwrap();
                 }
                 _ => bench.probe(1),
@@ -105,8 +106,8 @@ fn what_is_reported_durable_survives_every_power_cut() {
     }
 }
 
-/// The tracker waits for two commits and hardly longer: it notices the second one within one or
-/// two probes.
+/// The tracker needs two commits before it reports a build durable. It must notice the second
+/// commit within one or two probes.
 #[test]
 fn handles_become_durable_soon_after_the_second_commit() {
     let (mut early, mut rng) = (0, Rng::new(5));
@@ -124,8 +125,8 @@ fn handles_become_durable_soon_after_the_second_commit() {
     assert!(early > 25, "only {early} of 50 became durable within two commits");
 }
 
-/// An aborted journal continues to count commits. Uncommitted builds are lost, and must be
-/// reported as failed.
+/// An aborted journal continues to count commits. Builds that it did not commit are lost, and the
+/// tracker must report them as failed.
 #[test]
 fn an_aborted_journal_commits_nothing_whatever_it_counts() {
     for (seed, evidence) in (0..200).map(|seed| (seed, BOTH[seed as usize % 2])) {
@@ -146,7 +147,8 @@ fn an_aborted_journal_commits_nothing_whatever_it_counts() {
     }
 }
 
-/// A journal that makes no progress in time, or cannot be read, is forced to commit.
+/// If the journal makes no progress in time, or if it cannot be read, the tracker must force a
+/// commit.
 #[test]
 fn a_journal_without_progress_or_with_read_errors_is_forced() {
     let mut stuck = Bench::new(Evidence::Count, Duration::ZERO);
@@ -169,7 +171,7 @@ fn a_journal_without_progress_or_with_read_errors_is_forced() {
         faults.arm(Plan::once(faults.calls() + call, terrace_sim::Fault::Eio));
         while bench.advance() {}
         let durable = bench.builds[0].2.is_durable();
-        // The first call is the writeback.
+        // Call 0 is the writeback.
         assert!(matches!(durable, Ok(true)) || call == 0, "call {call}: {durable:?}");
         bench.judge(&format!("call {call}"));
         forced += bench.forced();
@@ -190,8 +192,8 @@ fn a_commit_on_demand_completes_every_handle() {
     assert!(!bench.advance(), "no build is pending");
 }
 
-/// Without free descriptors, files are written back as they come: immediately, without a forced
-/// commit.
+/// Without free descriptors, the tracker must write files back immediately when a build ends,
+/// without forcing a commit.
 #[test]
 fn files_over_the_descriptor_limit_are_written_back_at_once() {
     for evidence in BOTH {
@@ -199,7 +201,7 @@ fn files_over_the_descriptor_limit_are_written_back_at_once() {
             let (mut rng, mut bench) = (Rng::new(7), Bench::new(evidence, HOUR));
             bench.tracker = JournalTracker::new(evidence, HOUR, HOUR).with_files_max(files_max);
             bench.build(&mut rng);
-            // The next probe is an hour away.
+            // The next probe would be an hour later.
             bench.advance();
             bench.build(&mut rng);
             (0..3).for_each(|_| bench.disk.commit().unwrap());
@@ -210,8 +212,8 @@ fn files_over_the_descriptor_limit_are_written_back_at_once() {
     }
 }
 
-/// The cost of waiting: however often the tracker is driven, it probes the file system once per
-/// interval.
+/// Waiting must be cheap. However often the tracker is driven, it must probe the file system only
+/// once per interval.
 #[test]
 fn a_journal_is_probed_once_per_interval() {
     for evidence in BOTH {

@@ -1,4 +1,5 @@
-//! The handles of the late tracker become durable step by step, out of order, and never too early.
+//! Tests that the durability handles of the late tracker become durable step by step, out of order,
+//! and never before their files are synced.
 use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
     DurabilityHandle, IoStats, Purpose, SyncKind,
@@ -31,7 +32,8 @@ impl Bench {
         (0..60).all(survives)
     }
 
-    /// For each of `count` builds, the number of `advance` calls after which its handle completed.
+    /// Returns, for each of `count` builds, the number of `advance` calls after which its handle
+    /// completed.
     fn completed_after(&self, count: usize) -> Vec<usize> {
         let handles: Vec<DurabilityHandle> = (0..count).map(|build| self.watch(&build.to_string())).collect();
         let mut steps = vec![None; count];
@@ -94,7 +96,7 @@ fn failing_builds_are_never_synced_and_stay_failed() {
     let failed = handles.iter().filter(|handle| handle.is_durable().is_err()).count();
     assert!((8..=30).contains(&failed), "{failed} of 60");
     for (build, handle) in handles.iter().enumerate() {
-        // The directory syncs of other builds make the names durable; the bytes of a failed build
+        // The directory syncs of other builds make all names durable. The bytes of a failed build
         // stay unsynced.
         assert_eq!(handle.is_durable().is_ok(), bench.survives_every_power_cut(&build.to_string()), "build {build}");
     }

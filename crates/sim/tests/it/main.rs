@@ -1,4 +1,4 @@
-//! The crash models and fault injection, and storage under them.
+//! Tests of the crash models and of fault injection, and of the storage crate on them.
 mod builds;
 mod contract;
 mod crash;

@@ -1,6 +1,6 @@
-//! The file backend under power cuts: everything that it reported durable survives.
+//! Tests the file backend under power cuts: everything that it reported durable must survive.
 //!
-//! The engine's crash campaigns build on this. A failure here is a bug in the backend, not in the
+//! The engine's crash campaigns rely on this. A failure here is a bug in the backend, not in the
 //! engine.
 use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, TableId, key};
@@ -12,7 +12,7 @@ use terrace_storage::{
     placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, OpenMode, Origin, Storage, TableMeta},
 };
 
-/// Roots, records and tables reported durable, each with the step of the report.
+/// The roots, records and tables that were reported durable, each with the step of the report.
 #[derive(Default)]
 struct Durable {
     roots: Vec<(usize, LogId)>,
@@ -48,14 +48,14 @@ fn record(rules: Rules, tracker: Arc<dyn DurabilityTracker>) -> Result<(CrashFs,
         log.append(&record)?;
         log.sync()?;
         durable.records.push((fs.steps(), record));
-        // Never synced on its own.
+        // No sync follows this append. The log's next sync covers these bytes.
         log.append(&[0; 5000])?;
     }
     Ok((fs, durable))
 }
 
-/// Opens a crash state. Returns the first durable object that is missing; panics if one is there
-/// but wrong.
+/// Opens a crash state. Returns the first durable object that is missing. Panics if a durable
+/// object exists but is wrong.
 fn missing(fs: &CrashFs, durable: &Durable, step: usize, seed: u64) -> Option<String> {
     let image = fs.power_loss(step, seed);
     let opened = open_files(image.file_system(), OpenMode::Write, Arc::new(SyncTracker), &StorageConfig::default());
@@ -98,7 +98,8 @@ fn what_was_reported_durable_survives_every_power_cut() {
     }
 }
 
-/// NegativeControl: without syncs the same history loses data, so the test above can fail.
+/// NegativeControl: without syncs the same history must lose data. This shows that the test above
+/// can fail.
 #[test]
 fn without_syncs_durable_objects_are_lost() {
     for rules in [Rules::Ext4, Rules::Posix] {

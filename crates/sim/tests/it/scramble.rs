@@ -1,4 +1,4 @@
-//! Scrambled bytes are readable through the wrapper and garbage without it.
+//! Tests that scrambled bytes are readable through the wrapper and garbage without it.
 use std::sync::Arc;
 use terrace_sim::{CrashFs, Rules, ScrambleFs};
 use terrace_storage::backends::files::fs::FileSystem;
@@ -10,7 +10,7 @@ fn reads_return_what_was_written_at_every_offset_and_the_inner_file_is_garbage()
     fs.make_directory().unwrap();
     let mut file = fs.create("a").unwrap();
     let zeros = [0; 100];
-    // Appends begin and end at any offset within a mask word.
+    // The appends begin and end at various offsets within a mask word.
     let pieces = [1, 7, 8, 9, 30, 45];
     assert_eq!(pieces.iter().sum::<usize>(), zeros.len());
     for piece in pieces {

@@ -1,5 +1,5 @@
-//! Corruption of the file list, and impossible histories: redundancy repairs them, or they are
-//! reported.
+//! Tests corrupt file lists and impossible histories on a raw device. Redundancy must repair them,
+//! or the open must report them.
 use super::{formatted, history::History};
 use std::{ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
@@ -7,9 +7,9 @@ use terrace_format::raw::{Change, Form, Superblock, journal};
 use terrace_sim::{CrashDevice, DeviceImage, Rng};
 use terrace_storage::backends::raw::RawFs;
 
-/// Corrupts one byte of the metadata at a time. Either the other copy is used, or a problem or an
-/// error is reported. Only a journal entry that no later entry confirms as flushed may look like
-/// the end of the journal after a power cut.
+/// Corrupts one byte of the metadata at a time. Either the other copy must be used, or a problem or
+/// an error must be reported. There is one exception: a journal entry that no later entry confirms
+/// as flushed may look like the end of the journal after a power cut.
 #[test]
 fn corruption_is_repaired_or_reported() {
     let mut history = History::new(CrashDevice::new(&formatted()), 5);
@@ -22,7 +22,7 @@ fn corruption_is_repaired_or_reported() {
     let mut rng = Rng::new(1);
     let meta = fs.superblock().unwrap().slot_at(0) as usize;
     let mut reported = 0;
-    // Every byte of both halves' heads and checkpoints, and a sample of the rest.
+    // Try every byte of the heads and checkpoints of both halves, and a sample of the other bytes.
     let halves = [0, 1].map(|half| fs.superblock().unwrap().half_at(half));
     let bytes = halves.into_iter().flat_map(|at| (at..at + 36).chain(at + 4096..at + 4150));
     let bytes: Vec<u64> =
@@ -49,8 +49,8 @@ fn corruption_is_repaired_or_reported() {
     assert!(reported >= 50, "corruption was reported only {reported} times");
 }
 
-/// Returns the device range of the entries in the newest half of the slot journal, and the part
-/// that a later entry confirms as flushed.
+/// Returns two device ranges in the newest half of the slot journal: the range of all entries, and
+/// the part that a later entry confirms as flushed.
 fn entries(image: &DeviceImage, superblock: &Superblock) -> (Range<u64>, Range<u64>) {
     let device = CrashDevice::new(image);
     let halves = [0, 1].map(|half| {
@@ -70,7 +70,7 @@ fn entries(image: &DeviceImage, superblock: &Superblock) -> (Range<u64>, Range<u
     halves.into_iter().flatten().max_by_key(|(generation, _)| *generation).unwrap().1
 }
 
-/// A slot journal with valid checksums and an impossible history, as after a bug or manual
+/// The slot journal has valid checksums but an impossible history, as after a bug or after manual
 /// changes.
 #[test]
 fn an_impossible_history_is_reported() {

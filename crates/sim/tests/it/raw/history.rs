@@ -1,14 +1,14 @@
-//! A random history of creating, writing, renaming and removing files, and the oracle for the
+//! A random history that creates, writes, renames and removes files, and the oracle that checks the
 //! state after a power cut.
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_sim::{CrashDevice, Rng};
 use terrace_vfs::{DirectoryLock, FileSystem, FileUse, WalWriteMode, WriteFile, raw::RawFs};
 
-/// The contents written to a file, and the length that must survive.
+/// The contents written to a file, and the lengths that must survive.
 #[derive(Clone, Default)]
 pub struct Written {
     bytes: Vec<u8>,
-    /// Pairs of a step, and the length that is durable from that step on.
+    /// Pairs of a step and a length. The length is durable from that step on.
     promises: Vec<(usize, usize)>,
 }
 
@@ -21,9 +21,9 @@ pub struct History {
     held: Option<Box<dyn DirectoryLock>>,
     rng: Rng,
     pub files: Vec<Written>,
-    /// The names after each change, and the step at which the change began.
+    /// The names after each change, each with the step at which the change began.
     pub names: Vec<(usize, Names)>,
-    /// Pairs of a step, and the index in `names` that is durable from that step on.
+    /// Pairs of a step and an index in `names`. That entry is durable from that step on.
     promises: Vec<(usize, usize)>,
     pub open: Vec<(usize, Box<dyn WriteFile>)>,
 }
@@ -41,7 +41,7 @@ impl History {
         self.names.last().unwrap().1.clone()
     }
 
-    /// A random name, if there is any.
+    /// Returns a random name, if there is any.
     fn any_name(&mut self) -> Option<String> {
         let names: Vec<String> = self.now().into_keys().collect();
         (!names.is_empty()).then(|| names[self.rng.below(names.len())].clone())
@@ -105,7 +105,7 @@ impl History {
                 self.promises.push((self.device.steps(), self.names.len() - 1));
             }
         }
-        // A writer of a removed file gets no more slots; syncing the file still works.
+        // A writer of a removed file gets no more slots, but syncing the file must still work.
         if self.rng.chance(1, 2) {
             self.open.retain(|(number, _)| names.values().any(|named| named == number));
         }
@@ -115,7 +115,8 @@ impl History {
         assert_eq!(self.fs.problems().unwrap(), Vec::<String>::new());
     }
 
-    /// Drops all handles, as in a killed process, and continues with the contents of the device.
+    /// Drops all handles, as if the process were killed, and continues with the contents of the
+    /// device.
     pub fn kill(&mut self) {
         self.open.clear();
         self.held = None;
@@ -126,7 +127,7 @@ impl History {
         }
     }
 
-    /// The oracle: checks everything that must hold after a power cut at `step`.
+    /// The oracle: checks everything that must be true after a power cut at `step`.
     pub fn judge(&self, step: usize, fs: &RawFs) -> Result<(), String> {
         let problems = fs.problems().map_err(|e| format!("OPEN: {e}"))?;
         if !problems.is_empty() {

@@ -1,4 +1,5 @@
-//! Logs in slots with old pages of other logs: each page identifies its log.
+//! Tests logs in slots that contain old pages of other logs. Each page identifies its log, so that
+//! replay can tell them apart.
 use super::{SIZES, formatted, history::read};
 use std::sync::Arc;
 use terrace_device::{BlockDevice, Deaf};
@@ -15,8 +16,8 @@ fn full_pages(fs: &RawFs, name: &str, byte: u8, pages: usize) {
     (0..pages).for_each(|_| log.append(&[byte; PAYLOAD]).unwrap());
 }
 
-/// Begins a session with logs of `pages` pages on slots with old contents. No log may continue
-/// with pages of another one.
+/// Begins a session and writes logs of `pages` pages to slots with old contents. No log may
+/// continue with pages of another log.
 fn logs_have_their_own_bytes(device: CrashDevice, pages: [usize; 2], context: &str) {
     let fs = RawFs::new(Arc::new(device), "device");
     let held = fs.lock(true).unwrap();
@@ -31,7 +32,7 @@ fn logs_have_their_own_bytes(device: CrashDevice, pages: [usize; 2], context: &s
     }
 }
 
-/// Creates the log "lost", with the number of the second file, from the first slot on.
+/// Creates the log "lost". It is the second file and starts at the first slot.
 fn with_a_log_to_lose(image: &DeviceImage, pages: usize) -> CrashDevice {
     let device = CrashDevice::new(image);
     let fs = RawFs::new(Arc::new(device.clone()), "device");
@@ -55,7 +56,7 @@ fn a_log_does_not_continue_with_pages_of_an_earlier_formatting() {
     let empty = CrashDevice::new(&DeviceImage::empty(3 << 20));
     raw::format(&empty, SIZES, 7).unwrap();
     let device = with_a_log_to_lose(&empty.now(), 400);
-    // Discards have no effect, and nothing between the first and last mebibyte is erased.
+    // `Deaf` ignores discards, and formatting erases nothing between the first and last mebibyte.
     let superblock = raw::format(&Deaf::new(Arc::new(device.clone())), SIZES, 7 << 40).unwrap();
     let (mut left, slot) = (vec![0; PAGE], 300 * PAGE as u64 / u64::from(SIZES.slot_bytes));
     device.read_at(superblock.slot_at(slot as u32) + PAGE as u64, &mut left).unwrap();

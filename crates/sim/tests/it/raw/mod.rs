@@ -1,5 +1,6 @@
-//! Files on a raw device: histories with a power cut at every request, including torn sectors, and
-//! a device that is disconnected. A failure names the history, the step and the seed.
+//! Tests files on a raw device: histories with a power cut at every request, including torn
+//! sectors, and a device that is disconnected. A failure message names the history, the step and
+//! the seed.
 mod damage;
 mod history;
 mod logs;
@@ -38,15 +39,15 @@ fn formatted() -> DeviceImage {
     device.now()
 }
 
-/// Writes history `seed` and simulates power cuts after every request. Returns the number of crash
-/// states and the first wrong one.
+/// Writes the history of `seed` and simulates power cuts after every request. Returns the number of
+/// crash states, and the first wrong state if there is one.
 fn campaign(device: CrashDevice, seed: u64, seeds: u64) -> (usize, Option<String>) {
     let mut history = History::new(device, seed);
     for round in 0..4 {
         (0..100).for_each(|_| history.act());
         history.kill();
-        // Killed repeatedly before any sync, so that checkpoints alternate between the journal's
-        // halves.
+        // Kill the process repeatedly before any sync, so that checkpoints alternate between the
+        // journal's halves.
         for again in 0..round {
             let began = history.device.steps();
             let file = history.fs.create(&format!("round {round} {again}")).unwrap();
@@ -73,7 +74,8 @@ fn campaign(device: CrashDevice, seed: u64, seeds: u64) -> (usize, Option<String
     (states, None)
 }
 
-/// Checks that the device takes a new file and has it when read again.
+/// Checks that a new file can be written to the device and is there when the device is opened
+/// again.
 fn check_usable(fs: &RawFs) -> Result<(), String> {
     let held = fs.lock(true).map_err(|e| format!("LOCK: {e}"))?;
     let mut file = fs.create("after").map_err(|e| format!("CREATE: {e}"))?;
@@ -108,7 +110,8 @@ fn a_device_that_ignores_flushes_is_detected() {
     assert!((0..4).any(|seed| campaign(CrashDevice::lying(&image), seed, 2).1.is_some()));
 }
 
-/// Formats a used device: a power cut leaves the old store, a store without files, or no store.
+/// Formats a used device. After a power cut the device must have the old store, a store without
+/// files, or no store.
 #[test]
 fn a_power_cut_during_formatting_leaves_the_old_store_a_new_one_or_none() {
     let image = formatted();
@@ -142,8 +145,8 @@ fn a_power_cut_during_formatting_leaves_the_old_store_a_new_one_or_none() {
     assert!(seen.iter().all(|states| *states > 0), "{seen:?}");
 }
 
-/// All requests from some number on fail. That gives errors, no panic and no false success, and
-/// synced data survives.
+/// From a given request on, all requests fail. The result must be errors, never a panic or a false
+/// success, and synced data must survive.
 #[test]
 fn a_disconnected_device_loses_no_synced_data() {
     let image = formatted();
@@ -212,7 +215,7 @@ fn a_full_device_reports_it_and_takes_more_after_a_removal() {
 }
 
 /// A removed file may reappear after a power cut. It must have its own bytes, not those of a later
-/// owner of its slots.
+/// file in the same slots.
 #[test]
 fn slots_are_not_reused_before_the_removal_of_their_file_is_durable() {
     let device = CrashDevice::new(&formatted());
@@ -227,7 +230,7 @@ fn slots_are_not_reused_before_the_removal_of_their_file_is_durable() {
     write("others", 2, fs.free_slots().unwrap() as usize * (16 << 10)).sync().unwrap();
     let began = device.steps();
     fs.remove("old").unwrap();
-    // Only those slots are left.
+    // Only the slots of the removed file are free, so "new" must use them.
     drop(write("new", 3, 30_000));
     let mut seen = [0; 2];
     for step in began..=device.steps() {
@@ -242,7 +245,7 @@ fn slots_are_not_reused_before_the_removal_of_their_file_is_durable() {
     assert!(seen[0] > 50 && seen[1] > 50, "{seen:?}");
 }
 
-/// An open file stays readable after its removal, whatever is written in the meantime.
+/// An open file must stay readable after its removal, whatever is written in the meantime.
 #[test]
 fn a_removed_file_keeps_its_slots_while_it_is_open() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
@@ -263,8 +266,8 @@ fn a_removed_file_keeps_its_slots_while_it_is_open() {
     assert_eq!(fs.free_slots().unwrap(), 4);
 }
 
-/// Files are synced, committed, removed and closed concurrently, some while they are being
-/// removed. There is no error, no deadlock, and no lost slot.
+/// Threads sync, commit, remove and close files concurrently, and close some of them during their
+/// removal. There must be no error, no deadlock, and no lost slot.
 #[test]
 fn concurrent_use_of_a_device_loses_no_slot() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
@@ -296,8 +299,8 @@ fn concurrent_use_of_a_device_loses_no_slot() {
     assert_eq!((fs.problems().unwrap(), fs.free_slots().unwrap()), (vec![], free));
 }
 
-/// A write that fails while a file is closed has no caller to report to. No later sync may report
-/// that file as durable.
+/// If a write fails while a file is closed, there is no caller that could get the error. No later
+/// sync may report that file as durable.
 #[test]
 fn a_file_whose_last_write_failed_is_not_durable() {
     let device = Failing::new();
@@ -313,7 +316,7 @@ fn a_file_whose_last_write_failed_is_not_durable() {
     assert!(fs.sync_directory().is_err() && fs.create("more").is_err());
 }
 
-/// An allocation waits for slots that another thread is about to free.
+/// An allocation must wait for slots that another thread is about to free.
 #[test]
 fn a_device_is_not_full_while_stale_slots_are_discarded() {
     let device = Failing::new();
@@ -347,13 +350,13 @@ fn the_second_superblock_replaces_an_unreadable_first_one() {
 /// A device with injected failures and delays.
 struct Failing {
     inner: CrashDevice,
-    /// The next write fails.
+    /// Whether the next write fails.
     armed: AtomicBool,
-    /// Byte 0 cannot be read.
+    /// Whether a read of byte 0 fails.
     unreadable: AtomicBool,
-    /// Signalled when the next discard begins, which then takes long.
+    /// Channel that is signalled when the next discard begins. That discard then takes long.
     discarding: Mutex<Option<mpsc::Sender<()>>>,
-    /// The read-ahead hints given.
+    /// The read-ahead hints that the device received.
     expected: Mutex<Vec<Range<u64>>>,
 }
 
@@ -413,8 +416,9 @@ impl BlockDevice for Failing {
     }
 }
 
-/// Files of different lifetimes share no unit, which the drive erases at once: the root, a WAL, an
-/// upper table, a deeper table, value-log segments.
+/// Files of different lifetimes must not share a unit (a group of slots that the drive erases
+/// together). The lifetimes are those of the root, a WAL, an upper table, a deeper table, and
+/// value-log segments.
 #[test]
 fn each_lifetime_class_has_units_of_its_own() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
@@ -436,8 +440,8 @@ fn each_lifetime_class_has_units_of_its_own() {
     assert_eq!(units["000005.vals"], units["000002.vlog"], "segments share units");
 }
 
-/// Read-ahead covers the slots of a file wherever they are, and neither unwritten bytes nor bytes
-/// past the end.
+/// Read-ahead hints must cover the slots of a file wherever they are. They must cover neither
+/// unwritten bytes nor bytes after the end of the file.
 #[test]
 fn read_ahead_hints_reach_the_device() {
     let device = Failing::new();
@@ -448,10 +452,10 @@ fn read_ahead_hints_reach_the_device() {
     let [mut table, mut other] = ["table", "other"].map(|name| fs.create(name).unwrap());
     for part in bytes.chunks(slot as usize) {
         table.append(part).unwrap();
-        // Alternates, so that the slots of a file are not adjacent.
+        // Appends to two files alternate, so that the slots of each file are not adjacent.
         other.append(part).unwrap();
     }
-    // The last bytes are in memory until then.
+    // Until the files are dropped, their last bytes are only in memory.
     drop((table, other));
     let hints = |name: &str, range: Range<u64>| {
         fs.open(name).unwrap().expect(range.start, range.end - range.start);
@@ -475,14 +479,16 @@ fn read_ahead_hints_reach_the_device() {
     assert!((2 * 4096..=3 * 4096).contains(&pages), "{pages}");
 }
 
-/// A build of several tables in durability mode `sync`, and a synced WAL: one device flush each.
+/// A build of several tables in durability mode `sync` must need one device flush, and so must a
+/// synced WAL append.
 #[test]
 fn a_sync_is_one_flush() {
     let device = CrashDevice::new(&formatted());
     let fs = RawFs::new(Arc::new(device.clone()), "device");
     let _held = fs.lock(true).unwrap();
     let mut log = fs.create_for("log", FileUse::Log(WalWriteMode::Write)).unwrap();
-    // The first record begins a half of the journal, which takes a flush of its own.
+    // The first record begins a new half of the journal, which needs one more flush. Write it now,
+    // outside the measurement.
     log.sync().unwrap();
     fs.sync_directory().unwrap();
     let flushes = |work: &mut dyn FnMut()| {
@@ -493,7 +499,7 @@ fn a_sync_is_one_flush() {
     let mut append = || {
         log.append(b"record").unwrap();
         log.sync().unwrap();
-        // Nothing was written since.
+        // This sync needs no flush, because nothing was written since the last one.
         fs.sync_directory().unwrap();
     };
     assert_eq!(flushes(&mut append), 1);

@@ -1,4 +1,4 @@
-//! After a failed flush the page cache has contents that the device lacks.
+//! Tests a failed flush, after which the page cache has contents that the device lacks.
 use super::{formatted, history::read};
 use std::{
     collections::BTreeMap,
@@ -12,11 +12,11 @@ use terrace_format::raw::{PAGE, page::PAYLOAD};
 use terrace_sim::CrashDevice;
 use terrace_vfs::{FileSystem, FileUse, WalWriteMode, raw::RawFs};
 
-/// A device with a page cache: after a failed flush, reads return pages that the device never got
-/// and that count as clean.
+/// A device with a page cache. After a failed flush, reads return pages that the device never
+/// received and that the cache treats as clean.
 struct CachedDevice {
     device: CrashDevice,
-    /// Writes stay in the cache, and the next flush fails.
+    /// When set, the next flush fails and its writes stay in the cache.
     fail_next_flush: AtomicBool,
     /// Cached pages, by offset.
     cache: Mutex<BTreeMap<u64, [u8; PAGE]>>,
@@ -71,14 +71,15 @@ impl CachedDevice {
     }
 }
 
-/// SSTables may later point into that WAL, so recovery must read what a power cut would leave.
+/// SSTables may later have pointers into this WAL, so recovery must read from the device, not from
+/// the cache.
 #[test]
 fn cached_bytes_of_a_log_after_a_failed_sync_can_be_dropped() {
     let device = CachedDevice::new();
     let fs = RawFs::new(device.clone(), "device");
     let held = fs.lock(true).unwrap();
     let mut log = fs.create_for("000001.vlog", FileUse::Log(WalWriteMode::Write)).unwrap();
-    // A part of a page, which is rewritten by the next append.
+    // The log ends within a page, and the next append rewrites that page.
     log.append(&[1; 100]).unwrap();
     log.sync().unwrap();
     device.fail_next_flush.store(true, SeqCst);
@@ -96,8 +97,8 @@ fn cached_bytes_of_a_log_after_a_failed_sync_can_be_dropped() {
     assert!(read(&fs, "000001.vlog").unwrap() == vec![1; 100]);
 }
 
-/// A later checkpoint overwrites the older half. The newer half must then exist on the device, not
-/// only in the cache.
+/// A later checkpoint overwrites the older half of the slot journal. Before that, the newer half
+/// must be on the device and not only in the cache.
 #[test]
 fn a_file_list_that_the_device_never_got_is_not_used() {
     let device = CachedDevice::new();
