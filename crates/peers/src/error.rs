@@ -1,17 +1,18 @@
 //! Errors of calls into other stores.
 use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
-/// An error of a call into another store. The text is the store's own text if it returned one.
+/// An error of a call into another store. The error has the store's own text if the store returned
+/// one.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// The shared library is not installed, or it lacks a function. The text says how to install
-    /// it.
+    /// The shared library is not installed, or it lacks a function. The error says how to install
+    /// the library.
     #[error("cannot load {name} ({reason}); {install}")]
     NotLoaded {
         /// Name of the store.
         name: &'static str,
-        /// The dynamic linker's error for the first file name tried.
+        /// The dynamic linker's error for the first of the library's file names.
         reason: String,
         /// How to install the library.
         install: &'static str,

@@ -1,13 +1,13 @@
-//! Loading of C libraries, and handles that own their objects.
+//! Loads C libraries and defines handles that own the objects of a library.
 //!
 //! All unsafe code of this crate is in this file, in `ffi/common.rs` and in the `ffi.rs` of each
 //! library. It relies on two invariants:
 //!
 //! - *Code stays mapped.* A library is never unloaded, because these stores start threads that
-//!   never end. A function pointer taken from a library is therefore valid until the process ends.
+//!   never end. A function pointer from a library is therefore valid until the process ends.
 //! - *Handles are live.* A [`Handle`] owns its object, destroys it exactly once, and is the only
-//!   way to reach it. A field or a lifetime of the caller keeps alive everything the object
-//!   borrows (a database borrows its cache, an iterator its database).
+//!   way to reach it. An object may borrow others: a database borrows its cache, an iterator its
+//!   database. A field or a lifetime of the caller keeps the borrowed objects alive.
 #![allow(unsafe_code)]
 pub(crate) mod common;
 
@@ -20,7 +20,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Out-parameter for an error text.
+/// Out-parameter of a C function for its error text.
 pub(crate) type Err = *mut *mut c_char;
 /// A pointer to bytes, as the C functions take it.
 pub(crate) type Ptr = *const c_char;
@@ -43,9 +43,9 @@ macro_rules! functions {
         impl $(<$of>)? $table $(<$of>)? {
             pub(crate) fn bind(library: &libloading::Library, prefix: &str) -> std::result::Result<Self, String> {
                 let named = |name: &str| format!("{prefix}{name}");
-                // SAFETY: the symbols belong to the library's C API, whose signatures do not change
-                // between releases; the types are transcribed from its header. The pointers are
-                // valid as long as the library, which [`Loaded`] never unloads.
+                // SAFETY: the symbols are part of the library's C API, whose signatures do not
+                // change between releases. The types are transcribed from its header. The pointers
+                // are valid as long as the library is loaded, and [`Loaded`] never unloads it.
                 unsafe {
                     Ok($table { $($name: *library.get(named(stringify!($name))).map_err(
                         |e| format!("no function {}: {e}", named(stringify!($name))))?),* })
@@ -55,8 +55,8 @@ macro_rules! functions {
     };
 }
 
-/// Declares setters of an options object. Each calls one function of the table `extra`:
-/// `name(c_function, type in Rust => type in C);`.
+/// Declares setters of an options object in the form `name(c_function, type in Rust => type in
+/// C);`. Each setter calls one function of the table `extra`.
 macro_rules! setters {
     ($options:ident: $($name:ident($c:ident, $rust:ty => $as:ty);)*) => { $(
         pub(super) fn $name(&self, options: &mut Handle<$options>, value: $rust) {
@@ -68,7 +68,7 @@ macro_rules! setters {
 
 pub(crate) use {functions, opaque, setters};
 
-/// The libraries of one kind that this process has loaded, each once.
+/// The libraries of one kind that this process has loaded. Each library is loaded once.
 pub(crate) struct Loaded<A: 'static>(Mutex<Vec<(PathBuf, &'static A)>>);
 
 impl<A> Loaded<A> {
@@ -79,20 +79,19 @@ impl<A> Loaded<A> {
     /// Loads `file` and binds its functions. `file` is a path, or a name that the dynamic linker
     /// searches for.
     ///
-    /// # Errors
-    /// The error text of the dynamic linker or of `bind`.
+    /// The error text of the dynamic linker, or the name of a missing function from `bind`.
     pub(crate) fn get(
         &self,
         file: &Path,
         bind: impl FnOnce(&libloading::Library) -> std::result::Result<A, String>,
     ) -> std::result::Result<&'static A, String> {
-        // only a push runs under this lock
+        // This lock is held only to push an entry.
         let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, api)) = loaded.iter().find(|(path, _)| path == file) {
             return Ok(api);
         }
-        // SAFETY: loading a library runs its initialisers; those of the supported stores are plain
-        // C++ statics.
+        // SAFETY: loading a library runs its initialisers. Those of the supported stores only
+        // initialise plain C++ statics.
         let library = unsafe { libloading::Library::new(file) }.map_err(|e| e.to_string())?;
         let library = ManuallyDrop::new(library); // never unloaded
         let api = Box::leak(Box::new(bind(&library)?));
@@ -139,8 +138,8 @@ pub(crate) unsafe trait SendObject {}
 /// Objects that several threads may use at the same time.
 ///
 /// # Safety
-/// The library locks internally, or the object does not change once it is shared: its setters take
-/// `&mut`.
+/// The library locks the object internally, or the object does not change after it is shared,
+/// because its setters take `&mut`.
 pub(crate) unsafe trait SyncObject: SendObject {}
 
 // SAFETY: this is the contract of `SendObject`.
@@ -148,8 +147,8 @@ unsafe impl<T: SendObject> Send for Handle<T> {}
 // SAFETY: this is the contract of `SyncObject`.
 unsafe impl<T: SyncObject> Sync for Handle<T> {}
 
-/// Marks the types of a library: `threads! { SendObject: Batch; SyncObject: Db Options }`. The
-/// safety argument is at the call.
+/// Marks the types of a library as movable or shared between threads: `threads! { SendObject:
+/// Batch; SyncObject: Db Options }`. The safety argument is a comment at each use of the macro.
 macro_rules! threads {
     (SendObject: $($movable:ident)*; SyncObject: $($shared:ident)*) => {
         $(

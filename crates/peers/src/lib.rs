@@ -1,9 +1,11 @@
-//! Other key-value stores behind a safe Rust interface, loaded at run time through their C APIs.
+//! Other key-value stores behind a safe Rust interface. Their libraries are loaded at run time
+//! through their C APIs.
 //!
-//! None of them is linked: everything else builds and runs its tests on a machine without LevelDB.
-//! [`require()`] alone decides whether a test without its library is skipped or fails. With the
-//! feature `lab`, the same libraries are benchmark targets. So are stores that are Rust crates,
-//! each compiled in by a feature of its name: `fjall`, `redb`.
+//! No library is linked at build time. Therefore all crates build, and all other tests run, on a
+//! machine without LevelDB. [`require()`] alone decides whether a test whose library is missing is
+//! skipped or fails. With the feature `lab`, the same libraries are also benchmark targets. Further
+//! targets are stores that are Rust crates: `fjall` and `redb`. A feature of the same name compiles
+//! each of them in.
 #![deny(unsafe_code)]
 
 mod error;

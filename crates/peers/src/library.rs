@@ -1,11 +1,11 @@
-//! Shared libraries of other stores on this machine: location, source, and compile-time
-//! properties.
+//! Shared libraries of other stores on this machine: where they are, where they are from, and how
+//! they were compiled.
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-/// Returns the directory that `make peers` fills: `$TERRACE_PEERS`, by default
+/// Returns the directory into which `make peers` installs libraries: `$TERRACE_PEERS`, by default
 /// `~/.cache/terrace/peers`.
 pub fn directory() -> PathBuf {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -15,15 +15,15 @@ pub fn directory() -> PathBuf {
     })
 }
 
-/// Properties of a library read from its files, without calling it.
+/// Properties of a library that are read from its files. No function of the library is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryInfo {
-    /// Version from the note next to the library; `None` for a library of the system.
+    /// Version from the note (text file) next to the library. `None` for a library of the system.
     pub version: Option<String>,
     /// Source of the library.
     pub source: String,
-    /// Whether its code contains the CRC-32C instruction and this processor supports it; `None` if
-    /// this platform cannot be checked.
+    /// Whether the library's code contains the CRC-32C instruction and this processor supports it.
+    /// `None` if this platform cannot be checked.
     pub hardware_crc: Option<bool>,
     /// Whether assertions are compiled in; `None` if the file cannot be read.
     pub assertions: Option<bool>,
@@ -46,8 +46,8 @@ impl LibraryInfo {
 }
 
 /// Returns the path from which the dynamic linker loaded the library whose file name starts with
-/// `name`, outside the directory of `make peers`. `None` before it is loaded, or if the kernel
-/// does not expose the mappings.
+/// `name`. Libraries in the directory of `make peers` are ignored. Returns `None` if no such
+/// library is loaded, or if the kernel does not show the process's mappings.
 #[cfg(feature = "lab")]
 pub(crate) fn of_system(name: &str) -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
@@ -57,9 +57,9 @@ pub(crate) fn of_system(name: &str) -> Option<PathBuf> {
     paths.filter(|path| is_named(path) && !path.starts_with(&own)).map(Path::to_owned).next()
 }
 
-/// Searches for `crc32` on eight bytes (F2, REX.W, 0F 38 F1), present in every implementation that
-/// uses the instruction. A match by chance occurs once in about ten thousand libraries of this
-/// size, two matches practically never.
+/// Searches the code for the instruction `crc32` on eight bytes (F2, REX.W, 0F 38 F1), which every
+/// implementation that uses the CRC-32C instruction contains. One match by chance occurs in about
+/// one of ten thousand libraries of this size. Two matches by chance practically never occur.
 fn hardware_crc(code: &[u8]) -> Option<bool> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -73,8 +73,8 @@ fn hardware_crc(code: &[u8]) -> Option<bool> {
     }
 }
 
-/// Searches for the text of `assert(Valid())`, which guards every iterator of LevelDB and RocksDB
-/// and is in the library only if assertions are compiled in.
+/// Searches for the text of `assert(Valid())`. This assertion guards every iterator of LevelDB and
+/// RocksDB, and its text is in the library only if assertions are compiled in.
 fn has_assertions(code: &[u8]) -> bool {
     code.windows(8).any(|at| at == b"Valid()\0")
 }

@@ -1,18 +1,19 @@
-//! One rule for tests that need something the machine may lack.
+//! Decides what happens to a test if the machine lacks something that the test needs.
 //!
-//! By default such a test is skipped and prints the reason. Where a skip would hide a gap (on a
-//! continuous-integration machine), `TERRACE_REQUIRE` lists the requirements, separated by commas,
-//! or is `all`; a test without its requirement then fails.
+//! By default such a test is skipped and prints the reason. On a continuous-integration machine a
+//! skip would hide a gap. There, `TERRACE_REQUIRE` names the requirements that must be present,
+//! separated by commas, or is `all`. A test whose named requirement is missing then fails.
 use std::{env, fmt::Display};
 
 /// The environment variable that turns skips into failures.
 const VARIABLE: &str = "TERRACE_REQUIRE";
 
-/// Returns a test's requirement if the machine has it.
+/// Returns the object that a test requires, if the machine has it.
 ///
-/// `name` is the word for `TERRACE_REQUIRE`: `blkio`, `bpf`, `chromium`, `fio`, `leveldb`, `loop`,
-/// `memcg`, `mkfs`, `peers`, `qemu`, `root`, `strace`, `tracefs`, `valgrind`. If the requirement
-/// is missing, this prints `skipped: <reason>` and returns `None`; the test then returns.
+/// `name` is the word for the requirement in `TERRACE_REQUIRE`: `blkio`, `bpf`, `chromium`, `fio`,
+/// `leveldb`, `loop`, `memcg`, `mkfs`, `peers`, `qemu`, `root`, `strace`, `tracefs`, `valgrind`. If
+/// the requirement is missing, this function prints `skipped: <reason>` and returns `None`. The
+/// test must then return.
 ///
 /// ```
 /// # use terrace_peers::{leveldb::Library, require};

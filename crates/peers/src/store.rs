@@ -1,4 +1,4 @@
-//! An open store of a library with LevelDB's C API: the code that LevelDB and RocksDB share.
+//! An open store of a library with LevelDB's C API. LevelDB and RocksDB share this code.
 use crate::{
     Result,
     ffi::{
@@ -10,14 +10,15 @@ use std::ffi::CString;
 
 /// A library's marker type, and the parts that only its stores have.
 pub trait PeerLibrary: 'static {
-    /// Dropped after the database is closed.
+    /// Objects that the database borrows. They are dropped after the database is closed.
     type Parts: Send + Sync;
 }
 
-/// An open store, usable from any thread. Dropping it waits for running background work and closes
-/// it; the newest writes stay in the WAL. Errors are the library's own.
+/// An open store that any thread may use. Dropping it waits for running background work and closes
+/// the store. The newest writes stay in the WAL. Errors are the library's own.
 pub struct Store<L: PeerLibrary> {
-    // first field: closed before `parts`, which it borrows from, is dropped
+    // Must be the first field: the database is closed before `parts`, which it borrows from, is
+    // dropped.
     pub(crate) db: Handle<Db<L>>,
     pub(crate) read: Handle<ReadOptions<L>>,
     write: [Handle<WriteOptions<L>>; 2], // not synced, synced
@@ -26,7 +27,7 @@ pub struct Store<L: PeerLibrary> {
 }
 
 impl<L: PeerLibrary> Store<L> {
-    /// Wraps an open database; `parts` owns the objects that it borrows.
+    /// Wraps an open database. `parts` owns the objects that the database borrows.
     pub(crate) fn new(
         common: &'static Common<L>,
         db: Handle<Db<L>>,
@@ -42,15 +43,15 @@ impl<L: PeerLibrary> Store<L> {
         }
     }
 
-    /// Stores an entry. With `sync`, the entry survives power loss once this returns.
+    /// Stores an entry. With `sync`, the entry survives a power cut once this call has returned.
     ///
     /// # Errors
-    /// The library's errors, as for all methods below.
+    /// The library's errors. The same is true for all methods below.
     pub fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         self.common.put(&self.db, &self.write[usize::from(sync)], key, value)
     }
 
-    /// Deletes a key, present or not.
+    /// Deletes a key, whether it is present or not.
     ///
     /// # Errors
     /// The library's errors.

@@ -1,10 +1,10 @@
-//! The part of LevelDB's C API that RocksDB also has. The functions differ only in the first word
-//! of their names and follow the same rules.
+//! The part of LevelDB's C API that RocksDB also has. The functions of both libraries have the same
+//! names except for the first word, and follow the same rules.
 //!
 //! Every type has the library's marker type `L` as a parameter, so that an object of one library
-//! cannot be passed to a function of another. The safe methods rely on the invariants of `super`
-//! and on one more: *bytes are borrowed for one call.* Keys and values are copied before a
-//! function returns, and bytes borrowed from an iterator are released before it moves.
+//! cannot be passed to a function of the other. The safe methods rely on the invariants of `super`
+//! and on one more: *bytes are borrowed for one call.* A function copies keys and values before it
+//! returns. The borrow of an iterator's bytes ends before the iterator moves.
 use super::{Err, Handle, Ptr, SendObject, SyncObject, borrowed_bytes, functions, start};
 use crate::{PeerError, Result};
 use std::{
@@ -77,8 +77,8 @@ functions! {
     iter_get_error: fn(*const Iter<L>, Err);
 }
 
-/// Safe methods. Every pointer passed below comes from a live [`Handle`] or a borrowed slice; this
-/// is the safety argument of each block unless it says more.
+/// Safe methods. Every pointer passed below is from a live [`Handle`] or a borrowed slice. This is
+/// the safety argument of each block unless its comment says more.
 impl<L> Common<L> {
     pub(crate) fn options(&self) -> Handle<Options<L>> {
         // SAFETY: constructor and destructor of the same type.
@@ -200,8 +200,8 @@ impl<L> Common<L> {
         }
     }
 
-    /// Visits entries from the current position until `visit` returns false, with the minimum
-    /// number of calls into the library. Then returns the iterator's status.
+    /// Visits entries from the current position on until `visit` returns false, with as few calls
+    /// into the library as possible. Then returns the iterator's status.
     pub(crate) fn visit(
         &self,
         iter: &mut Handle<Iter<L>>,

@@ -1,10 +1,10 @@
-//! Peers that are Rust crates. Each is compiled in by a feature of its name, so that default
-//! builds do not include it.
+//! Peers (other engines) that are Rust crates. Each has a feature of the same name that compiles it
+//! in, so default builds do not contain it.
 #[cfg(not(all(feature = "fjall", feature = "redb")))]
 pub use absent::Absent;
 
-/// Returns the build information of a peer made of these crates, the main crate first. The
-/// workspace has exactly one version of each.
+/// Returns the build information of a peer that consists of these crates, the main crate first. The
+/// workspace has exactly one version of each crate.
 #[cfg(any(feature = "fjall", feature = "redb"))]
 pub fn build(crates: &[&str]) -> terrace_lab::target::EngineBuild {
     let parts = crates.iter().enumerate().map(|(at, name)| match at {
@@ -19,7 +19,8 @@ pub fn build(crates: &[&str]) -> terrace_lab::target::EngineBuild {
     }
 }
 
-/// Returns the locked version of a crate. None of these crates exposes its version at run time.
+/// Returns a crate's version from the lock file. None of these crates has its version available at
+/// run time.
 #[cfg(any(feature = "fjall", feature = "redb"))]
 fn version(name: &str) -> &'static str {
     let lock = include_str!("../../../../Cargo.lock");
@@ -34,7 +35,7 @@ mod absent {
     use std::path::Path;
     use terrace_lab::target::{Engine, EngineBuild, Result, Settings, Target};
 
-    /// A peer that is not compiled in, by name.
+    /// A peer that is not compiled in. It has only a name.
     #[derive(Clone, Copy, Debug)]
     pub struct Absent(pub &'static str);
 

@@ -1,4 +1,4 @@
-//! Fjall as a target: one leveled keyspace of a database.
+//! Fjall as a benchmark target: one leveled keyspace of a database.
 use super::{bytes, compiled};
 use ::fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode,
@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use std::{ops::RangeInclusive, path::Path, sync::Arc};
 use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
-/// Fixed constants of Fjall.
+/// Constants of Fjall that no option changes.
 const L0_SLOW_AND_STOP: (u32, u32) = (20, 30);
 /// Ranges of option values that Fjall accepts.
 const BLOCK: RangeInclusive<u64> = 1 << 10..=1 << 20;
@@ -156,7 +156,8 @@ impl Target for FjallTarget {
         Ok(self.pairs.major_compact()?)
     }
 
-    /// Closing does not report errors; this call fails if background work has failed.
+    /// Closes the store. Fjall's close reports no errors, so this call fails if background work has
+    /// failed before.
     fn close(self: Box<Self>) -> Result<()> {
         Ok(self.database.persist(PersistMode::Buffer)?)
     }

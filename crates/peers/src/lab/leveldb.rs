@@ -1,4 +1,4 @@
-//! LevelDB as a target.
+//! LevelDB as a benchmark target.
 use super::{Batched, build, bytes};
 use crate::{
     leveldb::{Compression, Library, OpenOptions},
@@ -11,7 +11,7 @@ use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target}
 /// File name in the directory of `make peers`.
 const LIBRARY_FILE: &str = "libleveldb.so";
 
-/// Fixed constants of LevelDB.
+/// Constants of LevelDB that no option changes.
 const LEVEL_BASE: u64 = 10 << 20;
 const L0_TRIGGERS: (u32, u32, u32) = (4, 8, 12);
 /// Ranges to which LevelDB clips option values.
@@ -23,8 +23,8 @@ const OPEN_FILES: RangeInclusive<u64> = 74..=50_000;
 /// LevelDB, in one of two builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelDb {
-    /// The build of `make peers`, with the CRC-32C instruction; the system's package if that build
-    /// is missing.
+    /// The build that `make peers` makes, which uses the CRC-32C instruction. If that build is
+    /// missing, the system's package.
     Optimized,
     /// The system's package.
     System,

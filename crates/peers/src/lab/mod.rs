@@ -1,4 +1,5 @@
-//! The peers as benchmark targets, with settings as equal as their options permit.
+//! The peers (other engines) as benchmark targets. Their settings are as equal as their options
+//! permit.
 mod compiled;
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -18,11 +19,12 @@ use crate::{library::LibraryInfo, rocksdb::Layout, store};
 use std::sync::{Mutex, PoisonError};
 use terrace_lab::target::{Change, Engine, EngineBuild, Result};
 
-/// The peers, by the names that `--engine` takes.
+/// The names of the peers for the flag `--engine`.
 pub const NAMES: [&str; 7] =
     ["leveldb", "leveldb:debian", "rocksdb", "rocksdb:universal", "rocksdb:blob", "fjall", "redb"];
 
-/// Returns the peer with this name, installed or not. `None` for a name that is not in [`NAMES`].
+/// Returns the peer with this name, whether it is installed or not. Returns `None` for a name that
+/// is not in [`NAMES`].
 pub fn engine(name: &str) -> Option<Box<dyn Engine>> {
     Some(match name {
         "leveldb" => Box::new(LevelDb::Optimized),
@@ -46,11 +48,11 @@ fn build(version: String, info: LibraryInfo) -> EngineBuild {
     EngineBuild { version, source: info.source, hardware_crc: info.hardware_crc, assertions: info.assertions }
 }
 
-/// An open store and a pool of batches for its writers. It reuses the memory of a write for the
-/// next one, as these peers' own benchmarks do with one thread.
+/// An open store and a pool of write batches. A write reuses the memory of an earlier batch, as the
+/// benchmark programs of these engines do with one thread.
 struct Batched<L: store::PeerLibrary> {
     store: store::Store<L>,
-    /// Batches not in use. The lock is held only to take one or to put one back.
+    /// Batches that are not in use. The lock is held only to take a batch or to return it.
     batches: Mutex<Vec<store::Batch<L>>>,
 }
 
@@ -76,7 +78,8 @@ impl<L: store::PeerLibrary> Batched<L> {
     }
 }
 
-/// Formats a size for a departure: in whole MiB or KiB where possible, else in bytes.
+/// Formats a size for the list of departures (settings in which an engine differs from the others):
+/// in whole MiB or KiB where possible, else in bytes.
 fn bytes(count: u64) -> String {
     match count {
         _ if count != 0 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),

@@ -1,4 +1,4 @@
-//! redb as a target: one table of a database, which is one file.
+//! redb as a benchmark target: one table of a database. The database is one file.
 use super::{bytes, compiled};
 use ::redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
 use anyhow::{Context, bail};
@@ -10,7 +10,7 @@ use std::{
 use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
 const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
-/// Fixed page size of redb.
+/// Page size of redb, which no option changes.
 const PAGE_BYTES: u64 = 4 << 10;
 
 /// redb, a copy-on-write B-tree.
@@ -61,14 +61,14 @@ impl Engine for Redb {
     }
 }
 
-/// Returns the cache size in bytes. redb keeps changed pages, the counterpart of memtables, in up
-/// to half of its cache.
+/// Returns the cache size in bytes. redb uses up to half of its cache for changed pages, which
+/// correspond to the memtables of other engines.
 fn cache(settings: &Settings) -> u64 {
     settings.cache_size.saturating_add(settings.write_buffer_size.saturating_mul(2))
 }
 
 struct RedbTarget {
-    /// Locked exclusively during a compaction.
+    /// The open database. A compaction locks it exclusively.
     database: RwLock<Database>,
 }
 

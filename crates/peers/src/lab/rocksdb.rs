@@ -1,4 +1,4 @@
-//! RocksDB as a target.
+//! RocksDB as a benchmark target.
 use super::{Batched, build, bytes};
 use crate::{
     library::LibraryInfo,
@@ -8,7 +8,7 @@ use anyhow::bail;
 use std::path::Path;
 use terrace_lab::target::{Change, Engine, EngineBuild, EngineCounts, Result, Settings, Target};
 
-/// RocksDB in one layout.
+/// RocksDB in one layout (compaction style, with or without blob files).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RocksDb {
     layout: Layout,

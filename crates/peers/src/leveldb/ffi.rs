@@ -1,5 +1,5 @@
-//! The C functions that LevelDB has and RocksDB does not share (see `crate::ffi::common`), bound
-//! at run time. The methods are safe to call in any order.
+//! The C functions that only LevelDB has, bound at run time. `crate::ffi::common` has those that
+//! RocksDB also has. The methods are safe to call in any order.
 //!
 //! A buffer that LevelDB allocates with `malloc` becomes a [`Bytes`], which is freed with
 //! `leveldb_free`.
@@ -96,8 +96,9 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     LOADED.get(file, bind)
 }
 
-/// Safe methods, in the order of `leveldb/c.h`. Every pointer passed below comes from a live
-/// [`Handle`] or a borrowed slice; this is the safety argument of each block unless it says more.
+/// Safe methods, in the order of `leveldb/c.h`. Every pointer passed below is from a live
+/// [`Handle`] or a borrowed slice. This is the safety argument of each block unless its comment
+/// says more.
 impl Api {
     pub(super) fn version(&self) -> (i32, i32) {
         // SAFETY: no arguments, constant results.
@@ -115,8 +116,8 @@ impl Api {
         set_max_open_files(options_set_max_open_files, c_int => c_int);
     }
 
-    /// Adds a block cache to `options`. The caller keeps it until every database opened with
-    /// `options` is closed.
+    /// Adds a block cache to `options` and returns the cache. The caller keeps the cache until
+    /// every database that was opened with `options` is closed.
     pub(super) fn cache(&self, options: &mut Handle<Options>, bytes: usize) -> Handle<Cache> {
         // SAFETY: constructor and destructor of the same type.
         let cache = Handle::new(unsafe { (self.extra.cache_create_lru)(bytes) }, self.extra.cache_destroy);
@@ -126,8 +127,8 @@ impl Api {
         cache
     }
 
-    /// Adds a Bloom filter to `options`. The caller keeps it until every database opened with
-    /// `options` is closed.
+    /// Adds a Bloom filter to `options` and returns the filter. The caller keeps the filter until
+    /// every database that was opened with `options` is closed.
     pub(super) fn bloom(&self, options: &mut Handle<Options>, bits_per_key: c_int) -> Handle<Filter> {
         // SAFETY: constructor and destructor of the same type.
         let filter = Handle::new(
@@ -176,8 +177,8 @@ impl Api {
         bytes
     }
 
-    /// Moves the iterator and returns its status. `Next` and `Prev` need a valid position; without
-    /// one they do nothing, where LevelDB's behaviour would be undefined.
+    /// Moves the iterator and returns its status. `Next` and `Prev` do nothing if the iterator is
+    /// not on an entry (in LevelDB this is undefined behaviour).
     pub(super) fn step(&self, iter: &mut Handle<Iter>, step: Step<'_>) -> Result<()> {
         let it = iter.as_ptr();
         match step {

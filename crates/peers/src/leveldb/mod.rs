@@ -1,4 +1,5 @@
-//! LevelDB 1.23 through its C API: the reference for our file formats and our costs.
+//! LevelDB 1.23 through its C API. LevelDB is the reference for Terrace's file formats and for its
+//! costs.
 //!
 //! ```no_run
 //! use terrace_peers::leveldb::{Library, OpenOptions};
@@ -22,11 +23,11 @@ use ffi::Api;
 use options::Opening;
 use std::path::Path;
 
-/// File names of the system's LevelDB, in the order tried: Debian's name, upstream's soname, the
-/// development link.
+/// File names of the system's LevelDB library, in the order in which they are tried: Debian's name,
+/// upstream's soname, and the development link.
 const LIBRARY_NAMES: [&str; 3] = ["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
-/// The loaded code of LevelDB. It is cheap to copy and stays in the process until the process
+/// LevelDB's loaded library. The value is cheap to copy. The library stays loaded until the process
 /// ends.
 #[derive(Clone, Copy)]
 pub struct Library {

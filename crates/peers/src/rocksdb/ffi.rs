@@ -1,8 +1,8 @@
-//! The C functions that RocksDB has and LevelDB does not share (see `crate::ffi::common`), bound
-//! at run time. The methods are safe to call in any order.
+//! The C functions that only RocksDB has, bound at run time. `crate::ffi::common` has those that
+//! LevelDB also has. The methods are safe to call in any order.
 //!
-//! Uses only functions of `rocksdb/c.h` with the same signatures in releases 7 to 11. No
-//! C++ crosses the interface.
+//! This file uses only functions of `rocksdb/c.h` whose signatures are the same in releases 7 to
+//! 11. No C++ type crosses the interface.
 #![allow(unsafe_code)]
 use super::RocksDb;
 pub(super) use crate::ffi::Handle;
@@ -76,8 +76,8 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     LOADED.get(file, bind)
 }
 
-/// Safe methods. Every pointer passed below comes from a live [`Handle`] or a borrowed slice; this
-/// is the safety argument of each block unless it says more.
+/// Safe methods. Every pointer passed below is from a live [`Handle`] or a borrowed slice. This is
+/// the safety argument of each block unless its comment says more.
 impl Api {
     setters! { Options:
         set_create_if_missing(options_set_create_if_missing, bool => c_uchar);
@@ -96,7 +96,7 @@ impl Api {
         set_blob_compression_type(options_set_blob_compression_type, c_int => c_int);
     }
 
-    /// Sets all block options at once: block size, block cache, filter.
+    /// Sets all block options in one call: block size, block cache and filter.
     pub(super) fn set_tables(
         &self,
         options: &mut Handle<Options>,
@@ -109,9 +109,9 @@ impl Api {
             Handle::new(unsafe { (self.extra.block_based_options_create)() }, self.extra.block_based_options_destroy);
         // SAFETY: as above.
         let cache = Handle::new(unsafe { (self.extra.cache_create_lru)(cache_bytes) }, self.extra.cache_destroy);
-        // SAFETY: the block options share the cache by reference count, so our handle may be
-        // dropped. They take ownership of the filter, so it has no handle. The options copy the
-        // block options, including the counts.
+        // SAFETY: the block options share the cache by reference count, so the handle here may be
+        // dropped. They take ownership of the filter, so the filter has no handle. The options copy
+        // the block options, including the reference counts.
         unsafe {
             (self.extra.block_based_options_set_block_size)(blocks.as_ptr(), block_bytes);
             (self.extra.block_based_options_set_block_cache)(blocks.as_ptr(), cache.as_ptr());
@@ -123,8 +123,8 @@ impl Api {
         }
     }
 
-    /// Appends the value of `key` to `value`; returns false if the key is absent. The value is
-    /// pinned and copied once.
+    /// Appends the value of `key` to `value`. Returns false if the key is absent. The library pins
+    /// the value, and it is copied once.
     pub(super) fn get(
         &self,
         db: &Handle<Db>,
@@ -148,8 +148,9 @@ impl Api {
         Ok(true)
     }
 
-    /// Moves to the first entry at or after `from` (to the first entry without `from`). If
-    /// `reverse`, moves to the last entry at or before it (to the last entry).
+    /// Moves to the first entry at or after `from`, or to the first entry of all if `from` is
+    /// `None`. If `reverse`, moves to the last entry at or before `from`, or to the last entry of
+    /// all.
     pub(super) fn seek(&self, iter: &mut Handle<Iter>, from: Option<&[u8]>, reverse: bool) {
         let it = iter.as_ptr();
         // SAFETY: no precondition except a live iterator, borrowed exclusively; the target is

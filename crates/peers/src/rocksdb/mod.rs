@@ -1,4 +1,4 @@
-//! RocksDB through its C API, as far as benchmarks need it.
+//! RocksDB through its C API, with the functions that benchmarks need.
 //!
 //! ```no_run
 //! use terrace_peers::rocksdb::{Library, OpenOptions};
@@ -23,12 +23,12 @@ use std::{
     time::Duration,
 };
 
-/// File names in the directory of `make peers`, the fastest build first: the build for this
-/// processor, then the build from Maven. Distributions' packages are not used: Debian's is
-/// compiled with assertions and does not show RocksDB's speed.
+/// File names of RocksDB in the directory of `make peers`, the fastest build first. The first is
+/// the build for this processor, the second the build from Maven. The packages of distributions are
+/// not used, because they may not show RocksDB's speed: Debian's is compiled with assertions.
 const LIBRARY_FILES: [&str; 2] = ["librocksdb.so", "librocksdb-maven.so"];
 
-/// The loaded code of RocksDB. It stays in the process until the process ends.
+/// RocksDB's loaded library. It stays loaded until the process ends.
 #[derive(Clone)]
 pub struct Library {
     api: &'static Api,
@@ -39,7 +39,7 @@ impl Library {
     /// Finds and binds the fastest shared library in the directory of `make peers`.
     ///
     /// # Errors
-    /// [`PeerError::NotLoaded`], which says how to get one.
+    /// [`PeerError::NotLoaded`], which says how to get a library.
     pub fn load() -> Result<Library> {
         let mut reason = None;
         for name in LIBRARY_FILES {
@@ -60,8 +60,8 @@ impl Library {
     /// Opens a store and recovers it if it was not closed.
     ///
     /// # Errors
-    /// RocksDB's errors, for a store that is missing, is locked or is corrupted, or for a
-    /// compression that it was built without.
+    /// RocksDB's errors, for a store that is missing, locked or corrupted, or for a compression
+    /// that this RocksDB was built without.
     pub fn open(&self, path: &Path, options: &OpenOptions) -> Result<Store> {
         let name = c_name(path)?;
         let object = options.object(self.api);
@@ -111,7 +111,7 @@ impl Store {
     }
 
     /// Returns the total time of write slowdowns and stops since the store was opened, as RocksDB
-    /// counts it.
+    /// measures it.
     pub fn stalled(&self) -> Option<Duration> {
         stall_in(&self.property("rocksdb.dbstats")?)
     }

@@ -2,7 +2,7 @@
 use super::ffi::{self, Api, Handle};
 use std::ffi::c_int;
 
-/// Compression of new blocks, with RocksDB's numbers.
+/// Compression of new blocks. The numbers are RocksDB's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// Blocks are not compressed.
@@ -16,7 +16,7 @@ pub enum Compression {
     Zstd = 7,
 }
 
-/// How RocksDB organises its SSTables.
+/// How RocksDB organises its SSTables and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// Leveled compaction; each level is ten times as large as the one above.
@@ -24,12 +24,13 @@ pub enum Layout {
     Leveled,
     /// Universal compaction: sorted runs of similar size are compacted together.
     Universal,
-    /// Levels of keys, with values in blob files; compactions collect their garbage.
+    /// Leveled compaction of keys, with the values in blob files. Compactions collect the garbage
+    /// of the blob files.
     Blob,
 }
 
-/// The subset of RocksDB's options that this interface sets, by RocksDB's names. All others keep
-/// RocksDB's defaults.
+/// The subset of RocksDB's options that this interface sets, with RocksDB's names. All other
+/// options have RocksDB's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Create the store if it does not exist.
@@ -38,14 +39,14 @@ pub struct OpenOptions {
     pub layout: Layout,
     /// Compression of new blocks and blobs.
     pub compression: Compression,
-    /// Size of a memtable in bytes; there are two.
+    /// Size of a memtable in bytes. RocksDB has two memtables.
     pub write_buffer_size: u64,
     /// Size in bytes at which a compaction closes an output SSTable.
     pub target_file_size_base: u64,
     /// Size limit of the first level in bytes.
     pub max_bytes_for_level_base: u64,
-    /// Number of level 0 files (universal: of sorted runs) that trigger a compaction, slow writes
-    /// down, and stop them.
+    /// Number of level 0 files (with universal compaction, of sorted runs) that triggers a
+    /// compaction, the number that slows writes down, and the number that stops them.
     pub level0_triggers: (u32, u32, u32),
     /// Uncompressed bytes of entries per block.
     pub block_size: u64,
@@ -80,7 +81,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns RocksDB's options object, which holds its own references to the cache and the
+    /// Returns RocksDB's options object. The object has references of its own to the cache and the
     /// filter.
     pub(super) fn object(&self, api: &Api) -> Handle<ffi::Options> {
         let mut options = api.common.options();

@@ -1,7 +1,7 @@
-//! The safe interface to the real LevelDB behaves as its documentation says.
+//! Tests that the safe interface to the real LevelDB behaves as its documentation says.
 //!
-//! The crate does not depend on a temporary-directory crate, so each test creates and removes its
-//! own directory.
+//! Each test creates and removes its own directory, because this crate does not depend on a crate
+//! for temporary directories.
 use std::{env, fs, path::PathBuf, process, thread};
 use terrace_peers::{
     PeerError,

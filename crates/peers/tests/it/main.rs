@@ -1,4 +1,4 @@
-//! Integration tests of the other engines through one interface.
+//! Integration tests of the other engines through their common interface.
 mod leveldb;
 #[cfg(feature = "lab")]
 mod targets;

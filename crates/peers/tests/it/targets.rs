@@ -1,11 +1,11 @@
-//! Every installed peer implements the contract of a target.
+//! Tests that every installed peer (another engine) fulfils the contract of a benchmark target.
 use std::{collections::BTreeMap, path::Path};
 use terrace_lab::target::{Change, Engine, Settings, Target};
 use terrace_peers::{lab, require};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Returns the entries from `from`, at most `limit`.
+/// Returns at most `limit` entries, starting at `from`.
 fn scan(target: &dyn Target, from: Option<&[u8]>, reverse: bool, limit: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut pairs = Vec::new();
     let mut visit = |key: &[u8], value: &[u8]| {
@@ -77,12 +77,12 @@ fn every_installed_peer_keeps_the_contract() {
     for name in lab::NAMES {
         let engine = lab::engine(name).expect("it is in the list of names");
         assert_eq!(engine.name(), name);
-        // A peer that is not compiled in is not available on any machine.
+        // On every machine, a peer that is not compiled in must be unavailable.
         if (name == "fjall" && !cfg!(feature = "fjall")) || (name == "redb" && !cfg!(feature = "redb")) {
             continue;
         }
-        // CI installs a package only for Debian's LevelDB; `make peers` builds the others, or they
-        // are crates.
+        // CI installs a package only for Debian's LevelDB. `make peers` builds the other libraries,
+        // and the remaining peers are crates.
         let needed = if name == "leveldb:debian" { "leveldb" } else { "peers" };
         if let Some(build) = require(needed, engine.build()) {
             let directory = tempfile::tempdir().expect("a temporary directory");
