@@ -1,4 +1,4 @@
-//! Flags shared by several commands, and their conversion to keys, values and an open store.
+//! Flags that several commands share, and their conversion to keys, values and an open store.
 use crate::{bytes::Form, directory::refuse_foreign};
 use anyhow::{Context, Result};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 use terrace::{Damage, Db, Event, Options, ReadOptions};
 
-/// A usage error: exit status 2 instead of 1.
+/// A usage error. The command then exits with status 2 instead of 1.
 #[derive(Debug)]
 pub struct Usage(String);
 
@@ -29,7 +29,7 @@ impl Usage {
     }
 }
 
-/// A store and how to open it.
+/// The path of a store and the flags for opening it.
 #[derive(clap::Args)]
 pub struct Store {
     /// Directory of the store.
@@ -39,22 +39,22 @@ pub struct Store {
     settings: Settings,
 }
 
-/// How to open a store.
+/// Flags that select the options of a store.
 #[derive(clap::Args)]
 pub struct Settings {
     /// Options file, as `terrace options` prints it.
     #[arg(long = "options", value_name = "FILE", conflicts_with = "preset")]
     options_file: Option<PathBuf>,
-    /// Preset; an unknown name lists the known ones. Default: default.
+    /// Preset to start from; an unknown name lists the known ones. Default: default.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Sets one option; repeatable.
+    /// Set one option, repeatable.
     #[arg(long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
 }
 
 impl Settings {
-    /// Applies the single options to the preset.
+    /// Returns the options of the options file or preset, changed by the single options.
     pub fn resolve(&self) -> Result<Options> {
         let mut options = match (&self.options_file, &self.preset) {
             (Some(file), _) => read_options(file)?,
@@ -78,7 +78,7 @@ fn read_options(file: &Path) -> Result<Options> {
     Options::from_text(&text).map_err(|error| Usage::of("--options", format!("{}: {error}", file.display())))
 }
 
-/// Prints one line for each damaged WAL range that an open survived.
+/// Prints one line for each damaged range of a WAL that the open skipped.
 fn warn_of_damage(event: &Event) {
     if let Event::Damaged { damage: Damage { file, offset, reason } } = event {
         eprintln!("terrace: warning: {file} at byte {offset}: {reason}");
@@ -86,33 +86,34 @@ fn warn_of_damage(event: &Event) {
 }
 
 impl Store {
-    /// Returns the options given by the flags, after checking that the directory is not another
-    /// program's.
+    /// Returns the options that the flags select. First checks that the directory does not belong
+    /// to another program.
     pub fn options(&self) -> Result<Options> {
         let options = self.settings.resolve()?;
         refuse_foreign(&self.path)?;
         Ok(options.listener(Arc::new(warn_of_damage)))
     }
 
-    /// Opens for writing; a missing store is an error.
+    /// Opens the store for writing. A missing store is an error.
     pub fn open(&self) -> Result<Db> {
         let mut options = self.options()?;
         options.create_if_missing = false;
         Ok(Db::open(&self.path, options)?)
     }
 
-    /// Opens for writing; creates a missing store and says so.
+    /// Opens the store for writing. Creates a missing store and prints that it was created.
     pub fn open_or_create(&self) -> Result<Db> {
         self.open_or_create_with(|_| ())
     }
 
-    /// Returns whether the flags set option `name`, or may.
+    /// Returns whether the flags set option `name`. With an options file the result is always true,
+    /// because the file may set it.
     pub fn names(&self, name: &str) -> bool {
         let names = |setting: &String| setting.split_once('=').is_some_and(|(named, _)| named == name);
         self.settings.options_file.is_some() || self.settings.options.iter().any(names)
     }
 
-    /// As [`open_or_create`](Self::open_or_create), with options changed by `change`.
+    /// Like [`open_or_create`](Self::open_or_create), with options that `change` changes.
     pub fn open_or_create_with(&self, change: impl FnOnce(&mut Options)) -> Result<Db> {
         let fresh = !self.path.exists();
         let mut options = self.options()?;
@@ -125,13 +126,13 @@ impl Store {
         Ok(db)
     }
 
-    /// Opens for reading, concurrently with other readers; changes nothing.
+    /// Opens the store for reading, concurrently with other readers. Changes nothing.
     pub fn open_read_only(&self) -> Result<Db> {
         Ok(Db::open_read_only(&self.path, self.options()?)?)
     }
 }
 
-/// How keys and values are read from arguments and printed.
+/// Flags that select the form of keys and values in arguments and output.
 #[derive(clap::Args)]
 #[group(multiple = false)]
 pub struct Bytes {
@@ -144,7 +145,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Returns the form selected by the flags.
+    /// Returns the form that the flags select.
     pub fn form(&self) -> Form {
         match (self.hex, self.escape) {
             (true, _) => Form::Hex,
@@ -153,18 +154,18 @@ impl Bytes {
         }
     }
 
-    /// Decodes an argument; `name` is used in the error message.
+    /// Decodes an argument. `name` is the argument's name in the error message.
     pub fn read(&self, name: &str, text: &OsStr) -> Result<Vec<u8>> {
         self.form().decode(text.as_bytes()).map_err(|error| Usage::of(name, error))
     }
 
-    /// As [`read`](Bytes::read), for an optional flag.
+    /// Like [`read`](Bytes::read), for an optional flag.
     pub fn read_flag(&self, name: &str, text: Option<&OsStr>) -> Result<Option<Vec<u8>>> {
         text.map(|text| self.read(name, text)).transpose()
     }
 
-    /// Decodes a value argument, where `-` reads all of stdin. One final newline of hexadecimal
-    /// or escaped input is not part of the value; raw input is read byte by byte.
+    /// Decodes a value argument. The value `-` means all of stdin. If the input is hexadecimal or
+    /// escaped, one final newline is not part of the value. Raw input is taken byte for byte.
     pub fn read_value(&self, name: &str, text: &OsStr) -> Result<Vec<u8>> {
         if text != "-" {
             return self.read(name, text);
@@ -193,8 +194,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// Returns read options for one pass over the range. Does not fill the cache: the blocks
-    /// would only evict others.
+    /// Returns read options for one pass over the range. The pass does not fill the block cache,
+    /// because its blocks are read once and would only evict others.
     pub fn options(&self, bytes: &Bytes) -> Result<ReadOptions> {
         let mut options = ReadOptions::new().fill_cache(false);
         if let Some(from) = bytes.read_flag("--from", self.from.as_deref())? {

@@ -1,4 +1,4 @@
-//! Keys and values as text, in arguments, lines and output.
+//! The forms of keys and values as text in arguments, lines and output.
 //!
 //! ```text
 //! raw      the bytes themselves
@@ -46,8 +46,8 @@ fn escaped(bytes: &[u8]) -> String {
     String::from_utf8(out).expect("the escaped form is ASCII")
 }
 
-/// Returns the escaped form in single quotes; longer than `bytes_max` bytes, it is cut and
-/// followed by the full length.
+/// Returns the escaped form in single quotes. If `bytes` is longer than `bytes_max`, the text is
+/// cut and followed by the full length.
 pub fn quoted(bytes: &[u8], bytes_max: usize) -> String {
     match bytes.get(..bytes_max) {
         Some(head) if bytes.len() > bytes_max => format!("'{}'… ({} B)", escaped(head), bytes.len()),
@@ -100,7 +100,8 @@ fn decode_hex(text: &[u8]) -> Result<Vec<u8>> {
 
 const NO_DIGIT: u8 = 0xff;
 
-/// Value of each byte as a hex digit: one load per byte, no branch.
+/// The value of each byte as a hex digit. The table makes decoding one load per byte, without a
+/// branch.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut value = 0;

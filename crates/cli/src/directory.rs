@@ -1,5 +1,5 @@
-//! The contents of a directory, classified by file names and the format file before anything in
-//! it is opened or created.
+//! Classifies the contents of a directory by file names and the format file, before a command opens
+//! or creates anything there.
 use anyhow::{Context, Result, bail};
 use std::{fs, io, path::Path};
 use terrace_format::{FileName, LEVELS};
@@ -11,7 +11,7 @@ use terrace_storage::{
 /// The contents of a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// Empty or missing: a store may be created.
+    /// The directory is empty or missing, so a store may be created.
     Nothing,
     /// A store with a format file, and the file's text.
     MarkedStore(String),
@@ -19,7 +19,7 @@ pub enum Holds {
     LevelDbStore,
     /// A RocksDB store.
     RocksDbStore,
-    /// Foreign files, such as this one.
+    /// Files of another program, for example the file with this name.
     Others(String),
 }
 
@@ -49,7 +49,7 @@ pub fn look(path: &Path) -> Result<Holds> {
     Ok(names.iter().find(|name| !ours(name)).map_or(Holds::Nothing, |name| Holds::Others(name.clone())))
 }
 
-/// Returns whether this is a folder that contains directory tables only.
+/// Returns whether this is a level folder, which contains only directory tables.
 fn is_level(path: &Path, name: &str) -> bool {
     let is_table = |entry: io::Result<fs::DirEntry>| {
         let named = |entry: fs::DirEntry| FileName::parse(&format!("{}.ldb", entry.file_name().display()));
@@ -60,7 +60,7 @@ fn is_level(path: &Path, name: &str) -> bool {
         && fs::read_dir(path.join(name)).is_ok_and(|mut inside| inside.all(is_table))
 }
 
-/// Fails for a foreign directory, with a remedy.
+/// Fails if the directory belongs to another program. The error suggests a remedy.
 pub fn refuse_foreign(path: &Path) -> Result<()> {
     if is_device(path) {
         return Ok(()); // an unprepared device holds no store; opening reports that

@@ -1,5 +1,5 @@
-//! Keys and values in JSON: UTF-8 as a string, other bytes as an object `{"base64": "…"}` (RFC
-//! 4648, padded). A string always denotes itself, so the forms are unambiguous.
+//! Keys and values in JSON. UTF-8 is a string, other bytes are an object `{"base64": "…"}` (RFC
+//! 4648, padded). A string always stands for its own bytes, so the two forms cannot be confused.
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub fn text(bytes: &[u8]) -> Value {
     }
 }
 
-/// Returns the bytes that `value` denotes.
+/// Returns the bytes that `value` stands for.
 pub fn bytes_of(value: &Value) -> Result<Vec<u8>> {
     match value {
         Value::String(text) => Ok(text.clone().into_bytes()),
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// RFC 4648, section 10.
+    /// Checks the test vectors of RFC 4648, section 10.
     #[test]
     fn digits_are_pinned() {
         for (bytes, digits) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {

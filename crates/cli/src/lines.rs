@@ -1,13 +1,13 @@
-//! The line formats of `load` and `dump`, one pair per line.
+//! The line formats of `load` and `dump`. Each line is one pair.
 //!
 //! ```text
 //! hex      key TAB value, lower-case hex
 //! escaped  key TAB value, escaped (see `bytes`)
 //! jsonl    {"key":"…","value":"…"}; non-UTF-8 bytes as {"base64":"…"} instead of the string
 //! ```
-//! A line with a key only (`jsonl`: without `value`) has no value; `load` treats it as a delete
-//! on request. A key and a tab is a pair with an empty value; an empty line is the empty key
-//! only.
+//! A line that has only a key (in `jsonl`, no `value`) has no value. `load` treats such a line as a
+//! delete if the user requests it. A key followed by a tab is a pair with an empty value. An empty
+//! line is the empty key without a value.
 use crate::{
     bytes::Form,
     json::{self, bytes_of},
@@ -31,7 +31,7 @@ pub enum Format {
 pub struct Line {
     /// The key.
     pub key: Vec<u8>,
-    /// The value; `None` for a key only.
+    /// The value, or `None` if the line has only a key.
     pub value: Option<Vec<u8>>,
 }
 
@@ -45,7 +45,7 @@ impl Format {
         }
     }
 
-    /// Names the part that a line with a key only lacks.
+    /// Returns the name of the part that is missing in a line without a value.
     pub fn lacks_value(self) -> &'static str {
         match self {
             Format::Hex | Format::Escaped => "no tab, hence no value",
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    /// Appends the line of a pair to `out`, newline included.
+    /// Appends the line of a pair to `out`, with its newline.
     pub fn write(self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         match self {
             Format::Hex => write_tabbed(Form::Hex, key, value, out),

@@ -1,4 +1,4 @@
-//! Reads a WAL or manifest record by record without opening its store.
+//! Reads the records of a WAL or manifest without opening its store.
 use anyhow::{Context, Result};
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 use terrace_format::{
@@ -11,13 +11,13 @@ use terrace_format::{
 pub struct LogFile {
     file: File,
     form: Form,
-    /// Size of the file when it was opened, in bytes; later records are not read.
+    /// Size of the file in bytes when it was opened. Records that are appended later are not read.
     pub bytes: u64,
-    /// Whether Terrace, not LevelDB, began the file.
+    /// Whether Terrace created the file (not LevelDB).
     pub ours: bool,
 }
 
-/// Returns the original name of a salvaged file, which may end in `-2`, `-3`, ….
+/// Returns the original name of a file that an open set aside, whose name may end in `-2`, `-3`, ….
 fn original(name: &str) -> Option<FileName> {
     FileName::parse(name).or_else(|| FileName::parse(name.rsplit_once('-')?.0))
 }
@@ -48,7 +48,7 @@ impl LogFile {
         Ok(LogFile { form: Form::Records(RecordDecoder::new(bytes).resuming()), ours: is_ours(&head), bytes, file })
     }
 
-    /// Returns the next event; `End` repeatedly at the end.
+    /// Returns the next event. At the end, returns `End` in every call.
     pub fn next(&mut self) -> io::Result<Event> {
         let read = |offset: u64, buf: &mut [u8]| self.file.read_exact_at(buf, offset);
         match &mut self.form {

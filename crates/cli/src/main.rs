@@ -1,8 +1,8 @@
-//! The `terrace` command. Each subcommand is a file in `cmd/`; this file dispatches and reports
-//! errors.
+//! The `terrace` command. This file selects the subcommand and reports errors. Each subcommand is a
+//! file in `cmd/`.
 //!
-//! Results go to stdout, everything else to stderr. Exit status: 0 success, 1 failure, 2 wrong
-//! usage.
+//! Results are printed on stdout, everything else on stderr. Exit status: 0 success, 1 failure, 2
+//! wrong usage.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let done = cli.command.run(&mut out);
-    // Output printed before a failure is still a result.
+    // Flush in any case: output printed before a failure is still a result.
     let done = done.and(out.flush().map_err(Into::into));
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Formats an error with its causes. Skips a cause whose text already ends the line.
+/// Formats an error with its causes. Skips a cause whose text is already at the end of the line.
 fn message(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
         "" => cause,
@@ -72,7 +72,8 @@ fn is_damage(error: &anyhow::Error) -> bool {
     }
 }
 
-/// Stores write to files, so a broken pipe can only be stdout.
+/// Returns whether the error is a broken pipe. Stores write only to files, so the broken pipe must
+/// be stdout.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(closed))

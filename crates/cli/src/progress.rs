@@ -1,9 +1,10 @@
-//! Progress bars on standard error, if that is a terminal.
+//! Progress bars. They are shown on standard error if it is a terminal.
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use terrace::Db;
 
-/// Returns a bar labelled `verb` for `bytes` bytes, or a spinner if the total is unknown.
+/// Returns a bar with the label `verb` for `bytes` bytes. If the total is unknown, returns a
+/// spinner.
 pub fn bar(verb: &str, bytes: Option<u64>) -> ProgressBar {
     let (bar, template) = match bytes {
         Some(bytes) => (ProgressBar::new(bytes), "{wide_bar} {bytes}/{total_bytes}, {eta} left"),
@@ -13,7 +14,8 @@ pub fn bar(verb: &str, bytes: Option<u64>) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(&format!("{verb} {template}")).expect("the template is valid"))
 }
 
-/// A pass over all keys of a store, measured in bytes of its SSTables.
+/// The progress of a pass over all keys of a store. It is measured in bytes of the store's
+/// SSTables.
 pub struct Pass<'a> {
     db: &'a Db,
     bar: ProgressBar,

@@ -1,4 +1,5 @@
-//! Reads an SSTable without opening its store. Trusts no length in it.
+//! Reads an SSTable without opening its store. Every length in the file is checked before it is
+//! used.
 use anyhow::{Context, Result, bail};
 use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
 use terrace_format::{
@@ -22,7 +23,7 @@ pub struct SortedTable {
     pub footer: Footer,
 }
 
-/// Data blocks stored with one codec.
+/// Totals of the data blocks that are stored with one codec.
 #[derive(Clone, Copy, Default)]
 pub struct Stored {
     /// Number of blocks.
@@ -62,7 +63,7 @@ impl SortedTable {
         }
     }
 
-    /// Returns the file statistics of a directory table, if present.
+    /// Returns the statistics of the pair files of a directory table, if present.
     pub fn pair_properties(&self) -> Result<Option<PairProperties>> {
         match self.meta_blocks()?.iter().find(|(name, _)| name == pair::META_NAME) {
             Some((_, handle)) => Ok(Some(PairProperties::decode(&self.contents(*handle)?)?)),
@@ -76,7 +77,7 @@ impl SortedTable {
         index.iter().map(|(_, handle)| Ok(Handle::decode(handle)?)).collect()
     }
 
-    /// Counts data blocks by codec id, from their trailers only.
+    /// Counts data blocks by codec id. Reads only the blocks' trailers.
     pub fn codecs(&self) -> Result<BTreeMap<u8, Stored>> {
         let mut found = BTreeMap::<u8, Stored>::new();
         for handle in self.data_blocks()? {
@@ -90,7 +91,7 @@ impl SortedTable {
         Ok(found)
     }
 
-    /// Returns the entries of the block at `handle`, verified.
+    /// Verifies the block at `handle` and returns its entries.
     pub fn entries(&self, handle: Handle) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut cursor = BlockCursor::new(Arc::new(Block::new(self.contents(handle)?)?));
         let mut entries = Vec::new();
@@ -102,7 +103,7 @@ impl SortedTable {
         Ok(entries)
     }
 
-    /// Returns the contents of the block at `handle`, verified and decompressed.
+    /// Verifies and decompresses the block at `handle` and returns its contents.
     fn contents(&self, handle: Handle) -> Result<Vec<u8>> {
         self.check(handle)?;
         let mut stored = vec![0; handle.bytes as usize + BLOCK_TRAILER_BYTES];

@@ -2,8 +2,8 @@
 use anyhow::Result;
 use std::io::Write;
 
-/// Writes `rows` under `header` in aligned columns: the first left-aligned, the others
-/// right-aligned.
+/// Writes `rows` under `header` in aligned columns. The first column is left-aligned, the others
+/// are right-aligned.
 pub fn write(out: &mut dyn Write, header: &[&str], rows: &[Vec<String>]) -> Result<()> {
     let header: Vec<String> = header.iter().map(|&name| name.to_owned()).collect();
     let widths: Vec<usize> = (0..header.len())
@@ -25,7 +25,7 @@ pub fn write(out: &mut dyn Write, header: &[&str], rows: &[Vec<String>]) -> Resu
     Ok(())
 }
 
-/// Formats a size in bytes: exact below 10 KiB, then with one decimal.
+/// Formats a size in bytes. Sizes below 10 KiB are exact, larger ones have one decimal.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 10 << 10 {

@@ -8,14 +8,14 @@ use terrace_storage::backends::raw::is_device;
 
 /// Verifies every checksum and invariant of a store. Exits with 1 if there are problems.
 ///
-/// Reads the manifest, the format file, the WALs, and every SSTable: checksums, the order of
-/// entries, filters, and that no older version of a key precedes a newer one across SSTables.
-/// Changes nothing.
+/// Reads the manifest, the format file, the WALs, and every SSTable. Verifies checksums, the order
+/// of entries and filters, and that no older version of a key is in a newer SSTable than a newer
+/// version. Changes nothing.
 #[derive(clap::Args)]
 pub struct Check {
     #[command(flatten)]
     store: Store,
-    /// Only what an open reads, and the first and last entry of each SSTable.
+    /// Read only the parts that an open reads, and the first and last entry of each SSTable.
     #[arg(long)]
     quick: bool,
     /// Read everything (the default).
@@ -27,7 +27,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Prints the findings; problems are a failure.
+    /// Prints the findings. Returns an error if there are problems.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let report = terrace::check(&self.store.path, &self.store.options()?, self.deep || !self.quick)?;
         let CheckReport { problems, tables, table_bytes, entries, wal_entries, torn_wals, .. } = &report;

@@ -5,17 +5,17 @@ use std::{io::Write, path::PathBuf};
 use terrace::Checkpoint as Made;
 use terrace_storage::lies_in;
 
-/// Copies the present state of a store into a new directory within seconds, by hard-linking
-/// SSTables where possible.
+/// Copies the present state of a store into a new directory. This takes seconds, because SSTables
+/// are hard-linked where possible.
 ///
-/// The copy is an independent store and durable when the command returns. On another file system
-/// SSTables are copied, which takes time in proportion to their size. The store must not be open
-/// elsewhere; a program that has it open calls Db::checkpoint.
+/// The copy is an independent store. It is durable when the command returns. On another file system
+/// SSTables are copied, which takes time in proportion to their size. The store must not be open in
+/// another program; a program that has it open can call Db::checkpoint.
 #[derive(clap::Args)]
 pub struct Checkpoint {
     #[command(flatten)]
     store: Store,
-    /// Directory of the copy; absent or empty.
+    /// Directory of the copy, which must be absent or empty.
     #[arg(value_name = "DIR")]
     to: PathBuf,
     /// Print JSON.

@@ -1,4 +1,4 @@
-//! `compact`: removes deleted and overwritten data.
+//! `compact`: compacts a store, which removes deleted and overwritten data.
 use crate::{
     args::{Bytes, Store},
     table::{self, size},
@@ -27,7 +27,7 @@ pub struct Compact {
 }
 
 impl Compact {
-    /// Prints the levels before and after; durable when it returns.
+    /// Compacts and prints the levels before and after. The result is durable when this returns.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let from = self.bytes.read_flag("--from", self.from.as_deref())?;
         let to = self.bytes.read_flag("--to", self.to.as_deref())?;

@@ -1,4 +1,4 @@
-//! `convert`: copies a store into one with another layout.
+//! `convert`: copies a store into a new store with another layout.
 use crate::{args::Settings, directory::refuse_foreign, progress::Pass, table::size};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -10,16 +10,17 @@ use std::{
 use terrace::{Codec, Copied, Db, Options, ReadOptions};
 use terrace_storage::{Location, lies_in};
 
-/// Record file in a directory being filled: source and target of the conversion. The complete
-/// directory is renamed, then the record is removed.
+/// Name of the record file in a directory that a conversion fills. The record names the
+/// conversion's source and target. When the directory is complete, it is renamed, and then the
+/// record is removed.
 const RECORD: &str = "CONVERTING";
 
 /// Copies a store into a new one with another preset or other options.
 ///
-/// SRC is only read and must not be written meanwhile. The new store is built in DST.converting
-/// and renamed to DST once it is complete and verified against SRC, pair by pair. If
-/// interrupted, the same command continues. On a device, or in a directory prepared with one by
-/// `terrace raw format`, the store is built in place.
+/// SRC is only read; no program may write to it meanwhile. The new store is built in
+/// DST.converting. It is renamed to DST after it is complete and its pairs were compared with those
+/// of SRC. If the command is interrupted, the same command continues. On a device, or in a
+/// directory prepared with a device by `terrace raw format`, the store is built in place.
 #[derive(clap::Args)]
 pub struct Convert {
     /// The store to read.
@@ -36,7 +37,7 @@ pub struct Convert {
 }
 
 impl Convert {
-    /// Prints what was copied.
+    /// Converts and prints what was copied.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut options = self.settings.resolve()?;
         refuse_foreign(&self.from)?;
@@ -90,15 +91,16 @@ fn check_empty(folder: &Path) -> Result<()> {
     }
 }
 
-/// How much of a copy must be present.
+/// How much of the source a copy must contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// Possibly nothing, or the pairs up to some key.
+    /// Any part from the start: possibly nothing, or the pairs up to some key.
     Begin,
     All,
 }
 
-/// Checks that the copy's pairs equal the source's, as far as the copy extends.
+/// Checks that the copy's pairs equal the source's. With [`Extent::Begin`], the copy may end
+/// earlier.
 fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
     let pass = Pass::begin("comparing", from);
     let all = || ReadOptions::new().verify_checksums(true).fill_cache(false);
@@ -131,8 +133,8 @@ fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
     Ok(())
 }
 
-/// Returns the record of a conversion: source and target, which must be the same when it
-/// continues.
+/// Returns the record of a conversion: its source and target. A continued conversion must have the
+/// same record.
 fn record(path: &Path, from: &Db, options: &Options) -> Result<Value> {
     let source = path.canonicalize().with_context(|| path.display().to_string())?;
     let layout = options.layout();
@@ -146,7 +148,7 @@ fn record(path: &Path, from: &Db, options: &Options) -> Result<Value> {
     }))
 }
 
-/// Returns whether `folder` holds a record, which must equal `record`.
+/// Returns whether `folder` has a record. It is an error if the record differs from `record`.
 fn is_taken_up(folder: &Path, record: &Value) -> Result<bool> {
     let shown = || folder.display().to_string();
     let found = match fs::read(folder.join(RECORD)) {
@@ -182,7 +184,8 @@ struct Building {
 
 impl Building {
     /// Creates the directory in which the new store is built, `TO.converting` next to `to`, with
-    /// its file `CONVERTING`; or continues in an existing one whose `CONVERTING` equals `record`.
+    /// its file `CONVERTING`. If the directory already exists and its `CONVERTING` equals `record`,
+    /// continues in it.
     ///
     /// If `to` itself contains this file, an earlier run stopped after the rename. Only the last
     /// step of `finish` is missing then: the removal of the file.
@@ -205,8 +208,8 @@ impl Building {
         Ok(Building { folder, to: to.to_owned() })
     }
 
-    /// Completes the conversion once everything is durable. The record is removed last: until
-    /// then the command can be repeated.
+    /// Completes the conversion after everything is durable. The record is removed last, because
+    /// the command can be repeated as long as the record exists.
     fn finish(&self) -> Result<()> {
         let shown = || self.to.display().to_string();
         let sync = |folder: &Path| File::open(folder).and_then(|folder| folder.sync_all()).with_context(shown);

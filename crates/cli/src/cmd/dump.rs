@@ -4,7 +4,7 @@ use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
 use terrace::ReadOptions;
 
-/// Pairs between two progress updates.
+/// Number of pairs between two progress updates.
 const PAIRS_PER_LOOK: usize = 4096;
 
 /// Prints all pairs in key order, in a format that `load` reads.
@@ -18,11 +18,11 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Streams the pairs; holds one in memory at a time.
+    /// Prints the pairs one after another, with one pair in memory at a time.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let db = self.store.open_read_only()?;
         let mut line = Vec::new();
-        // A progress bar and the dump would mix on one terminal.
+        // If the dump is printed on a terminal, a progress bar would mix with it.
         let pass = (!io::stdout().is_terminal()).then(|| Pass::begin("dumping", &db));
         let mut cursor = db.cursor(ReadOptions::new().fill_cache(false));
         cursor.seek_to_first()?;

@@ -11,8 +11,8 @@ use std::{fs, io::Write, path::PathBuf};
 /// Writes a range of keys as SSTables into a directory, for `ingest` or for programs that read
 /// LevelDB's SSTables.
 ///
-/// Files are named 000001.ldb and so on, in key order. Creates the directory if it is missing;
-/// replaces no file.
+/// Files are named 000001.ldb and so on, in key order. A missing directory is created. Existing
+/// files are never replaced.
 #[derive(clap::Args)]
 pub struct Export {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `load`: stores pairs from lines, in batches of bounded size.
+//! `load`: stores pairs from the lines of a file, in batches of bounded size.
 use crate::{
     args::Store,
     lines::{Format, Line},
@@ -13,22 +13,24 @@ use std::{
 };
 use terrace::{Db, Error, WriteBatch, WriteOptions};
 
-/// Batch size in bytes. A longer single pair is one batch.
+/// Maximum batch size in bytes. A single pair that is longer is one batch.
 const BATCH_BYTES: usize = 16 << 20;
-/// Approximate overhead of a line in bytes.
+/// Approximate memory overhead of a line in bytes.
 const LINE_BYTES: usize = 64;
-/// Number of bad lines that `--skip-bad` prints; further ones are counted.
+/// Number of bad lines that `--skip-bad` prints. Further bad lines are only counted.
 const BAD_LINES_SHOWN: u64 = 20;
-/// Total size of the memtables unless options set it: longer runs are compacted fewer times.
+/// Total size of the memtables, unless options set it. Large memtables make long sorted runs, which
+/// are compacted fewer times.
 const MEMTABLES_BYTES: u64 = 128 << 20;
 
 /// Stores pairs from a file. Creates the store if it is missing.
 ///
-/// One pair per line: key, tab, value (`jsonl`: {"key":"…","value":"…"}; non-UTF-8 bytes as
-/// {"base64":"…"}). Any other line is bad: the load stops with exit status 1 and names the line;
-/// earlier lines are loaded. --skip-bad skips and counts bad lines; --deletes treats a key
-/// without a value as a delete. Writes no WAL unless wal_size_limit is set: a killed load leaves
-/// a prefix of the lines in the store. Uses 128 MiB of memory unless write_buffer_size or
+/// Each line is a pair: key, tab, value (with `jsonl`: {"key":"…","value":"…"}, where bytes that
+/// are not UTF-8 are {"base64":"…"}). Any other line is bad: the load stops with exit status 1 and
+/// names the line, and earlier lines are loaded. --skip-bad skips and counts bad lines. --deletes
+/// treats a key without a value as a delete. The load writes no WAL unless wal_size_limit is set,
+/// so a killed load leaves a prefix of the lines in the store. It uses 128 MiB of memory unless
+/// write_buffer_size or memory_budget is set.
 /// memory_budget is set.
 #[derive(clap::Args)]
 pub struct Load {
@@ -39,11 +41,11 @@ pub struct Load {
     /// Format of a line.
     #[arg(long, value_enum, default_value_t = Format::Escaped)]
     format: Format,
-    /// A line without a tab (`jsonl`: without "value") deletes its key. Without this flag it is
-    /// a bad line.
+    /// Delete the key of a line without a tab (with `jsonl`: without "value"). Without this flag
+    /// such a line is bad.
     #[arg(long)]
     deletes: bool,
-    /// Skip bad lines; prints the first 20 and their number.
+    /// Skip bad lines. Prints the first 20 of them and their number.
     #[arg(long)]
     skip_bad: bool,
     /// Print the counts as JSON.
@@ -51,20 +53,20 @@ pub struct Load {
     json: bool,
 }
 
-/// The lines handed to the store.
+/// Counters of the lines that were passed to the store.
 #[derive(Default)]
 struct Loaded {
     lines: u64,
     puts: u64,
     deletes: u64,
-    /// Bad lines.
+    /// Number of bad lines that were skipped.
     skipped: u64,
-    /// After each batch, the store's last sequence number and the number of lines so far.
+    /// For each batch: the store's last sequence number after it, and the number of lines so far.
     batches: Vec<(u64, u64)>,
 }
 
 impl Loaded {
-    /// Returns the number of lines certainly included if the store has everything up to
+    /// Returns the number of lines that are certainly in the store if it has every write up to
     /// `sequence`.
     fn up_to(&self, sequence: u64) -> u64 {
         self.batches.iter().take_while(|(last, _)| *last <= sequence).last().map_or(0, |(_, lines)| *lines)
@@ -72,11 +74,12 @@ impl Loaded {
 }
 
 impl Load {
-    /// Loads all lines; durable when it returns, unless the store itself failed.
+    /// Loads all lines. They are durable when this returns, unless the store failed.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let (input, bytes) = self.input()?;
         let mut lines = Lines { input, format: self.format, deletes: self.deletes, text: Vec::new(), number: 0 };
-        // A file of another kind usually shows in its first line; create no store for it.
+        // Read the first line before creating the store: a file of another kind usually has a bad
+        // first line.
         let first = lines.next()?;
         if let Some(Err(bad)) = &first
             && !self.skip_bad
@@ -118,7 +121,7 @@ impl Load {
         Ok(())
     }
 
-    /// Opens the input and returns its size in bytes if known.
+    /// Opens the input. Returns it with its size in bytes, if the size is known.
     fn input(&self) -> Result<(Box<dyn BufRead>, Option<u64>)> {
         if self.file.as_os_str() == "-" {
             return Ok((Box::new(io::stdin().lock()), None));
@@ -170,12 +173,13 @@ struct Lines {
     deletes: bool,
     /// The last line read, with its newline.
     text: Vec<u8>,
-    /// Its number, from 1.
+    /// Number of the last line read. The first line has number 1.
     number: u64,
 }
 
 impl Lines {
-    /// Reads and parses the next line; `None` at the end. The inner error reports a bad line.
+    /// Reads and parses the next line. Returns `None` at the end. The inner error reports a bad
+    /// line.
     fn next(&mut self) -> Result<Option<Result<Line>>> {
         self.text.clear();
         self.number += 1;
@@ -193,7 +197,7 @@ impl Lines {
     }
 }
 
-/// Lines to be written.
+/// A batch of lines to be written.
 #[derive(Default)]
 struct Batch {
     lines: Vec<Line>,
@@ -216,7 +220,7 @@ impl Batch {
     }
 }
 
-/// The destination.
+/// The store to which the lines are written.
 struct Target<'a> {
     db: &'a Db,
     /// Whether to write a WAL.
@@ -224,8 +228,8 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Writes the batch sorted by key, lines of one key in input order: neighbouring keys insert
-    /// faster.
+    /// Writes the batch in key order, because neighbouring keys are inserted faster. Lines with the
+    /// same key stay in input order.
     fn write(&self, batch: &mut Batch, loaded: &mut Loaded) -> Result<()> {
         let Batch { mut lines, first, .. } = std::mem::take(batch);
         if lines.is_empty() {

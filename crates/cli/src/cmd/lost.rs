@@ -1,4 +1,4 @@
-//! `lost`: manages the WAL files that opens set aside.
+//! `lost`: manages the WAL files that opens have set aside.
 use crate::{args::Store, cmd::inspect, log_file::LogFile, table::size};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -11,14 +11,14 @@ use std::{
 use terrace::{WriteBatch, WriteOptions};
 use terrace_format::{Batch, Op, log_record::Event};
 
-/// Size of the batches that restore writes, in bytes.
+/// Size of the batches that `restore` writes, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Lists, shows, restores or discards WAL files that opens set aside under lost/.
 ///
-/// An open keeps a copy of every WAL with bytes that are not part of the store's history: a torn
-/// tail after a power cut, or corruption. `check`, `stats` and `doctor` mention the copies until
-/// they are restored or discarded.
+/// A WAL may have bytes that are not part of the store's history: a torn tail after a power cut, or
+/// corruption. The open then keeps a copy of the WAL under lost/. `check`, `stats` and `doctor`
+/// mention the copies until they are restored or discarded.
 #[derive(clap::Args)]
 pub struct Lost {
     #[command(subcommand)]
@@ -27,7 +27,7 @@ pub struct Lost {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Lists the files with their sizes and readable writes.
+    /// Lists the files with their sizes and the number of readable writes.
     List {
         #[command(flatten)]
         store: Store,
@@ -45,15 +45,15 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Restores the pairs of a file whose keys the store does not have, including keys deleted
-    /// since.
+    /// Restores the pairs of a file whose keys the store does not have. This includes keys that
+    /// were deleted later.
     Restore {
         #[command(flatten)]
         store: Store,
         /// File name, as `list` prints it.
         name: String,
-        /// Also replace differing values and repeat deletes. Only for a file that is newer than
-        /// the store.
+        /// Also replace values that differ, and repeat deletes. Use this only for a file that is
+        /// newer than the store.
         #[arg(long)]
         overwrite: bool,
     },
@@ -91,7 +91,8 @@ pub fn names_in(path: &Path) -> Result<Vec<String>> {
     if !path.is_dir() {
         bail!("{}: not a directory; `terrace raw export` copies a device into one", path.display());
     }
-    // Never follows a symbolic link: its target is not the store's, and `discard` removes files.
+    // Do not follow a symbolic link: its target does not belong to the store, and `discard` removes
+    // files.
     if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
         bail!("{}: not a directory of this store; move it away", folder.display());
     }
@@ -138,7 +139,8 @@ fn survey(path: &Path) -> Result<Found> {
     Ok(found)
 }
 
-/// Calls `pass` with every non-empty batch of a WAL, or with the length of an unreadable range.
+/// Calls `pass` with every non-empty batch of a WAL. For an unreadable range, calls it with the
+/// length of the range.
 fn each_batch(path: &Path, mut pass: impl FnMut(std::result::Result<Batch, u64>) -> Result<()>) -> Result<()> {
     let mut log = LogFile::open(path)?;
     loop {
@@ -179,7 +181,8 @@ fn list(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The lost part of a file: the last operation on each key, and the ranges deleted before those.
+/// The lost part of a file: the last operation on each key, and the key ranges that were deleted
+/// before it.
 #[derive(Default)]
 struct Tail {
     keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
@@ -187,8 +190,8 @@ struct Tail {
 }
 
 impl Tail {
-    /// Reads everything after the first damage, since the open applied what precedes it; all of
-    /// an undamaged file.
+    /// Reads everything after the first damage, because the open has applied the operations before
+    /// it. Reads all of an undamaged file.
     fn of(path: &Path) -> Result<Tail> {
         let (mut tail, mut damaged) = (Tail::default(), false);
         each_batch(path, |read| {
@@ -222,7 +225,7 @@ fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> R
         batch.delete_range(from, to);
         restored += 1;
     }
-    // later operations are compared with the result
+    // Write the range deletes first. The operations on keys are compared with the result.
     db.write(std::mem::take(&mut batch), WriteOptions::default())?;
     for (key, value) in &tail.keys {
         let there = db.get(key)?;

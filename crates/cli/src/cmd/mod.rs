@@ -59,7 +59,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Returns advice on a damaged store that goes beyond this command.
+    /// Returns advice on a damaged store, if this command has more specific advice than the general
+    /// one.
     pub fn advice_on_damage(&self) -> Option<&'static str> {
         match self {
             Command::Repair(_) => None,
@@ -70,7 +71,7 @@ impl Command {
         }
     }
 
-    /// Runs the command; results go to `out`.
+    /// Runs the command and writes its results to `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match self {
             Command::Put(command) => command.run(),

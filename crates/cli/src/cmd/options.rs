@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Prints all options with their values and help, as a file that --options reads.
+/// Print all options with their values and help, as a file that --options reads.
 ///
-/// Such a file may be reduced to the options that differ from its preset. A store records only its
+/// Options that equal the preset's may be removed from such a file. A store records only its
 /// layout, its feature flags, and whether it was created with batch syncs.
 #[derive(clap::Args)]
 pub struct Options {
@@ -15,7 +15,7 @@ pub struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// List the presets instead, each with one line on its contents.
+    /// List the presets instead, each with one line that describes it.
     #[arg(long, conflicts_with = "json")]
     presets: bool,
 }
@@ -47,7 +47,7 @@ fn list_presets(out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Converts numbers and switches to JSON's types, anything else to a string.
+/// Converts numbers and switches to JSON's types, and any other value to a string.
 fn typed(value: String) -> Value {
     let number = || value.parse::<i64>().ok().map(Value::from);
     let switch = || value.parse::<bool>().ok().map(Value::from);

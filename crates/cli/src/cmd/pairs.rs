@@ -17,7 +17,7 @@ pub struct Put {
 }
 
 impl Put {
-    /// Durable when it returns.
+    /// Stores the pair. It is durable when this returns.
     pub fn run(&self) -> Result<()> {
         let key = self.bytes.read("KEY", &self.key)?;
         let value = self.bytes.read_value("VALUE", &self.value)?;
@@ -42,7 +42,7 @@ pub struct Get {
 }
 
 impl Get {
-    /// Prints the value, or fails.
+    /// Prints the value. Returns an error if the key is absent.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let key = self.bytes.read("KEY", &self.key)?;
         let Some(value) = self.store.open_read_only()?.get(key)? else { bail!("no such key") };
@@ -55,7 +55,7 @@ impl Get {
     }
 }
 
-/// Deletes a key; deleting an absent key succeeds.
+/// Deletes a key. Deleting an absent key succeeds.
 #[derive(clap::Args)]
 pub struct Delete {
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Durable when it returns.
+    /// Deletes the key. The delete is durable when this returns.
     pub fn run(&self) -> Result<()> {
         let key = self.bytes.read("KEY", &self.key)?;
         let db = self.store.open()?;

@@ -1,4 +1,4 @@
-//! `pin`: installs the kernel program that durability mode `journal-bpf` uses.
+//! `pin`: installs the BPF program that durability mode `journal-bpf` uses.
 use anyhow::{Result, bail};
 use std::{
     fs,
@@ -10,12 +10,12 @@ use terrace_storage::bpf;
 
 /// Lets all users of this machine use durability mode `journal-bpf`; requires root.
 ///
-/// Loads a small BPF program that reports, for the reader's own open files, the ext4 journal
-/// commit they wait for. It stays pinned in a bpf file system until it is removed or the machine
-/// restarts.
+/// Loads a small BPF program into the kernel. For each open file of the process that reads from it,
+/// the program reports the ext4 journal commit that the file waits for. The program stays pinned in
+/// a bpf file system until it is removed or the machine restarts.
 #[derive(clap::Args)]
 pub struct Pin {
-    /// The pin's path; stores look for the default one.
+    /// Path of the pin. Stores search at the default path.
     #[arg(default_value = bpf::DEFAULT_PIN_PATH)]
     path: PathBuf,
     /// Remove the pin instead.
@@ -24,7 +24,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// Pins or removes. Succeeds if that was done before.
+    /// Pins or removes the program. Succeeds if that was already done.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let name = self.path.display();
         if self.remove {
@@ -55,7 +55,7 @@ impl Pin {
     }
 }
 
-/// Returns the first folder on the way to `path` that is accessible to its owner or group only.
+/// Returns the first folder on the way to `path` that other users cannot enter.
 fn closed_folder(path: &Path) -> Option<PathBuf> {
     let folders = path.canonicalize().ok()?;
     let closed = |folder: &&Path| fs::metadata(folder).is_ok_and(|facts| facts.permissions().mode() & 0o001 == 0);

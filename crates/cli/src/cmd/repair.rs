@@ -1,19 +1,19 @@
-//! `repair`: salvages a damaged store into a new one.
+//! `repair`: salvages a damaged store into a new store.
 use crate::{args::Settings, bytes::quoted, directory::refuse_foreign, json::text, table::size};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf};
 use terrace::{Db, Lost, RepairReport};
 
-/// Bytes of a key shown before it is cut.
+/// Number of bytes of a key that are shown before it is cut.
 const SHOWN_BYTES: usize = 40;
 
-/// Salvages the readable contents of a damaged store into a new one, and lists the losses.
+/// Salvages the readable contents of a damaged store into a new store, and lists the losses.
 ///
-/// Writes nothing into SRC, and needs neither its manifest nor the indexes of its SSTables. The
-/// newest readable version of each key counts. Exits with 0 if DST holds everything readable,
-/// even if something was lost; the list then has file, offset and reason of each loss. A store
-/// that opens needs no repair: try `terrace check` first.
+/// Writes nothing into SRC, and needs neither its manifest nor the indexes of its SSTables. For
+/// each key, DST gets the newest version that is readable. Exits with 0 if DST has everything that
+/// is readable, even if something was lost; the list then has the file, the offset and the reason
+/// of each loss. A store that opens needs no repair: try `terrace check` first.
 #[derive(clap::Args)]
 pub struct Repair {
     /// The damaged store.

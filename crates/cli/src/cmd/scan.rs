@@ -14,16 +14,17 @@ pub struct Scan {
     store: Store,
     #[command(flatten)]
     range: Range,
-    /// Descending order.
+    /// Print in descending order.
     #[arg(long)]
     reverse: bool,
-    /// At most this many pairs.
+    /// Print at most this many pairs.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Print keys only.
     #[arg(long)]
     keys_only: bool,
-    /// One JSON object per line, {"key":"…","value":"…"}; non-UTF-8 bytes as {"base64":"…"}.
+    /// Print one JSON object per line, {"key":"…","value":"…"}; bytes that are not UTF-8 are
+    /// {"base64":"…"}.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -31,7 +32,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Streams the pairs.
+    /// Prints the pairs one after another.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let options = self.range.options(&self.bytes)?;
         let db = self.store.open_read_only()?;

@@ -11,8 +11,8 @@ use terrace::{LevelStatistics, Statistics, Syncs, ValueLogStatistics, Values, Wo
 
 /// Prints the state of a store in numbers: sequence numbers, levels, memtables.
 ///
-/// Opens the store for reading only, so counters of work and syncs (in --json) are those of this
-/// open.
+/// Opens the store only for reading. The counters of work and syncs in --json therefore contain
+/// only the work of this open.
 #[derive(clap::Args)]
 pub struct Stats {
     #[command(flatten)]

@@ -78,8 +78,8 @@ impl<L: store::PeerLibrary> Batched<L> {
     }
 }
 
-/// Formats a size for the list of departures (settings in which an engine differs from the others):
-/// in whole MiB or KiB where possible, else in bytes.
+/// Formats a size for the text of a departure (a setting that an engine cannot take over, with the
+/// engine's substitute): in whole MiB or KiB where possible, else in bytes.
 fn bytes(count: u64) -> String {
     match count {
         _ if count != 0 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),

@@ -1,5 +1,6 @@
-//! `terrace bench-cell`: one engine in one round, started by `terrace bench` as a separate
-//! process so that memory, processor time, I/O and crashes are attributable to the engine.
+//! `terrace bench-cell` runs one cell of a benchmark: one engine in one round. `terrace bench`
+//! starts it as a separate process, so that memory, processor time, I/O and crashes belong to one
+//! engine.
 use super::engines;
 use anyhow::Result;
 use std::io::Write;
@@ -11,8 +12,8 @@ use terrace_lab::{
 /// Name of the command.
 pub const NAME: &str = "bench-cell";
 
-/// Runs one cell of a benchmark: its description arrives as JSON, events are printed. For
-/// `terrace bench` only.
+/// Run one cell (one engine in one round) of a benchmark. Reads the cell's description as JSON and
+/// prints events. For `terrace bench` only.
 #[derive(clap::Args)]
 pub struct BenchCell {}
 

@@ -1,9 +1,9 @@
-//! All engines that a benchmark can name: Terrace and the peers.
+//! All engines that a benchmark can name: Terrace and its peers (other engines).
 use anyhow::{Result, bail};
 use terrace_lab::{engines, target::Engine};
 use terrace_peers::lab as peers;
 
-/// Returns the engine called `name`; the error lists all engines.
+/// Returns the engine with the name `name`. The error lists all engines.
 pub fn find(name: &str) -> Result<Box<dyn Engine>> {
     if let Some(peer) = peers::engine(name) {
         return Ok(peer);
@@ -16,7 +16,8 @@ pub fn find(name: &str) -> Result<Box<dyn Engine>> {
     bail!("no engine is named '{name}'; there are {}", names.join(", "))
 }
 
-/// Returns all names with descriptions and, for a missing peer, how to install it.
+/// Returns all names with their descriptions. For a missing peer, the description says how to
+/// install it.
 pub fn list() -> Vec<(String, String)> {
     let peers = peers::NAMES.iter().filter_map(|name| Some((name, peers::engine(name)?)));
     let peers = peers.map(|(name, peer)| {

@@ -1,4 +1,4 @@
-//! Flags that select workloads, engines and terms.
+//! Flags that select the workloads, the engines, and the settings for all engines.
 use crate::args::Usage;
 use anyhow::Result;
 use terrace_lab::{cell::CellSpec, device::parse_size, target::Settings, workload::ycsb::Update};
@@ -6,11 +6,11 @@ use terrace_lab::{cell::CellSpec, device::parse_size, target::Settings, workload
 /// Workloads and engines.
 #[derive(clap::Args)]
 pub struct Load {
-    /// Workloads by name, in order, on one store per engine and round.
+    /// Workloads by name. They run in this order on one store per engine and round.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "fillrandom,readrandom,readseq")]
     workload: Vec<String>,
-    /// Engines by name; the first is the baseline of the comparison. A preset may be followed by
-    /// options that override the terms: terrace:PRESET+OPTION=VALUE.
+    /// Engines by name; the first is the baseline of the comparison. Options after a preset
+    /// override the settings for that engine: terrace:PRESET+OPTION=VALUE.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "terrace")]
     engine: Vec<String>,
     /// Number of keys of a fill.
@@ -31,8 +31,8 @@ pub struct Load {
     /// Random seed: equal seeds give equal operations for every engine.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Operations per thread in read workloads, and in total for YCSB. Default: the number of
-    /// keys.
+    /// Operations of a read workload per thread; of a YCSB workload in total. Default: the number
+    /// of keys.
     #[arg(long, value_name = "COUNT")]
     reads: Option<u64>,
     /// Random puts per thread in fills and overwrites. Default: the number of keys.
@@ -41,7 +41,7 @@ pub struct Load {
     /// Record the latency of each operation.
     #[arg(long, value_name = "ON|OFF", default_value = "on")]
     histogram: Switch,
-    /// Verify every result against the expected contents; db_bench does not.
+    /// Verify every result against the expected contents. db_bench does not verify.
     #[arg(long, value_name = "ON|OFF", default_value = "on")]
     check_answers: Switch,
     /// Compression ratio of the values.
@@ -50,20 +50,21 @@ pub struct Load {
     /// Meaning of a YCSB update: put a whole record, or read it and replace one field.
     #[arg(long, value_name = "HOW", default_value = "blind")]
     ycsb_update: UpdateFlag,
-    /// Restrict engine and driver to this many processors and leave the others to the kernel and
-    /// to the drive, which is separate in reality. Default: all processors.
+    /// Restrict the engine and the benchmark driver to this many processors. The others are left to
+    /// the kernel and to a simulated drive, whose work is outside the processor in reality.
+    /// Default: all processors.
     #[arg(long, value_name = "N")]
     processors: Option<usize>,
-    /// Memory limit of the engine's process during read-only workloads, page cache included
-    /// (root). Default: none.
+    /// Memory limit of the engine's process during read-only workloads, with its page cache (needs
+    /// root). Default: none.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 }
 
-/// Equal terms for all engines.
+/// Settings that are equal for all engines.
 #[derive(clap::Args)]
 pub struct Terms {
-    /// Memtable size; an engine has two memtables, unless its departures say otherwise.
+    /// Memtable size. An engine has two memtables unless its list of departures says otherwise.
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_size)]
     write_buffer_size: u64,
     /// Target file size of compactions.
@@ -87,7 +88,7 @@ pub struct Terms {
     /// Maximum size of level 1.
     #[arg(long, value_name = "SIZE", default_value = "10MiB", value_parser = parse_size)]
     level_base: u64,
-    /// Number of level-0 files that triggers compaction, slows writes, stops writes.
+    /// Numbers of level-0 files at which compaction starts, writes slow down, and writes stop.
     #[arg(long, value_name = "START,SLOW,STOP", default_value = "4,8,12")]
     l0_triggers: String,
     /// Maximum number of open files.
@@ -118,7 +119,7 @@ impl Load {
         &self.workload
     }
 
-    /// Returns the specification common to all cells.
+    /// Returns the specification that all cells share.
     pub fn spec(&self, settings: Settings) -> CellSpec {
         CellSpec {
             settings,
@@ -146,7 +147,7 @@ impl Load {
 }
 
 impl Terms {
-    /// Returns the terms in the form that engines take.
+    /// Returns the settings in the form that engines take.
     pub fn settings(&self) -> Result<Settings> {
         let triggers: Vec<u32> = self.l0_triggers.split(',').map_while(|number| number.trim().parse().ok()).collect();
         let &[start, slow, stop] = &triggers[..] else {

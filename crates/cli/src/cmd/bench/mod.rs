@@ -23,8 +23,8 @@ use terrace_lab::{
 
 /// Runs workloads on engines and compares their costs.
 ///
-/// Rounds alternate the engines; each engine and round is a separate process with its own store,
-/// on which the workloads run in order. Docs: docs/lab.md.
+/// The engines alternate in each round. Each engine and round is a separate process with its own
+/// store, on which the workloads run in order. Docs: docs/lab.md.
 #[derive(clap::Args)]
 pub struct Bench {
     /// List workloads or engines and exit.
@@ -34,7 +34,7 @@ pub struct Bench {
     load: flags::Load,
     #[command(flatten)]
     terms: flags::Terms,
-    /// Rounds per engine; a claim needs 9.
+    /// Rounds per engine; a claim needs 9 rounds.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     #[command(flatten)]
@@ -42,8 +42,8 @@ pub struct Bench {
     /// Timeout of an engine in one round, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
     timeout: u64,
-    /// Tolerated load of other processes in percent of one processor; above it a round is marked
-    /// and repeated once.
+    /// Tolerated load of other processes, in percent of one processor. A round with more load is
+    /// marked and repeated once.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     disturbed_at: u32,
     #[command(flatten)]
@@ -58,7 +58,7 @@ enum Listed {
 }
 
 impl Bench {
-    /// Measures everything not measured yet and prints the table.
+    /// Measures every cell that has no result yet, and prints the table.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         if let Some(what) = self.list {
             return list(what, out);
@@ -131,7 +131,7 @@ fn list(what: Listed, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Returns a number unique to this build of the program: results of another build are not
+/// Returns a number that is unique to this build of the program. Results of another build are not
 /// reused.
 pub fn this_build() -> Result<u64> {
     use std::hash::Hasher;

@@ -1,4 +1,4 @@
-//! Files for the results.
+//! Files into which a benchmark writes its results.
 use crate::args::Usage;
 use anyhow::{Context, Result};
 use std::{
@@ -13,9 +13,9 @@ use terrace_lab::{
 /// Files to write.
 #[derive(clap::Args)]
 pub struct Output {
-    /// Append each row to FILE as a JSON line as soon as it is measured. A round of an engine is
-    /// not measured again if FILE has all its rows without an error, from this build, with the
-    /// same workloads and settings, and on the same --device.
+    /// Append each row to FILE as a JSON line immediately after it is measured. A round of an
+    /// engine is not measured again if FILE has all its rows without an error, from this build,
+    /// with the same workloads and settings, and on the same --device.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Discard the rows in the file of --json and measure again.
@@ -39,12 +39,13 @@ impl Output {
         self.json.as_deref()
     }
 
-    /// Returns whether existing rows are measured again.
+    /// Returns whether to measure existing rows again.
     pub fn fresh(&self) -> bool {
         self.fresh
     }
 
-    /// Rejects early what would fail after hours.
+    /// Checks before the first measurement that the files can be written. Otherwise the error would
+    /// come after hours.
     pub fn check(&self) -> Result<()> {
         if let Some(path) = &self.markdown_into {
             let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -64,7 +65,7 @@ impl Output {
         Ok(())
     }
 
-    /// Returns how to continue after a stop.
+    /// Returns the advice on how to continue after a stop.
     pub fn how_to_go_on(&self) -> &'static str {
         match self.json {
             Some(_) if self.fresh => "; run the same command without --fresh to continue",

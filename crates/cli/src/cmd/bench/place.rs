@@ -1,4 +1,5 @@
-//! The place of the stores during a benchmark: fresh for each cell.
+//! The place of the stores during a benchmark. Each cell (one engine in one round) gets a fresh
+//! place.
 use crate::args::Usage;
 use anyhow::{Context, Result};
 use std::{
@@ -13,21 +14,21 @@ use terrace_lab::{
     target::StoreMedium,
 };
 
-/// The device and permissions on it.
+/// The device, and the permission to overwrite it.
 #[derive(clap::Args)]
 pub struct Place {
-    /// dir:PATH, a directory; loop:SIZE, a fresh ext4 in a file, counted to the byte (root);
-    /// block:/dev/X, a fresh ext4 on that device (root); memory:SIZE, a fresh ext4 on a drive in
-    /// this machine's memory (root); vssd:PROFILE or vssd:PROFILE:steady, a fresh ext4 on a
-    /// virtual SSD in memory, new or preconditioned, with counted flash (root). On all but the
-    /// first, engines for raw devices (presets device, lds, leveldb-raw) get the bare device.
-    /// Suffixes of loop:SIZE: :nojournal for an ext4 without a journal, :xfs for an XFS.
-    /// Suffixes of the last two, in this order: :discard sends discards to the drive,
-    /// :nojournal, :flush=MICROSECONDS delays flushes, :rate=SIZE limits transfers per second.
-    /// Default: a temporary directory.
+    /// dir:PATH is a directory. The other places need root: loop:SIZE is a fresh ext4 in a file,
+    /// with exact counts of its I/O; block:/dev/X is a fresh ext4 on that device; memory:SIZE is a
+    /// fresh ext4 on a drive in this machine's memory; vssd:PROFILE or vssd:PROFILE:steady is a
+    /// fresh ext4 on a virtual SSD in memory, new or preconditioned, which counts its flash writes.
+    /// On all places but dir, engines for raw devices (presets device, lds, leveldb-raw) get the
+    /// device without a file system. Suffixes of loop:SIZE: :nojournal for an ext4 without a
+    /// journal, :xfs for an XFS. Suffixes of memory and vssd, in this order: :discard sends
+    /// discards to the drive, :nojournal, :flush=MICROSECONDS delays flushes, :rate=SIZE limits
+    /// transfers per second. Default: a temporary directory.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Allow a directory or device with data to be overwritten.
+    /// Allow overwriting a directory or device with data.
     #[arg(long)]
     destroy_data: bool,
     /// Directory for loop-device files and temporary directories. Default: the system's
@@ -43,7 +44,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Returns everything that identifies the place: results of another place are not reused.
+    /// Returns a text that identifies the place. Results of another place are not reused.
     pub fn identity(&self) -> Result<String> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let identity = match &self.device {
@@ -53,8 +54,8 @@ impl Place {
         identity.map_err(|error| Usage::of("--device", format!("{error:#}")))
     }
 
-    /// Rejects unavailable places and places with data, and removes remains of killed runs.
-    /// Returns a function that provides a place per cell.
+    /// Rejects a place that is unavailable or has data, and removes the remains of killed runs.
+    /// Returns a function that provides a fresh place for each cell.
     pub fn prepare(&self) -> Result<Box<dyn FnMut(StoreMedium) -> Result<CellPlace>>> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let (spec, temporary) = match &self.device {
@@ -82,25 +83,27 @@ pub fn parse(text: &str) -> Result<DeviceSpec> {
     text.parse().map_err(|error: String| Usage::of("--device", error.trim_start_matches("--device ")))
 }
 
-/// Rejects an unavailable place and one with data.
+/// Rejects a device that is unavailable or has data.
 pub fn look(device: &DeviceSpec, destroy_data: bool) -> Result<()> {
     device.check(destroy_data).map_err(|error| Usage::of("--device", format!("{error:#}")))
 }
 
-/// Precedes the number of the process that owns a temporary directory.
+/// Prefix of the names of temporary directories. The number of the owning process follows it.
 const PREFIX: &str = "terrace-bench-";
 
-/// A directory of this run. Each cell empties it; it is removed when the run ends.
+/// A temporary directory of this run. Each cell empties it, and the end of the run removes it.
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Chooses a directory below `work` without creating it. Removes those of killed runs.
+    /// Chooses a directory below `work` without creating it. Removes the directories of killed
+    /// runs.
     fn new(work: &Path) -> Temporary {
         for entry in fs::read_dir(work).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
             if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
-                // Only what a run creates; anything else is foreign and stays.
+                // Remove only objects that a run creates. Anything else belongs to another program
+                // and stays.
                 let _ = fs::remove_dir_all(entry.path().join("store"));
                 let _ = fs::remove_dir(entry.path());
             }

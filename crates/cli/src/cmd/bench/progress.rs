@@ -1,5 +1,5 @@
-//! Progress of a benchmark: a bar over the whole plan on a terminal, and a line per row
-//! everywhere.
+//! Progress of a benchmark. On a terminal a bar shows the progress of the whole plan. One line per
+//! finished row is always printed.
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use terrace_lab::{
@@ -7,17 +7,18 @@ use terrace_lab::{
     plan::{Cell, Plan, run::Watch},
 };
 
-/// Steps of the bar.
+/// Number of steps of the bar.
 const STEPS: u64 = 10_000;
 
-/// Updates the elapsed time while a cell reports nothing, such as during mkfs.
+/// Interval at which the elapsed time is updated while a cell reports nothing, for example during
+/// mkfs.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The bar and the data for its estimate.
+/// The progress bar, and the data for the estimate of the remaining time.
 #[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
-    /// Share of the plan that was on disk already and took no time.
+    /// Share of the plan whose results already existed at the start. It took no time.
     began: Option<f64>,
     rounds: u32,
     name_width: usize,
@@ -25,12 +26,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Returns a bar at its start; invisible unless standard error is a terminal.
+    /// Returns a bar at its start. The bar is invisible unless standard error is a terminal.
     pub fn new(plan: &Plan) -> Progress {
         Progress::of(plan.rounds(), plan.engines(), plan.steps())
     }
 
-    /// As above, for cells of these engines and rows.
+    /// Like [`new`](Self::new), for cells of the given engines and rows.
     pub fn of(rounds: u32, engines: &[String], rows: &[String]) -> Progress {
         let bar = ProgressBar::new(STEPS);
         let style = "{elapsed_precise} {bar:15} {percent:>3} %  {prefix:10}  {wide_msg}";
@@ -86,7 +87,7 @@ impl Watch for Progress {
     }
 }
 
-/// Describes a cell's activity.
+/// Describes what a cell is doing.
 fn doing(progress: &cell::Progress) -> String {
     let cell::Progress { workload, phase, done, total } = progress;
     match phase.as_str() {
@@ -95,7 +96,8 @@ fn doing(progress: &cell::Progress) -> String {
     }
 }
 
-/// Estimates the remaining time from the time taken between shares `began` and `share`.
+/// Estimates the remaining time. `elapsed` is the time in which the finished share grew from
+/// `began` to `share`.
 fn left(elapsed: Duration, began: f64, share: f64) -> String {
     let done = share - began;
     if done < 0.01 * (1.0 - began) {

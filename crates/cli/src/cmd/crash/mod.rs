@@ -1,4 +1,4 @@
-//! `crash`: tests durability across simulated power cuts.
+//! `crash`: tests durability with simulated power cuts.
 pub mod worker;
 
 use crate::{args::Usage, cmd::bench::engines};
@@ -22,58 +22,61 @@ use terrace_lab::{
     target::StoreMedium,
 };
 
-/// Simulates power cuts and checks each crash state. Exits with 1 if the durability contract is
-/// broken.
+/// Simulates power cuts and checks each crash state (a disk content that a power cut can leave).
+/// Exits with 1 if a state breaks the durability contract.
 ///
-/// A store is filled on ext4 on a device that records every write, flush and discard. From the
-/// recording, possible crash states are derived: everything flushed, and any part of the later
-/// requests, torn and reordered. Each state is mounted, so that ext4 replays its journal, and
-/// opened: every write acknowledged as synced must be present, all others must be a prefix of
-/// the history, and the store must accept writes. Failing states are kept as files with the
-/// command that replays them. Requires Linux and root. --level seam does the same on a directory
-/// in memory, thousands of states per second, without root. --level machine kills an emulated
-/// machine while it fills a store, boots it from the contents of its disk, checks the store and
-/// continues; a state is a kill. Requires QEMU and a kernel (make machine). --level drive cuts
-/// the power of a drive on this machine while several threads write, read and compact a store of
+/// At level block, a store is filled on ext4 on a device that records every write, flush and
+/// discard. Crash states are derived from the recording: each has everything flushed, and any part
+/// of the later requests, torn and reordered. Each state is mounted, so that ext4 replays its
+/// journal, and the store is opened. Every write acknowledged as synced must be present, all other
+/// writes must be a prefix of the history, and the store must accept new writes. Failing states are
+/// kept as files, with the command that replays them. Requires Linux and root. Level seam does the
+/// same on a directory in memory, with thousands of states per second and without root. Level
+/// machine kills an emulated machine while it fills a store, boots it from the contents of its
+/// disk, checks the store and continues; each kill is one state. It requires QEMU and a kernel
+/// (make machine). Level drive cuts the power of a drive on this machine while several threads
+/// write, read and compact a store of tens of MiB. Stores on a raw device use the recorded device
+/// directly.
 /// tens of MiB. Stores on a raw device use the recorded device directly.
 #[derive(clap::Args)]
 pub struct Crash {
-    /// block: a recorded device below a real ext4. seam: a directory in memory with the
-    /// guarantees of ext4 and of POSIX; terrace presets only. machine: an emulated machine that
-    /// is killed; terrace presets only. drive: a drive under load that loses power, one store
-    /// across many cuts; terrace presets only.
+    /// block: a recorded device below a real ext4. seam: a directory in memory with the guarantees
+    /// of ext4 and of POSIX; terrace presets only. machine: an emulated machine that is killed;
+    /// terrace presets only. drive: one store on a drive that loses its power many times under
+    /// load; terrace presets only.
     #[arg(long, value_name = "LEVEL", default_value = "block", value_parser = ["block", "drive", "machine", "seam"])]
     level: String,
     /// terrace, terrace:PRESET, terrace:PRESET+OPTION=VALUE, leveldb, or another engine of
     /// `terrace bench --list engines`.
     #[arg(long, value_name = "NAME", default_value = "terrace")]
     engine: String,
-    /// Seed of the first history; the next one has the next number. Equal seeds write equal
-    /// histories.
+    /// Seed of the first history. The following histories have the following numbers. Equal seeds
+    /// write equal histories.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Stop after this many states. Default: 1000; seam 100000, machine 20, drive 100; unlimited
-    /// with --seconds.
+    /// Stop after this many states. Default: 1000 at level block, 100000 at seam, 20 at machine,
+    /// 100 at drive; unlimited with --seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     states: Option<u64>,
-    /// Stop after this time, counted from the first check.
+    /// Stop after this time. It starts with the first check.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Batches per history; seam histories have a fixed length. Default: 500; machine 2000;
-    /// drive 100000.
+    /// Batches per history. Default: 500 at level block, 2000 at machine, 100000 at drive. At level
+    /// seam the length is fixed.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batches: Option<u64>,
-    /// States checked in parallel; machine and drive check one at a time. Default: one per
-    /// processor.
+    /// Number of states that are checked in parallel. The levels machine and drive check one at a
+    /// time. Default: one per processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     workers: Option<u64>,
-    /// Negative control: breaks something on purpose and exits with 1 if that is not found:
-    /// ignored-flushes (device), no-barrier (ext4 sends no flushes), unsynced (the engine skips
-    /// syncs), early-durability (the durability tracker reports files durable too early).
+    /// Negative control: break something on purpose, and exit with 1 if no check finds it.
+    /// ignored-flushes: the device ignores flushes. no-barrier: ext4 sends no flushes. unsynced:
+    /// the engine skips syncs. early-durability: the durability tracker reports files durable too
+    /// early.
     #[arg(long, value_name = "NAME")]
     control: Option<String>,
-    /// Directory for failing states and the device's recording; with --control, only if given.
-    /// Default: crash-states.
+    /// Directory for failing states and the device's recording. With --control nothing is kept
+    /// unless this is given. Default: crash-states.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Check one kept state again.
@@ -88,7 +91,7 @@ pub struct Crash {
 }
 
 impl Crash {
-    /// Runs a campaign, or replays a state.
+    /// Runs a campaign (many power cuts and checks), or replays one state.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let control = self.control.as_deref().map(str::parse).transpose();
         let control: Option<NegativeControl> = control.map_err(|error| Usage::of("--control", error))?;
@@ -136,7 +139,7 @@ impl Crash {
         tally.verdict(control).map_err(anyhow::Error::msg)
     }
 
-    /// A preset without durability has no contract to check.
+    /// Rejects a preset without durability: there is no durability contract to check.
     fn refuse_promiseless(&self) -> Result<()> {
         let preset = self.engine.strip_prefix("terrace:").map(|preset| Terrace::new(Some(preset))).transpose()?;
         match preset.is_some_and(|preset| preset.base().durability == DurabilityMode::None) {
@@ -165,7 +168,8 @@ impl Crash {
         }
     }
 
-    /// The seam level has no device and tries every durability mode.
+    /// Rejects flags that the seam level does not support: it has no device, and it tries every
+    /// durability mode itself.
     fn refuse_beyond_seam(&self, control: Option<NegativeControl>) -> Result<()> {
         if self.engine.contains("+durability=") {
             return Err(Usage::of("--engine", format!("{}: the seam level tries every durability mode", self.engine)));
@@ -230,7 +234,7 @@ fn worker_command() -> Command {
     command
 }
 
-/// Shows the tally on a terminal, and ends the campaign on Ctrl-C.
+/// Shows the number of checked states on a terminal, and ends the campaign on Ctrl-C.
 fn progress<'a>(campaign: &Campaign, stop: &'a AtomicBool) -> impl FnMut(&Tally) -> bool + 'a {
     let bar = campaign.states.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
     let style = "{elapsed} {wide_bar} {pos}/{len} states, {msg}";

@@ -7,12 +7,12 @@ use terrace_lab::{crash::worker, plan::stop};
 /// Name of the command.
 pub const NAME: &str = "crash-worker";
 
-/// Checks crash states: orders arrive as JSON, results are printed. For `terrace crash` only.
+/// Checks crash states. Reads orders as JSON and prints results. For `terrace crash` only.
 #[derive(clap::Args)]
 pub struct CrashWorker {}
 
 impl CrashWorker {
-    /// Runs until the orders end.
+    /// Runs until there are no more orders.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         stop::restore()?;
         worker::serve(out, &engines::find)

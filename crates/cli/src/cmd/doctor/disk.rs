@@ -10,8 +10,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Free space below which a warning is given: a compaction needs room for its outputs in
-/// addition to its inputs.
+/// Free space below which `doctor` warns. A compaction needs space for its outputs before it can
+/// free its inputs.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 
 /// Returns the space available to this user.
@@ -75,7 +75,7 @@ impl Probe {
         }
     }
 
-    /// Uses `cp`, which knows the system call, on a file of one block.
+    /// Tries to reflink a file of one block with `cp`, which makes the system call.
     fn reflink(&self) -> Finding {
         let mut copy = Command::new("cp");
         copy.arg("--reflink=always").arg(self.0.join("a")).arg(self.0.join("b")).stderr(Stdio::null());
@@ -89,7 +89,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // Best effort: at most 8 KiB, created by this process a moment ago.
+        // The removal may fail. At most 8 KiB stay, which this process created a moment ago.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -2,7 +2,8 @@
 use super::{Finding, kernel_line, mount::Mount};
 use std::fs;
 
-/// Reports ext4's journal and mount options, or that other file systems have none to report.
+/// Reports ext4's journal and mount options. For other file systems, reports that there is nothing
+/// to report.
 pub fn findings(mount: &Mount) -> Vec<Finding> {
     if mount.kind != "ext4" {
         return vec![Finding::new("journal", format!("not examined: {} is not ext4", mount.kind))];
@@ -20,8 +21,8 @@ pub fn findings(mount: &Mount) -> Vec<Finding> {
     findings
 }
 
-/// Returns the entry of `/proc/fs/jbd2` for an internal journal of `device`: its name, a hyphen,
-/// an inode number.
+/// Returns the name of the entry in `/proc/fs/jbd2` for an internal journal of `device`. The name
+/// consists of the device's name, a hyphen, and an inode number.
 fn journal_of(device: &str) -> Option<String> {
     let names = fs::read_dir("/proc/fs/jbd2").ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let is_ours = |name: &String| {
@@ -48,7 +49,8 @@ fn commit_interval(options: &str) -> Finding {
     Finding::new("commit_interval", seconds.map_or("unknown".into(), |seconds| format!("{seconds} s")))
 }
 
-/// Without barriers a sync returns before the drive has flushed its cache.
+/// Reports whether the file system uses barriers. Without barriers a sync returns before the drive
+/// has flushed its cache.
 fn barriers(options: &str) -> Finding {
     let has = |name: &str| options.lines().any(|line| line == name);
     if has("nobarrier") || has("barrier=0") {

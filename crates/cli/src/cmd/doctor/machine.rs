@@ -18,7 +18,8 @@ fn processors() -> Finding {
     Finding::new("processors", count)
 }
 
-/// Reports whether the kernel can name the ext4 journal commit that a file waits for.
+/// Reports whether a BPF program can read from the kernel which ext4 journal commit a file waits
+/// for.
 fn bpf() -> Finding {
     match CommitIterator::open(Path::new(DEFAULT_PIN_PATH)) {
         Ok(_) => Finding::new("bpf", "available: durability=journal-bpf works on ext4"),
@@ -44,7 +45,7 @@ fn loop_devices() -> Finding {
     }
 }
 
-/// Reports whether the kernel allows io_uring; before Linux 6.6 it does not say.
+/// Reports whether the kernel allows io_uring. Kernels before Linux 6.6 do not report this.
 fn io_uring() -> Finding {
     let value = match kernel_line("/proc/sys/kernel/io_uring_disabled").as_deref() {
         Ok("0") => "available",

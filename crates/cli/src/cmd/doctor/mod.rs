@@ -1,5 +1,5 @@
-//! `doctor`: reports features of the machine, the file system and a directory, with remedies for
-//! missing ones.
+//! `doctor`: reports features of the machine, of the file system and of a directory. For missing
+//! features it suggests remedies.
 mod disk;
 mod journal;
 mod machine;
@@ -17,9 +17,9 @@ use std::{
 /// Reports what this machine and the directory's file system support, and describes the store in
 /// the directory.
 ///
-/// Covers journal, commit interval, direct I/O, discard, reflink, BPF, FUSE and free space; which
-/// store the directory holds and which durability mode it will get. Says for each missing feature
-/// how to get it.
+/// Reports the journal, its commit interval, direct I/O, discard, reflinks, BPF, FUSE and free
+/// space. Also reports which store is in the directory and which durability mode it will get. For
+/// each missing feature, says how to get it.
 ///
 /// Tries direct I/O and reflinks with two small temporary files in the directory.
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub struct Doctor {
     settings: Settings,
 }
 
-/// A finding.
+/// One line of the report.
 pub struct Finding {
     name: &'static str,
     value: String,
@@ -55,7 +55,7 @@ impl Finding {
 }
 
 impl Doctor {
-    /// Reports all findings; a missing answer is no failure.
+    /// Reports all findings. A finding that cannot be determined is not a failure.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let options = self.settings.resolve()?;
         let mut findings = machine::findings();

@@ -10,9 +10,9 @@ use std::{
 /// A mounted file system.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Its mount point.
+    /// The mount point.
     pub point: PathBuf,
-    /// Its type, such as `ext4`.
+    /// The file-system type, such as `ext4`.
     pub kind: String,
     /// Options of the mount and of the file system, comma-separated.
     pub options: String,
@@ -31,15 +31,15 @@ pub fn of(directory: &Path) -> Result<Mount> {
     Ok(mount)
 }
 
-/// Returns the last mount with the longest mount point above `directory`: later mounts hide
-/// earlier ones.
+/// Returns the mount with the longest mount point above `directory`, and of several equal ones the
+/// last, because later mounts hide earlier ones.
 fn find(table: &str, directory: &Path) -> Option<Mount> {
     let mounts = table.lines().filter_map(parse);
     mounts.filter(|mount| directory.starts_with(&mount.point)).max_by_key(|mount| mount.point.as_os_str().len())
 }
 
-/// Parses a line: id, parent, device, root, point, options, optional fields, `-`, type, source,
-/// file system's options.
+/// Parses a line of the mount table: id, parent, device, root, point, options, optional fields,
+/// `-`, type, source, options of the file system.
 fn parse(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let (mut left, mut right) = (left.split(' ').skip(4), right.split(' '));
@@ -55,7 +55,7 @@ fn parse(line: &str) -> Option<Mount> {
 }
 
 impl Mount {
-    /// Reports type and mount point.
+    /// Reports the file-system type and the mount point.
     pub fn finding(&self) -> Finding {
         let device = self.device.as_deref().unwrap_or("no block device of its own");
         let value = format!("{} on {}, {device} ({})", self.kind, self.point.display(), self.options);

@@ -1,4 +1,4 @@
-//! The store in a directory, and how it would be opened.
+//! Findings on the store in a directory, and on how it would be opened.
 use super::Finding;
 use crate::{
     cmd::lost,
@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 use terrace::{DurabilityMode, Options};
 use terrace_format::{Codec, FileName, FormatFile};
 
-/// Reports the store, its durability mode, and the effect of its codecs on LevelDB.
+/// Reports the store, its durability mode, and whether LevelDB can read its compression.
 pub fn findings(path: &Path, options: &Options) -> Vec<Finding> {
     let holds = match look(path) {
         Ok(holds) => holds,
@@ -49,7 +49,7 @@ fn describe(holds: Holds) -> Finding {
     }
 }
 
-/// Reports WAL files set aside by opens, if any.
+/// Reports WAL files that opens set aside under `lost/`, if there are any.
 fn lost(path: &Path) -> Option<Finding> {
     let names = lost::names_in(path).ok().filter(|names| !names.is_empty())?;
     let value = format!(
@@ -101,8 +101,8 @@ fn durability(path: &Path, options: &Options) -> Finding {
     }
 }
 
-/// Reports the durability modes that not every place supports, with reasons; `sync`,
-/// `background` and `none` work everywhere.
+/// Reports, for each durability mode that not every file system supports, whether it is supported
+/// here, and if not, why. The modes `sync`, `background` and `none` work everywhere.
 fn tiers(path: &Path) -> [Finding; 3] {
     let tiers = [
         (DurabilityMode::Group, "tier_group"),
@@ -115,8 +115,8 @@ fn tiers(path: &Path) -> [Finding; 3] {
     })
 }
 
-/// LevelDB 1.23 does not read Zstd: warns if a store without format file has such blocks or will
-/// get them.
+/// Warns if a store without a format file (a store that LevelDB may open) has Zstd blocks or will
+/// get them. LevelDB 1.23 cannot read Zstd.
 fn zstd_warning(path: &Path, options: &Options) -> Option<Finding> {
     let tables = fs::read_dir(path).ok()?.flatten().filter(|entry| holds_zstd(&entry.path())).count();
     let value = match (tables, options.compression) {

@@ -1,4 +1,5 @@
-//! A bundle: its SSTables, their locations, and which of them were removed.
+//! Prints a bundle (one file with all SSTables of a compaction): its SSTables, where they are in
+//! the file, and which of them were removed.
 use super::tables;
 use crate::{
     sorted_table::SortedTable,
@@ -10,7 +11,7 @@ use std::{io::Write, os::unix::fs::FileExt, path::Path};
 use terrace_format::bundle::{self, FOOTER_BYTES, Member};
 use terrace_storage::open_store_file;
 
-/// Prints a bundle; with `entries`, also each entry of each of its SSTables.
+/// Prints a bundle. With `entries`, also prints each entry of each SSTable.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
     let (bytes, members) = read(path)?;
     let tables: Vec<(Member, Option<SortedTable>)> =
@@ -49,8 +50,8 @@ fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
     Ok((bytes, bundle::decode(&end, offset)?))
 }
 
-/// Opens an SSTable of the bundle; `None` if its space was punched out, so that it ends in
-/// zeros.
+/// Opens an SSTable of the bundle. Returns `None` if a hole was punched over the SSTable: its last
+/// bytes are then zeros.
 fn open(path: &Path, member: &Member) -> Result<Option<SortedTable>> {
     let mut last = [0; 8];
     open_store_file(path)?.read_exact_at(&mut last, (member.offset + member.bytes).saturating_sub(8))?;

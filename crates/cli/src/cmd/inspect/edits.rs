@@ -4,7 +4,7 @@ use crate::{json::text, table::size};
 use serde_json::{Value, json};
 use terrace_format::{AddedTable, Edit, FileName, LEVELS, Referred, Within};
 
-/// One line: numbers, and how many SSTables are added and deleted per level.
+/// Returns one line: the numbers of an edit, and how many SSTables it adds and deletes per level.
 pub fn summary(edit: &Edit) -> String {
     let mut parts = head(edit);
     for level in 0..LEVELS {
@@ -20,7 +20,7 @@ pub fn summary(edit: &Edit) -> String {
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
-/// A line of numbers, then a line for each SSTable and compaction pointer.
+/// Returns a line of numbers, then a line for each SSTable and each compaction pointer.
 pub fn lines(edit: &Edit) -> Vec<String> {
     let mut lines = match head(edit) {
         head if head.is_empty() => Vec::new(),
@@ -58,7 +58,7 @@ pub fn referred(object: Referred) -> FileName {
     }
 }
 
-/// Describes an edit except its SSTables.
+/// Describes the parts of an edit other than its SSTables.
 fn head(edit: &Edit) -> Vec<String> {
     let requires = (!edit.requires.is_empty()).then(|| format!("requires {}", edit.requires.join(", ")));
     let order = edit.comparator.as_ref().map(|name| format!("keys ordered by {name}"));
@@ -72,12 +72,13 @@ fn head(edit: &Edit) -> Vec<String> {
     requires.into_iter().chain(order).chain(numbers).collect()
 }
 
-/// The bundle of an SSTable and its location there; null for an SSTable with a file of its own.
+/// Returns the bundle of an SSTable and its location in the bundle, or null if the SSTable has its
+/// own file.
 pub fn within_json(within: Option<Within>) -> Value {
     within.map_or(Value::Null, |Within { bundle, offset }| json!({ "bundle": bundle.0, "offset": offset }))
 }
 
-/// An edit in full.
+/// Encodes a whole edit.
 pub fn json(edit: &Edit) -> Value {
     let table = |(level, table): &(usize, AddedTable)| {
         json!({ "level": level, "number": table.id.0, "bytes": table.bytes, "within": within_json(table.within),

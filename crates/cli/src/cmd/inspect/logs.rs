@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 use std::{io::Write, path::Path};
 use terrace_format::{Batch, Edit, Op, log_record::Event};
 
-/// Counters of a whole WAL.
+/// Counters over a whole WAL.
 #[derive(Default)]
 pub struct Summary {
-    /// Whether Terrace began it.
+    /// Whether Terrace created the file (not LevelDB).
     pub ours: bool,
     /// File size in bytes.
     pub bytes: u64,
-    /// Valid batches, excluding the empty one at the head of Terrace's WALs.
+    /// Number of valid batches, without the empty batch at the start of Terrace's WALs.
     pub batches: u64,
-    /// Their operations.
+    /// Number of operations in these batches.
     pub operations: u64,
     /// First and last sequence number.
     pub sequences: Option<(u64, u64)>,
-    /// Bytes that are no record or no batch.
+    /// Number of bytes that are not part of a valid record and batch.
     pub bad_bytes: u64,
-    /// Whether it ends within a record.
+    /// Whether the file ends within a record.
     pub torn: bool,
 }
 

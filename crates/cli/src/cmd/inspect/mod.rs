@@ -1,6 +1,6 @@
-//! `inspect`: prints a store or one of its files as stored. Takes no lock and changes nothing,
-//! so it also works on a store that does not open, or that is in use (it then sees one moment of
-//! it).
+//! `inspect`: prints a store, or one of its files, in its stored form. It takes no lock and changes
+//! nothing. Therefore it also works on a store that does not open. If the store is in use, it shows
+//! the state of one moment.
 mod bundles;
 mod edits;
 mod logs;
@@ -24,16 +24,16 @@ use terrace_format::{
 use terrace_storage::read_small_file;
 use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
-/// Bytes of a key or value printed before it is cut.
+/// Number of bytes of a key or value that are printed before it is cut.
 const SHOWN_BYTES: usize = 40;
 
 /// Prints a store (levels, manifest history, WALs, format file) or decodes one of its files.
 ///
-/// Directory tables: an SSTable's folder (L0/NNNNNN), its META, or the file of a pair
+/// Files of directory tables: an SSTable's folder (L0/NNNNNN), its META, or the file of a pair
 /// (KEY.SEQUENCE.CHECKSUM). Other files: NNNNNN.ldb, NNNNNN.sst, NNNNNN.bundle, NNNNNN.log,
 /// NNNNNN.vlog, NNNNNN.slog, NNNNNN.vals, MANIFEST-NNNNNN, CURRENT, TERRACE, and files whose
-/// existence has a meaning (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). Opens and locks no
-/// store: works on a damaged one too.
+/// existence has a meaning (UNSYNCED, RESERVE, LOCK, LOG, NNNNNN.dbtmp). The command opens and
+/// locks no store, so it also works on a damaged one.
 #[derive(clap::Args)]
 pub struct Inspect {
     /// Directory of a store, or one of its files.
@@ -43,7 +43,7 @@ pub struct Inspect {
     /// record for a WAL or a manifest.
     #[arg(long)]
     json: bool,
-    /// Of an SSTable, a bundle or a WAL: print every entry.
+    /// For an SSTable, a bundle or a WAL: print every entry.
     #[arg(long)]
     entries: bool,
 }
@@ -72,7 +72,7 @@ impl Inspect {
     }
 
     fn show_file(&self, name: &str, out: &mut dyn Write) -> Result<()> {
-        // The name of the target counts, not that of a link to it.
+        // If `path` is a link, the name of its target selects the decoder.
         let path = &self.path.canonicalize()?;
         if let Some(pair) = PairName::parse(name) {
             return pairs::show(path, &pair, self.json, out);
@@ -107,7 +107,7 @@ impl Inspect {
         }
     }
 
-    /// Prints the meaning of a file whose existence has one.
+    /// Prints the meaning of a file whose mere existence has a meaning.
     fn show_sign(&self, name: FileName, out: &mut dyn Write) -> Result<()> {
         let bytes = fs::metadata(&self.path)?.len();
         let meaning = match name {

@@ -1,4 +1,5 @@
-//! Directory tables: the references in a META file, and the file of a pair.
+//! Prints parts of directory tables (SSTables stored as directories): the references in a META
+//! file, and the file of a pair.
 use super::{SHOWN_BYTES, user};
 use crate::{bytes::quoted, json::text};
 use anyhow::{Context, Result};
@@ -10,7 +11,7 @@ use std::{
 use terrace_format::pair::{PairName, Reference};
 use terrace_storage::open_store_file;
 
-/// Describes the reference stored in place of a value.
+/// Describes the reference that is stored instead of a value.
 pub fn reference(internal: &[u8], stored: &[u8]) -> String {
     match Reference::decode(stored) {
         _ if stored.is_empty() => "a delete".into(),
@@ -20,8 +21,8 @@ pub fn reference(internal: &[u8], stored: &[u8]) -> String {
     }
 }
 
-/// Prints the pair in the file at `path` with name `name`; an error if the contents do not match
-/// the name.
+/// Prints the pair in the file at `path`, whose name is `name`. Returns an error if the contents do
+/// not match the name.
 pub fn show(path: &Path, name: &PairName, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut file = Vec::new();
     open_store_file(path)?.read_to_end(&mut file)?;

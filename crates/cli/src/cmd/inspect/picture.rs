@@ -1,13 +1,14 @@
-//! A picture of the SSTables in key order, one line per level.
+//! Draws a picture of the SSTables in key order, with one line per level.
 //!
-//! Columns are ranks among all first and last keys, not distances: overlapping ranges appear
-//! above one another for any keys.
+//! A column is a position in the sorted list of all first and last keys, not a distance between
+//! keys. So ranges that overlap are drawn above one another, whatever the keys are.
 
 /// First and last key of an SSTable.
 pub type Range<'a> = (&'a [u8], &'a [u8]);
 
-/// Draws one line per level, `columns` wide: blank where there is no SSTable, `█` and `▓`
-/// alternating, and a digit (`+` from ten) where that many SSTables overlap.
+/// Draws one line per level, `columns` wide. A column without an SSTable is blank. Neighbouring
+/// SSTables alternate between `█` and `▓`. A digit (`+` from ten on) is the number of SSTables that
+/// overlap there.
 pub fn draw(levels: &[Vec<Range<'_>>], columns: usize) -> Vec<String> {
     let mut keys: Vec<&[u8]> = levels.iter().flatten().flat_map(|&(first, last)| [first, last]).collect();
     keys.sort_unstable();
@@ -26,7 +27,7 @@ fn draw_level(tables: &[Range<'_>], columns: usize, column: impl Fn(&[u8]) -> us
     let mut depth = vec![0u32; columns];
     let mut last_end = None;
     for (at, &(first, last)) in tables.iter().enumerate() {
-        // Neighbours may share a column without sharing a key, by the limits of the drawing.
+        // Neighbours may share a column without sharing a key, because columns are limited.
         let overlaps = last_end.is_some_and(|end| first <= end);
         for place in column(first)..=column(last) {
             depth[place] = if overlaps { depth[place] + 1 } else { 1 };
@@ -48,7 +49,7 @@ mod tests {
     fn tables_stand_where_their_keys_rank() {
         let levels: Vec<Vec<Range<'_>>> =
             vec![vec![(b"a", b"z"), (b"m", b"z")], vec![(b"a", b"c"), (b"d", b"m")], vec![], vec![(b"c", b"c")]];
-        // Ranks: a c d m z
+        // The keys in order are a c d m z, one column each.
         assert_eq!(draw(&levels, 5), ["███22", "██▓▓ ", "     ", " █   "]);
     }
 

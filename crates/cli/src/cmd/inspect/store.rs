@@ -1,4 +1,5 @@
-//! A whole store, assembled from `CURRENT`, the manifest, the WALs and the format file.
+//! Prints a whole store, which is assembled from `CURRENT`, the manifest, the WALs and the format
+//! file.
 use super::{SHOWN_BYTES, edits, logs::Summary, picture, unnamed::Unnamed, user};
 use crate::{
     bytes::quoted,
@@ -23,7 +24,7 @@ use terrace_storage::read_small_file;
 
 /// Width of the picture of the levels.
 const PICTURE_COLUMNS: usize = 72;
-/// Number of edits printed of the manifest's history.
+/// Number of edits that are printed, from the end of the manifest.
 const EDITS_SHOWN: usize = 12;
 
 /// The contents of a store's files.
@@ -115,7 +116,7 @@ impl Store {
         self.history.push((offset, edit));
     }
 
-    /// Returns the latest value of a number in the edits.
+    /// Returns the newest value of a number that edits may set.
     fn latest<T>(&self, number: impl Fn(&Edit) -> Option<T>) -> Option<T> {
         self.history.iter().rev().find_map(|(_, edit)| number(edit))
     }
@@ -124,7 +125,8 @@ impl Store {
         self.latest(|edit| edit.comparator.clone()).unwrap_or_default()
     }
 
-    /// WALs below this number are obsolete, except the previous WAL of old LevelDB versions.
+    /// Returns the lowest number of a WAL that the store needs. WALs with lower numbers are
+    /// obsolete, except the previous WAL that old LevelDB versions name.
     fn log_number(&self) -> u64 {
         self.latest(|edit| edit.log_number).unwrap_or(0)
     }
@@ -303,13 +305,13 @@ pub fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     }
 }
 
-/// Parses an entry's name; `None` for foreign files.
+/// Parses the name of a directory entry. Returns `None` for files that do not belong to a store.
 fn named(entry: DirEntry) -> Option<(FileName, DirEntry)> {
     FileName::parse(&entry.file_name().to_string_lossy()).map(|name| (name, entry))
 }
 
-/// Reads the WALs from number `from` on. Value-log segments count while the manifest still needs
-/// them as WALs.
+/// Reads the WALs from number `from` on. A value-log segment is one of them if the manifest still
+/// needs it as a WAL.
 fn read_logs(files: &[(FileName, DirEntry)], from: u64) -> Result<Vec<(LogId, FileName, Summary)>> {
     let mut logs = Vec::new();
     for (file, entry) in files {
@@ -338,7 +340,7 @@ fn list_segments(files: &[(FileName, DirEntry)]) -> Result<Vec<(FileName, u64)>>
     Ok(segments)
 }
 
-/// Formats a level; `None` if it is empty.
+/// Formats a level. Returns `None` if it is empty.
 fn level_row((level, tables): (usize, &BTreeMap<TableId, AddedTable>)) -> Option<Vec<String>> {
     let smallest = tables.values().map(|table| user(&table.smallest)).min()?;
     let largest = tables.values().map(|table| user(&table.largest)).max()?;

@@ -1,4 +1,4 @@
-//! An SSTable: its blocks, their codecs, and its properties.
+//! Prints an SSTable: its blocks, their codecs, and its properties.
 use super::{SHOWN_BYTES, internal, pairs, user};
 use crate::{bytes::quoted, json::text, sorted_table::SortedTable};
 use anyhow::Result;
@@ -9,12 +9,12 @@ use terrace_format::{
     pair::{self, PairProperties},
 };
 
-/// Prints an SSTable; with `entries`, also each of its entries.
+/// Prints an SSTable. With `entries`, also prints each entry.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
     show_table(&SortedTable::open(path)?, as_json, entries, path.ends_with(pair::META), out)
 }
 
-/// Prints an open SSTable, which may refer to values in files.
+/// Prints an open SSTable. `refers` says whether its values are references to files.
 pub fn show_table(table: &SortedTable, as_json: bool, entries: bool, refers: bool, out: &mut dyn Write) -> Result<()> {
     if !as_json {
         return show_text(table, entries, refers, out);
@@ -35,7 +35,7 @@ fn codec_name(id: u8) -> &'static str {
     }
 }
 
-/// `refers` says that values are references.
+/// Prints an SSTable as text. `refers` says whether its values are references to files.
 fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Write) -> Result<()> {
     let footer = table.footer;
     writeln!(out, "table      {} bytes", table.bytes)?;

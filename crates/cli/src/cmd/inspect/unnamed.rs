@@ -1,11 +1,11 @@
-//! SSTables in a store's directory that the manifest does not name.
+//! SSTables in a store's directory that the manifest does not list.
 use super::store::entries;
 use anyhow::Result;
 use std::{collections::BTreeSet, fs::DirEntry, path::Path, slice};
 use terrace_format::{AddedTable, FileName, LEVELS, TableId};
 
-/// In an open store they await durability or deletion; after a crash they are leftovers until
-/// the next open.
+/// Number and size of SSTables that the manifest does not list. In an open store they wait until
+/// they are durable or deleted. After a crash they are leftovers, which the next open removes.
 #[derive(Clone, Copy, Default)]
 pub struct Unnamed {
     /// Number of files, bundles, or folders of directory tables.
@@ -15,7 +15,8 @@ pub struct Unnamed {
 }
 
 impl Unnamed {
-    /// Counts those among `files`, and in the level folders of `path`, that are not in `named`.
+    /// Counts the SSTables among `files`, and in the level folders of `path`, that are not in
+    /// `named`.
     pub fn read<'a>(
         path: &Path,
         files: &[(FileName, DirEntry)],
@@ -42,7 +43,7 @@ impl Unnamed {
         Ok(unnamed)
     }
 
-    /// A file removed in the meantime counts zero bytes.
+    /// Adds `files`. A file that was removed in the meantime adds zero bytes.
     fn count(&mut self, files: &[DirEntry]) {
         self.tables += 1;
         self.bytes += files.iter().filter_map(|file| file.metadata().ok()).map(|facts| facts.len()).sum::<u64>();

@@ -1,4 +1,4 @@
-//! `raw ls` and `raw cat`: files on a device.
+//! `raw ls` and `raw cat`: list and print the files on a device.
 use super::open;
 use crate::table::{self, size};
 use anyhow::{Context, Result};

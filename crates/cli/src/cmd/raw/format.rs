@@ -8,29 +8,28 @@ use terrace_storage::backends::raw::{Sizes, make_file, prepare, split};
 
 /// Prepares a device for a store. Destroys its contents.
 ///
-/// Refuses a device that is in use, and one with a file system, LUKS, LVM, RAID, swap space, a
-/// partition table, a store, or any non-zero bytes at its start, and names the reason; --force
-/// overrides all but the first.
+/// Refuses a device that is in use, or that has a file system, LUKS, LVM, RAID, swap space, a
+/// partition table, a store, or any non-zero bytes at its start. Names the reason. --force
+/// overrides every reason except that the device is in use.
 #[derive(clap::Args)]
 pub struct Format {
     /// A block device, or a file used as one.
     #[arg(value_name = "DEVICE")]
     device: PathBuf,
-    /// Create DEVICE, which must not exist, as a fully allocated file of this size, such as
-    /// 4GiB.
+    /// Create DEVICE as a fully allocated file of this size, such as 4GiB. DEVICE must not exist.
     #[arg(long, value_name = "BYTES")]
     size: Option<String>,
-    /// Slot size, the unit of allocation: a multiple of 4096. Default: 64KiB to 1MiB depending
-    /// on the size of the device, more above 256GiB; with --meta up to 2112KiB.
+    /// Slot size (the unit of allocation), a multiple of 4096. Default: 64KiB to 1MiB depending on
+    /// the size of the device, more above 256GiB; with --meta up to 2112KiB.
     #[arg(long, value_name = "BYTES")]
     slot: Option<String>,
-    /// Unit size: a unit holds files of one lifetime class. The device's erase size or a
-    /// multiple. Default: 16 slots.
+    /// Unit size. A unit is a group of slots that holds files of one lifetime class. Use the
+    /// device's erase size or a multiple of it. Default: 16 slots.
     #[arg(long, value_name = "BYTES")]
     unit: Option<String>,
-    /// Make this directory, absent or empty, the other half of a LevelDB-Raw store: it holds the
-    /// manifest, the device WALs and SSTables. The store's path is then this directory. Slots
-    /// are slightly larger than an SSTable of 2MiB, and a unit is one slot.
+    /// Make this directory, absent or empty, the other half of a LevelDB-Raw store: the directory
+    /// holds the manifest, the device holds WALs and SSTables. The store's path is then this
+    /// directory. Slots are slightly larger than an SSTable of 2MiB, and a unit is one slot.
     #[arg(long, value_name = "DIR")]
     meta: Option<PathBuf>,
     /// Destroy existing contents.
@@ -42,7 +41,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Prints the geometry.
+    /// Formats the device and prints its geometry.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let [bytes, slot, unit] = [("--size", &self.size), ("--slot", &self.slot), ("--unit", &self.unit)]
             .map(|(name, text)| text.as_deref().map(parse_size).transpose().map_err(|why| Usage::of(name, why)));

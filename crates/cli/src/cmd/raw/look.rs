@@ -1,11 +1,11 @@
-//! `raw info` and `raw check`: geometry and consistency of a device.
+//! `raw info` and `raw check`: print a device's geometry and check its consistency.
 use super::open;
 use crate::table::size;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{io::Write, path::PathBuf};
 
-/// Prints the geometry of a device and its fill.
+/// Prints the geometry of a device and how full it is.
 #[derive(clap::Args)]
 pub struct Info {
     /// A prepared device.
@@ -45,7 +45,7 @@ impl Info {
     }
 }
 
-/// Verifies a device's file table: no slot has two owners, none is lost, and the table agrees
+/// Verifies a device's file table: no slot has two owners, no slot is lost, and the table agrees
 /// with the slot journal. Exits with 1 if there are problems.
 ///
 /// The contents of the files are verified by `terrace check DEVICE`.

@@ -1,5 +1,5 @@
-//! `raw`: stores on a device without a file system. All other commands accept such a device's
-//! path in place of a directory.
+//! `raw`: stores on a device without a file system. All other commands accept the path of such a
+//! device instead of a directory.
 mod files;
 mod format;
 mod look;
@@ -15,8 +15,8 @@ use terrace_storage::{
 
 /// Stores on a block device, or on a file used as one, without a file system.
 ///
-/// `terrace raw format` prepares it; its path is then the store's path for every command but
-/// `inspect` and `doctor`.
+/// `terrace raw format` prepares the device. The device's path is then the store's path for every
+/// command except `inspect` and `doctor`.
 #[derive(clap::Args)]
 pub struct Raw {
     #[command(subcommand)]
@@ -35,7 +35,7 @@ enum Command {
 }
 
 impl Raw {
-    /// Runs the subcommand; results go to `out`.
+    /// Runs the subcommand and writes its results to `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.command {
             Command::Format(command) => command.run(out),

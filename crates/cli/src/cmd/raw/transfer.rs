@@ -1,4 +1,5 @@
-//! `raw export` and `raw import`: copy a store from a device into a directory, and back.
+//! `raw export` and `raw import`: copy a store from a device into a directory, and from a directory
+//! to a device.
 use super::open;
 use crate::{directory::refuse_foreign, table::size};
 use anyhow::{Context, Result};
@@ -10,8 +11,8 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// Copies the store on a device, which must not be open for writing, into a new directory: the
-/// same files, byte for byte.
+/// Copies the store on a device into a new directory: the same files, byte for byte. The store must
+/// not be open for writing.
 #[derive(clap::Args)]
 pub struct Export {
     /// A prepared device.
@@ -20,8 +21,8 @@ pub struct Export {
     /// An absent or empty directory.
     #[arg(value_name = "DIR")]
     to: PathBuf,
-    /// Copy whatever can be found despite a damaged file table, and list the problems; `terrace
-    /// repair` can then salvage a store.
+    /// Copy all files that can be found although the file table is damaged, and list the problems.
+    /// `terrace repair` can then salvage a store from them.
     #[arg(long)]
     damaged: bool,
     /// Print JSON.
@@ -50,7 +51,7 @@ impl Export {
     }
 }
 
-/// Copies the store in a directory, which must not be open, to a prepared empty device.
+/// Copies the store in a directory to a prepared empty device. The store must not be open.
 #[derive(clap::Args)]
 pub struct Import {
     /// The store.

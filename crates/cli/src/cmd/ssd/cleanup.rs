@@ -1,11 +1,11 @@
-//! `ssd cleanup`: removes what killed servers left.
+//! `ssd cleanup`: removes the mounts, devices and directories that killed servers left.
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{io::Write, path::PathBuf};
 use terrace_device::serve;
 
-/// Removes what killed `ssd serve` and `crash` commands left: mounts on their drives, loop
-/// devices, directories.
+/// Removes the mounts on virtual drives, loop devices and directories that killed `ssd serve` and
+/// `crash` commands left.
 ///
 /// Running servers are not touched.
 #[derive(clap::Args)]
@@ -20,7 +20,7 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Prints the removed directories. Fails if a removal failed.
+    /// Removes everything and prints the removed directories. Fails if a removal failed.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let cleaned = serve::cleanup(self.work.as_deref())?;
         let serve::Cleaned { removed, running, failed } = &cleaned;

@@ -12,20 +12,20 @@ pub struct Drive {
     /// Profile: a name listed by `terrace ssd profiles`, or a TOML or JSON file.
     #[arg(long, value_name = "NAME|FILE", default_value = "plain")]
     profile: String,
-    /// Capacity, overriding the profile's.
+    /// Capacity; overrides the profile's.
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// Random seed, overriding the profile's.
+    /// Random seed; overrides the profile's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// initial: as new. steady: filled, then overwritten at random until three consecutive
-    /// windows agree within 5 %.
+    /// initial: a new drive. steady: a drive that was filled and then overwritten at random until
+    /// the write amplification of three consecutive windows agreed within 5 %.
     #[arg(long, value_name = "STATE", default_value = "initial", value_parser = ["initial", "steady"])]
     state: String,
 }
 
 impl Drive {
-    /// Returns the selected profile, validated.
+    /// Returns the selected profile after validating it.
     pub fn profile(&self) -> Result<Profile> {
         let mut profile = match Profile::named(&self.profile) {
             Some(profile) => profile,
@@ -40,8 +40,8 @@ impl Drive {
         Ok(profile)
     }
 
-    /// Creates the drive in its initial state. Preconditioning takes a while, with a progress
-    /// bar on the terminal.
+    /// Creates the drive in its initial state. Preconditioning takes a while and shows a progress
+    /// bar on a terminal.
     pub fn make(&self) -> Result<Ftl> {
         let mut ftl = Ftl::new(self.profile()?)?;
         if self.state == "steady" {

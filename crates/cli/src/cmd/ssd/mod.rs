@@ -1,4 +1,4 @@
-//! `ssd`: drives with observable internals, one file per subcommand.
+//! `ssd`: virtual SSDs and the counters of real ones. Each subcommand is one file.
 mod cleanup;
 mod create;
 mod drive;
@@ -29,7 +29,7 @@ enum Command {
 }
 
 impl Ssd {
-    /// Runs the subcommand; results go to `out`.
+    /// Runs the subcommand and writes its results to `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.command {
             Command::Profiles(command) => command.run(out),

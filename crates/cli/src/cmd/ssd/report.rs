@@ -30,7 +30,8 @@ pub fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Prints the cascade from host bytes to programmed bytes, by cause.
+/// Prints how host bytes become programmed bytes, by cause (host, garbage collection, wear
+/// levelling, padding).
 pub fn write_cascade(counts: &Counts, out: &mut dyn Write) -> Result<()> {
     let host = counts.host_bytes;
     let row = |name: String, bytes: u64| {

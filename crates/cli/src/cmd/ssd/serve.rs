@@ -1,4 +1,4 @@
-//! `ssd serve`: a virtual SSD as a block device.
+//! `ssd serve`: serves a virtual SSD as a block device.
 use super::drive::Drive;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -26,11 +26,11 @@ use terrace_lab::{
 
 /// Serves a virtual SSD as a block device until Ctrl-C.
 ///
-/// Prints the device, on which mkfs, mount and any database work, and two files: `stats` has
-/// request counters and the bytes programmed into flash, as JSON. On Ctrl-C file systems on the
-/// drive are unmounted and the drive is removed. A drive in a directory keeps its contents;
-/// others are in memory and lose them. After a kill, `terrace ssd cleanup` removes the remains.
-/// Requires root, /dev/fuse and loop devices.
+/// Prints the path of the device, on which mkfs, mount and any database work. Also prints the paths
+/// of two files: `stats` has request counters and the bytes programmed into flash, as JSON;
+/// `control` accepts commands. Ctrl-C unmounts file systems on the drive and removes the drive. A
+/// drive in a directory keeps its contents; any other drive is in memory and loses them. After a
+/// kill, `terrace ssd cleanup` removes the remains. Requires root, /dev/fuse and loop devices.
 #[derive(clap::Args)]
 pub struct Serve {
     /// Directory of a drive created by `terrace ssd create`.
@@ -38,31 +38,32 @@ pub struct Serve {
     directory: Option<PathBuf>,
     #[command(flatten)]
     drive: Drive,
-    /// Serve this much memory instead of a virtual SSD: for the effect of --flush-us without the
-    /// processor time of a simulated drive. From Linux 6.9 on the kernel accesses that memory
-    /// directly, and `stats` does not count it.
+    /// Serve this much memory instead of a virtual SSD. It shows the effect of --flush-us without
+    /// the processor time of a simulated drive. From Linux 6.9 on, the kernel accesses that memory
+    /// directly, and `stats` does not count those accesses.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["directory", "profile", "size", "seed", "state", "record"])]
     memory: Option<u64>,
-    /// Record every write, flush, discard and zeroing with its data in this file, which must not
-    /// lie on the drive. `echo "mark 7" > CONTROL` inserts a mark.
+    /// Record every write, flush, discard and zeroing with its data in this file. The file must not
+    /// be on the drive. `echo "mark 7" > CONTROL` inserts a mark.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Additional duration of each flush in microseconds: the flush latency of a given drive.
+    /// Additional duration of each flush in microseconds, to simulate the flush latency of another
+    /// drive.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     flush_us: u64,
-    /// Maximum transfer rate per second. With --memory the kernel enforces it where it can
-    /// (blkio cgroup of version 1, at its root): then reads and writes have this rate each and
-    /// bypass the server; otherwise both together.
+    /// Maximum transfer rate per second. With --memory the kernel enforces the rate where it can
+    /// (in the root blkio cgroup of version 1). Then reads and writes each have this rate and
+    /// bypass the server. Otherwise reads and writes share the rate.
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     bytes_per_s: Option<u64>,
     /// Reject discards, like a drive without TRIM.
     #[arg(long)]
     no_discard: bool,
-    /// Directory for the mount point; not on the drive itself. Default: the system's temporary
-    /// directory.
+    /// Directory for the mount point. It must not be on the drive itself. Default: the system's
+    /// temporary directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Also stop when standard input is closed, for programs that start it.
+    /// Also stop when standard input is closed. For programs that start this command.
     #[arg(long)]
     until_eof: bool,
     /// Print JSON.
@@ -71,7 +72,7 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Serves in the foreground.
+    /// Serves the drive in the foreground.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
         let front_end = FuseLoop { work, attached: true };
@@ -93,7 +94,7 @@ impl Serve {
         served
     }
 
-    /// Serves until Ctrl-C.
+    /// Serves the drive until Ctrl-C.
     fn serve(
         &self,
         front_end: &FuseLoop,
@@ -107,7 +108,8 @@ impl Serve {
         if self.no_discard {
             device = Arc::new(Deaf::new(device));
         }
-        // Transfers of a virtual SSD pass through this process in any case.
+        // A limit by the kernel is not possible for a virtual SSD, because its transfers always
+        // pass through this process.
         let by_kernel = self.bytes_per_s.and_then(NonZeroU64::new);
         let by_kernel = by_kernel.filter(|_| self.memory.is_some() && limits::available().is_ok());
         let by_server = self.bytes_per_s.filter(|_| by_kernel.is_none());
@@ -171,7 +173,8 @@ impl Serve {
     }
 }
 
-/// The drive has the statistics; the recorder adds its own and accepts commands.
+/// Statistics and commands of a drive with an optional recorder. The drive has statistics. The
+/// recorder adds its own and accepts commands.
 struct Both {
     ssd: Arc<Ssd>,
     recorder: Option<Arc<Recorder>>,

@@ -1,4 +1,4 @@
-//! `ssd smart`: host bytes and programmed bytes of a drive.
+//! `ssd smart`: prints the host bytes and programmed bytes of a drive.
 use super::report;
 use crate::{
     args::Usage,
@@ -19,10 +19,10 @@ use terrace_device::{
 /// Prints the bytes that the host wrote to a drive and the bytes that the drive programmed into
 /// flash.
 ///
-/// Real drives are read with `smartctl` and `nvme` (root; packages smartmontools and nvme-cli),
-/// or from their earlier output with --from-json. A missing counter is reported with the reason,
-/// and as null in JSON; nothing is estimated. A virtual SSD is named by its directory and
-/// reports everything.
+/// A real drive is read with `smartctl` and `nvme` (needs root and the packages smartmontools and
+/// nvme-cli). With --from-json the earlier output of these programs is read instead. A missing
+/// counter is reported with the reason, and as null in JSON. Nothing is estimated. A virtual SSD is
+/// named by its directory and has all counters.
 #[derive(clap::Args)]
 pub struct Smart {
     /// A block device, or the directory of a virtual SSD.
@@ -31,17 +31,18 @@ pub struct Smart {
     /// Read the output of `smartctl --json --all` or `nvme … -o json` for one drive; repeatable.
     #[arg(long, value_name = "FILE")]
     from_json: Vec<PathBuf>,
-    /// Print the difference to an earlier reading of the same drive, which `--json` printed.
+    /// Print the difference to an earlier reading of the same drive: a file with the output of
+    /// `--json`.
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
-    /// Print JSON. For a virtual SSD in the form of `smartctl`, with exact counters in
+    /// Print JSON. The JSON of a virtual SSD has the form of `smartctl`, with the exact counters in
     /// `terrace`.
     #[arg(long)]
     json: bool,
 }
 
 impl Smart {
-    /// Prints the reading.
+    /// Reads the counters and prints them.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let texts = match &self.device {
             Some(directory) if directory.is_dir() => return self.look(directory, out),
@@ -73,11 +74,13 @@ impl Smart {
     }
 }
 
-/// The difference of two readings. Averages over the drive's life have no meaningful difference.
+/// The difference of two readings. A counter that is an average over the drive's life has no
+/// meaningful difference.
 struct Added {
     host_bytes: Option<u64>,
     nand_bytes: Option<u64>,
-    /// WA2 and its uncertainty, from the units of the counters.
+    /// WA2 (bytes programmed per host byte) and its uncertainty, which follows from the units of
+    /// the counters.
     wa2: Option<(f64, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! `ssd trace`: the cost of a block trace on a virtual SSD.
+//! `ssd trace`: computes the cost of a block trace on a virtual SSD.
 use super::{drive::Drive, report};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -18,13 +18,14 @@ const RECORDED: &[u8] = b"TERRACEB";
 
 /// Replays a trace on a virtual SSD without data, and prints the bytes programmed into flash.
 ///
-/// A trace is text: `W OFFSET LEN [STREAM]` writes, `R OFFSET LEN` reads, `D OFFSET LEN`
-/// discards, `Z OFFSET LEN` zeroes, `F` flushes; numbers are in bytes, `#` starts a comment. Or
-/// it is a recording of `terrace ssd serve --record` with its data, which a compressing drive
-/// compresses. The counters exclude the drive's preparation.
+/// A trace is a text: `W OFFSET LEN [STREAM]` writes, `R OFFSET LEN` reads, `D OFFSET LEN`
+/// discards, `Z OFFSET LEN` zeroes, `F` flushes. Numbers are in bytes, and `#` starts a comment. A
+/// trace may also be a recording made by `terrace ssd serve --record`. A recording contains the
+/// data, so that a drive with compression can compress them. The counters do not include the
+/// drive's preparation.
 #[derive(clap::Args)]
 pub struct Trace {
-    /// The trace; - for standard input, text only.
+    /// The trace. - reads standard input, which must be text.
     file: PathBuf,
     #[command(flatten)]
     drive: Drive,
@@ -37,7 +38,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Prints the counters.
+    /// Replays the trace and prints the counters.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let source = self.source()?; // report a missing trace before creating a drive
         let ftl = self.drive.make()?;

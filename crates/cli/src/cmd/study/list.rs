@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde_json::json;
 use std::io::Write;
 
-/// Lists every experiment: claim, source, default scale.
+/// Lists every experiment with its claim, its source and its default scale.
 #[derive(clap::Args)]
 pub struct List {
     /// Print JSON, one object per line.

@@ -9,8 +9,8 @@ use anyhow::Result;
 use std::{fs, io::Write, path::Path};
 use terrace_lab::experiment::{Experiment, known};
 
-/// Reproduces every table and figure of four papers, and experiments of Terrace, and compares
-/// them with the published figures.
+/// Reproduces every table and figure of four papers, and runs experiments of Terrace. Compares the
+/// results with the published figures.
 ///
 /// Docs: docs/study.md.
 #[derive(clap::Args)]
@@ -37,12 +37,12 @@ impl Study {
     }
 }
 
-/// Checks that an engine exists; the error lists the known ones.
+/// Checks that an engine exists. The error lists the known engines.
 fn engine_is_known(name: &str) -> Result<(), String> {
     engines::find(name).map(drop).map_err(|error| format!("{error:#}"))
 }
 
-/// Returns why `name` cannot be measured here, if so.
+/// Returns the reason why `name` cannot be measured on this machine, or `None` if it can.
 fn pending(name: &str) -> Option<String> {
     match (engines::find(name), known::planned(name)) {
         (Ok(engine), _) => engine.build().err(),
@@ -57,7 +57,7 @@ fn all() -> Result<Vec<Experiment>> {
     found.map(|experiment| experiment.map_err(anyhow::Error::msg)).collect()
 }
 
-/// Resolves `name`: a built-in experiment, a file, or a prefix followed by a star.
+/// Resolves `name`, which is a built-in experiment, a file, or a prefix followed by a star.
 fn find(name: &str) -> Result<Vec<Experiment>> {
     if name.ends_with(".toml") {
         let text = fs::read_to_string(name).map_err(|error| Usage::of(name, error))?;

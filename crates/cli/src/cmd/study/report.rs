@@ -15,10 +15,12 @@ use terrace_lab::{
     },
 };
 
-/// Writes a report on all results of `terrace study run` in a directory, complete or not.
+/// Writes a report on all results of `terrace study run` in a directory, whether they are complete
+/// or not.
 ///
-/// Writes DIR/report.html, which needs no network, DIR/report.md, and for each experiment
-/// DIR/NAME/rows.csv and DIR/NAME/over-time.csv, with a line for each interval of each row.
+/// Writes DIR/report.html, which needs no network, and DIR/report.md. For each experiment also
+/// writes DIR/NAME/rows.csv and DIR/NAME/over-time.csv, which has a line for each interval of each
+/// row.
 #[derive(clap::Args)]
 pub struct Report {
     /// Directory of the results: the --out of `terrace study run`.

@@ -27,18 +27,20 @@ use terrace_lab::{
 
 /// Runs experiments, or continues interrupted ones, and prints the outcome.
 ///
-/// Each row is written to disk below --out as soon as it is measured; the same command continues
-/// from there. Exit status 0 means that all cells ran, not that all expectations held: see the
-/// report.
+/// Each row is written to disk below --out immediately after it is measured, and the same command
+/// continues from there. Exit status 0 means that all cells (one engine in one round) ran. It does
+/// not mean that all expectations are met: see the report.
 #[derive(clap::Args)]
 pub struct Run {
     /// Experiments by name, in order; `noblsm-*` selects a prefix, `FILE.toml` a file.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Scale, where 1 is the paper's. Default: each experiment's own, which takes minutes.
+    /// Scale; 1 is the scale of the paper. Default: each experiment's own scale, which takes
+    /// minutes.
     #[arg(long, value_name = "SHARE")]
     scale: Option<f64>,
-    /// Rounds per engine and point; a claim about time needs 9. Default: each experiment's own.
+    /// Rounds per engine and point; a claim about time needs 9 rounds. Default: each experiment's
+    /// own number.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Directory of the results, one folder per experiment.
@@ -50,26 +52,26 @@ pub struct Run {
     /// Print the outcome as JSON, one object per experiment and line.
     #[arg(long)]
     json: bool,
-    /// Device for the stores instead of the experiments' own, as in `terrace bench --device`.
-    /// Device, size, state and speed named by an experiment are ignored; an experiment that
-    /// compares devices is refused. After a killed run the drive holds data.
+    /// Device for the stores instead of the experiments' own devices, as in `terrace bench
+    /// --device`. The device, size, state and speed that an experiment names are ignored. An
+    /// experiment that compares devices is refused. After a killed run, data stay on the drive.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Allow a given directory or device with data to be overwritten.
+    /// Allow overwriting the given directory or device if it has data.
     #[arg(long, requires = "device")]
     destroy_data: bool,
     /// Directory for device files and temporary directories. Default: the system's temporary
     /// directory.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Timeout of a cell in seconds.
+    /// Timeout of a cell (one engine in one round), in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
     timeout: u64,
-    /// Tolerated load of other processes in percent of one processor; above it a round is marked
-    /// and repeated once.
+    /// Tolerated load of other processes, in percent of one processor. A round with more load is
+    /// marked and repeated once.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     disturbed_at: u32,
-    /// Name shared by all studies on a machine; tests use their own.
+    /// Name that all studies on a machine share. Tests use their own name.
     #[arg(long, hide = true, default_value = "terrace-study")]
     lock: String,
 }
@@ -99,7 +101,7 @@ impl Run {
             .into_iter()
             .map(|experiment| self.ask(experiment, program, &work))
             .collect::<Result<Vec<_>>>()?;
-        // All experiments are validated before anything is written.
+        // Validate all experiments before anything is written.
         let begin = |(experiment, facts, points)| {
             let folder = Folder::begin(&self.out, &experiment, &facts)?;
             Ok(Task { experiment, facts, folder, points })
@@ -149,7 +151,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the experiment's parameters and its points.
+    /// Returns the experiment, the parameters of this run, and the points to measure.
     fn ask(&self, experiment: Experiment, program: u64, work: &Path) -> Result<(Experiment, Facts, Vec<Point>)> {
         let facts = Facts {
             scale: self.scale.unwrap_or(experiment.scale.default),
@@ -170,7 +172,7 @@ impl Run {
     }
 }
 
-/// Returns one bar for all tasks.
+/// Returns one progress bar for all tasks.
 fn progress(tasks: &[Task]) -> Progress {
     let rounds = tasks.iter().map(|task| task.facts.rounds).max().unwrap_or(1);
     let engines: Vec<String> = tasks.iter().flat_map(|task| task.experiment.engines().map(String::from)).collect();
