@@ -1,4 +1,5 @@
-//! Fuzzing inputs with coverage of their own, one file per target: `fuzz/corpus/TARGET`.
+//! The fuzzing corpus. Each target has one file, `fuzz/corpus/TARGET`, with inputs that reach code
+//! which the seeds do not reach.
 //!
 //! ```text
 //! length   4 bytes, little-endian

@@ -1,4 +1,4 @@
-//! Decoders of single structures.
+//! Fuzz targets for the decoders of single structures.
 use super::heal;
 use std::{convert::Infallible, sync::Arc};
 use terrace::Options;
@@ -16,7 +16,7 @@ use terrace_format::{
     value_log::{self, Frames, StoredValue, read_entry},
 };
 
-/// All events of a WAL, including its end.
+/// Returns all events of a WAL, including its end.
 fn deframed(file: &[u8]) -> Vec<Event> {
     let (mut deframer, mut events) = (RecordDecoder::new(file.len() as u64), Vec::new());
     loop {
@@ -33,7 +33,8 @@ fn deframed(file: &[u8]) -> Vec<Event> {
     }
 }
 
-/// Events are in file order and within the file, and records round-trip.
+/// Events must be in file order and within the file, and records must round-trip (encoding a
+/// decoded value and decoding it again gives the same value).
 pub fn log(input: &[u8]) {
     let _ = is_ours(input);
     for file in [input.to_vec(), heal::log(input)] {
@@ -65,8 +66,9 @@ pub fn log(input: &[u8]) {
     }
 }
 
-/// Frames are in file order and within the file and round-trip under the segment's number; each
-/// put verifies on its own.
+/// Frames (the records of a value-log segment) must be in file order and within the file. They must
+/// round-trip under the segment's number. The entry of each put must also verify when it is read
+/// alone.
 pub fn value_log(input: &[u8]) {
     let _ = (StoredValue::parse(input), read_entry(input, |key| key == b"key", SeqNo(7)));
     let (mut frames, mut at) = (Frames::new(7, input.len() as u64), 0);
@@ -104,8 +106,8 @@ pub fn value_log(input: &[u8]) {
     }
 }
 
-/// A block's entries lie within it. If they are sorted, seeks find them and backward iteration
-/// reverses forward iteration.
+/// A block's entries must be within the block. If they are sorted, seeks must find them, and
+/// backward iteration must give the reverse of forward iteration.
 pub fn block(input: &[u8]) {
     let _ = (Footer::decode(input), Handle::decode(input), open_block(input, true), open_block(input, false));
     if let Ok(block) = Block::of_internal_keys(input.to_vec()) {
@@ -130,7 +132,7 @@ pub fn block(input: &[u8]) {
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Returns all entries in one direction, or `None` if one does not decode.
+/// Returns all entries in one direction, or `None` if an entry does not decode.
 fn walk(block: &Arc<Block>, back: bool) -> Option<Entries> {
     let (mut cursor, mut entries) = (BlockCursor::new(block.clone()), Entries::new());
     if back { cursor.seek_last() } else { cursor.seek_first() }.ok()?;
@@ -142,7 +144,7 @@ fn walk(block: &Arc<Block>, back: bool) -> Option<Entries> {
     Some(entries)
 }
 
-/// A decoded batch has the stated number of operations and round-trips.
+/// A decoded batch must have the number of operations that its header states, and must round-trip.
 pub fn batch(input: &[u8]) {
     let Ok(batch) = Batch::decode(input.to_vec()) else { return };
     let ops: Vec<Op<'_>> = batch.ops().collect();
@@ -154,15 +156,15 @@ pub fn batch(input: &[u8]) {
     assert!(again.ops().eq(ops) && again.sequence() == batch.sequence());
 }
 
-/// A decoded edit round-trips.
+/// A decoded version edit must round-trip.
 pub fn edit(input: &[u8]) {
     if let Ok(edit) = Edit::decode(input) {
         assert_eq!(Edit::decode(&edit.encode()).expect("what we write, we read"), edit);
     }
 }
 
-/// A decoded reference or name is the one that the encoder writes; a file matches its name or is
-/// rejected.
+/// A decoded reference or file name of a directory table must be equal to the one that the encoder
+/// writes. A file must match its name or be rejected.
 pub fn pair(input: &[u8]) {
     if let Ok(reference) = Reference::decode(input) {
         let mut again = Vec::new();
@@ -192,7 +194,7 @@ pub fn pair(input: &[u8]) {
     }
 }
 
-/// Small files, file names and properties round-trip.
+/// Small files, file names and properties must round-trip.
 pub fn marker(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input) {
         if let Ok(marker) = FormatFile::decode(text) {
@@ -216,8 +218,8 @@ pub fn marker(input: &[u8]) {
     }
 }
 
-/// Decoded range tombstones round-trip, also when inserted one by one, and each covers its first
-/// key.
+/// Decoded range tombstones must round-trip, also when they are inserted one by one. Each must
+/// cover its first key.
 pub fn range_tombstones(input: &[u8]) {
     let order = KeyOrder::Bytewise;
     let Ok(deletes) = RangeTombstones::decode(&order, input.to_vec()) else { return };
@@ -231,7 +233,7 @@ pub fn range_tombstones(input: &[u8]) {
     }
 }
 
-/// Parsed options round-trip.
+/// Parsed options must round-trip.
 pub fn options(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(options) = Options::from_text(text) {
@@ -240,8 +242,8 @@ pub fn options(input: &[u8]) {
     }
 }
 
-/// An arbitrary filter answers without panicking; a built one matches its keys. The first byte
-/// is the key size.
+/// An arbitrary filter must give a result without a panic. A filter built from keys must match
+/// those keys. The first byte of the input is the key size.
 pub fn filter(input: &[u8]) {
     let Some((&size, rest)) = input.split_first() else { return };
     let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(u32::from(size % 32)));
@@ -264,8 +266,8 @@ pub fn filter(input: &[u8]) {
     }
 }
 
-/// Two keys, split at the first byte: their comparison is consistent, and a shortened key lies
-/// between them.
+/// The first byte splits the input into two keys. Their comparison must be consistent, and a
+/// shortened key must lie between them.
 pub fn key(input: &[u8]) {
     let Some((&cut, rest)) = input.split_first() else { return };
     let (a, b) = rest.split_at(usize::from(cut).min(rest.len()));
@@ -286,8 +288,8 @@ pub fn key(input: &[u8]) {
     assert!(low == high || order.internal(&between, &high).is_lt(), "{between:?} is not before {high:?}");
 }
 
-/// Decompression with the codec in the first byte yields a bounded result or an error, and
-/// compression round-trips.
+/// Decompression with the codec in the first byte must give a bounded result or an error.
+/// Compression must round-trip.
 pub fn compress(input: &[u8]) {
     let Some((&id, stored)) = input.split_first() else { return };
     let _ = decompress([0, 1, 2, 4, 0x24][usize::from(id) % 5], stored);

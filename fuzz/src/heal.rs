@@ -1,5 +1,5 @@
-//! Recomputes the checksums of damaged files, so that fuzzing reaches the code after the
-//! checksum checks.
+//! Recomputes the checksums of damaged files. Without this, the checksum checks would stop fuzzing
+//! before the code after them.
 use std::sync::Arc;
 use terrace_format::{
     block::{Block, BlockCursor},
@@ -8,7 +8,7 @@ use terrace_format::{
     log_record::{BLOCK_BYTES, HEADER_BYTES},
 };
 
-/// A WAL or manifest.
+/// Recomputes the checksums of a WAL or manifest.
 pub fn log(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     for block in file.chunks_mut(BLOCK_BYTES) {
@@ -27,7 +27,8 @@ pub fn log(file: &[u8]) -> Vec<u8> {
     file
 }
 
-/// An SSTable: its index, its metaindex, and the blocks they refer to.
+/// Recomputes the checksums of an SSTable: of its index, its metaindex, and the blocks that they
+/// refer to.
 pub fn table(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let Some(footer_at) = file.len().checked_sub(FOOTER_BYTES) else { return file };

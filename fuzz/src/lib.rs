@@ -1,7 +1,7 @@
-//! Fuzz targets: each decodes arbitrary bytes and asserts the properties of any result.
+//! Fuzz targets. Each target decodes arbitrary bytes and asserts properties of the result.
 //!
-//! `make fuzz` runs them with libFuzzer. `crates/engine/tests/it/corpus.rs` includes this file
-//! and replays seeds, corpus and past failures in every test run.
+//! `make fuzz` runs the targets with libFuzzer. `crates/engine/tests/it/corpus.rs` includes this
+//! file: every test run replays the seeds, the corpus and past failures.
 #![forbid(unsafe_code)]
 
 pub mod corpus;
@@ -17,10 +17,10 @@ mod raw;
 pub mod seeds;
 mod stores;
 
-/// A fuzz target; it panics on a wrong result.
+/// A fuzz target. It panics if a result is wrong.
 pub type Target = fn(&[u8]);
 
-/// All targets by name, which is also the name of the program in `fuzz_targets`.
+/// All targets by name. Each name is also the name of a program in `fuzz_targets`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("batch", decoders::batch),
     ("block", decoders::block),

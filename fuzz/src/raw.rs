@@ -1,4 +1,4 @@
-//! A raw device with an arbitrary superblock and slot journal.
+//! Fuzz target for a raw device with an arbitrary superblock and slot journal.
 use std::sync::Arc;
 use terrace_device::{BlockDevice, Memory, Stream};
 use terrace_format::{
@@ -15,8 +15,9 @@ const BYTES: u64 = 256 << 10;
 const SIZES: Sizes = Sizes { slot_bytes: 4096, unit_slots: 2 };
 const ID: u64 = 7;
 
-/// A decoded superblock or journal half round-trips. A device with one or two such halves opens
-/// with a consistent file table that accepts changes, or reports problems, or fails to open.
+/// A decoded superblock or half of a slot journal must round-trip. A device with one or two such
+/// halves must open with a consistent file table that accepts changes, or report problems, or fail
+/// to open.
 pub fn raw(input: &[u8]) {
     for page in [input.to_vec(), sealed(input)] {
         if let Ok(found) = Superblock::decode(&page) {
@@ -43,7 +44,7 @@ pub fn raw(input: &[u8]) {
     device(&superblock, [&healed(front), &healed(back)]);
 }
 
-/// A decoded half round-trips.
+/// A decoded half of a slot journal must round-trip.
 fn check_again(found: &Half) {
     let (head, mut again) = journal::encode_checkpoint(ID, found.head.generation, &found.changes[0]);
     for changes in &found.changes[1..] {
@@ -51,12 +52,12 @@ fn check_again(found: &Half) {
     }
     again.resize(again.len() + PAGE, 0);
     let again = journal::decode(&again, ID).expect("what we write, we read").expect("it is whole");
-    // A shorter encoding of the same checkpoint moves the entries, which changes their checksums
+    // If the checkpoint's new encoding is shorter, the entries move. This changes their checksums
     // and nothing else.
     assert_eq!(again.changes, found.changes);
 }
 
-/// A superblock, a WAL page, and journal halves of growing length.
+/// Returns the seeds: a superblock, a WAL page, and journal halves of growing length.
 pub fn seeds() -> Vec<Vec<u8>> {
     let memory = Arc::new(Memory::new(BYTES).expect("whole blocks"));
     let superblock = terrace_storage::backends::raw::format(&*memory, SIZES, ID).expect("it has room");
@@ -84,7 +85,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Opens a device with such a journal, writes to it, and opens it again.
+/// Opens a device with these two journal halves, writes to it, and opens it again.
 fn device(superblock: &Superblock, halves: [&[u8]; 2]) {
     let memory = Arc::new(Memory::new(BYTES).expect("whole blocks"));
     memory.write_at(0, &superblock.encode(), Stream(0)).expect("it is within");
@@ -109,7 +110,7 @@ fn device(superblock: &Superblock, halves: [&[u8]; 2]) {
     assert_eq!(fs.problems().expect("we wrote it"), Vec::<String>::new());
 }
 
-/// Turns a page into a superblock with magic and checksum.
+/// Adds the magic and the checksum of a superblock to a page.
 fn sealed(page: &[u8]) -> Vec<u8> {
     let mut page = page.to_vec();
     if let Some(body) = page.get_mut(..64) {
@@ -120,7 +121,7 @@ fn sealed(page: &[u8]) -> Vec<u8> {
     page
 }
 
-/// Recomputes the checksums of the head, the checkpoint and the entries.
+/// Recomputes the checksums of a journal half's head, checkpoint and entries.
 fn healed(half: &[u8]) -> Vec<u8> {
     let mut half = half.to_vec();
     if half.len() < PAGE {

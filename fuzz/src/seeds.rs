@@ -1,4 +1,4 @@
-//! Seeds: the golden files of LevelDB and Terrace, whole and in parts.
+//! The seeds of fuzzing: the golden files of LevelDB and Terrace, whole and in parts.
 use super::raw;
 use std::{
     fs,
@@ -15,7 +15,7 @@ use terrace_format::{
 pub struct Seed {
     /// Name of the target.
     pub target: &'static str,
-    /// The golden file and the part of it.
+    /// Name of the golden file, and the part of it.
     pub name: String,
     /// The input.
     pub bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! An SSTable and a whole store with arbitrary bytes.
+//! Fuzz targets for an SSTable and for a whole store with arbitrary bytes.
 use super::{
     damage::{self, BATCHES, FLUSHED, Verdict, judge, layout},
     files::{self, Files},
@@ -18,8 +18,8 @@ use terrace_storage::{
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A verified SSTable reads the same through every interface; any other terminates reads and
-/// returns sorted entries.
+/// An SSTable that verifies must give the same entries through every interface. For any other
+/// SSTable, reads must terminate and return sorted entries.
 pub fn table(input: &[u8]) {
     for file in [input.to_vec(), heal::table(input)] {
         let memory = Memory::new();
@@ -48,7 +48,7 @@ pub fn table(input: &[u8]) {
     }
 }
 
-/// Upper bound of the pairs in a small SSTable: each takes at least a byte.
+/// Maximum number of pairs in a small SSTable, because each pair needs at least one byte.
 const PAIRS_MAX: usize = 1 << 16;
 
 fn walk(table: &Arc<dyn Table>, how: TableReadOptions, back: bool) -> Result<Entries> {
@@ -68,13 +68,13 @@ fn walk(table: &Arc<dyn Table>, how: TableReadOptions, back: bool) -> Result<Ent
     Ok(entries)
 }
 
-/// The fixed stores, without and with a format file.
+/// Two fixed stores, one without and one with a format file.
 static STORES: LazyLock<[(Files, Vec<Model>); 2]> = LazyLock::new(|| [false, true].map(damage::store));
 
 /// A store with range tombstones in SSTables of several levels.
 static RANGED: LazyLock<(Files, Vec<Model>)> = LazyLock::new(|| (ranged(), Vec::new()));
 
-/// Number of pairs ever written to it.
+/// Number of pairs that were ever written to that store.
 const RANGED_PAIRS: usize = 300;
 
 fn ranged_shape() -> Options {
@@ -99,8 +99,8 @@ fn ranged() -> Files {
     files::files(&*fs)
 }
 
-/// Scans terminate in both directions and return sorted pairs; the same pairs, unless checksums
-/// were recomputed.
+/// Scans in both directions must terminate and return sorted pairs. Unless checksums were
+/// recomputed, both directions must return the same pairs.
 fn walk_both_ways(damaged: &Files, healed: bool) {
     let Ok(db) = kit::open(&files::directory(damaged), &ranged_shape(), true) else { return };
     let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);
@@ -122,9 +122,9 @@ fn walk_both_ways(damaged: &Files, healed: bool) {
     }
 }
 
-/// Damages a fixed store and judges the result. The first byte selects the store and whether
-/// checksums are recomputed; every further seven bytes are one damage: file, kind, position
-/// (three bytes), and a number.
+/// Damages a fixed store and checks the result. The first byte of the input selects the store, and
+/// whether checksums are recomputed. Every further seven bytes describe one damage: file, kind,
+/// position (three bytes), and a number (two bytes).
 pub fn store(input: &[u8]) {
     let Some((&how, damages)) = input.split_first() else { return };
     let (marked, healed, ranged) = (how & 1 != 0, how & 2 != 0, how & 4 != 0);
@@ -146,7 +146,7 @@ pub fn store(input: &[u8]) {
         return walk_both_ways(&damaged, healed);
     }
     if healed {
-        // With valid checksums the contents are arbitrary: any result or error is acceptable.
+        // With valid checksums the contents are arbitrary, so any result or error is allowed.
         let _ = judge(&damaged, &layout(marked), states);
         return;
     }
@@ -164,7 +164,7 @@ fn is_table(name: &str) -> bool {
     name.ends_with(".ldb")
 }
 
-/// Damages one file, which may be empty.
+/// Applies one damage to a file, which may be empty.
 fn harm(bytes: &mut Vec<u8>, kind: u8, at: usize, number: usize) {
     let end = bytes.len().min(at + number);
     match kind % 6 {

@@ -1,5 +1,5 @@
-//! `pack FOLDER FILE BYTES`: packs the inputs in FOLDER into FILE, shortest first, as many as
-//! fit into BYTES.
+//! `pack FOLDER FILE BYTES`: packs the inputs in FOLDER into FILE. It takes the shortest inputs
+//! first, and as many as fit into BYTES.
 use libfuzzer_sys as _; // links the coverage runtime that instrumented code calls
 use std::{env, fs};
 use terrace_fuzz::corpus;

@@ -1,5 +1,5 @@
-//! `seeds FOLDER`: writes every seed, and every input of `fuzz/corpus`, to FOLDER/TARGET/NAME,
-//! for libFuzzer.
+//! `seeds FOLDER`: writes every seed and every input of `fuzz/corpus` to FOLDER/TARGET/NAME, where
+//! libFuzzer reads them.
 use libfuzzer_sys as _; // links the coverage runtime that instrumented code calls
 use std::{env, fs, path::Path};
 use terrace_fuzz::corpus;

@@ -1,4 +1,4 @@
-//! `terrace bench`: it measures, continues, names errors, and cleans up.
+//! Tests that `terrace bench` measures, continues after a stop, reports errors, and cleans up.
 use crate::common;
 use common::{command, fresh, root, terrace};
 use std::{
@@ -11,7 +11,7 @@ use std::{
 use terrace_device::serve::{FrontEnd, FuseLoop};
 use terrace_peers::require;
 
-/// A short benchmark with its stores and results in `directory`.
+/// A short benchmark whose stores and results are in `directory`.
 fn small(directory: &Path, more: &[&str]) -> common::Ran {
     let device = format!("dir:{}", directory.join("device").display());
     let json = directory.join("results.jsonl");
@@ -60,7 +60,8 @@ fn engines_are_compared_and_a_second_start_measures_nothing() {
     assert_eq!(other.err.matches("round ").count(), 8, "other terms are another plan");
 }
 
-/// Rows measured again replace old ones, even if stopped; rows of other engines stay.
+/// Rows that are measured again must replace the old ones, even if the run is stopped. Rows of
+/// other engines must stay.
 #[test]
 fn fresh_forgets_what_it_measures_anew_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
@@ -116,7 +117,8 @@ fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
     assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0, "left behind");
 }
 
-/// Counted by the file system, which has no journal to account for.
+/// The benchmark reads the journal's counters from the file system. An ext4 without a journal must
+/// have none.
 #[test]
 fn an_ext4_has_a_journal_unless_none_is_asked_for() {
     let Some(()) = root("a device takes root") else { return };
@@ -200,7 +202,9 @@ fn lists_tell_what_there_is() {
     }
 }
 
-/// The cell ends with its run in any case; after SIGTERM it also removes the store.
+/// After SIGTERM and after SIGKILL, the process of the cell (one engine in one round) must end with
+/// its run. After SIGTERM the run must also remove its store; after SIGKILL the next run must
+/// remove it.
 #[test]
 fn a_stopped_run_leaves_no_process_and_no_store() {
     for (signal, polite) in [("TERM", true), ("KILL", false)] {
@@ -226,7 +230,7 @@ fn a_stopped_run_leaves_no_process_and_no_store() {
     }
 }
 
-/// Polls `look` for up to a minute.
+/// Calls `look` repeatedly, for up to a minute, until it returns a value.
 fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -238,7 +242,7 @@ fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// Returns the child processes of `pid`: field 4 of /proc/PID/stat.
+/// Returns the child processes of `pid`. The parent's id is field 4 of /proc/PID/stat.
 fn children(pid: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let parent = |child: u32| -> Option<u32> {
@@ -247,8 +251,8 @@ fn children(pid: u32) -> Vec<u32> {
     all.filter(|&child| parent(child) == Some(pid)).collect()
 }
 
-/// Engines for raw devices share a device with engines on ext4; all their bytes are counted, and
-/// nothing is left over.
+/// Engines for raw devices and engines on ext4 must be able to share one device. All their bytes
+/// must be counted, and nothing may be left over.
 #[test]
 fn engines_without_a_file_system_have_the_bare_device() {
     let Some(()) = root("a loop device takes root") else { return };

@@ -1,7 +1,7 @@
-//! The book's console blocks are correct: each page's commands run in order, in a directory of
-//! their own.
+//! Tests that the book's console blocks are correct. The commands of each page run in order, in a
+//! separate directory.
 //!
-//! A line that begins with `$ ` is a command for `sh`; the lines up to the next one are its
+//! A line that begins with `$ ` is a command for `sh`. The lines up to the next command are its
 //! complete output on a terminal. `…` stands for any text in a line.
 use std::{fs, path::Path, process::Command};
 

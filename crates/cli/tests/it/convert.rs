@@ -1,10 +1,10 @@
-//! `convert`: every preset into every other, interrupted and continued, with the source
-//! untouched.
+//! Tests `convert`: every preset is converted into every other, conversions are interrupted and
+//! continued, and the source must stay unchanged.
 use crate::common;
 use common::{command, fresh, terrace, terrace_with};
 use std::{fs, path::Path, thread::sleep, time::Duration};
 
-/// Writes many pairs, some overwritten and deleted, part of them only in a WAL.
+/// Writes many pairs, some of them overwritten and deleted, and a part of them only to a WAL.
 fn fill(store: &str, pairs: u32) {
     let value = "0123456789abcdef".repeat(40);
     let lines: String = (0..pairs).map(|n| format!("key{:07}\t{n}{value}\n", n * 7919 % pairs)).collect();
@@ -40,7 +40,7 @@ fn every_preset_becomes_every_other_and_back() {
         } else if options.split {
             terrace(["raw", "format", &at("data"), "--size", "64MiB", "--meta", &to]).ok();
         }
-        // not every file system supports every durability mode
+        // Use a durability mode that every file system supports.
         let anywhere = ["--option", "durability=background"];
         let said = terrace(["convert", &from, &to, "--preset", preset].iter().chain(&anywhere)).ok();
         let said = String::from_utf8(said).unwrap();
@@ -100,7 +100,7 @@ fn what_will_not_do_is_refused() {
     let same = terrace(["convert", store, &format!("{store}/../store")]).fails(1);
     assert!(same.contains("is the source store itself"), "{same}");
 
-    // Half a conversion of an earlier state of the source.
+    // An interrupted conversion of an earlier state of the source.
     fs::create_dir(at("to.converting")).unwrap();
     fs::write(at("to.converting/CONVERTING"), r#"{"source":"elsewhere","last_sequence":1}"#).unwrap();
     let other = terrace(["convert", store, &at("to")]).fails(1);
@@ -121,7 +121,9 @@ fn record(store: &Path) -> String {
     )
 }
 
-/// Killed after copying everything, before the rename or before the record was removed.
+/// A conversion that was killed after it copied everything must be completed by the next run. It is
+/// killed once before the rename of the directory, and once after it, before the record was
+/// removed.
 #[test]
 fn one_that_was_killed_near_its_end_ends() {
     let (folder, store) = fresh();
@@ -139,7 +141,8 @@ fn one_that_was_killed_near_its_end_ends() {
     }
 }
 
-/// It used to continue the old conversion and report that all was copied.
+/// A conversion with another target layout must not continue an existing one. An earlier version
+/// did so and reported that everything was copied.
 #[test]
 fn what_was_begun_as_something_else_is_not_taken_up() {
     let (folder, store) = fresh();
@@ -152,8 +155,9 @@ fn what_was_begun_as_something_else_is_not_taken_up() {
     terrace(["convert", store.to_str().unwrap(), &at("to")]).ok();
 }
 
-/// A device has no record. Any store on it used to count as a partial copy if its last pair was
-/// one of the source.
+/// A device has no record of the conversion's source. Therefore a store on it that differs from the
+/// source must stay unchanged. An earlier version treated any store as a partial copy if its last
+/// pair was also in the source.
 #[test]
 fn a_device_with_pairs_of_its_own_stays_as_it_is() {
     let (folder, store) = fresh();

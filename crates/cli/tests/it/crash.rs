@@ -1,5 +1,5 @@
-//! `terrace crash`: usage errors are named; a campaign counts, keeps failing states, and replays
-//! them.
+//! Tests that `terrace crash` reports usage errors, and that a campaign counts its states, keeps
+//! failing states and replays them.
 use crate::common;
 use common::terrace;
 use std::{
@@ -37,7 +37,7 @@ fn the_seam_needs_no_root_and_knows_no_devices() {
     }
 }
 
-/// A directory on a capable machine.
+/// Returns a directory, if the machine can run campaigns.
 fn ground() -> Option<(tempfile::TempDir, PathBuf)> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     require("root", if owner == 0 { Ok(()) } else { Err("mounting a file system takes root") })?;
@@ -80,7 +80,7 @@ fn a_campaign_that_is_broken_off_does_not_end_well() {
     campaign.args(["crash", "--level", "seam", "--seconds", "600"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let campaign = campaign.spawn().expect("started");
     let begin = Instant::now();
-    // Until it handles signals.
+    // Wait until the campaign handles signals.
     let listens = || {
         let status = fs::read_to_string(format!("/proc/{}/status", campaign.id())).expect("it runs");
         let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a set of signals");

@@ -1,5 +1,5 @@
-//! `terrace ssd create`, `profiles`, `trace` and `smart`: virtual SSDs without a block device,
-//! and counters of real drives.
+//! Tests `terrace ssd create`, `profiles`, `trace` and `smart`, with virtual SSDs that are not
+//! block devices and with counters of real drives.
 use crate::common;
 use common::{terrace, terrace_with};
 use serde_json::Value;
@@ -123,7 +123,7 @@ fn a_bad_trace_is_told_by_file_and_line() {
     assert!(error.contains(text(&file)), "{error}");
 }
 
-/// The values are those of tests/it/smart.rs in the device crate.
+/// The values are the same as in tests/it/smart.rs of the device crate.
 #[test]
 fn real_drives_tell_or_are_said_not_to() {
     let directory = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn real_drives_tell_or_are_said_not_to() {
     let error = terrace(["ssd", "smart", "--from-json", text(&smart), "--since", text(&earlier)]).fails(1);
     assert!(error.contains("more than now"), "{error}");
 
-    // Two drives of one model are different drives.
+    // Two drives of one model must be treated as different drives.
     let with_serial =
         |serial: &str| drive(9_456_831, 9_011_555).replacen('{', &format!("{{\"serial_number\":\"{serial}\","), 1);
     fs::write(&smart, with_serial("S1")).unwrap();

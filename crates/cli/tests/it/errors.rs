@@ -1,4 +1,4 @@
-//! Error messages: the problem, its place, and the file.
+//! Tests error messages. They must say what the problem is, where it occurs, and in which file.
 use crate::common;
 use common::{command, fresh, terrace, terrace_with};
 use std::{
@@ -89,7 +89,7 @@ fn a_store_in_use_is_refused_and_readers_share() {
     let (_directory, store) = fresh();
     let path = store.to_str().unwrap();
     make(path);
-    // A load that waits for input has the store open, once the store has a WAL of its own.
+    // The load waits for input. It has the store open as soon as the store has a WAL created by it.
     let mut loading =
         command(["load", path, "-", "--option", "write_buffer_size=64KiB"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = loading.stdin.take().unwrap();
@@ -107,7 +107,8 @@ fn a_store_in_use_is_refused_and_readers_share() {
     drop(stdin);
     assert!(loading.wait_with_output().unwrap().status.success());
 
-    // An unfinished scan shares the store with other readers, but not with a writer.
+    // A scan that is not finished has the store open. Other readers may share the store with it, a
+    // writer may not.
     let mut scanning = command(["dump", path]).spawn().unwrap();
     let mut first = [0];
     scanning.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
@@ -158,7 +159,7 @@ fn damage_is_found_and_located() {
     assert_eq!(report["problems"].as_array().unwrap().len(), 1);
 }
 
-/// Advice never names the command that has just run.
+/// The advice in an error must never name the command that has just failed.
 #[test]
 fn advice_names_another_command() {
     let (directory, store) = fresh();
@@ -193,7 +194,8 @@ fn only_a_bpf_file_system_can_be_pinned_in() {
     assert!(terrace(["pin", &path, "more"]).fails(2).contains("more"));
 }
 
-/// Many systems mount `/sys/fs/bpf` for root only: other users cannot reach a pin there.
+/// Many systems mount `/sys/fs/bpf` so that only root can enter it. Other users cannot use a pin
+/// (the installed BPF program) there.
 #[test]
 fn a_pin_that_others_cannot_reach_is_no_pin_for_everybody() {
     let folder = tempfile::tempdir().unwrap();

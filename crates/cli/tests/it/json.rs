@@ -1,9 +1,10 @@
-//! `--json` of every command: valid JSON with exact keys and values.
+//! Tests `--json` of every command: the output must be valid JSON with exact keys and values.
 use crate::common::{fresh, terrace, terrace_with};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Keys and values with their JSON form: UTF-8 is itself, whatever it contains.
+/// Keys and values with their JSON form. UTF-8 text is its own form, whatever characters it
+/// contains.
 fn pairs() -> Vec<(&'static [u8], Value)> {
     vec![
         (b"\x00\x1f\t\n\"\\", json!("\u{0}\u{1f}\t\n\"\\")),
@@ -14,7 +15,7 @@ fn pairs() -> Vec<(&'static [u8], Value)> {
     ]
 }
 
-/// Returns every output line, which must be JSON.
+/// Returns every line of output as JSON. Panics if a line is not JSON.
 fn lines<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Vec<Value> {
     let out = String::from_utf8(terrace(arguments).ok()).expect("JSON is UTF-8");
     let parsed: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -121,7 +122,7 @@ fn every_command_prints_json() {
     assert!(Path::new(store).is_dir());
 }
 
-/// The output of `scan --json` loads into the same pairs.
+/// `load` must restore the same pairs from the output of `scan --json`.
 #[test]
 fn a_scan_can_be_loaded() {
     let (directory, store) = fresh();

@@ -1,4 +1,4 @@
-//! `load` and `dump`.
+//! Tests `load` and `dump`.
 use crate::common;
 use common::{command, fresh, terrace, terrace_with};
 use proptest::{collection::btree_map, collection::vec, prelude::any, prop_assert_eq, test_runner::Config};
@@ -7,7 +7,8 @@ use std::{io::Read, process::Command};
 proptest::proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(12) })]
 
-    /// For any bytes and any format, a dump loaded elsewhere dumps the same.
+    /// For any bytes and any format, a dump that is loaded into another store must give the same
+    /// dump there.
     #[test]
     fn dump_and_load_are_inverse(pairs in btree_map(vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..200), 0..60)) {
         let (_directory, store) = fresh();
@@ -74,7 +75,7 @@ fn a_bad_line_is_named_and_what_was_before_it_stays() {
     assert!(error.contains("line 1"), "{error}");
 }
 
-/// Input of another kind changes nothing and creates no store.
+/// Input of another kind must change nothing and create no store.
 #[test]
 fn a_file_of_another_kind_is_refused_at_its_first_line() {
     let (_directory, store) = fresh();
@@ -109,8 +110,8 @@ fn bad_lines_are_skipped_if_that_is_asked_for_and_none_silently() {
 fn a_load_that_the_store_breaks_off_says_what_is_sure_to_be_there() {
     let (directory, store) = fresh();
     let lines = directory.path().join("lines");
-    // The second batch makes an SSTable of 70 MiB, above the file-size limit of 32 (64 in shells
-    // that count in KiB).
+    // The second batch makes an SSTable of 70 MiB. This exceeds the file-size limit of 32 MiB (64
+    // MiB in shells whose unit is the KiB).
     let line = |key: u32, mebibytes: usize| format!("{key:03}\t{}\n", "v".repeat(mebibytes << 20));
     std::fs::write(&lines, (0..17).map(|key| line(key, if key < 16 { 1 } else { 70 })).collect::<String>()).unwrap();
     let limited = "trap '' XFSZ; ulimit -f 65536; exec \"$@\"";

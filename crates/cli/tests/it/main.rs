@@ -1,4 +1,4 @@
-//! The `terrace` command as users see it.
+//! Tests of the `terrace` command as users see it.
 mod bench;
 mod book;
 mod common;

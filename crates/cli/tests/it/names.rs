@@ -1,5 +1,6 @@
-//! Commands that read single files of a store: FIFOs, links and files of terabytes in their
-//! place are refused, not waited for, followed, or read whole.
+//! Tests commands that read single files of a store. If a FIFO, a link or a file of terabytes is in
+//! the place of such a file, the command must refuse it. It must not wait for the FIFO, follow the
+//! link, or read the whole file.
 use crate::common::{command, fresh, situations, terrace};
 use std::{
     fs,
@@ -10,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs `terrace` with these arguments, which must end within twenty seconds. Returns exit
-/// status and messages.
+/// Runs `terrace` with these arguments. Panics if it does not end within twenty seconds. Returns
+/// the exit status and the messages.
 fn soon(arguments: &[&str]) -> (i32, String) {
     let mut child = command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
@@ -78,7 +79,7 @@ fn single_files_are_looked_at_as_a_store_would() {
             assert!(status != 0 && !said.is_empty(), "{name} is a {kind}: {said}");
         }
     }
-    // A link to a store's file that the user names is followed.
+    // A link that the user names on the command line is followed to a store's file.
     let (_other, path) = fresh();
     situations::store(&path, "default");
     let link = path.with_file_name("CURRENT");
@@ -86,7 +87,8 @@ fn single_files_are_looked_at_as_a_store_would() {
     assert_eq!(soon(&["inspect", link.to_str().unwrap()]).0, 0);
 }
 
-/// A link in place of `lost/` leads to foreign files, which `lost discard` would remove.
+/// If `lost/` is a link, it leads to files of another program. `lost discard` must not remove
+/// those.
 #[test]
 fn lost_is_not_looked_for_through_a_link() {
     let (directory, store) = fresh();

@@ -1,4 +1,4 @@
-//! `options`, and options from a file.
+//! Tests the command `options`, and options from a file.
 use crate::common;
 use common::{fresh, terrace};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Commands on single keys and on ranges.
+//! Tests commands on single keys and on ranges.
 use crate::common;
 use common::{fresh, terrace, terrace_with};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};

@@ -1,4 +1,4 @@
-//! Stores on a raw device, from the shell.
+//! Tests stores on a raw device through the command line.
 use crate::common;
 use common::{Ran, command, fresh, terrace, terrace_with};
 use std::{
@@ -14,7 +14,7 @@ fn raw<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ran {
     terrace(["raw"].into_iter().chain(arguments))
 }
 
-/// A prepared file in a temporary directory.
+/// Returns a temporary directory and a file in it that is prepared as a device.
 fn prepared() -> (tempfile::TempDir, String) {
     let (directory, path) = fresh();
     let device = path.display().to_string();
@@ -37,7 +37,8 @@ fn a_store_goes_onto_a_device_and_back() {
     assert_eq!(info["files"].as_u64(), Some(listed.lines().count() as u64));
     assert!(raw(["cat", &device, "CURRENT"]).ok().starts_with(b"MANIFEST-"));
 
-    // Exports into a directory, a store like any other, and imports to another device.
+    // Export the store into a directory, use it like any other store, and import it to another
+    // device.
     let out = directory.path().join("out").display().to_string();
     raw(["export", &device, &out]).ok();
     let exported = fs::read(Path::new(&out).join("CURRENT")).unwrap();
@@ -53,8 +54,8 @@ fn a_store_goes_onto_a_device_and_back() {
     assert!(raw(["export", &device, &out]).fails(1).contains("not empty"));
 }
 
-/// The file table is corrupt where a flush had saved it: nothing continues from it, and its
-/// valid parts can be exported.
+/// The file table is corrupt in a part that a flush had made durable. No command may continue from
+/// it, but `export --damaged` must copy the files that the valid parts list.
 #[test]
 fn files_come_out_of_a_device_whose_list_is_damaged() {
     let (directory, device) = prepared();
@@ -83,7 +84,8 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     let kept = String::from_utf8(terrace(["dump", &saved, "--format", "hex"]).ok()).unwrap();
     assert!(pairs.lines().all(|pair| kept.contains(pair)), "{} pairs", kept.lines().count());
 
-    // Without damage, the same result as without the flag. Without a valid half, an error.
+    // Without damage, the flag must not change the result. Without a valid half of the slot
+    // journal, the command must fail.
     let (fresh_device, nothing) = (prepared(), directory.path().join("nothing").display().to_string());
     raw(["export", &fresh_device.1, &nothing, "--damaged"]).ok();
     let mut headless = image.clone();
@@ -101,7 +103,8 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     assert!(all[0] == all[1] && all[0].len() > pairs.len());
 }
 
-/// A split store: its directory is the store's path, and neither half works with another one.
+/// A split store has its manifest in a directory and its WALs and SSTables on a device. The store's
+/// path is the directory. Neither half may work with another store's half.
 #[test]
 fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     let (directory, store) = fresh();
@@ -124,10 +127,10 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     let all = terrace(["dump", &store]).ok();
     assert_eq!(all.iter().filter(|byte| **byte == b'\n').count(), 2001);
 
-    // Partial pages, and direct I/O: the same store.
+    // Options for partial pages and for direct I/O must work on the same store.
     terrace(["put", &store, "key", "value", "--option", "pad_device_writes=false"]).ok();
     let direct = terrace(["put", &store, "key", "value", "--option", "direct_io=true"]);
-    // tmpfs may
+    // A tmpfs may refuse direct I/O.
     assert!(direct.status == 0 || direct.err.contains("direct_io=true is refused"), "{}", direct.err);
     let both = ["put", &store, "k", "v", "--option", "pad_device_writes=false", "--option", "direct_io=true"];
     assert!(terrace(both).fails(2).contains("whole pages"));
@@ -137,18 +140,18 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
             .contains("durability mode group is refused")
     );
 
-    // Half a store is not imported.
+    // The directory of a split store is only half a store, so `import` must refuse it.
     let whole = at("whole");
     raw(["format", &whole, "--size", "16MiB"]).ok();
     assert!(raw(["import", &store, &whole]).fails(1).contains("all in one directory"));
 
-    // A checkpoint is a store in a directory.
+    // A checkpoint of a split store is a store in a single directory.
     let copy = at("copy");
     terrace(["checkpoint", &store, &copy]).ok();
     assert!(terrace(["dump", &copy]).ok() == all);
     terrace(["check", &copy, "--deep"]).ok();
 
-    // Mismatched halves are no store, and nothing of them is removed.
+    // Halves that do not match are not a store. No command may remove anything from them.
     let data_file = Path::new(&store).join("DATA");
     let told = fs::read_to_string(&data_file).unwrap();
     let other = at("other");
@@ -166,7 +169,7 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     assert!(raw(["format", &other, "--force", "--meta", &store]).fails(1).contains("not empty"));
 }
 
-/// SSTables that are not single files are exported too.
+/// SSTables that are not single files (bundles, directory tables) must be exported too.
 #[test]
 fn a_store_of_other_tables_is_not_imported() {
     let (directory, device) = prepared();
@@ -209,7 +212,7 @@ fn what_is_there_is_not_overwritten_unasked() {
         raw(["format", &bad, "--size", "8MiB", "--slot", slot, "--unit", "20GiB"]).fails(status);
         assert!(!Path::new(&bad).exists(), "--slot {slot}");
     }
-    // Truncated: the superblock describes a larger device.
+    // The device is truncated, so the superblock describes a larger device.
     fs::OpenOptions::new().write(true).open(&device).unwrap().set_len(32 << 20).unwrap();
     assert!(terrace(["get", &device, "key"]).fails(1).contains("was formatted as a device of 67108864 bytes"));
 
@@ -221,8 +224,8 @@ fn what_is_there_is_not_overwritten_unasked() {
     assert!(refused.contains("durability mode journal is refused"), "{refused}");
 }
 
-/// Contents written by other tools are named. Tools that create a file system in a plain file
-/// are skipped with a message if missing.
+/// `format` must name the kind of contents that other tools wrote. If a tool that makes a file
+/// system in a plain file is missing, its case is skipped with a message.
 #[test]
 fn what_other_tools_leave_is_recognised() {
     let directory = tempfile::tempdir().unwrap();
@@ -252,7 +255,7 @@ fn what_other_tools_leave_is_recognised() {
             println!("skipped: there is no {program}");
             continue;
         };
-        // some do not read
+        // Some of these tools do not read their input, so the write may fail.
         let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
         assert!(child.wait().unwrap().success(), "{program}");
         let refused = raw(["format", &image]).fails(1);
@@ -270,8 +273,8 @@ fn what_other_tools_leave_is_recognised() {
     require("mkfs", if told >= 2 { Ok(()) } else { Err("no two tools that make file systems") });
 }
 
-/// Runs all of these concurrently. Returns what the successful ones did; the others must have
-/// found the device in use.
+/// Runs all commands concurrently. Returns the names of those that succeeded. All others must have
+/// failed because the device was in use.
 fn at_once(commands: impl IntoIterator<Item = (String, Command)>) -> BTreeSet<String> {
     let spawn = |(what, mut command): (String, Command)| (what, command.spawn().expect("the binary was built"));
     let children: Vec<_> = commands.into_iter().map(spawn).collect();
@@ -285,12 +288,13 @@ fn at_once(commands: impl IntoIterator<Item = (String, Command)>) -> BTreeSet<St
     done
 }
 
-/// Many processes write concurrently; then many write and some format, until a format succeeds.
+/// Many processes write concurrently. After that, many write and some format, until a format
+/// succeeds.
 fn race(device: &str) {
     let put = |n: usize| (format!("key{n:02}\tvalue"), command(["put", device, &format!("key{n:02}"), "value"]));
     let format = || ("format".to_owned(), command(["raw", "format", device, "--force"]));
     let found = || match terrace(["dump", device]) {
-        // formatted last
+        // A format was the last command that succeeded.
         Ran { status: 1, err, .. } if err.contains("missing store") => BTreeSet::new(),
         dumped => String::from_utf8(dumped.ok()).unwrap().lines().map(str::to_owned).collect(),
     };
@@ -326,8 +330,8 @@ fn of_many_who_open_a_block_device_at_once_one_uses_it_at_a_time() {
     race(&device.0);
 }
 
-/// A process is killed while writing, repeatedly: the file table is always consistent, and
-/// earlier contents survive.
+/// A process is killed repeatedly while it writes. After each kill the file table must be
+/// consistent, and earlier contents must be there.
 #[test]
 fn a_killed_process_leaves_a_whole_list_and_all_that_was_there() {
     let (_directory, device) = prepared();
@@ -339,7 +343,7 @@ fn a_killed_process_leaves_a_whole_list_and_all_that_was_there() {
             .spawn()
             .expect("the binary was built");
         let mut lines = child.stdin.take().expect("it is piped");
-        // More each time, to be killed during different operations.
+        // The number of lines grows with each round, so that the kill hits different operations.
         for n in 0..1000 * (round + 1) {
             writeln!(lines, "{n:08x}\t{:0400x}", n * n).unwrap();
         }
@@ -387,7 +391,8 @@ fn a_real_block_device_holds_a_store_and_a_mounted_one_is_left_alone() {
     terrace(["check", &device.0]).ok();
     assert_eq!(raw(["check", &device.0]).ok(), b"no problems\n");
 
-    // One device, two names: a user of one name excludes users of the other.
+    // The file and the loop device are two names of one device. A user of one name must exclude
+    // users of the other.
     let image = directory.path().join("image");
     let attached = raw(["format", &image.display().to_string(), "--force"]).fails(1);
     assert!(attached.contains(&format!("attached to the loop device {}", device.0)), "{attached}");

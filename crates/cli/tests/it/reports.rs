@@ -1,10 +1,11 @@
-//! `stats`, `compact`, `check`, `inspect`, `doctor`, as text and JSON.
+//! Tests the reports of `stats`, `compact`, `check`, `inspect` and `doctor`, as text and as JSON.
 use crate::common;
 use common::{fresh, terrace, terrace_with};
 use serde_json::Value;
 use std::{ffi::OsStr, fs, path::Path};
 
-/// A store with an SSTable, an overwritten key, a deleted key, and an unflushed WAL.
+/// Creates a store with an SSTable, an overwritten key, a deleted key, and a WAL that is not
+/// flushed.
 fn make(store: &str) {
     let lines: String = (0..1000).map(|n| format!("key{n:05}\told {n}\n")).collect();
     terrace_with(["load", store, "-"], lines.as_bytes()).ok();
@@ -47,7 +48,7 @@ fn stats_count() {
 fn bundles_are_shown() {
     let (_directory, store) = fresh();
     let store = store.to_str().unwrap();
-    // Two flushes of the same keys, then compacted into several small SSTables.
+    // Two flushes of the same keys, which are then compacted into several small SSTables.
     for value in ["a", "b"] {
         let lines: String = (0..500).map(|n| format!("{n:05}\t{}\n", value.repeat(500))).collect();
         let small = ["--option", "target_file_size=64KiB", "--option", "compression=none"];
@@ -82,7 +83,7 @@ fn compact_drops_what_is_gone() {
     let store = store.to_str().unwrap();
     make(store);
     let lines: String = (0..1000).map(|n| format!("key{n:05}\n")).collect();
-    // Without tombstone compactions, which would run earlier.
+    // This preset has no tombstone compactions, which would compact before the command does.
     let numbers = ["--preset", "leveldb"];
     terrace_with(["load", store, "-", "--deletes"].iter().chain(&numbers), lines.as_bytes()).ok();
     let report = json(["compact", store, "--json"].iter().chain(&numbers));
@@ -246,7 +247,8 @@ fn doctor_examines_and_leaves_nothing() {
     assert!(text(terrace(["doctor", store]).ok()).contains("file system"));
 }
 
-/// Modes that `doctor` reports as unsupported are refused for the same reason; all others work.
+/// If `doctor` reports a durability mode as unsupported, an open with that mode must fail for the
+/// same reason. All other modes must work.
 #[test]
 fn doctor_foretells_refusals() {
     let (directory, _) = fresh();

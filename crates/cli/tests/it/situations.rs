@@ -1,11 +1,11 @@
-//! Error situations of users: see `common/situations.rs`. Here: paths, arguments, and stores in
-//! LevelDB's format; others are in `situations_of_*.rs`.
+//! Error situations with paths, arguments, and stores in LevelDB's format. `common/situations.rs`
+//! explains the tables. Other situations are in `situations_of_*.rs`.
 use crate::common::{self, situations};
 use common::{terrace, terrace_with};
 use situations::{CHECK, GET, PUT, Situation, judge, keep_only, names};
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-/// A store in LevelDB's format with an SSTable and a WAL.
+/// Creates a store in LevelDB's format with an SSTable and a WAL.
 fn store(path: &Path) {
     let lines: String = (0..500).map(|n| format!("key{n:03}\tvalue {n}\n")).collect();
     let numbers = ["--preset", "leveldb"]; // file numbers depend on it

@@ -1,5 +1,5 @@
-//! Error situations with value logs, directory tables and bundles that are corrupt or
-//! incomplete: see `common/situations.rs`.
+//! Error situations with value logs, directory tables and bundles that are corrupt or incomplete.
+//! `common/situations.rs` explains the tables.
 use crate::common::situations;
 use situations::{
     CHECK, GET, PUT, Situation, bundles, cut, folders, harm, judge, lose, names, replace, table, value_log,

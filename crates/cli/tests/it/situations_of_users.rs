@@ -1,5 +1,5 @@
-//! Error situations of users without permission to read or write everything: see
-//! `common/situations.rs`.
+//! Error situations of users who may not read or write all files. `common/situations.rs` explains
+//! the tables.
 use crate::common::{self, situations};
 use common::Ran;
 use situations::{CHECK, GET, PUT, Situation, bundles, device, folders, judge_as, names, table, value_log};
@@ -14,7 +14,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A user without rights.
+/// User id of `nobody`, a user without rights.
 const NOBODY: u32 = 65534;
 
 /// Makes `path` readable for all and writable for root only.
@@ -219,7 +219,8 @@ const PERMISSIONS: &[Situation] = &[
     ),
 ];
 
-/// Runs as an unprivileged user; if the test runs as root, as one without rights.
+/// Runs the situations as an unprivileged user. If the test runs as root, it uses a user without
+/// rights.
 #[test]
 fn permissions() {
     let user = User::found();
@@ -232,7 +233,7 @@ fn permissions() {
     });
 }
 
-/// An unprivileged user.
+/// An unprivileged user, as whom the tests run commands.
 struct User {
     is_root: bool,
     program: PathBuf,
@@ -240,8 +241,8 @@ struct User {
 }
 
 impl User {
-    /// Commands of root run as user `nobody`. If that user cannot execute the built binary, a copy
-    /// of it runs instead.
+    /// Returns the user. If the test runs as root, its commands run as user `nobody`. If that user
+    /// cannot execute the built binary, a copy of the binary is used.
     fn found() -> User {
         let copy = tempfile::tempdir().unwrap();
         allow(copy.path(), 0o755);

@@ -1,5 +1,5 @@
-//! `terrace ssd`: usage errors are named, a served drive is a block device, and Ctrl-C removes
-//! it.
+//! Tests `terrace ssd`: usage errors must be reported, a served drive must be a block device, and
+//! Ctrl-C must remove it.
 use crate::common;
 use common::{command, terrace};
 use nix::{
@@ -39,7 +39,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts `terrace ssd serve` below `work`; `None` on an incapable machine.
+    /// Starts `terrace ssd serve` below `work`. Returns `None` if the machine cannot serve drives.
     fn start(work: &Path, arguments: &[&str]) -> Option<Server> {
         let owner = fs::metadata("/proc/self").expect("/proc").uid();
         require("root", if owner == 0 { Ok(()) } else { Err("serving takes root") })?;

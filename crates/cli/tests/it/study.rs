@@ -1,4 +1,5 @@
-//! `terrace study`: it measures, judges, continues, reports, and names errors by line and field.
+//! Tests `terrace study`: it must measure, check its expectations, continue after a stop, write
+//! reports, and report errors with line and field.
 use crate::common;
 use common::{Ran, command, root, terrace};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 use terrace_device::serve::{FrontEnd, FuseLoop};
 use terrace_peers::require;
 
-/// A short experiment. Preset `l2sm` does not exist yet.
+/// A short experiment. Its preset `l2sm` does not exist, so the cells with this preset are pending.
 const SMALL: &str = r#"
 title = "Small & <quick>"
 source = "ours"
@@ -64,7 +65,8 @@ that = "wa1(terrace:leveldb, workload=fillrandom) > 1 + wa1(terrace:l2sm, worklo
 because = "no device is counted"
 "#;
 
-/// A directory with the experiment. The lock shared by studies is named after it.
+/// A directory with the experiment. All studies on a machine share one lock; here the lock is named
+/// after the directory.
 struct Place(TempDir);
 
 impl Place {
@@ -139,8 +141,9 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert!(html.contains("<h2>Small &amp; &lt;quick&gt;</h2>") && html.contains("class=\"broken\""), "{html}");
     assert_eq!(html.matches("<svg class=\"cascade\"").count(), 2, "one for each engine that ran");
     assert!(html.contains("Growth") && html.contains("value_size in bytes"), "{html}");
-    // along the sweep: one picture for each row; side by side: for the row and values that have
-    // the figure
+    // Number of plots. A plot along the sweep exists once for each row. A plot of engines side by
+    // side exists for each row and value with that figure. A plot over time exists twice for each
+    // row.
     let over_time = 2 * 2;
     assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3 + over_time);
     assert_eq!(html.matches("\nseconds since the start\n").count(), over_time, "throughput and latencies of each row");
@@ -160,7 +163,7 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert_eq!(place.run(&["--scale", "0.05"]).err.matches("round ").count(), 12, "another size is another run");
 }
 
-/// The JSON output for the small experiment.
+/// Checks the JSON output of the small experiment.
 fn check_json(told: &Value) {
     assert_eq!((&told["name"], &told["scale"], &told["rounds"]), (&json!("small"), &json!(0.1), &json!(1)));
     assert!(told["pending"]["terrace:l2sm"].is_string(), "{told}");
@@ -210,7 +213,8 @@ fn what_is_wrong_is_refused_by_line_and_name() {
     assert!(terrace(["study", "report", empty.path().to_str().unwrap()]).fails(1).contains("no run"));
 }
 
-/// Stores can live on another device than the experiment's, unless it compares devices.
+/// `--device` must put the stores on another device than the experiment's. An experiment that
+/// compares devices must be refused.
 #[test]
 fn a_given_device_takes_the_place_of_what_the_file_says() {
     let place = Place::new(&SMALL.replace("\"temporary\"", "\"loop\"\nsize = \"1GiB\""));
@@ -235,7 +239,8 @@ fn a_given_device_takes_the_place_of_what_the_file_says() {
     assert!(compares.run(&["--device", &device, "--destroy-data"]).fails(2).contains("compares devices (device.size)"));
 }
 
-/// A second study is refused while one runs; a killed one continues.
+/// While a study runs, a second one must be refused. After a study was killed, the next run must
+/// continue it.
 #[test]
 fn a_killed_study_goes_on_and_two_do_not_run_at_once() {
     let place = Place::new(&SMALL.replace("num = 20_000", "num = 400_000"));
@@ -269,7 +274,7 @@ impl Memory {
         mounted
     }
 
-    /// Mounts it, or changes its mount options.
+    /// Mounts the file system, or changes its mount options.
     fn resize(&self, options: &str) {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&self.0).status();
         assert!(mounted.unwrap().success(), "{options}");
@@ -282,8 +287,8 @@ impl Drop for Memory {
     }
 }
 
-/// Without room for results the run ends and names the file; existing rows stay, and the next
-/// run continues after them.
+/// If there is no space for results, the run must end and name the file. Existing rows must stay,
+/// and the next run must continue after them.
 #[test]
 fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
     let Some(()) = root("mounts and loop devices take root") else { return };
@@ -301,7 +306,8 @@ fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
     assert_eq!(fs::read_to_string(place.file("out/small/rows.jsonl")).unwrap().lines().count(), 12 + kept % 2);
 }
 
-/// A store on a full device ends its own cell, whose row reports it; others are measured.
+/// If a store fills its device, only its own cell (one engine in one round) may fail, and the
+/// cell's row must report it. The other cells must be measured.
 #[test]
 fn a_full_device_fails_its_own_cell() {
     let Some(()) = root("mounts and loop devices take root") else { return };
@@ -340,7 +346,7 @@ fn the_list_names_every_file_with_its_source() {
     }
 }
 
-/// The report displays in a browser, in light and dark mode. The screenshots stay in the target
+/// A browser must show the report, in light and in dark mode. The screenshots stay in the target
 /// directory.
 #[test]
 fn a_browser_shows_the_report() {
@@ -349,7 +355,8 @@ fn a_browser_shows_the_report() {
         .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()));
     let Some(browser) = require("chromium", found.ok_or("no chromium: install the package chromium")) else { return };
     let Some(()) = root("a drive of its own takes root") else { return };
-    // Down to the flash, and with intervals: everything that the report draws is on the page.
+    // The drive counts flash writes and the run has intervals, so that the page contains everything
+    // that a report can draw.
     let drive = "kind = \"vssd\"\nprofile = \"ssd-s\"\nsize = \"256MiB\"";
     let text = SMALL.replace("kind = \"temporary\"", drive).replace(", \"2KiB\"", "");
     let place = Place::new(&text.replace(", \"readrandom\"]", "]\nrounds = 2"));
@@ -375,7 +382,7 @@ fn a_browser_shows_the_report() {
         look(&[&shot, &scheme]);
         pictures.push(fs::read(&path).expect("a screenshot"));
     }
-    // Empty pages of this size have about 10 KB.
+    // A screenshot of an empty page of this size has about 10 KB.
     assert!(
         pictures.iter().all(|picture| picture.len() > 60_000),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Runs the real binary.
+//! Runs the real `terrace` binary.
 pub mod situations;
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 use terrace_peers::require;
 
-/// The outcome of a run.
+/// The exit status and output of a run.
 pub struct Ran {
     /// Exit status.
     pub status: i32,
@@ -23,14 +23,14 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Returns standard output; the run must have succeeded.
+    /// Returns standard output. Panics unless the run succeeded.
     #[track_caller]
     pub fn ok(self) -> Vec<u8> {
         assert_eq!(self.status, 0, "{}", self.err);
         self.out
     }
 
-    /// Returns standard error; the run must have failed with `status` and printed nothing on
+    /// Returns standard error. Panics unless the run failed with `status` and printed nothing on
     /// stdout.
     #[track_caller]
     pub fn fails(self, status: i32) -> String {
@@ -50,7 +50,8 @@ pub fn terrace_with<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>, inp
     let mut child = command(arguments).stdin(Stdio::piped()).spawn().expect("the binary was built");
     let mut stdin = child.stdin.take().expect("piped");
     std::thread::scope(|scope| {
-        // The command may exit without reading all input; the write then fails, which is fine.
+        // The command may exit without reading all input. The write then fails, which is not an
+        // error.
         scope.spawn(move || stdin.write_all(input));
         let Output { status, stdout, stderr } = child.wait_with_output().expect("it ran");
         let err = String::from_utf8(stderr).expect("messages are text");
@@ -72,7 +73,7 @@ pub fn fresh() -> (TempDir, PathBuf) {
     (directory, store)
 }
 
-/// Returns whether this is root; `why` names the reason it is needed.
+/// Returns `Some` if the test runs as root. `why` names the reason why root is needed.
 pub fn root(why: &str) -> Option<()> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     require("root", if owner == 0 { Ok(()) } else { Err(why) })

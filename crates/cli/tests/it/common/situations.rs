@@ -1,5 +1,6 @@
-//! Tables of situations and their check: the exact first line on stderr, or of the report of
-//! `check`, and the exit status. `{}` stands for the store's path.
+//! Tables of error situations, and their check. A situation sets up a store and runs a command. The
+//! check compares the exit status and the exact first line on stderr (of `check`, the first line of
+//! its report). `{}` in a line stands for the store's path.
 use crate::common::{Ran, fresh, terrace};
 use std::{
     fs,
@@ -7,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Creates the situation at a path where nothing exists.
+/// Sets up the situation at a path where nothing exists.
 pub type Make = fn(&Path);
 
 /// Name, setup, command, exit status, and first line.
@@ -29,12 +30,12 @@ pub fn keep_only(path: &Path, wanted: impl Fn(&str) -> bool) {
     names(path, "").iter().filter(|name| !wanted(name)).for_each(|name| fs::remove_file(path.join(name)).unwrap());
 }
 
-/// Sets up every situation and lists all that are reported differently.
+/// Sets up every situation, and panics with a list of those that the command reports differently.
 pub fn judge(situations: &[Situation]) {
     judge_as(situations, |_, arguments| terrace(arguments));
 }
 
-/// As above, with commands that `run` executes for the store at a path.
+/// Like [`judge`], with commands that `run` executes for the store at a path.
 pub fn judge_as(situations: &[Situation], run: impl Fn(&Path, Vec<String>) -> Ran) {
     let mut wrong = Vec::new();
     for (situation, make, arguments, status, line) in situations {
@@ -57,8 +58,8 @@ pub fn judge_as(situations: &[Situation], run: impl Fn(&Path, Vec<String>) -> Ra
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Creates a store of this preset with an SSTable, values of 700 bytes among others, and a WAL
-/// with a write.
+/// Creates a store of this preset. It has an SSTable, values of 700 bytes and smaller ones, and a
+/// WAL with one write.
 pub fn store(path: &Path, preset: &str) {
     compacted(path, preset, &[]);
 }
@@ -67,16 +68,19 @@ fn compacted(path: &Path, preset: &str, of: &[&str]) {
     let shown = path.to_str().unwrap();
     let long: String = (0..700).map(|n: u32| char::from(b'a' + (n * n % 23) as u8)).collect();
     terrace(["put", shown, "k", &long, "--preset", preset]).ok();
-    // File numbers depend on these options, the store's layout does not. With so few values,
-    // durable marks alone exceed lower garbage limits.
+    // The file numbers in the expected messages depend on these options; the store's layout does
+    // not. With so few values, the durable marks (records in the WAL) alone would exceed a lower
+    // limit for garbage.
     let numbers = ["--preset", "leveldb", "--option", "value_log_gc_percent=99"];
     terrace(["put", shown, "small", "value"].iter().chain(&numbers)).ok();
-    // of two SSTables: a single one would be moved
+    // The compaction has two SSTables as inputs, because it would move a single one without
+    // rewriting it.
     terrace(["compact", shown].iter().chain(of).chain(&numbers)).ok();
     terrace(["put", shown, "another", &long].iter().chain(&numbers)).ok();
 }
 
-/// Its SSTable points into a WAL segment: a full compaction would have relocated the values.
+/// Creates a store with a value log, whose SSTable has pointers into a WAL segment. The compaction
+/// must not cover all keys, because a full one would relocate the values.
 pub fn value_log(path: &Path) {
     compacted(path, "wisckey", &["--from", "a"]);
 }
@@ -89,7 +93,7 @@ pub fn bundles(path: &Path) {
     store(path, "bolt");
 }
 
-/// A device with a store.
+/// Creates a device with a store.
 pub fn device(path: &Path) {
     prepared(path);
     store(path, "device");
@@ -99,7 +103,8 @@ pub fn prepared(path: &Path) {
     terrace(["raw", "format", path.to_str().unwrap(), "--size", "8MiB"]).ok();
 }
 
-/// One half of a split store; the other one is next to it.
+/// Creates a split store (manifest in a directory, WALs and SSTables on a device). `path` is one
+/// half, and the other one is next to it.
 pub fn half(path: &Path) {
     let data = path.with_extension("data");
     let (shown, data) = (path.to_str().unwrap(), data.to_str().unwrap());
@@ -115,7 +120,7 @@ pub fn lose(path: &Path, end: &str) {
     }
 }
 
-/// Overwrites the first file with this suffix with a foreign text of `bytes` bytes.
+/// Overwrites the first file with this suffix with `bytes` bytes of a text that is not a store's.
 pub fn replace(path: &Path, end: &str, bytes: usize) {
     let name = names(path, "").into_iter().find(|name| name.ends_with(end)).expect("there is one");
     fs::write(path.join(name), "somebody else's text. ".repeat(bytes / 20 + 1).split_at(bytes).0).unwrap();
