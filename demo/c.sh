@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compiles hello.c against the library below PREFIX, shared and static, and runs it, as a user of the C library would.
+# Compiles hello.c as a user of the C library would: against the library below PREFIX, once shared
+# and once static. Then runs both programs.
 #
 #   demo/c.sh PREFIX
 set -eu

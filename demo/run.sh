@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make demo`: Terrace opens, uses and checks a store that the real LevelDB wrote, and hands it back.
-# Each run starts with an empty target/demo and leaves its store there.
+# `make demo`: Terrace opens a store that the real LevelDB wrote, uses and checks it, and LevelDB
+# opens it again. Each run starts with an empty target/demo and leaves its store there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ say() { printf '  %s\n' "$1"; }
 die() { printf 'demo: %s\n' "$1" >&2; exit 1; }
 show() { printf '  $ %s\n' "$*"; "$@" | sed 's/^/    /'; }
 
-# Installs a package if this user has the permission.
+# Installs a package if this user has permission to do so.
 need() {
   local what=$1 package=$2
   say "missing: $what (package $package)"
@@ -45,7 +45,7 @@ version=$("$leveldb" version)
 step "2. The real LevelDB $version writes a store"
 rm -rf "$work"
 mkdir -p "$work"
-# The data are this repository's own files: path -> content.
+# The data are this repository's own files: each path is a key, and the file's content is the value.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   git ls-files -co --exclude-standard
 else

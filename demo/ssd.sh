@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `make cascade`: fills a store on ext4 on a preconditioned virtual drive and prints the bytes that each layer writes for a
-# user's byte. Needs root, /dev/fuse and loop devices; removes all that it made. The argument is the drive's size (512MiB).
+# `make cascade`: fills a store on ext4 on a preconditioned virtual drive, and prints the bytes that
+# each layer writes for one byte of the user. Needs root, /dev/fuse and loop devices. Removes
+# everything that it made. The argument is the drive's size (default 512MiB).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" -eq 0 ] || { echo "demo: mounting a file system takes root: sudo demo/ssd.sh" >&2; exit 1; }
@@ -14,7 +15,7 @@ end() {
   rm -rf "$work"
 }
 trap end EXIT
-# The first number of this name in JSON from stdin.
+# Prints the first number with this name in the JSON on stdin.
 number() { grep -o "\"$1\":[0-9]*" | head -n 1 | cut -d: -f2; }
 times() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
 mega() { awk -v a="$1" 'BEGIN { printf "%8.1f MB", a / 1e6 }'; }

@@ -1,4 +1,4 @@
-//! Conversion of Python arguments to bytes and paths. Other types raise `TypeError`.
+//! Converts Python arguments to bytes and paths. Arguments of other types raise `TypeError`.
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
 };
 
-/// A key or a value. `bytes` are borrowed; a `bytearray` or a `memoryview` is copied. A `str` or a
+/// A key or a value. `bytes` are borrowed. A `bytearray` or a `memoryview` is copied. A `str` or a
 /// list of integers is refused.
 #[derive(Clone)]
 pub struct Bytes<'a>(Cow<'a, [u8]>);
@@ -56,7 +56,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Bytes<'a> {
     }
 }
 
-/// Returns bytes that may outlive the object they come from.
+/// Returns a copy of the object's bytes, which may outlive the object.
 fn copied(object: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if let Ok(bytes) = object.cast::<PyBytes>() {
         return Ok(bytes.clone().into());

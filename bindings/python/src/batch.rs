@@ -3,14 +3,14 @@ use crate::{arguments::Bytes, db::Db};
 use pyo3::{prelude::*, types::PyBytes};
 use terrace::Op;
 
-/// Name, key, and the value or the end of a range.
+/// The operation's name, its key, and the value or the end of a key range.
 type Operation<'py> = (&'static str, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
 
 /// Puts and deletes that are applied atomically.
 #[pyclass(module = "terracedb")]
 pub struct WriteBatch {
     pub operations: terrace::WriteBatch,
-    /// The store to which the end of a `with` block writes, and whether with a sync.
+    /// The store to which the end of a `with` block writes the batch, and whether with a sync.
     target: Option<(Py<Db>, bool)>,
 }
 
@@ -45,7 +45,7 @@ impl WriteBatch {
         self.operations.delete_range(start, stop);
     }
 
-    /// Returns the operations: name, key, and the value or the end of a range.
+    /// Returns each operation as its name, its key, and the value or the end of a key range.
     fn operations<'py>(&self, py: Python<'py>) -> Vec<Operation<'py>> {
         let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
         let operation = |op| match op {
@@ -76,8 +76,8 @@ impl WriteBatch {
         this
     }
 
-    /// Writes the batch, unless the block ended with an exception, and clears it. A batch whose
-    /// write fails keeps its operations.
+    /// Writes the batch and clears it, unless the block ended with an exception. If the write
+    /// fails, the batch keeps its operations.
     fn __exit__(
         &mut self,
         py: Python<'_>,

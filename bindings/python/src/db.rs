@@ -24,14 +24,15 @@ use terrace::{Result, WriteOptions};
 /// A mapping from bytes to bytes on storage, in key order.
 #[pyclass(module = "terracedb", frozen)]
 pub struct Db {
-    /// The lock guards the handle only; operations use a clone of it without the lock.
+    /// The lock guards only the handle. An operation clones the handle and then runs without the
+    /// lock.
     open: Mutex<Option<Open>>,
     place: String,
 }
 
 struct Open {
     db: terrace::Db,
-    /// Live iterators, which `close` ends.
+    /// Live iterators. `close` ends them.
     walks: Vec<Weak<dyn Ends>>,
 }
 
@@ -42,9 +43,9 @@ impl Open {
     }
 }
 
-/// Functions for the other classes, not visible in Python.
+/// Functions that other classes use. They are not visible in Python.
 impl Db {
-    /// Returns an open store; `place` is for its `repr`.
+    /// Returns an open store. `place` is the text that its `repr` shows.
     pub fn new(db: terrace::Db, place: String) -> Db {
         Db { open: Mutex::new(Some(Open { db, walks: Vec::new() })), place }
     }
@@ -144,7 +145,8 @@ impl Db {
         self.put(py, key, value, false)
     }
 
-    /// Raises `KeyError` for an absent key, as a mapping does, and therefore reads first.
+    /// Deletes `key`. Like a mapping, raises `KeyError` if the key is absent, so it must read the
+    /// key first.
     fn __delitem__(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<()> {
         self.__getitem__(py, key.clone())?;
         self.delete(py, key, false)

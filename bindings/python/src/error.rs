@@ -1,9 +1,9 @@
-//! Exceptions: one class per kind of error, defined in `terracedb._errors`, with the engine's
-//! text.
+//! Exceptions. Each kind of error has a class, which is defined in `terracedb._errors`. The text is
+//! the engine's.
 use pyo3::{prelude::*, sync::PyOnceLock};
 use terrace::Error;
 
-/// The module with the classes, after the first import.
+/// The module with the exception classes. It is set by the first import.
 static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// Returns the exception for `error`.

@@ -1,4 +1,4 @@
-//! Opening, destroying and repairing stores by their paths.
+//! Opens, destroys and repairs stores by their paths.
 use crate::{arguments::Path, db::Db, error};
 use pyo3::{
     prelude::*,
@@ -6,7 +6,7 @@ use pyo3::{
 };
 use terrace::Options;
 
-/// Returns the options of a preset with changes by name.
+/// Returns the options of a preset, changed by the named options.
 fn options(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     let preset = preset.map_or_else(|| Ok(Options::default()), Options::preset);
     let mut options = preset.map_err(|error| error::raised(py, &error))?;
@@ -30,7 +30,8 @@ pub fn open(
     named: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Db> {
     let mut options = options(py, preset, named)?;
-    // `create_if_missing` is the option's name, and the argument's in other bindings.
+    // `create_if_missing` is the name of the option. It is also the name of the argument in other
+    // Python bindings for LevelDB.
     let named = |name: &str| named.is_some_and(|named| named.contains(name).unwrap_or(false));
     let create_if_missing = named("create_if_missing").then_some(options.create_if_missing);
     if let (Some(create), Some(other)) = (create, create_if_missing)
@@ -62,7 +63,7 @@ pub fn destroy(py: Python<'_>, path: Path) -> PyResult<()> {
     py.detach(|| terrace::Db::destroy(path.0)).map_err(|error| error::raised(py, &error))
 }
 
-/// Number of salvaged pairs, and file, offset, bytes and reason of each loss.
+/// The number of salvaged pairs, and the file, offset, number of bytes and reason of each loss.
 type Repaired = (u64, Vec<(String, u64, u64, String)>);
 
 #[pyfunction]

@@ -10,9 +10,10 @@ use std::{
 };
 use terrace::{Error, Scan};
 
-/// Pairs fetched per release of the interpreter's lock, which costs about as much as a few pairs.
+/// Number of pairs that are fetched per release of the interpreter's lock. One release costs about
+/// as much time as a few pairs.
 const PAIRS_AT_ONCE: usize = 128;
-/// Bytes that end such a fetch early, so that large values do not fill memory.
+/// Maximum bytes of such a fetch, so that large values do not fill memory.
 const BYTES_AT_ONCE: usize = 64 << 10;
 
 /// The part of a pair that an iterator yields.
@@ -38,7 +39,7 @@ fn fetch(scan: &mut Scan) -> Fetched {
     Fetched { pairs, error: None }
 }
 
-/// Pairs to yield, and the error that follows them.
+/// Fetched pairs that are not yielded yet, and the error that follows them.
 #[derive(Default)]
 struct Fetched {
     pairs: VecDeque<(Vec<u8>, Vec<u8>)>,

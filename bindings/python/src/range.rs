@@ -26,7 +26,7 @@ impl Range<'_> {
     }
 }
 
-/// Returns read options as of `snapshot`, or as of now.
+/// Returns read options that read at `snapshot`, or the present state without a snapshot.
 pub fn at(snapshot: Option<&Snapshot>) -> ReadOptions {
     snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(snapshot))
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use pyo3::{exceptions::PyKeyError, prelude::*, types::PyBytes};
 
-/// A read-only view of a store as of the creation of the snapshot.
+/// A read-only view of a store at the moment when the snapshot was created.
 #[pyclass(module = "terracedb", frozen)]
 pub struct Snapshot {
     db: Py<Db>,

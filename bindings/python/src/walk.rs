@@ -1,5 +1,5 @@
-//! SnapshotStripes (iterators) that hold resources of a store and release them when the store is
-//! closed.
+//! Readers (iterators) that hold resources of a store. When the store is closed, they release the
+//! resources.
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, Ordering},
@@ -9,7 +9,7 @@ use terrace::{Error, Result};
 /// A reader that the store can end.
 pub struct Walk<T> {
     reader: Mutex<Option<T>>,
-    /// Set before the reader is removed; can be read without waiting for a running read.
+    /// Set before the reader is removed. It can be read without waiting for a running read.
     ended: AtomicBool,
 }
 
@@ -19,8 +19,9 @@ impl<T> Walk<T> {
         Walk { reader: Mutex::new(Some(reader)), ended: AtomicBool::new(false) }
     }
 
-    /// Reads; fails with [`Error::Closed`] after the end. The caller must not hold the
-    /// interpreter's lock, since another thread may be reading.
+    /// Calls `read` with the reader, or fails with [`Error::Closed`] if the reader has ended. The
+    /// caller must not hold the interpreter's lock, because this function may wait for a read of
+    /// another thread.
     pub fn with<U>(&self, read: impl FnOnce(&mut T) -> U) -> Result<U> {
         self.lock().as_mut().map(read).ok_or(Error::Closed)
     }

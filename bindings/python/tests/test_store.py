@@ -277,7 +277,7 @@ def test_a_damaged_store_is_repaired(path, tmp_path):
     assert table.read_bytes() == damaged
     with terracedb.open(tmp_path / "fresh") as db:
         saved = list(db.items())
-    # One block of 4 KiB is lost.
+    # The lost pairs are those of one block of 4 KiB.
     assert 700 < len(saved) == count < 1000 and set(saved) < set(pairs)
     with pytest.raises(terracedb.InvalidError, match="not empty"):
         terracedb.repair(path, tmp_path / "fresh")

@@ -12,8 +12,8 @@ pub struct Comparator {
     destructor: unsafe extern "C" fn(*mut c_void),
 }
 
-/// The part that an open store keeps. As in LevelDB, it must not be used after the handle is
-/// destroyed.
+/// The part of a comparator that an open store keeps. As in LevelDB, the store must not use it
+/// after the handle is destroyed.
 pub struct Order {
     state: *mut c_void,
     compare: Compare,
@@ -38,8 +38,8 @@ impl terrace::Comparator for Order {
 }
 
 /// # Safety
-/// `name` returns a zero-terminated string. All three functions accept `state` until the
-/// destructor has been called, and several threads may call `compare` at once.
+/// `name` returns a zero-terminated string. All three functions accept `state` until the destructor
+/// has been called. Several threads may call `compare` at the same time.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_comparator_create(
     state: *mut c_void,

@@ -26,8 +26,8 @@ unsafe extern "C" fn leveldb_open(options: &Options, name: *const u8, errptr: &m
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_close(db: Box<Db>) {
-    // The C function has no error to return. Acknowledged writes are in the WAL, synced ones stay
-    // durable.
+    // The error is ignored, because the C function cannot return one. Acknowledged writes are in
+    // the WAL, and synced ones stay durable.
     let _ = db.0.close();
 }
 
@@ -126,7 +126,7 @@ unsafe extern "C" fn leveldb_property_value(db: &Db, propname: *const u8) -> *mu
     value.map_or(ptr::null_mut(), memory::copy_text)
 }
 
-/// Sets all sizes to 0 on failure, since the C function has no error to return.
+/// If an error occurs, sets all sizes to 0, because the C function cannot return an error.
 ///
 /// # Safety
 /// All arrays have `num_ranges` elements, and the keys have the given lengths.
@@ -166,6 +166,7 @@ unsafe extern "C" fn leveldb_compact_range(
 ) {
     // SAFETY: guaranteed by the caller.
     let bound = |key: *const u8, length| (!key.is_null()).then(|| unsafe { memory::bytes(key, length) });
-    // The C function has no error to return; the next write reports the failure.
+    // The error is ignored, because the C function cannot return one. The next write reports the
+    // failure.
     let _ = db.0.compact_range(bound(start_key, start_key_len), bound(limit_key, limit_key_len));
 }

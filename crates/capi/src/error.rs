@@ -1,5 +1,5 @@
-//! Errors in LevelDB's C form: a string from `malloc` whose first words name the kind, as
-//! LevelDB's do.
+//! Errors in LevelDB's C form: a string from `malloc`. Its first words name the kind of error, as
+//! in LevelDB.
 #![expect(unsafe_code, reason = "the text that an error replaces came from malloc")]
 use crate::memory;
 use std::ptr;
@@ -10,8 +10,8 @@ use terrace::{Error, Result};
 pub struct Failure(*mut u8);
 
 impl Failure {
-    /// Returns the value of `result`. An error replaces the string and frees the older one; a
-    /// success leaves it unchanged.
+    /// Returns the value of `result`. An error frees the older string and stores its own. A success
+    /// leaves the string unchanged.
     pub fn of<T>(&mut self, result: Result<T>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
@@ -25,7 +25,8 @@ impl Failure {
     }
 }
 
-/// Returns the first words of LevelDB's messages, by which programs distinguish errors.
+/// Returns the first words of LevelDB's message for this error. Programs use them to distinguish
+/// errors.
 fn kind(error: &Error) -> &'static str {
     match error {
         Error::Corrupt { .. } | Error::Bug(_) => "Corruption",

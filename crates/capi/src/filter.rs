@@ -15,8 +15,8 @@ pub struct Filter {
     destructor: Option<(unsafe extern "C" fn(*mut c_void), *mut c_void)>,
 }
 
-/// The part that an open store keeps. As in LevelDB, it must not be used after the handle is
-/// destroyed.
+/// The part of a filter policy that an open store keeps. As in LevelDB, the store must not use it
+/// after the handle is destroyed.
 struct Foreign {
     state: *mut c_void,
     create: Create,

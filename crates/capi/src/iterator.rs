@@ -1,4 +1,4 @@
-//! `leveldb_iterator_t`: a cursor that keeps its last error instead of returning it.
+//! `leveldb_iterator_t`: a cursor that stores its last error, because its moves cannot return one.
 #![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{error::Failure, memory};
 use terrace::{Cursor, Error, Result};

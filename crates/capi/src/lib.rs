@@ -1,22 +1,25 @@
 //! LevelDB's C interface on Terrace: a program written for `leveldb/c.h` compiles, links and runs.
 //!
-//! The interface is `include/leveldb/c.h`, which also lists the differences. `include/terrace/c.h`
-//! adds presets, options by name, and durability. Each function is in the module of its object.
+//! The interface is `include/leveldb/c.h`. That header also lists the differences from LevelDB.
+//! `include/terrace/c.h` adds presets, options by name, and durability. The functions of each kind
+//! of handle are in one module.
 //!
 //! # Safety
 //! contract of the C side
 //!
-//! The headers require the following, which no function can check; `unsafe` code relies on it:
-//! - A handle comes from the function that creates its kind, has not been destroyed, and is used
-//!   by one thread at a time unless it is a database. Handles are therefore declared as references
-//!   and boxes, which are plain pointers in C. A pointer that may be `NULL` is an `Option`.
+//! The headers require the following from C programs. No function can check it, and `unsafe` code
+//! relies on it:
+//! - A handle is from the function that creates its kind, and has not been destroyed. One thread at
+//!   a time uses a handle, unless it is a database. Therefore the functions declare handles as
+//!   references and boxes, which are plain pointers in C. A pointer that may be `NULL` is an
+//!   `Option`.
 //! - A pointer with a length refers to that many readable bytes, which do not change during the
 //!   call.
 //! - A name is zero-terminated.
 //! - An `errptr` points to `NULL` or to a string from `malloc`.
-//! - Callbacks behave as their comments require, and do not unwind.
+//! - Callbacks behave as the comments in the headers require, and do not unwind.
 //!
-//! A panic in this library ends the process with its message; it never unwinds into C.
+//! A panic in this library ends the process with the panic's message. It never unwinds into C.
 #![deny(unsafe_code)] // except where a module states the reason
 
 mod batch;

@@ -4,7 +4,8 @@ use crate::memory;
 use libc::c_int;
 use std::{env, fs, os::unix::ffi::OsStringExt, path::PathBuf, ptr};
 
-/// `leveldb_cache_t`: a cache size. Each store that is opened with it gets a cache of its own.
+/// `leveldb_cache_t`: only a cache size. Each store that is opened with it gets a separate cache of
+/// that size.
 pub struct Cache {
     pub bytes: u64,
 }
@@ -22,7 +23,7 @@ extern "C" fn leveldb_cache_destroy(cache: Box<Cache>) {
     drop(cache);
 }
 
-/// `leveldb_env_t`: the operating system's files, threads and clock, the only environment.
+/// `leveldb_env_t`: the operating system's files, threads and clock. There is no other environment.
 pub struct Env;
 
 #[unsafe(no_mangle)]
@@ -35,7 +36,8 @@ extern "C" fn leveldb_env_destroy(env: Box<Env>) {
     drop(env);
 }
 
-/// Returns `$TEST_TMPDIR`, or creates a directory for the user in `/tmp`; `NULL` if that fails.
+/// Returns `$TEST_TMPDIR`. If it is not set, creates a directory for the user in `/tmp`, and
+/// returns `NULL` if that fails.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_env_get_test_directory(_env: &Env) -> *mut u8 {
     let named = env::var_os("TEST_TMPDIR").filter(|name| !name.is_empty());
@@ -54,7 +56,7 @@ extern "C" fn leveldb_major_version() -> c_int {
     1
 }
 
-/// See [`leveldb_major_version`].
+/// Returns the minor version; see [`leveldb_major_version`].
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_minor_version() -> c_int {
     23

@@ -28,9 +28,10 @@ unsafe extern "C" fn leveldb_repair_db(options: &Options, name: *const u8, errpt
     errptr.of(options.resolve().and_then(|options| repair_in_place(path, &options)));
 }
 
-/// Repairs into `PATH.repair`, exchanges the two directories atomically, and keeps the damaged
-/// store as `PATH.damaged-N`. At every moment `path` is one of the two stores, complete. The
-/// directory of an interrupted repair is kept in the same way, since it may be the damaged store.
+/// Repairs a store in place. The new store is written to `PATH.repair`, then the names of the two
+/// directories are exchanged atomically, and the damaged store is kept as `PATH.damaged-N`. So at
+/// every moment `path` is either the damaged or the new store, complete. The directory of an
+/// interrupted repair is also kept as `PATH.damaged-N`, because it may be the damaged store.
 fn repair_in_place(path: &Path, options: &terrace::Options) -> Result<()> {
     let failed = |op, source: io::Error| Error::Io { op, object: path.display().to_string(), source: Arc::new(source) };
     let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
@@ -46,7 +47,7 @@ fn repair_in_place(path: &Path, options: &terrace::Options) -> Result<()> {
     set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))
 }
 
-/// Renames `path` to the first free `DAMAGED.damaged-N`, durably.
+/// Renames `path` durably to the first name `DAMAGED.damaged-N` that does not exist.
 fn set_aside(path: &Path, damaged: &Path) -> io::Result<()> {
     let free = (1..).map(|n| with_suffix(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
     fs::rename(path, free.expect("some number is free"))?;
@@ -61,7 +62,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Exchanges the names of two directories, atomically also in a crash.
+/// Exchanges the names of two directories. The exchange is atomic even in a crash.
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
     let (one, other) = (name(one)?, name(other)?);

@@ -1,4 +1,4 @@
-//! Conversion of bytes and strings between C and Rust, and `leveldb_free`.
+//! Converts bytes and strings between C and Rust, and exports `leveldb_free`.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and memory from malloc")]
 use libc::c_void;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, ptr, slice};
@@ -30,10 +30,11 @@ pub unsafe fn path<'a>(name: *const u8) -> &'a Path {
     Path::new(OsStr::from_bytes(unsafe { text(name) }))
 }
 
-/// Returns a copy of `bytes` from `malloc`, which C frees. Ends the process if memory is
-/// exhausted, as Rust's allocator does.
+/// Returns a copy of `bytes` from `malloc`, which the C program frees. Ends the process if there is
+/// not enough memory, as Rust's allocator does.
 pub fn copy(bytes: &[u8]) -> *mut u8 {
-    // SAFETY: malloc accepts any size. At least one byte, so that NULL always means failure.
+    // SAFETY: malloc accepts any size. The size is at least one byte, so that NULL always means
+    // failure.
     let copy = unsafe { libc::malloc(bytes.len().max(1)) }.cast::<u8>();
     assert!(!copy.is_null(), "out of memory: {} bytes", bytes.len());
     // SAFETY: the new memory is large enough, and no other pointer refers to it.
@@ -41,8 +42,8 @@ pub fn copy(bytes: &[u8]) -> *mut u8 {
     copy
 }
 
-/// Returns a zero-terminated copy of `text` from `malloc`. C sees `text` up to its first zero
-/// byte.
+/// Returns a zero-terminated copy of `text` from `malloc`. If `text` contains a zero byte, C sees
+/// only the part before it.
 pub fn copy_text(text: impl Into<Vec<u8>>) -> *mut u8 {
     let mut text = text.into();
     text.push(0);

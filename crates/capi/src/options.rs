@@ -1,6 +1,7 @@
 //! `leveldb_options_t`, `leveldb_readoptions_t` and `leveldb_writeoptions_t`.
 //!
-//! Numbers are clamped to LevelDB's bounds, so that every value LevelDB accepts is accepted.
+//! Numbers outside LevelDB's bounds are changed to the nearest bound, so that every value that
+//! LevelDB accepts is accepted.
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{
     comparator::{Comparator, Order},
@@ -13,21 +14,22 @@ use libc::{c_int, c_void};
 use std::sync::Arc;
 use terrace::{Codec, Error, FilterPolicy, Result, Snapshot};
 
-/// LevelDB's limit counts all open files; this many of them are not SSTables.
+/// Number of open files that are not SSTables but that LevelDB's limit includes.
 const OTHER_FILES: c_int = 10;
 
 /// `leveldb_options_t`.
 pub struct Options {
     numbers: terrace::Options,
-    /// The requested compression, if it does not exist; an open then fails.
+    /// The number of a compression that does not exist, if the caller requested one. An open then
+    /// fails.
     unknown_compression: Option<c_int>,
     order: Option<Arc<Order>>,
     filter: Option<Arc<dyn FilterPolicy>>,
 }
 
 impl Options {
-    /// Returns the options for an open. A comparator and a filter policy are used until the store
-    /// is closed.
+    /// Returns the options for an open. The store uses the comparator and the filter policy until
+    /// it is closed.
     pub fn resolve(&self) -> Result<terrace::Options> {
         if let Some(number) = self.unknown_compression {
             return Err(Error::Invalid(format!("compression {number} does not exist; use 0 (none) or 1 (Snappy)")));
@@ -43,7 +45,8 @@ impl Options {
     }
 }
 
-/// Returns the default preset, but creates no store unless asked to, as LevelDB.
+/// Returns the default preset. As in LevelDB, an open creates no store unless the caller requests
+/// it.
 fn defaults() -> terrace::Options {
     let mut options = terrace::Options::default();
     options.create_if_missing = false;
@@ -115,11 +118,11 @@ extern "C" fn leveldb_options_set_paranoid_checks(options: &mut Options, yes: u8
     options.numbers.paranoid_checks = yes != 0;
 }
 
-/// There is only one environment.
+/// Has no effect, because there is only one environment.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_env(_options: &mut Options, _env: Option<&Env>) {}
 
-/// LevelDB's C interface cannot create a logger, so this is always `NULL`.
+/// Has no effect. LevelDB's C interface cannot create a logger, so the argument is always `NULL`.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_info_log(_options: &mut Options, _logger: *mut c_void) {}
 

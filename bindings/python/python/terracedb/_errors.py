@@ -1,4 +1,4 @@
-"""The exceptions. Their texts name the failure and the object, are for people, and may change."""
+"""The exceptions. Their texts name the failed operation and its object. The texts are for people and may change."""
 
 
 class Error(Exception):
@@ -18,11 +18,11 @@ class NoSpaceError(StorageError):
 
 
 class InUseError(Error):
-    """The store is open in another process, or a second time in this one."""
+    """The store is already open, in another process or in this one."""
 
 
 class MissingError(Error):
-    """A store, or a file that a store names, does not exist."""
+    """A store, or a file that a store refers to, does not exist."""
 
 
 class UnsupportedError(Error):
@@ -38,7 +38,7 @@ class ReadOnlyError(Error):
 
 
 class ClosedError(Error, ValueError):
-    """The store was closed, or the snapshot released."""
+    """The store was closed, or the snapshot was released."""
 
 
 class StoppedError(Error):

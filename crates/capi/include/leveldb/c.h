@@ -5,24 +5,27 @@
  *
  * Rules
  * - Handles are opaque. The caller destroys each handle once, with the function of its kind.
- *   Several threads may use a leveldb_t at once; any other handle is used by one thread at a
- *   time. Destroy iterators and snapshots before their store is closed.
- * - Keys and values are arbitrary bytes, passed as pointer and length. They are copied before a
- *   function returns. Names and paths are zero-terminated.
+ *   Several threads may use one leveldb_t at the same time. Any other handle may be used by only
+ *   one thread at a time. Destroy iterators and snapshots before their store is closed.
+ * - Keys and values are arbitrary bytes, passed as pointer and length. A function copies them
+ *   before it returns. Names and paths are zero-terminated.
  * - `errptr` points to NULL or to an older message from malloc. A success leaves it unchanged. A
  *   failure frees the older message and stores its own, which the caller releases with
- *   leveldb_free. The first words give the kind: "Corruption: ", "Invalid argument: ",
- *   "IO error: ", "Not implemented: ". The rest is for people and may change.
+ *   leveldb_free. The first words of a message give the kind of error: "Corruption: ",
+ *   "Invalid argument: ", "IO error: ", "Not implemented: ". The rest of the message is for
+ *   people and may change.
  * - Booleans are uint8_t, 0 for false.
  * - No pointer may be NULL unless its function allows it. Destroying NULL options, batches,
- *   comparators and filter policies does nothing, as with free.
+ *   comparators and filter policies does nothing, like free(NULL).
  *
  * Differences from LevelDB
  * - leveldb_close makes all writes durable before it returns.
- * - A cache is a size: each store that is opened with it has a cache of its own.
- * - Options start from the preset "default", which is tuned for larger machines than LevelDB's
- *   numbers; terrace_options_preset(options, "leveldb", ...) gives LevelDB's.
- * - Numbers are clamped to LevelDB's bounds; a block restart interval is at most 1024.
+ * - A leveldb_cache_t is only a size: each store that is opened with it has a separate cache of
+ *   that size.
+ * - Options start with the values of the preset "default", which suit larger machines than
+ *   LevelDB's values do. terrace_options_preset(options, "leveldb", ...) sets LevelDB's values.
+ * - Numbers outside LevelDB's bounds are changed to the nearest bound. A block restart interval is
+ *   at most 1024.
  * - There is no info log, and only one environment.
  */
 #ifndef TERRACE_LEVELDB_C_H_
@@ -55,8 +58,8 @@ typedef struct leveldb_writeoptions_t leveldb_writeoptions_t;
 
 /* A store. */
 
-/* Opens the store in directory `name`; returns NULL on failure. The options may be destroyed
- * afterwards, but a comparator and a filter policy are in use until the store is closed. */
+/* Opens the store in directory `name`. Returns NULL on failure. The options may be destroyed
+ * afterwards, but the store uses their comparator and filter policy until it is closed. */
 leveldb_t* leveldb_open(const leveldb_options_t* options, const char* name, char** errptr);
 
 void leveldb_close(leveldb_t* db);
@@ -78,39 +81,39 @@ void leveldb_write(leveldb_t* db, const leveldb_writeoptions_t* options, leveldb
 char* leveldb_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key, size_t keylen, size_t* vallen,
                   char** errptr);
 
-/* Returns an iterator over the store as of now, or as of the snapshot in `options`. It is not
- * valid until the first seek. */
+/* Returns an iterator over the present state of the store, or over the snapshot in `options`. The
+ * iterator is not valid until the first seek. */
 leveldb_iterator_t* leveldb_create_iterator(leveldb_t* db, const leveldb_readoptions_t* options);
 
-/* Returns a snapshot of the store as of now. Its data is kept until the snapshot and all read
- * options with it are destroyed. */
+/* Returns a snapshot of the present state of the store. The store keeps the snapshot's data until
+ * the snapshot and all read options with it are destroyed. */
 const leveldb_snapshot_t* leveldb_create_snapshot(leveldb_t* db);
 
 void leveldb_release_snapshot(leveldb_t* db, const leveldb_snapshot_t* snapshot);
 
-/* Returns a property as a string, which the caller releases with leveldb_free; NULL if it does
- * not exist. Properties: leveldb.stats, leveldb.sstables, leveldb.num-files-at-level0 to 6,
+/* Returns a property as a string, which the caller releases with leveldb_free. Returns NULL if the
+ * property does not exist. Properties: leveldb.stats, leveldb.sstables, leveldb.num-files-at-level0 to 6,
  * leveldb.approximate-memory-usage. */
 char* leveldb_property_value(leveldb_t* db, const char* propname);
 
-/* Estimates the bytes of SSTables that each range takes, from its start (included) to its limit
- * (excluded). All 0 on failure. */
+/* Estimates the bytes of SSTables that each key range uses, from its start (included) to its limit
+ * (excluded). Sets all sizes to 0 on failure. */
 void leveldb_approximate_sizes(leveldb_t* db, int num_ranges, const char* const* range_start_key,
                                const size_t* range_start_key_len, const char* const* range_limit_key,
                                const size_t* range_limit_key_len, uint64_t* sizes);
 
-/* Compacts the range, both ends included, which drops deleted and overwritten data. A NULL end is
- * unbounded. */
+/* Compacts the key range, both ends included. This drops deleted and overwritten data. A NULL end
+ * is unbounded. */
 void leveldb_compact_range(leveldb_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
                            size_t limit_key_len);
 
-/* Deletes the files of a store, and no other files. The store need not exist; fails while it is
- * open. */
+/* Deletes the files of a store, and no other files. The store need not exist. Fails while the store
+ * is open. */
 void leveldb_destroy_db(const leveldb_options_t* options, const char* name, char** errptr);
 
 /* Salvages the readable pairs of a store that cannot be opened, into a new store at `name`. The
  * damaged store is kept as `name`.damaged-1 (or -2 and so on) until the caller removes it. Fails
- * while the store is open. `terrace repair` also lists the loss. */
+ * while the store is open. The command `terrace repair` also lists what was lost. */
 void leveldb_repair_db(const leveldb_options_t* options, const char* name, char** errptr);
 
 /* Iterators. Key, value, next and prev may be called only while the iterator is valid. The
@@ -147,9 +150,11 @@ void leveldb_writebatch_append(leveldb_writebatch_t* destination, const leveldb_
 
 leveldb_options_t* leveldb_options_create(void);
 void leveldb_options_destroy(leveldb_options_t*);
-/* Order of keys. NULL: bytewise, the default. The store records the name. */
+/* Sets the order of keys. NULL, the default, is bytewise order. The store records the comparator's
+ * name. */
 void leveldb_options_set_comparator(leveldb_options_t*, leveldb_comparator_t*);
-/* Filter policy. NULL, the default: the Bloom filter of option bloom_bits, 10 bits per key. */
+/* Sets the filter policy. NULL, the default, is a Bloom filter with the bits per key of option
+ * bloom_bits (10). */
 void leveldb_options_set_filter_policy(leveldb_options_t*, leveldb_filterpolicy_t*);
 /* Creates the store if it does not exist. Default 0. */
 void leveldb_options_set_create_if_missing(leveldb_options_t*, uint8_t);
@@ -161,26 +166,28 @@ void leveldb_options_set_paranoid_checks(leveldb_options_t*, uint8_t);
 void leveldb_options_set_env(leveldb_options_t*, leveldb_env_t*);
 /* Has no effect. May be NULL. */
 void leveldb_options_set_info_log(leveldb_options_t*, leveldb_logger_t*);
-/* Size of a memtable in bytes. Default 32 MiB; 64 KiB to 1 GiB. */
+/* Size of a memtable in bytes. Default 32 MiB; from 64 KiB to 1 GiB. */
 void leveldb_options_set_write_buffer_size(leveldb_options_t*, size_t);
-/* Number of open files. Default 1000; 74 to 50,000. */
+/* Maximum number of open files. Default 1000; from 74 to 50,000. */
 void leveldb_options_set_max_open_files(leveldb_options_t*, int);
-/* Size of the block cache. NULL: 64 MiB, the default. The handle may be destroyed at once. */
+/* Size of the block cache. NULL, the default, is 64 MiB. The cache handle may be destroyed
+ * immediately after this call. */
 void leveldb_options_set_cache(leveldb_options_t*, leveldb_cache_t*);
-/* Uncompressed size of a block in bytes. Default 4 KiB; 1 KiB to 4 MiB. */
+/* Uncompressed size of a block in bytes. Default 4 KiB; from 1 KiB to 4 MiB. */
 void leveldb_options_set_block_size(leveldb_options_t*, size_t);
-/* Number of keys between restart points. Default 16; 1 to 1024. */
+/* Number of keys between restart points (entries that store their whole key). Default 16; from 1 to
+ * 1024. */
 void leveldb_options_set_block_restart_interval(leveldb_options_t*, int);
-/* Size of an SSTable in bytes. Default 16 MiB; 1 MiB to 1 GiB. */
+/* Target size of an SSTable in bytes. Default 16 MiB; from 1 MiB to 1 GiB. */
 void leveldb_options_set_max_file_size(leveldb_options_t*, size_t);
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
-/* Default Snappy. leveldb_open fails for any other number. */
+/* Sets the compression. Default Snappy. leveldb_open fails if the number is not one of these. */
 void leveldb_options_set_compression(leveldb_options_t*, int);
 
 /* Comparators. `compare` returns a number less than, equal to or greater than 0. Several threads
- * call it at once. The order must not change while a store with this name exists. Destroy a
- * comparator after the stores that use it are closed. */
+ * may call it at the same time. The order must not change as long as a store with this
+ * comparator's name exists. Destroy a comparator after the stores that use it are closed. */
 leveldb_comparator_t* leveldb_comparator_create(void* state, void (*destructor)(void*),
                                                 int (*compare)(void*, const char* a, size_t alen, const char* b,
                                                                size_t blen),
@@ -189,7 +196,7 @@ void leveldb_comparator_destroy(leveldb_comparator_t*);
 
 /* Filter policies. `create_filter` returns memory from malloc, which the library frees.
  * `key_may_match` may return true for an absent key, but never false for a present one. Several
- * threads call both at once. */
+ * threads may call both functions at the same time. */
 leveldb_filterpolicy_t* leveldb_filterpolicy_create(
     void* state, void (*destructor)(void*),
     char* (*create_filter)(void*, const char* const* key_array, const size_t* key_length_array, int num_keys,
@@ -197,7 +204,7 @@ leveldb_filterpolicy_t* leveldb_filterpolicy_create(
     uint8_t (*key_may_match)(void*, const char* key, size_t length, const char* filter, size_t filter_length),
     const char* (*name)(void*));
 void leveldb_filterpolicy_destroy(leveldb_filterpolicy_t*);
-/* With 10 bits per key, about 1 % of absent keys match. */
+/* Returns a Bloom filter. With 10 bits per key, about 1 % of absent keys match. */
 leveldb_filterpolicy_t* leveldb_filterpolicy_create_bloom(int bits_per_key);
 
 /* Read options. */
@@ -208,14 +215,15 @@ void leveldb_readoptions_destroy(leveldb_readoptions_t*);
 void leveldb_readoptions_set_verify_checksums(leveldb_readoptions_t*, uint8_t);
 /* Caches the blocks that are read. Default 1. */
 void leveldb_readoptions_set_fill_cache(leveldb_readoptions_t*, uint8_t);
-/* Reads as of a snapshot. NULL: as of now, the default. */
+/* Reads from a snapshot. NULL, the default, reads the present state. */
 void leveldb_readoptions_set_snapshot(leveldb_readoptions_t*, const leveldb_snapshot_t*);
 
 /* Write options. */
 
 leveldb_writeoptions_t* leveldb_writeoptions_create(void);
 void leveldb_writeoptions_destroy(leveldb_writeoptions_t*);
-/* Syncs the write-ahead log: the write and all earlier ones survive a power cut. Default 0. */
+/* Syncs the write-ahead log, so that the write and all earlier writes survive a power cut. Default
+ * 0. */
 void leveldb_writeoptions_set_sync(leveldb_writeoptions_t*, uint8_t);
 
 /* Cache, environment, version. */
@@ -225,8 +233,8 @@ void leveldb_cache_destroy(leveldb_cache_t* cache);
 
 leveldb_env_t* leveldb_create_default_env(void);
 void leveldb_env_destroy(leveldb_env_t*);
-/* Returns $TEST_TMPDIR or a directory in /tmp, a string that the caller releases with
- * leveldb_free; NULL if it cannot be created. */
+/* Returns $TEST_TMPDIR or the path of a directory in /tmp, as a string that the caller releases
+ * with leveldb_free. Returns NULL if the directory cannot be created. */
 char* leveldb_env_get_test_directory(leveldb_env_t*);
 
 /* Frees a string or a value that the functions above returned. NULL is allowed. */

@@ -1,5 +1,6 @@
-/* Calls every function of leveldb/c.h and prints the results, which must be the same whether
- * it is compiled against LevelDB or Terrace. Stores are created in $TEST_TMPDIR. */
+/* Calls every function of leveldb/c.h and prints the results. The output must be the same whether
+ * this program is compiled against LevelDB or against Terrace. Stores are created in $TEST_TMPDIR.
+ */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ static leveldb_readoptions_t* ropt;
 static leveldb_writeoptions_t* wopt;
 static char path[4096];
 
-/* Prints the kind of an error, the only part of its text that both libraries share. */
+/* Prints the kind of an error. Only this part of the text is the same in both libraries. */
 static void show_error(const char* what) {
   if (err == NULL) {
     printf("%s: fine\n", what);
@@ -121,7 +122,7 @@ static void snapshots(leveldb_t* db) {
   show_get(db, "foo");
 }
 
-/* Enough for several SSTables, with incompressible values. */
+/* Writes enough incompressible values for several SSTables. */
 static void fill(leveldb_t* db, int from, int to) {
   static unsigned random = 1;
   for (int i = from; i < to; i++) {
@@ -274,7 +275,7 @@ static void orders(leveldb_options_t* options) {
   printf("ended: %d\n", ended);
 }
 
-/* A filter made of the first letters of its keys. */
+/* A filter policy whose filter consists of the first letters of its keys. */
 struct letters {
   int one, asked, made, deny;
 };

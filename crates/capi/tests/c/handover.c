@@ -1,6 +1,6 @@
 /* handover DIRECTORY COUNT: checks and extends a store with a comparator of this program. The
- * store must hold the keys 0 to COUNT - 1, ordered as numbers. The program then writes as many
- * more (1000 at first) for the next run, which may use the other library. */
+ * store must hold the keys 0 to COUNT - 1, ordered as numbers. The program then writes COUNT
+ * more keys (1000 if COUNT is 0) for the next run, which may use the other library. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

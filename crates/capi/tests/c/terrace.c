@@ -1,4 +1,4 @@
-/* terrace PATH: the functions of terrace/c.h, and the response to misuse. */
+/* terrace PATH: calls the functions of terrace/c.h, and checks the errors after wrong calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static leveldb_t* opens(const leveldb_options_t* options, const char* path) {
   return db;
 }
 
-/* After each repair the store opens, and the damaged store is kept. */
+/* After each of two repairs the store must open, and the damaged store must be kept. */
 static void repair_twice(const leveldb_options_t* options, const char* path) {
   leveldb_readoptions_t* ropt = leveldb_readoptions_create();
   for (int round = 1; round <= 3; round += 2) {
@@ -53,7 +53,7 @@ static void repair_twice(const leveldb_options_t* options, const char* path) {
   leveldb_readoptions_destroy(ropt);
 }
 
-/* A repair that fails, once or repeatedly, leaves no files. */
+/* A repair that fails must leave no files, even if it is repeated. */
 static void nothing_to_repair(const leveldb_options_t* options, const char* path) {
   char name[4096], inside[4200];
   snprintf(name, sizeof name, "%s-empty", path);
@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
 
   if (leveldb_property_value(db, "not \xff text") != NULL) return 10;
 
-  /* A snapshot of an earlier opening. */
+  /* Use a snapshot of an earlier opening of the store, which is wrong. */
   const leveldb_snapshot_t* snapshot = leveldb_create_snapshot(db);
   leveldb_close(db);
   db = opens(options, path);

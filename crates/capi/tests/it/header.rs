@@ -1,11 +1,12 @@
-//! The header has LevelDB's declarations, and the library exports what the headers declare.
+//! Tests that the header has LevelDB's declarations, and that the library exports every function
+//! that the headers declare.
 
 use crate::kit::{self, Kit, LEVELDB_HEADER, ours, repository, said};
 use std::{collections::BTreeSet, path::Path, process::Command};
 use terrace_peers::require;
 
-/// Returns the declarations of a header, without included headers, with single spaces between
-/// words.
+/// Returns the declarations of a header with single spaces between words. Included headers are left
+/// out.
 fn declarations(header: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(header).unwrap();
     let own: String =

@@ -1,4 +1,5 @@
-//! Compiles and runs C programs against this library, installed as by `make install`, or LevelDB.
+//! Compiles and runs C programs. A program is linked either to LevelDB or to this library, which is
+//! installed as by `make install`.
 use std::{
     env, fs,
     os::unix::fs::symlink,
@@ -15,7 +16,8 @@ pub enum Against {
     TerraceStatic,
 }
 
-/// A directory with the library under its linker and loader names, and with compiled programs.
+/// A directory with the library, under the names that the linker and the loader expect, and with
+/// compiled programs.
 pub struct Kit(TempDir);
 
 impl Kit {
@@ -32,7 +34,7 @@ impl Kit {
         self.0.path().join("libterrace.so")
     }
 
-    /// Compiles `tests/c/NAME.c`, warnings as errors.
+    /// Compiles `tests/c/NAME.c`. Warnings are errors.
     pub fn compile(&self, name: &str, against: Against) -> PathBuf {
         let program = self.0.path().join(format!("{name}-{}", against as u8));
         let mut compiler = Command::new("cc");
@@ -42,7 +44,7 @@ impl Kit {
         match against {
             Against::LevelDb => compiler.arg("-lleveldb"),
             Against::Terrace => compiler.args(ours()).arg(library("libterrace.so")),
-            // The libraries that `rustc --print native-static-libs` lists.
+            // These are the libraries that `rustc --print native-static-libs` lists.
             Against::TerraceStatic => {
                 compiler.args(ours()).arg(library("libterrace.a")).args(["-lpthread", "-ldl", "-lm"])
             }
@@ -81,7 +83,7 @@ fn built_library(extension: &str) -> PathBuf {
     built
 }
 
-/// Runs a command, which must succeed.
+/// Runs a command. Panics if it fails.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
@@ -109,7 +111,7 @@ pub fn tool(name: &str) -> Result<PathBuf, String> {
 /// LevelDB's header.
 pub const LEVELDB_HEADER: &str = "/usr/include/leveldb/c.h";
 
-/// Fails if LevelDB's header is not installed.
+/// Returns an error if LevelDB's header is not installed.
 pub fn leveldb() -> Result<(), String> {
     fs::metadata(LEVELDB_HEADER)
         .map(drop)

@@ -1,16 +1,18 @@
-//! C programs compiled against LevelDB and against Terrace must print the same.
+//! Tests that C programs print the same whether they are compiled against LevelDB or against
+//! Terrace.
 
 use crate::kit::{self, Against, Kit, run, said};
 use std::process::Command;
 use terrace_peers::require;
 
-/// Returns the output of `every`, run in a new directory.
+/// Returns the output of the program `every`, which runs in a new directory.
 fn every(kit: &Kit, against: Against) -> String {
     let place = tempfile::tempdir().unwrap();
     said(kit.program("every", against).env("TEST_TMPDIR", place.path()))
 }
 
-/// The program frees everything it receives, so every leak or invalid access is the library's.
+/// The program frees everything that it receives. Therefore every leak or invalid access is an
+/// error of the library.
 #[test]
 fn every_function_works_and_leaks_no_memory() {
     let Some(valgrind) = require("valgrind", kit::tool("valgrind")) else { return };
@@ -35,7 +37,7 @@ fn a_program_prints_the_same_as_with_leveldb() {
     let mut preloaded = kit.program("every", Against::LevelDb);
     preloaded.env("TEST_TMPDIR", place.path()).env("LD_PRELOAD", kit.shared_object());
     assert_eq!(said(&mut preloaded), theirs, "compiled for LevelDB, Terrace preloaded");
-    // Proof that Terrace ran: LevelDB writes an info log, Terrace does not.
+    // This proves that the program used Terrace: LevelDB writes an info log, Terrace does not.
     assert!(!place.path().join("store/LOG").exists());
 }
 
