@@ -79,6 +79,7 @@ impl<A> Loaded<A> {
     /// Loads `file` and binds its functions. `file` is a path, or a name that the dynamic linker
     /// searches for.
     ///
+    /// # Errors
     /// The error text of the dynamic linker, or the name of a missing function from `bind`.
     pub(crate) fn get(
         &self,

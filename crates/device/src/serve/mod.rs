@@ -174,6 +174,7 @@ impl Served {
 
     /// Unmounts all mounts of the device and removes it.
     ///
+    /// # Errors
     /// If the device is in use. The device then stays, and the caller may call `stop` again. Also
     /// if the serving thread panicked, so that [the device was not served](Served::is_served) until
     /// its end.

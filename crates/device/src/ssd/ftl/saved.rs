@@ -74,6 +74,7 @@ impl Ftl {
 
     /// Restores a saved drive.
     ///
+    /// # Errors
     /// Describes the problem. Every byte is verified, and so is the consistency of the tables.
     pub fn restore(bytes: &[u8]) -> Result<Ftl, Damage> {
         let (rest, crc) = bytes.split_last_chunk().ok_or("shorter than any")?;
