@@ -31,7 +31,6 @@ const MEMTABLES_BYTES: u64 = 128 << 20;
 /// treats a key without a value as a delete. The load writes no WAL unless wal_size_limit is set,
 /// so a killed load leaves a prefix of the lines in the store. It uses 128 MiB of memory unless
 /// write_buffer_size or memory_budget is set.
-/// memory_budget is set.
 #[derive(clap::Args)]
 pub struct Load {
     #[command(flatten)]

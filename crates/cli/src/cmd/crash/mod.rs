@@ -25,19 +25,18 @@ use terrace_lab::{
 /// Simulates power cuts and checks each crash state (a disk content that a power cut can leave).
 /// Exits with 1 if a state breaks the durability contract.
 ///
-/// At level block, a store is filled on ext4 on a device that records every write, flush and
+/// With --level block, a store is filled on ext4 on a device that records every write, flush and
 /// discard. Crash states are derived from the recording: each has everything flushed, and any part
 /// of the later requests, torn and reordered. Each state is mounted, so that ext4 replays its
 /// journal, and the store is opened. Every write acknowledged as synced must be present, all other
 /// writes must be a prefix of the history, and the store must accept new writes. Failing states are
-/// kept as files, with the command that replays them. Requires Linux and root. Level seam does the
-/// same on a directory in memory, with thousands of states per second and without root. Level
+/// kept as files, with the command that replays them. Requires Linux and root. --level seam does
+/// the same on a directory in memory, with thousands of states per second and without root. --level
 /// machine kills an emulated machine while it fills a store, boots it from the contents of its
 /// disk, checks the store and continues; each kill is one state. It requires QEMU and a kernel
-/// (make machine). Level drive cuts the power of a drive on this machine while several threads
+/// (make machine). --level drive cuts the power of a drive on this machine while several threads
 /// write, read and compact a store of tens of MiB. Stores on a raw device use the recorded device
 /// directly.
-/// tens of MiB. Stores on a raw device use the recorded device directly.
 #[derive(clap::Args)]
 pub struct Crash {
     /// block: a recorded device below a real ext4. seam: a directory in memory with the guarantees
