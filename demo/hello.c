@@ -1,4 +1,4 @@
-/* A program for LevelDB: nothing in it knows of Terrace. */
+/* A program written for LevelDB. Nothing in it refers to Terrace. */
 #include <leveldb/c.h>
 #include <stdio.h>
 

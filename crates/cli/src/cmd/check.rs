@@ -8,9 +8,9 @@ use terrace_storage::backends::raw::is_device;
 
 /// Verifies every checksum and invariant of a store. Exits with 1 if there are problems.
 ///
-/// Reads the manifest, the format file, the WALs, and every SSTable. Verifies checksums, the order
-/// of entries and filters, and that no older version of a key is in a newer SSTable than a newer
-/// version. Changes nothing.
+/// Reads the manifest, the format file, the WALs, and every SSTable. Verifies the checksums, the
+/// filters, and the order of entries, both within SSTables and across them: no older version of a
+/// key may precede a newer one. Changes nothing.
 #[derive(clap::Args)]
 pub struct Check {
     #[command(flatten)]

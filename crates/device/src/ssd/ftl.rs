@@ -112,7 +112,7 @@ impl Ftl {
     /// Writes a whole incompressible page.
     ///
     /// # Errors
-    /// If the page is beyond the end; nothing changes.
+    /// If the page is beyond the drive's end. The drive does not change then.
     #[inline]
     pub fn write(&mut self, page: u64, stream: Stream) -> Result<()> {
         self.write_page(PageWrite {
@@ -123,10 +123,10 @@ impl Ftl {
         })
     }
 
-    /// Writes a page. Byte and slot counts above those of a full page are reduced to it.
+    /// Writes a page. Byte and slot counts above those of a full page are reduced to those.
     ///
     /// # Errors
-    /// If the page is beyond the end; nothing changes.
+    /// If the page is beyond the drive's end. The drive does not change then.
     pub fn write_page(&mut self, write: PageWrite) -> Result<()> {
         let page = self.number(write.page)?;
         let slots = write.slots.clamp(1, self.geometry.slots_per_page);
@@ -154,7 +154,7 @@ impl Ftl {
     /// Unmaps pages. Their slots become garbage.
     ///
     /// # Errors
-    /// If pages are beyond the end; nothing changes.
+    /// If any page is beyond the drive's end. The drive does not change then.
     pub fn trim(&mut self, pages: Range<u64>) -> Result<()> {
         if pages.is_empty() {
             return Ok(());
@@ -171,7 +171,7 @@ impl Ftl {
     /// Reads pages in parallel and returns how many of them are mapped.
     ///
     /// # Errors
-    /// If pages are beyond the end; nothing changes.
+    /// If any page is beyond the drive's end. The drive does not change then.
     pub fn read(&mut self, pages: Range<u64>) -> Result<u64> {
         if pages.is_empty() {
             return Ok(0);

@@ -9,7 +9,7 @@ impl Ftl {
     /// each touched page. Without `slots`, pages are incompressible.
     ///
     /// # Errors
-    /// If the range exceeds the drive; nothing changes.
+    /// If the range exceeds the drive. The drive does not change then.
     pub fn write_range(&mut self, offset: u64, len: u64, stream: Stream, slots: Option<&[u32]>) -> Result<()> {
         let end = self.end(offset, len)?;
         let page_bytes = u64::from(self.profile().page_bytes);
@@ -25,7 +25,7 @@ impl Ftl {
     /// Reads the pages that a range of bytes touches.
     ///
     /// # Errors
-    /// If the range exceeds the drive; nothing changes.
+    /// If the range exceeds the drive. The drive does not change then.
     pub fn read_range(&mut self, offset: u64, len: u64) -> Result<()> {
         let end = self.end(offset, len)?;
         self.read(self.touched(offset, end)).map(drop)
@@ -34,7 +34,7 @@ impl Ftl {
     /// Unmaps the pages that lie completely within a range of bytes.
     ///
     /// # Errors
-    /// If the range exceeds the drive; nothing changes.
+    /// If the range exceeds the drive. The drive does not change then.
     pub fn trim_range(&mut self, offset: u64, len: u64) -> Result<()> {
         let end = self.end(offset, len)?;
         let page_bytes = u64::from(self.profile().page_bytes);

@@ -76,7 +76,7 @@ impl Ftl {
     /// Executes a command. The data of a trace's writes are unknown and treated as incompressible.
     ///
     /// # Errors
-    /// If the range exceeds the drive; nothing changes.
+    /// If the range exceeds the drive. The drive does not change then.
     pub fn take(&mut self, command: Command) -> Result<()> {
         match command {
             Command::Write { offset, len, stream } => self.write_range(offset, len, stream, None),

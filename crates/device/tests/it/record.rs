@@ -173,7 +173,7 @@ fn every_flipped_byte_and_every_torn_end_is_an_error_that_names_the_file() {
         bad[at] ^= 0x10;
         refused(&bad, &format!("byte {at} flipped"));
     }
-    // ends of the head and of records
+    // A file that ends here is complete: these are the ends of the head and of each record.
     let whole = [32, 64 + 8192, 96 + 8192, 128 + 8192, 160 + 8192];
     for end in (0..good.len()).filter(some).filter(|end| !whole.contains(end)) {
         refused(&good[..end], &format!("cut at {end}"));

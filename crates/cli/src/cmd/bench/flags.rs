@@ -51,8 +51,8 @@ pub struct Load {
     #[arg(long, value_name = "HOW", default_value = "blind")]
     ycsb_update: UpdateFlag,
     /// Restrict the engine and the benchmark driver to this many processors. The others are left to
-    /// the kernel and to a simulated drive, whose work is outside the processor in reality.
-    /// Default: all processors.
+    /// the kernel and to a simulated drive, because a real drive does not use the machine's
+    /// processors. Default: all processors.
     #[arg(long, value_name = "N")]
     processors: Option<usize>,
     /// Memory limit of the engine's process during read-only workloads, with its page cache (needs
