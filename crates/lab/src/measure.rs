@@ -1,11 +1,14 @@
 //! Threads that start together, a clock, and latencies by kind of operation: a histogram of the
 //! whole run and a timeline.
+mod kind;
+mod latencies;
 mod timeline;
 
+pub use kind::Kind;
+pub use latencies::Latencies;
 pub use timeline::{Span, Timeline};
 
 use anyhow::{Context, Result, anyhow};
-use hdrhistogram::Histogram;
 use std::{
     ops::AddAssign,
     sync::{
@@ -15,38 +18,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-
-/// Kinds of operations with separate latencies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A write that puts, single or as a batch.
-    Put,
-    /// A point lookup.
-    Get,
-    /// A write that deletes, single or as a batch.
-    Delete,
-    /// A seek with the entries read after it.
-    Scan,
-    /// A read and a write that depends on it.
-    Rmw,
-    /// A step of a scan to the next entry, including the check of the entry if results are checked.
-    Next,
-    /// Opening an existing store.
-    Open,
-    /// A full compaction.
-    Compact,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Kind; 8] =
-        [Kind::Put, Kind::Get, Kind::Delete, Kind::Scan, Kind::Rmw, Kind::Next, Kind::Open, Kind::Compact];
-
-    /// Returns the name in reports.
-    pub fn name(self) -> &'static str {
-        ["put", "get", "delete", "scan", "rmw", "next", "open", "compact"][self as usize]
-    }
-}
 
 /// Completed work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,34 +38,6 @@ impl AddAssign for Tally {
         self.found += other.found;
         self.written_bytes += other.written_bytes;
         self.returned_bytes += other.returned_bytes;
-    }
-}
-
-/// Latencies in ns by kind; three significant digits, one hour at most.
-#[derive(Clone, Debug)]
-pub struct Latencies(Vec<Histogram<u64>>);
-
-const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
-
-impl Latencies {
-    fn new() -> Latencies {
-        let bounds_hold = "the bounds are valid constants";
-        Latencies(Kind::ALL.map(|_| Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect(bounds_hold)).into())
-    }
-
-    fn record(&mut self, kind: Kind, time: Duration) {
-        self.0[kind as usize].saturating_record(time.as_nanos() as u64);
-    }
-
-    fn merge(&mut self, other: &Latencies) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            mine.add(theirs).expect("all have the same bounds");
-        }
-    }
-
-    /// Returns the nonempty histograms, in ns.
-    pub fn recorded(&self) -> impl Iterator<Item = (Kind, &Histogram<u64>)> {
-        Kind::ALL.into_iter().zip(&self.0).filter(|(_, histogram)| !histogram.is_empty())
     }
 }
 

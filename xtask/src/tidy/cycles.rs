@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Source folders, and the number of their files that may lie on a cycle. The numbers may only
 /// shrink.
 const ALLOWED: &[(&str, usize)] =
-    &[("crates/vfs/src/", 0), ("crates/storage/src/", 0), ("crates/engine/src/", 0), ("crates/lab/src/", 28)];
+    &[("crates/vfs/src/", 0), ("crates/storage/src/", 0), ("crates/engine/src/", 0), ("crates/lab/src/", 0)];
 
 /// Finds the cycles of every folder in the list.
 pub fn check(sources: &[Source], report: &mut Report) {

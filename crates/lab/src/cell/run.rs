@@ -4,7 +4,8 @@ use super::{
     account::{self, EngineCountsPair},
     cost,
     memory::MemoryGroup,
-    preset_in, processors,
+    processors,
+    row::preset_in,
 };
 use crate::{
     ledger::{Ledger, PeakSpace, Peaks, device_bytes, settle, space},

@@ -1,6 +1,6 @@
 //! The medium of a store under test: a file system on the device, the device itself, or a small
 //! file system and the rest of the device.
-use super::{guest, worker::StoreLocation};
+use super::{guest, store_location::StoreLocation};
 use crate::{
     device::divide,
     target::{BARE, Engine, Settings, StoreMedium},

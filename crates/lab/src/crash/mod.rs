@@ -21,6 +21,7 @@
 //! | `fill`, `readers` | writing a history, reporting promises, and checks by concurrent readers |
 //! | `station`, `worker`, `medium` | server of a state, its judge, and the medium of the store |
 //! | `emulator`, `archive`, `guest` | the emulated machine, its initramfs, its init process |
+//! | `store_location` | where a store is, for its worker |
 //! | `saved_state` | saved failing states |
 mod archive;
 pub mod block;
@@ -38,6 +39,7 @@ pub mod script;
 pub mod seam;
 pub mod size;
 mod station;
+mod store_location;
 pub mod worker;
 
 use serde::{Deserialize, Serialize};

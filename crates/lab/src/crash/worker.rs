@@ -6,6 +6,8 @@
 //! namespace of its own and its loop devices are detached automatically, so nothing remains when
 //! it ends, for whatever reason. Requests are received as JSON, one per line; responses are sent
 //! the same way.
+pub use super::store_location::StoreLocation;
+
 use super::{
     NegativeControl,
     fill::{Fill, FillError},
@@ -26,19 +28,6 @@ use std::{
     path::{Path, PathBuf},
 };
 use terrace_device::serve;
-
-/// Location of a device, and the engine that uses it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StoreLocation {
-    /// The served file, or a block device.
-    pub image: PathBuf,
-    /// An empty directory, as a mount point.
-    pub mount_point: PathBuf,
-    /// Engine name as `--engine` spells it.
-    pub engine: String,
-    /// Mount options.
-    pub options: String,
-}
 
 /// A request: a task with a history.
 #[derive(Debug, Serialize, Deserialize)]

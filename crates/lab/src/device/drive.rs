@@ -1,6 +1,6 @@
 //! A drive served by another process: a virtual SSD or plain memory. A process that waits for a
 //! device must not be its server.
-use super::{DriveOptions, FileSystem, parse_size};
+use super::{drive_options::DriveOptions, file_system::FileSystem, size::parse_size};
 use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader, Read},

@@ -1,6 +1,6 @@
 //! Options of an emulated drive: its use and its speed. They are suffixes of its name in
 //! `--device`.
-use super::parse_size;
+use super::size::parse_size;
 use std::fmt;
 use terrace_device::serve::limits;
 

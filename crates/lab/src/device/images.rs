@@ -3,7 +3,7 @@
 //! A file created and removed per cell would free and reallocate gigabytes of memory and blocks
 //! while the next engine is measured. The slowest puts would then measure the machine instead of
 //! the engine.
-use super::scratch::{dismantle, new_dir};
+use super::scratch_dir::{dismantle, new_dir};
 use anyhow::{Context, Result};
 use std::{
     fs::{self, File},

@@ -20,15 +20,21 @@
 //!
 //! [`DeviceSpec::check`] refuses a device with data before any change. [`remove_stale`] removes
 //! the leftovers of killed runs; a run that ends, also with an error, removes its own.
+mod command;
 mod drive;
 mod drive_options;
+mod file_system;
 mod images;
 mod scratch;
+mod scratch_dir;
+mod size;
 
 pub use drive_options::{DriveOptions, parse_rate};
+pub use file_system::FileSystem;
 pub use images::Images;
 pub(crate) use scratch::divide;
-pub use scratch::{FileSystem, remove_stale};
+pub use scratch_dir::remove_stale;
+pub use size::parse_size;
 
 use crate::target::StoreMedium;
 use anyhow::{Context, Result, bail};
@@ -97,22 +103,6 @@ impl FromStr for DeviceSpec {
             )),
         }
     }
-}
-
-/// Parses a size such as `64MiB`: a whole number, then nothing, `B`, `KiB`, `MiB`, `GiB` or `TiB`.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit {
-        "" | "B" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        "TiB" => 40,
-        _ => return Err(format!("size {text}: unknown unit {unit}; the units are B, KiB, MiB, GiB and TiB")),
-    };
-    let number: u64 = number.parse().map_err(|_| format!("size {text}: expected a whole number before the unit"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("size {text}: too large"))
 }
 
 /// Returns the identity of a temporary directory in `work`, as [`DeviceSpec::identity`] does.
@@ -282,17 +272,6 @@ fn node_mounted_at(path: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_binary_units_and_others_are_named() {
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert_eq!(parse_size("64MiB"), Ok(64 << 20));
-        assert_eq!(parse_size("16GiB"), Ok(16 << 30));
-        for bad in ["64MB", "MiB", "", "1.5GiB", "-1", "99999999TiB", "64 MiB"] {
-            let error = parse_size(bad).expect_err(bad);
-            assert!(error.contains(bad), "{error}");
-        }
-    }
 
     #[test]
     fn the_identity_of_a_device_covers_its_contents() {

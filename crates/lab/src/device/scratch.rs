@@ -1,107 +1,30 @@
 //! A file system that is created for one cell and removed after it.
-//!
-//! All its parts belong to one directory, whose name identifies the owning process:
-//! ```text
-//! WORK/terrace-lab-PID-START-N/
-//!     image   backing file of the loop device (absent on a real device; alone: a kept image)
-//!     mnt/    mount point of the file system
-//! ```
-//! The existing parts are determined from the kernel (mounts, backing files) and never remembered,
-//! so [`remove_stale`] finds the leftovers of a run killed between any two steps.
 use super::{
+    command::run,
     drive::DriveSpec,
-    drive_options::NO_JOURNAL,
+    file_system::FileSystem,
     images::{self, Images},
+    scratch_dir::{loops_on, new_dir, remove_files, unmount_and_detach},
 };
-use crate::{
-    ledger::process,
-    target::{BARE, StoreMedium},
-};
+use crate::target::{BARE, StoreMedium};
 use anyhow::{Context, Result, bail};
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use serde::Deserialize;
+use nix::mount::{MsFlags, mount};
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::Arc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
-use terrace_device::loops;
 
-const PREFIX: &str = "terrace-lab-";
-/// Maximum time an unmount waits for open files.
-const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 /// Bytes at the start of a device that show whether it is empty; every supported device is larger.
 const START_BYTES: u64 = 1 << 20;
 
 /// Size of the file system on a divided device, in bytes.
 const META_BYTES: u64 = 64 << 20;
-
-/// Kind of the file system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FileSystem {
-    /// The default.
-    #[default]
-    Ext4,
-    /// ext4 without a journal, to measure the cost of the journal. After a power cut it may not be
-    /// mountable.
-    #[serde(rename = "ext4-nojournal")]
-    Ext4NoJournal,
-    /// For comparison.
-    Xfs,
-}
-
-impl FileSystem {
-    /// Suffix of the `mkfs` command.
-    fn maker(self) -> &'static str {
-        if self == FileSystem::Xfs { "xfs" } else { "ext4" }
-    }
-
-    /// Name for reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            FileSystem::Ext4 => "ext4",
-            FileSystem::Ext4NoJournal => "ext4 without a journal",
-            FileSystem::Xfs => "xfs",
-        }
-    }
-
-    /// Suffix of a device name.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            FileSystem::Ext4 => "",
-            FileSystem::Ext4NoJournal => NO_JOURNAL,
-            FileSystem::Xfs => ":xfs",
-        }
-    }
-
-    fn mount_options(self) -> &'static str {
-        if self == FileSystem::Ext4 { "data=ordered" } else { "" }
-    }
-
-    /// Minimum device size in bytes: for ext4, or for an XFS with the defaults of its tool.
-    pub fn bytes_min(self) -> u64 {
-        if self == FileSystem::Xfs { 300 << 20 } else { 16 << 20 }
-    }
-
-    fn make(self) -> Command {
-        let mut make = Command::new(format!("mkfs.{}", self.maker()));
-        match self {
-            FileSystem::Xfs => make.args(["-q", "-f", "-K"]),
-            _ => make.args(["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"]),
-        };
-        make.args((self == FileSystem::Ext4NoJournal).then_some(["-O", "^has_journal"]).into_iter().flatten());
-        make
-    }
-}
 
 /// A file system that no other process uses, or a device without one; removed on drop.
 #[derive(Debug)]
@@ -258,18 +181,6 @@ fn clear_start(node: &Path) -> io::Result<()> {
     device.sync_all()
 }
 
-/// Removes leftovers of killed runs below `work`. Returns the failures.
-pub fn remove_stale(work: &Path) -> Vec<String> {
-    let Ok(work) = fs::canonicalize(work) else { return Vec::new() };
-    let Ok(entries) = fs::read_dir(work) else { return Vec::new() };
-    let is_stale = |name: &str| {
-        let identity = name.strip_prefix(PREFIX).and_then(|name| name.rsplit_once('-'));
-        identity.is_some_and(|(identity, _)| !process::is_alive(identity))
-    };
-    let stale = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_stale));
-    stale.filter_map(|entry| dismantle(&entry.path()).err()).map(|error| format!("{error:#}")).collect()
-}
-
 /// Divides a device into a partition of `meta_bytes` and the rest. Only the kernel's partition
 /// table in memory changes.
 pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
@@ -291,85 +202,6 @@ pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     Ok([1, 2].map(|number| format!("{name}{infix}{number}").into()))
 }
 
-/// Removes the links and the directory that [`Scratch::prepare_medium`] and an engine created
-/// without a file system.
-fn unlink(mount_point: &Path) -> Result<()> {
-    let store = mount_point.join("store");
-    for link in [store.join("store"), store.join(BARE)] {
-        if fs::symlink_metadata(&link).is_ok_and(|found| found.is_symlink()) {
-            fs::remove_file(&link).with_context(|| format!("remove {}", link.display()))?;
-        }
-    }
-    match fs::remove_dir(&store) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", store.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Creates a directory of this process below `work`.
-pub(super) fn new_dir(work: &Path) -> Result<PathBuf> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    fs::create_dir_all(work).with_context(|| format!("make {}", work.display()))?;
-    let work = fs::canonicalize(work)?;
-    let me = process::identity(std::process::id()).context("/proc is not mounted")?;
-    let dir = work.join(format!("{PREFIX}{me}-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-    fs::create_dir(&dir).with_context(|| format!("make {}", dir.display()))?;
-    Ok(dir)
-}
-
-/// Unmounts the file system of `dir` and detaches its image.
-fn unmount_and_detach(dir: &Path) -> Result<()> {
-    let mount_point = dir.join("mnt");
-    while is_mounted(&mount_point)? {
-        unmount(&mount_point)?;
-    }
-    unlink(&mount_point)?;
-    for node in loops_on(&dir.join("image"))? {
-        run(Command::new("losetup").arg("-d").arg(&node))?;
-    }
-    Ok(())
-}
-
-/// Removes everything that belongs to `dir`, innermost first. Removes only the parts that
-/// [`Scratch`] and [`Images`] create, never a whole tree.
-pub(super) fn dismantle(dir: &Path) -> Result<()> {
-    unmount_and_detach(dir)?;
-    remove_files(dir)
-}
-
-/// Removes `dir` after it was unmounted and detached.
-fn remove_files(dir: &Path) -> Result<()> {
-    let (mount_point, image) = (dir.join("mnt"), dir.join("image"));
-    if image.exists() {
-        fs::remove_file(&image).with_context(|| format!("remove {}", image.display()))?;
-    }
-    if mount_point.exists() {
-        fs::remove_dir(&mount_point).with_context(|| format!("remove {}", mount_point.display()))?;
-    }
-    fs::remove_dir(dir).with_context(|| format!("remove {}", dir.display()))
-}
-
-fn unmount(mount_point: &Path) -> Result<()> {
-    let start = Instant::now();
-    while let Err(error) = umount2(mount_point, MntFlags::empty()) {
-        if start.elapsed() > UNMOUNT_WAIT {
-            return Err(error).with_context(|| format!("unmount {}", mount_point.display()));
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
-}
-
-/// Returns whether `mount_point` is a mount point. The kernel's list escapes a space as `\040`, so
-/// the path is compared in that form.
-fn is_mounted(mount_point: &Path) -> Result<bool> {
-    let text = fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
-    let sought = mount_point.display().to_string().replace('\\', "\\134").replace(' ', "\\040");
-    Ok(text.lines().filter_map(|line| line.split(' ').nth(1)).any(|found| found == sought))
-}
-
 /// Attaches `image` to a free loop device. `losetup` finds and takes one in two steps, so another
 /// process may take it first.
 fn attach(image: &Path) -> Result<PathBuf> {
@@ -383,19 +215,4 @@ fn attach(image: &Path) -> Result<PathBuf> {
     }
     result?;
     bail!("no loop device was given to {}", image.display())
-}
-
-/// Returns the loop devices backed by `image`.
-fn loops_on(image: &Path) -> Result<Vec<PathBuf>> {
-    loops::over_files(|file| file == image).context("/sys/block")
-}
-
-/// Runs a command. Returns its output, or an error with its error output.
-fn run(command: &mut Command) -> Result<String> {
-    let program = command.get_program().display().to_string();
-    let output = command.output().with_context(|| format!("run {program}"))?;
-    if !output.status.success() {
-        bail!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

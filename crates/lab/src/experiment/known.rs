@@ -1,5 +1,7 @@
 //! The built-in experiments, and the presets that are still planned.
-use super::Experiment;
+pub use super::planned::planned;
+
+use super::definition::Experiment;
 
 /// Returns the name and the text of a file.
 macro_rules! known {
@@ -74,19 +76,6 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-value-log-mixed"),
     known!("ours-value-log-updates"),
 ];
-
-/// Planned designs of the papers, and of Terrace: name and description. The row of a planned
-/// preset is pending, never a row of zeros.
-const PLANNED: &[(&str, &str)] = &[
-    ("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"),
-    ("terrace:l2sm", "L2SM: hot entries separated"),
-    ("terrace:hyperleveldb", "HyperLevelDB: parallel writers, compactions with little overlap"),
-];
-
-/// Returns the description of engine `name` if it is a planned one.
-pub fn planned(name: &str) -> Option<&'static str> {
-    PLANNED.iter().find(|(known, _)| *known == name).map(|(_, what)| *what)
-}
 
 /// Decodes the experiment called `name`, if it is a built-in one.
 pub fn find(name: &str, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Option<Result<Experiment, String>> {

@@ -1,6 +1,6 @@
 //! Every combination of the values of the sweeps, as cells and a device at a given scale.
 use super::{
-    Experiment, WorkloadName, label,
+    definition::{Experiment, ExperimentError, WorkloadName, label},
     tables::{Device, Kind, Load, State, Terms},
 };
 use crate::{
@@ -68,6 +68,13 @@ type FieldError = (&'static str, String);
 pub fn number(label: &str) -> Option<f64> {
     let number = label.parse().ok().or_else(|| parse_size(label).ok().map(|bytes| bytes as f64));
     number.filter(|number: &f64| number.is_finite() && *number > 0.0)
+}
+
+impl Experiment {
+    /// Returns every combination of the sweeps' values at this scale.
+    pub fn points(&self, scale: f64) -> Result<Vec<Point>, ExperimentError> {
+        points(self, scale).map_err(|(_, why)| why)
+    }
 }
 
 pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, LocatedError> {

@@ -1,5 +1,5 @@
 //! Timeline of a run: operations and latencies in spans of equal length.
-use super::{Kind, LATENCY_NANOS_MAX};
+use super::{kind::Kind, latencies::LATENCY_NANOS_MAX};
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 

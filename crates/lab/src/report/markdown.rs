@@ -1,5 +1,10 @@
 //! A report as Markdown, alone or between two markers of a page.
-use super::{Line, Report, bytes, count, estimate, figure, mebibytes};
+use super::{
+    bytes,
+    figures::{count, estimate, figure, mebibytes},
+    line::Line,
+    summary::Report,
+};
 use anyhow::{Result, ensure};
 
 /// Start of the part of a page that [`splice`] replaces.

@@ -1,5 +1,10 @@
 //! A report for the terminal, with a bar for each time.
-use super::{Group, Line, Report, bytes, count, estimate, figure, mebibytes};
+use super::{
+    bytes,
+    figures::{count, estimate, figure, mebibytes},
+    line::Line,
+    summary::{Group, Report},
+};
 
 /// Length of the longest bar in characters.
 const BAR: usize = 12;

@@ -2,7 +2,7 @@
 use crate::{
     machine::Machine,
     plan::{Plan, results::Record},
-    report::{figure, stats::median},
+    report::{figures::figure, stats::median},
     target::{EngineBuild, Settings},
 };
 use std::{collections::BTreeMap, path::PathBuf};

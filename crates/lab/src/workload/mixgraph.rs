@@ -163,7 +163,7 @@ fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::zipf::tests::chi_square;
+    use crate::workload::chi_square::chi_square;
 
     #[test]
     fn first_keys_are_frozen() {

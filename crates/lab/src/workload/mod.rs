@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `db_bench` `deletes` `ycsb` `forestdb` `mixgraph` `chainstate` `bare` | the workloads |
+//! | `stage` | the interface to a workload |
 //! | `ops` | one operation: performed, checked, counted |
 //! | `store` `model` | expected contents of the store |
 //! | `keys` `values` `rng` `zipf` | keys, values and random numbers |
@@ -11,6 +12,8 @@
 //! same seed gives the same operations for every engine.
 pub mod bare;
 pub mod chainstate;
+#[cfg(test)]
+pub(crate) mod chi_square;
 pub mod db_bench;
 pub mod deletes;
 pub mod forestdb;
@@ -19,72 +22,17 @@ pub mod mixgraph;
 pub mod model;
 pub mod ops;
 pub mod rng;
+mod stage;
 pub mod store;
+mod update;
 pub mod values;
 pub mod ycsb;
 pub mod zipf;
 
-use crate::{
-    cell::CellSpec,
-    measure::{Outcome, ThreadPlan},
-};
+pub use stage::{Job, Stage};
+
+use crate::cell::CellSpec;
 use anyhow::{Result, bail, ensure};
-use rng::{Rng, label, mix};
-use store::Store;
-
-/// One measured part of a workload.
-pub trait Stage: Send + Sync {
-    /// Returns the name of its row: the workload's name, followed by `/stage` if there are several.
-    fn name(&self) -> String;
-    /// Brings the store into the state that the stage needs. Not measured.
-    fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()>;
-    /// Returns the number of operations that [`run`](Stage::run) will count, as far as known; for
-    /// progress.
-    fn total(&self, store: &Store<'_>, job: &Job<'_>) -> u64;
-    /// Performs the work. A wrong result of the store is an error. `progress` receives the number
-    /// of finished operations.
-    fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome>;
-    /// Returns whether the stage changes nothing, so that a memory limit limits the page cache.
-    fn only_reads(&self) -> bool {
-        false
-    }
-    /// Returns whether the store is closed during the stage, so that the engine's counters before
-    /// and after cannot be compared.
-    fn reopens(&self) -> bool {
-        false
-    }
-}
-
-/// Parameters of a stage.
-#[derive(Clone, Copy, Debug)]
-pub struct Job<'a> {
-    /// The cell.
-    pub spec: &'a CellSpec,
-    /// Seed of this stage: other stages of the cell draw other numbers.
-    pub seed: u64,
-}
-
-impl<'a> Job<'a> {
-    /// Creates the parameters of the `index`-th stage of a cell, called `name`.
-    pub fn new(spec: &'a CellSpec, name: &str, index: usize) -> Job<'a> {
-        Job { spec, seed: mix(spec.seed ^ label(name)).wrapping_add(index as u64) }
-    }
-
-    /// Returns a thread's random numbers.
-    pub fn rng(&self, thread: usize) -> Rng {
-        Rng::new(self.seed, thread as u64)
-    }
-
-    /// Returns a plan with all threads in the foreground.
-    pub fn plan(&self) -> ThreadPlan {
-        ThreadPlan { foreground: self.spec.threads, background: 0, histogram: self.spec.histogram }
-    }
-
-    /// Returns the number of operations per thread in a workload that reads.
-    pub fn reads(&self) -> u64 {
-        self.spec.reads.unwrap_or(self.spec.num)
-    }
-}
 
 /// Returns name and description of every workload. A name that ends with a colon is followed by a
 /// number.

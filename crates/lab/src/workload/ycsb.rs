@@ -8,6 +8,8 @@
 //! record (`blind`), or reads it, replaces one field and puts it back (`merge`). A
 //! *read-modify-write* always reads. With merged fields, the driver serialises changes of one
 //! record, because a lost update could not be distinguished from a wrong result.
+pub use super::update::Update;
+
 use super::{
     Job, Stage,
     deletes::share_of,
@@ -23,20 +25,7 @@ use crate::{
     measure::{self, Kind, Outcome, Worker},
 };
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
-
-/// Semantics of an update.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Update {
-    /// Puts a whole record.
-    #[default]
-    Blind,
-    /// Reads the record, replaces one of its ten fields, puts it back, as YCSB's own RocksDB
-    /// binding does.
-    Merge,
-}
 
 /// Names and descriptions.
 pub const LIST: [(&str, &str); 9] = [
@@ -271,7 +260,7 @@ impl Client<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::zipf::tests::{chi_square, probability};
+    use crate::workload::chi_square::chi_square;
 
     fn content(num: u64) -> Content {
         Content::new(Keys::User, Values::new(10, 0.5, 1, Form::Whole), num, 0)
@@ -310,7 +299,7 @@ mod tests {
         counts.reverse(); // the newest is the first
         let zipf = Zipf::new(records - 1);
         assert_eq!(counts.pop(), Some(0), "the oldest is never drawn, as in the original");
-        let expected: Vec<f64> = (0..records - 1).map(|age| draws as f64 * probability(&zipf, age)).collect();
+        let expected: Vec<f64> = (0..records - 1).map(|age| draws as f64 * zipf.probability(age)).collect();
         let chi = chi_square(&counts, &expected);
         assert!(chi < 1223.0, "{chi}: more than five deviations above 998 degrees of freedom");
     }

@@ -58,6 +58,25 @@ impl Zipf {
         let alpha = 1.0 / (1.0 - THETA);
         ((self.items as f64 * (self.eta * u - self.eta + 1.0).powf(alpha)) as u64).min(self.items - 1)
     }
+
+    /// Returns the probability of `i`: by the law for the first two items, by the inverse of the
+    /// method's formula for the others.
+    #[cfg(test)]
+    pub(super) fn probability(&self, i: u64) -> f64 {
+        let law = |i: u64| (i as f64).powf(-THETA) / self.zeta;
+        // u below which the result is below n
+        let below = |n: u64| {
+            let first = (1.0 + 0.5f64.powf(THETA)) / self.zeta;
+            let u = 1.0 - (1.0 - (n as f64 / self.items as f64).powf(1.0 - THETA)) / self.eta;
+            if n == self.items { 1.0 } else { u.max(first) }
+        };
+        match i {
+            0 => law(1),
+            1 => law(2),
+            2 => below(3) - law(1) - law(2),
+            _ => below(i + 1) - below(i),
+        }
+    }
 }
 
 /// Adds i^−θ for `i` in `from + 1 ..= to` to `sum`.
@@ -87,8 +106,9 @@ impl Scrambled {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
+    use crate::workload::chi_square::chi_square;
 
     #[test]
     fn first_numbers_are_frozen() {
@@ -108,33 +128,6 @@ pub(super) mod tests {
         assert!((zipf.zeta - fresh.zeta).abs() < 1e-12 && (zipf.eta - fresh.eta).abs() < 1e-12);
     }
 
-    /// Returns the probability of `i`: by the law for the first two items, by the inverse of the
-    /// method's formula for the others.
-    pub(in crate::workload) fn probability(zipf: &Zipf, i: u64) -> f64 {
-        let law = |i: u64| (i as f64).powf(-THETA) / zipf.zeta;
-        // u below which the result is below n
-        let below = |n: u64| {
-            let first = (1.0 + 0.5f64.powf(THETA)) / zipf.zeta;
-            let u = 1.0 - (1.0 - (n as f64 / zipf.items as f64).powf(1.0 - THETA)) / zipf.eta;
-            if n == zipf.items { 1.0 } else { u.max(first) }
-        };
-        match i {
-            0 => law(1),
-            1 => law(2),
-            2 => below(3) - law(1) - law(2),
-            _ => below(i + 1) - below(i),
-        }
-    }
-
-    /// Computes chi-square over the possible outcomes.
-    pub(in crate::workload) fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
-        assert_eq!(counts.len(), expected.len());
-        let (possible, never): (Vec<_>, Vec<_>) =
-            counts.iter().zip(expected).partition(|(_, expected)| **expected > 1e-3);
-        assert!(never.iter().all(|(count, _)| **count < 2), "outcomes expected once in a thousand tests: {never:?}");
-        possible.into_iter().map(|(count, expected)| (*count as f64 - expected).powi(2) / expected).sum()
-    }
-
     /// The method is exact for the first two items and an approximation for the others. The first
     /// two are compared with the law, the others with the method's own formula.
     #[test]
@@ -143,7 +136,7 @@ pub(super) mod tests {
         let (zipf, mut rng) = (Zipf::new(items), Rng::new(3, 3));
         let mut counts = vec![0u64; items as usize];
         (0..draws).for_each(|_| counts[zipf.draw(&mut rng) as usize] += 1);
-        let expected: Vec<f64> = (0..items).map(|i| draws as f64 * probability(&zipf, i)).collect();
+        let expected: Vec<f64> = (0..items).map(|i| draws as f64 * zipf.probability(i)).collect();
         let chi = chi_square(&counts, &expected);
         assert!(chi < 1223.0, "{chi}: more than five deviations above 999 degrees of freedom");
     }
@@ -157,7 +150,7 @@ pub(super) mod tests {
         let mut counts = vec![0u64; places];
         (0..draws).for_each(|_| counts[scrambled.draw(&mut rng) as usize] += 1);
         let mut shares = vec![0.0; places];
-        (0..distinguished).for_each(|i| shares[fnv64(i) as usize % places] += probability(&scrambled.zipf, i));
+        (0..distinguished).for_each(|i| shares[fnv64(i) as usize % places] += scrambled.zipf.probability(i));
         let rest = (1.0 - shares.iter().sum::<f64>()) / places as f64;
         assert!((0.0..0.0005).contains(&rest), "{rest}: less than half of the draws hit known items");
         let expected: Vec<f64> = shares.iter().map(|share| draws as f64 * (share + rest)).collect();

@@ -1,0 +1,29 @@
+//! The messages that a child process sends while it runs a cell.
+use super::row::Row;
+use serde::{Deserialize, Serialize};
+
+/// A message of a child process, one JSON object per line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Event {
+    /// Progress, about twice a second.
+    Progress {
+        /// The progress.
+        progress: Progress,
+    },
+    /// A workload that finished or failed.
+    Row(Box<Row>),
+}
+
+/// Progress of a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Name of the workload.
+    pub workload: String,
+    /// `run`, then `settle`.
+    pub phase: String,
+    /// Finished operations.
+    pub done: u64,
+    /// Total operations, as far as known.
+    pub total: u64,
+}

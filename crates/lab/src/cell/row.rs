@@ -1,0 +1,290 @@
+//! The result of one engine in one workload and round.
+use super::{over_time::OverTime, spec::CellSpec};
+use crate::{
+    machine::Machine,
+    target::{EngineBuild, Settings},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The kinds of syncs in every row, in the order of reports.
+pub const SYNC_KINDS: [&str; 7] = ["tables", "manifest", "log", "value_log", "directory", "root", "filesystem"];
+
+/// Latencies of one kind of operation, in µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Number of operations timed.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// 1st percentile.
+    #[serde(default)]
+    pub p1: f64,
+    /// 5th percentile.
+    #[serde(default)]
+    pub p5: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 95th percentile.
+    #[serde(default)]
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// 99.99th percentile.
+    pub p9999: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+/// Bytes moved at each layer (docs/lab.md), from the start of the workload until the engine has
+/// settled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bytes {
+    /// Keys and values of acknowledged puts, and keys of deletes.
+    pub user: u64,
+    /// Keys and values returned by reads.
+    pub returned: u64,
+    /// Bytes the engine wrote to its storage, by its own count.
+    pub engine: Option<u64>,
+    /// `engine` by purpose.
+    pub engine_by_purpose: Option<BTreeMap<String, u64>>,
+    /// The `compaction` part of `engine` by output level; levels without output are omitted.
+    #[serde(default)]
+    pub engine_compaction_by_level: Option<BTreeMap<String, u64>>,
+    /// Written by the process according to the kernel, minus writes cancelled before they reached
+    /// the device.
+    pub process: Option<u64>,
+    /// Bytes read from storage for the process.
+    pub process_read: Option<u64>,
+    /// Bytes written to the block device.
+    pub device: Option<u64>,
+    /// Bytes read from the block device.
+    pub device_read: Option<u64>,
+    /// `device` by cause: kinds of files (each block's first write), `rewritten`, `directory`,
+    /// `metadata`, `journal`, `elsewhere` (other files on the device) and `unknown`.
+    pub device_by_cause: Option<BTreeMap<String, u64>>,
+    /// The `rewritten` part of it, by kind of file.
+    #[serde(default)]
+    pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
+    /// Bytes dirtied by the process and deleted before they were written to a device.
+    pub never_written: Option<u64>,
+    /// Bytes written by the file system, by its own count.
+    pub file_system: Option<u64>,
+    /// Bytes of write commands received by a virtual SSD, by its own count.
+    pub drive: Option<u64>,
+    /// Bytes programmed into flash.
+    pub nand: Option<u64>,
+    /// `nand` by cause: `host`, `gc`, `wear_levelling`, `padding`.
+    pub nand_by_cause: Option<BTreeMap<String, u64>>,
+}
+
+/// Write amplification. Each field is a ratio of two layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Amplification {
+    /// engine / user.
+    pub engine: Option<f64>,
+    /// device / engine.
+    pub fs: Option<f64>,
+    /// device / user.
+    pub wa1: Option<f64>,
+    /// nand / device.
+    pub wa2: Option<f64>,
+    /// `wa1` × `wa2`.
+    pub total: Option<f64>,
+}
+
+/// Syncs of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SyncRow {
+    /// Number of calls.
+    pub count: u64,
+    /// Calls that blocked a foreground write, a flush or a compaction.
+    pub blocking: Option<u64>,
+    /// Bytes synced.
+    pub bytes: Option<u64>,
+    /// Seconds spent in the calls.
+    pub seconds: Option<f64>,
+}
+
+/// Total syncs, and syncs by kind. Every kind of [`SYNC_KINDS`] is present; the kernel's counts
+/// may add `other` and `unknown`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SyncRows {
+    /// Calls of all kinds.
+    pub count: Option<u64>,
+    /// Blocking calls of all kinds.
+    pub blocking: Option<u64>,
+    /// Syncs of SSTables by the purpose of the SSTable, if the engine reports it.
+    #[serde(default)]
+    pub tables_by_purpose: Option<BTreeMap<String, SyncRow>>,
+    /// By kind; `None` if the kind was not counted.
+    #[serde(flatten)]
+    pub kinds: BTreeMap<String, Option<SyncRow>>,
+}
+
+/// Processor time in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuSeconds {
+    /// User mode.
+    pub user: f64,
+    /// Kernel mode.
+    pub system: f64,
+}
+
+/// Cost of the driver itself, measured in the same process with an engine that does nothing, in a
+/// random fill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DriverCost {
+    /// ns per operation.
+    pub ns_per_op: f64,
+    /// ns per operation with latency recording.
+    pub ns_per_op_with_latency: f64,
+    /// ns per check of a read result.
+    pub ns_per_check: f64,
+    /// ns per check of one entry of a scan.
+    pub ns_per_pair: f64,
+    /// Bytes of memory that hold the expected contents of the store. They are part of the process's
+    /// memory.
+    pub memory_bytes: u64,
+}
+
+/// Result of one engine × workload × round. `engine` and `preset` are the two parts of `name`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Engine name as `--engine` spells it.
+    pub name: String,
+    /// Engine name without its preset.
+    pub engine: String,
+    /// Preset name, also for the default preset; `None` if the engine has no presets.
+    pub preset: Option<String>,
+    /// Version of the engine.
+    pub version: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Number of the round, from 1.
+    pub round: u32,
+    /// Number of keys of the fill, as this workload scales it.
+    pub num: u64,
+    /// Key size in bytes.
+    pub key_size: usize,
+    /// Value size of this workload in bytes.
+    pub value_size: usize,
+    /// Number of threads.
+    pub threads: usize,
+    /// Changes per write.
+    pub batch: usize,
+    /// Seed.
+    pub seed: u64,
+    /// Start time in UTC, in the format of RFC 3339.
+    #[serde(default)]
+    pub began: Option<String>,
+    /// Finished operations. Each change of a batch and each entry of a sequential read counts as
+    /// one.
+    pub ops: u64,
+    /// Reads that found their key.
+    pub found: u64,
+    /// Seconds until the last operation finished.
+    pub seconds: Option<f64>,
+    /// `seconds` / operations of one thread, in µs: the mean time of one operation in one thread.
+    pub micros_per_op: Option<f64>,
+    /// User bytes written and returned / `seconds`, in MiB.
+    pub user_mib_per_s: Option<f64>,
+    /// Seconds from the last operation until background work finished, including the lab's single
+    /// sync of the file system at the end.
+    pub settle_seconds: Option<f64>,
+    /// Seconds of that sync.
+    pub settle_sync_seconds: Option<f64>,
+    /// Whether background work finished within the time limit.
+    pub settled: Option<bool>,
+    /// Latencies by kind of operation; empty if latency was not recorded.
+    pub latency_us: BTreeMap<String, Latency>,
+    /// Operations and latencies over time; `None` if latency was not recorded.
+    #[serde(default)]
+    pub over_time: Option<OverTime>,
+    /// Seconds of write stalls.
+    pub stall_seconds: Option<f64>,
+    /// Bytes at each layer.
+    pub bytes: Bytes,
+    /// Write amplification.
+    pub wa: Amplification,
+    /// Read amplification: bytes read from the device (from storage, if the device is unknown) /
+    /// bytes returned.
+    pub ra: Option<f64>,
+    /// Space amplification: bytes of the store's files / bytes of its live keys and values.
+    pub sa: Option<f64>,
+    /// Syncs counted by the engine, or by the kernel if the engine does not count them.
+    pub syncs: SyncRows,
+    /// Syncs of the process counted by the kernel, if available.
+    pub syncs_outside: Option<BTreeMap<String, SyncRow>>,
+    /// Number of memtable flushes, if the engine reports it.
+    #[serde(default)]
+    pub flushes: Option<u64>,
+    /// Cache flush commands sent to the device.
+    pub device_flushes: Option<u64>,
+    /// Journal commits of the file system.
+    pub journal_commits: Option<u64>,
+    /// Size of the store's files at the end, in bytes.
+    pub space_bytes: Option<u64>,
+    /// Peak size of the store's files, sampled ten times a second; `None` for workloads that only
+    /// read.
+    #[serde(default)]
+    pub space_peak_bytes: Option<u64>,
+    /// Peak resident memory of the process, mapped files included.
+    pub peak_rss_bytes: Option<u64>,
+    /// Peak anonymous memory of the process.
+    pub peak_anon_bytes: Option<u64>,
+    /// Processor time, settling included.
+    pub cpu_seconds: Option<CpuSeconds>,
+    /// Processor seconds of the threads that ran until the end, by thread name.
+    #[serde(default)]
+    pub cpu_by_thread: Option<BTreeMap<String, f64>>,
+    /// Build of the engine.
+    pub build: Option<EngineBuild>,
+    /// Common settings.
+    pub settings: Settings,
+    /// Deviations of this engine from the common settings.
+    pub departures: Vec<String>,
+    /// The machine.
+    pub machine: Machine,
+    /// Cost of the driver itself.
+    pub driver: Option<DriverCost>,
+    /// One-minute load average before the workload.
+    pub load_before: Option<f64>,
+    /// One-minute load average after the workload.
+    pub load_after: Option<f64>,
+    /// Whether other processes used the machine; set by the parent.
+    pub disturbed: Option<bool>,
+    /// Notes on figures of this row.
+    pub notes: Vec<String>,
+    /// Error that ended the cell here; the figures of such a row are meaningless.
+    pub error: Option<String>,
+}
+
+impl Row {
+    /// Returns a row with the fields that follow from `spec`.
+    pub fn blank(spec: &CellSpec) -> Row {
+        Row {
+            name: spec.engine.clone(),
+            engine: spec.engine.split(':').next().unwrap_or_default().into(),
+            preset: preset_in(&spec.engine),
+            round: spec.round,
+            num: spec.num,
+            key_size: spec.key_size,
+            value_size: spec.value_size,
+            threads: spec.threads,
+            batch: spec.batch,
+            seed: spec.seed,
+            settings: spec.settings.clone(),
+            ..Row::default()
+        }
+    }
+}
+
+/// Returns the part of an engine's name after the colon.
+pub(super) fn preset_in(name: &str) -> Option<String> {
+    name.split_once(':').map(|(_, preset)| preset.into())
+}

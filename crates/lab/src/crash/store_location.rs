@@ -1,0 +1,16 @@
+//! The location of a store under test.
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Location of a device, and the engine that uses it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoreLocation {
+    /// The served file, or a block device.
+    pub image: PathBuf,
+    /// An empty directory, as a mount point.
+    pub mount_point: PathBuf,
+    /// Engine name as `--engine` spells it.
+    pub engine: String,
+    /// Mount options.
+    pub options: String,
+}

@@ -1,0 +1,33 @@
+//! The kinds of operations.
+
+/// Kinds of operations with separate latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A write that puts, single or as a batch.
+    Put,
+    /// A point lookup.
+    Get,
+    /// A write that deletes, single or as a batch.
+    Delete,
+    /// A seek with the entries read after it.
+    Scan,
+    /// A read and a write that depends on it.
+    Rmw,
+    /// A step of a scan to the next entry, including the check of the entry if results are checked.
+    Next,
+    /// Opening an existing store.
+    Open,
+    /// A full compaction.
+    Compact,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 8] =
+        [Kind::Put, Kind::Get, Kind::Delete, Kind::Scan, Kind::Rmw, Kind::Next, Kind::Open, Kind::Compact];
+
+    /// Returns the name in reports.
+    pub fn name(self) -> &'static str {
+        ["put", "get", "delete", "scan", "rmw", "next", "open", "compact"][self as usize]
+    }
+}

@@ -1,0 +1,8 @@
+//! The chi-square statistic, by which the tests compare drawn numbers with a distribution.
+/// Computes chi-square over the possible outcomes.
+pub(super) fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
+    assert_eq!(counts.len(), expected.len());
+    let (possible, never): (Vec<_>, Vec<_>) = counts.iter().zip(expected).partition(|(_, expected)| **expected > 1e-3);
+    assert!(never.iter().all(|(count, _)| **count < 2), "outcomes expected once in a thousand tests: {never:?}");
+    possible.into_iter().map(|(count, expected)| (*count as f64 - expected).powi(2) / expected).sum()
+}
