@@ -1,6 +1,6 @@
-//! The campaign on a recorded device. A store is filled on a real file system on that device, or
-//! on the device itself. Then the states that a power cut could have left are mounted, opened and
-//! judged, several in parallel.
+//! The campaign on a recorded device. A campaign is a series of crash tests. A worker process fills
+//! a store on a real file system on that device, or on the device itself. Then worker processes
+//! mount, open and judge the disk contents that a power cut could have left, several in parallel.
 use super::{
     Campaign, NegativeControl, Tally,
     crash_state::{CrashState, CrashStateSelector},
@@ -28,13 +28,13 @@ use terrace_device::{
     serve::{NoDesk, new_directory},
 };
 
-/// Minimum number of states per history before the next history starts.
+/// Minimum number of crash states that are judged per history before the next history starts.
 const STATES_PER_HISTORY_MIN: u64 = 400;
 /// Number of flushes that a device ignores under [`NegativeControl::IgnoredFlushes`].
 pub(super) const IGNORED_FLUSHES: usize = 4;
-/// Maximum number of failing states saved to files; further ones add little.
+/// Maximum number of failing crash states that a campaign saves to files. Further ones add little.
 pub(super) const KEPT_MAX: u64 = 5;
-/// Every n-th state is opened a second time.
+/// One crash state in this many is opened a second time.
 const REOPEN_EVERY: u64 = 4;
 
 /// Runs a campaign. `worker` is the command of a process that runs
@@ -69,7 +69,8 @@ pub fn run(
     Ok(tally)
 }
 
-/// Judges one saved state again. Returns the number of batches present, or the violation.
+/// Judges one saved crash state again. Returns the number of batches in the store, or the
+/// violation.
 pub fn replay(
     file: &Path,
     work: &Path,
@@ -81,27 +82,28 @@ pub fn replay(
     station.judge(&past, &state.engine, state.script(), &state.choice, true)
 }
 
-/// Short commit intervals of ext4 make a short history eventful.
+/// Returns ext4's mount options. ext4 commits its journal every second, so that even a short
+/// history contains several journal commits.
 pub(super) fn mount_options(broken: Option<NegativeControl>) -> &'static str {
     if broken == Some(NegativeControl::NoBarrier) { "commit=1,barrier=0" } else { "commit=1" }
 }
 
-/// The file of a record in a directory of its own, removed on drop. After a kill, `terrace ssd
-/// cleanup` finds it.
+/// The file with the recorded requests of a device. It is in a directory of its own, which is
+/// removed on drop. If this process is killed, `terrace ssd cleanup` removes the directory.
 pub(super) struct Record(PathBuf);
 
 impl Record {
-    /// Creates the directory for a record.
+    /// Creates the directory for the file.
     pub fn in_new_directory(work: &Path) -> Result<Record> {
         Ok(Record(new_directory(work)?.join("record")))
     }
 
-    /// Returns the path of the record.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Fills a store with `script`.
+    /// Fills a store with the batches of `script` and records the requests of its device.
     fn make(campaign: &Campaign, script: Script, worker: &dyn Fn() -> Command) -> Result<Record> {
         let record = Record::in_new_directory(&campaign.work)?;
         let recorder = Arc::new(Recorder::new(Arc::new(Memory::new(script.size.device_bytes())?), &record.0)?);
@@ -128,15 +130,15 @@ impl Drop for Record {
     }
 }
 
-/// The states of one history.
+/// The crash states of one history, which several stations judge.
 struct Job<'a> {
     campaign: &'a Campaign,
     worker: &'a (dyn Fn() -> Command + Sync),
     past: Arc<Past>,
     script: Script,
-    /// Start time of the campaign's first state.
+    /// Time at which the campaign started to judge.
     begin: Instant,
-    /// Maximum number of states.
+    /// Maximum number of crash states to judge.
     states: u64,
 }
 
@@ -179,7 +181,8 @@ impl Job<'_> {
         })
     }
 
-    /// Judges states until none are left; the work of one station.
+    /// Judges crash states until none are left. Each station, a served device with a worker
+    /// process, runs this function.
     fn judge_some(&self, chooser: &CrashStateSelector<'_>, shared: &SharedProgress<'_>) -> Result<()> {
         let mut station = JudgeStation::start(&self.past, &self.campaign.work, self.worker)?;
         while !shared.stop.load(Relaxed) {
@@ -210,14 +213,15 @@ impl Job<'_> {
 
 /// State shared by the stations of a job.
 struct SharedProgress<'a> {
-    /// Number of the next state.
+    /// Number of the next crash state.
     next: AtomicU64,
-    /// Number of states.
+    /// Number of crash states to judge.
     end: u64,
-    /// Number of states that are subsets of small windows.
+    /// Number of crash states that are subsets of the requests in small windows (few requests
+    /// between two flushes).
     subsets: u64,
     stop: AtomicBool,
-    /// Held only to count, never while a state is judged.
+    /// The lock is held only to count, never while a crash state is judged.
     tally: Mutex<&'a mut Tally>,
 }
 
@@ -227,7 +231,7 @@ impl<'a> SharedProgress<'a> {
     }
 }
 
-/// A station whose device is one state after another.
+/// A station whose device shows one crash state after another.
 struct JudgeStation {
     slot: Arc<SwappableDevice>,
     station: Station,

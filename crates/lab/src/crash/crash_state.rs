@@ -1,8 +1,8 @@
-//! Selects the crash states to judge, out of all that a power cut could have left. Pure: a
-//! recorded history and a number determine a state.
+//! Selects the crash states to judge. A crash state is one disk content that a power cut could have
+//! left. Selection performs no I/O: a recorded history and a number determine a crash state.
 //!
-//! Between two flushes lies a *window*. Each request in it may have reached the medium or not,
-//! whole or in part, in any order:
+//! The requests between two flushes are a *window*. Each request in the window of the power cut may
+//! have reached the medium or not, whole or in part, in any order:
 //!
 //! ```text
 //! requests   w w w F w w w w w w F w w X        F flush, X power cut
@@ -10,25 +10,27 @@
 //! any subset       └── window ──┘               of the requests in the window of the cut
 //! ```
 //!
-//! Half of the states cover all subsets of the requests of small windows. The other half draws a
-//! window with a probability that grows with its size, because reordering needs large windows;
-//! then a moment of the cut in it, and a subset.
+//! One half of the crash states covers all subsets of the requests in small windows. The other half
+//! is drawn at random: first a window, then the moment of the power cut in it, then a subset of the
+//! requests before the cut. Large windows are drawn more often, because a reordering needs many
+//! requests.
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use terrace_device::record::{Event, Kept, Kind};
 use terrace_sim::Rng;
 
-/// Maximum number of requests in a window whose subsets are all covered.
+/// Maximum number of requests in a window for which all subsets are judged.
 const SMALL: usize = 6;
-/// Units in which a write may be torn, in bytes.
+/// Sizes in bytes of the units that a torn write consists of.
 const SECTORS: [u64; 2] = [512, 4096];
-/// Offset of the block with ext4's superblock. ext4 overwrites it in place and cannot mount
-/// without it, so a superblock torn within loses the file system before a store is opened. ext4
-/// relies on drives that write a 4096-byte block atomically, as our device reports that it does.
-/// All other blocks may be torn at finer units than that.
+/// Offset of the block that contains ext4's superblock. ext4 overwrites this block in place and
+/// cannot mount without it. If it were torn, the file system would be lost before a store is
+/// opened. ext4 relies on drives that write a block of 4096 bytes atomically, and our device
+/// reports that it does. All other blocks may be torn in smaller units.
 const WRITTEN_WHOLE: u64 = 0;
 
-/// A crash state: the events that certainly happened, and the kept part of the rest.
+/// A crash state: the events that certainly reached the medium, and the kept part of the later
+/// ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrashState {
     /// Every event before this one is on the medium.
@@ -56,7 +58,7 @@ impl From<&Part> for Kept {
     }
 }
 
-/// The requests between two flushes.
+/// The requests between two flushes of the device.
 struct Window {
     /// Events from the one after a flush up to the next flush.
     events: Range<usize>,
@@ -64,14 +66,14 @@ struct Window {
     changes: Vec<usize>,
 }
 
-/// Selects crash states of one recorded history.
+/// Selects crash states of one recorded history. An event is a request to the device, or a mark.
 pub struct CrashStateSelector<'a> {
     events: Events<'a>,
     windows: Vec<Window>,
-    /// Indexes of windows with few changes, each with the cumulative number of subsets including
-    /// its own.
+    /// Windows with few changes: the index of the window, and the number of subsets of all such
+    /// windows up to this one.
     small: Vec<(usize, u64)>,
-    /// For each window, the cumulative number of changes including its own.
+    /// For each window, the number of changes of all windows up to this one.
     sizes: Vec<usize>,
     /// Number of flushes that the device ignored before each power cut.
     ignored: usize,
@@ -79,8 +81,9 @@ pub struct CrashStateSelector<'a> {
 }
 
 impl<'a> CrashStateSelector<'a> {
-    /// Prepares the states after the first mark of `events`. A device that ignores `ignored`
-    /// flushes loses writes since an earlier flush. Returns `None` if no flush follows a change.
+    /// Prepares the crash states after the first mark of `events`. A mark is the number of a batch
+    /// that must survive any later power cut. A device that ignores `ignored` flushes also loses
+    /// the writes before them. Returns `None` if no flush follows a change.
     pub fn new(events: &'a [Event], ignored: usize, seed: u64) -> Option<CrashStateSelector<'a>> {
         let first = events.iter().position(|event| event.kind == Kind::Mark)?;
         let flushes = events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Flush).map(|(at, _)| at);
@@ -119,23 +122,24 @@ impl<'a> CrashStateSelector<'a> {
         })
     }
 
-    /// Returns the number of states in small windows, all subsets of each.
+    /// Returns the number of crash states in small windows: all subsets of each window.
     pub fn small_states(&self) -> u64 {
         self.small.last().map_or(0, |(_, subsets)| *subsets)
     }
 
-    /// Returns the number of states after which all subsets of small windows were covered.
+    /// Returns the number of crash states after which all subsets of small windows are covered.
     pub fn states_of_all_subsets(&self) -> u64 {
         if self.ignored == 0 { self.small_states() * 2 } else { 0 }
     }
 
-    /// Returns the number of the small-window subset that is state `number`, or `None` for a
-    /// sampled state. From [`small_states`](CrashStateSelector::small_states) on, subsets repeat.
+    /// Returns the number of the subset that crash state `number` stands for, or `None` if `number`
+    /// is a randomly drawn crash state. After [`small_states`](CrashStateSelector::small_states)
+    /// subsets, they repeat.
     pub fn subset(&self, number: u64) -> Option<u64> {
         (number.is_multiple_of(2) && self.states_of_all_subsets() > 0).then_some(number / 2)
     }
 
-    /// Returns state `number`.
+    /// Returns crash state `number`.
     pub fn choice(&self, number: u64) -> CrashState {
         match self.subset(number) {
             Some(nth) => self.exhaustive(nth),
@@ -143,8 +147,8 @@ impl<'a> CrashStateSelector<'a> {
         }
     }
 
-    /// Returns one subset of a small window. Consecutive numbers give distant subsets, and no
-    /// subset repeats before all were covered.
+    /// Returns one subset of the requests in a small window. Consecutive numbers give very
+    /// different subsets. No subset repeats before all were returned.
     fn exhaustive(&self, number: u64) -> CrashState {
         let all = self.small_states();
         let nth = (u128::from(number) * u128::from(stride(all)) % u128::from(all)) as u64;
@@ -165,7 +169,7 @@ impl<'a> CrashStateSelector<'a> {
     }
 }
 
-/// Returns a state for a power cut at the end of a history, on a device that ignored the last
+/// Returns a crash state for a power cut at the end of a history, on a device that ignored the last
 /// `ignored` flushes. Equal seeds give equal losses.
 pub fn end(events: &[Event], ignored: usize, seed: u64) -> CrashState {
     let flushes = events.iter().enumerate().rev().filter(|(_, event)| event.kind == Kind::Flush);
@@ -174,7 +178,7 @@ pub fn end(events: &[Event], ignored: usize, seed: u64) -> CrashState {
     Events(events).lose(until, events.len(), &changes, &mut Rng::new(seed))
 }
 
-/// Returns the state with all requests, as if each had been durable.
+/// Returns the crash state in which no request is lost.
 pub fn everything(events: &[Event]) -> CrashState {
     Events(events).state(events.len(), events.len(), Vec::new())
 }
@@ -183,8 +187,9 @@ pub fn everything(events: &[Event]) -> CrashState {
 struct Events<'a>(&'a [Event]);
 
 impl Events<'_> {
-    /// Returns the state with everything before `until` and, of the `changes` between it and the
-    /// cut, the part that one of several kinds of caches keeps.
+    /// Returns a crash state that contains every event before `until`. Between `until` and `cut`,
+    /// it contains the part of `changes` that a write cache keeps; `rng` draws one of several kinds
+    /// of caches.
     fn lose(&self, until: usize, cut: usize, changes: &[usize], rng: &mut Rng) -> CrashState {
         let one = rng.below(changes.len().max(1));
         let how = rng.below(8);
@@ -207,7 +212,8 @@ impl Events<'_> {
         self.state(until, cut, kept)
     }
 
-    /// Returns some sectors of a write.
+    /// Returns the byte ranges of the sectors of a write that reached the medium; about half of the
+    /// sectors do.
     fn parts(&self, event: usize, sector: u64, rng: &mut Rng) -> Vec<Range<u64>> {
         let Event { offset, len, .. } = self.0[event];
         let sector = if offset == WRITTEN_WHOLE { 4096 } else { sector };
@@ -226,7 +232,7 @@ fn is_change(event: &Event) -> bool {
     matches!(event.kind, Kind::Write | Kind::Discard | Kind::Zero)
 }
 
-/// Returns windows extended backwards by `ignored` flushes.
+/// Extends each window backwards over the `ignored` flushes before it.
 fn merged(windows: &[Window], ignored: usize) -> Vec<Window> {
     let merge = |end: usize| {
         let first = &windows[end.saturating_sub(ignored)];
@@ -236,7 +242,7 @@ fn merged(windows: &[Window], ignored: usize) -> Vec<Window> {
     (0..windows.len()).map(merge).collect()
 }
 
-/// Returns a number coprime to `all`, near its golden section.
+/// Returns a number that is coprime to `all` and near 0.618 × `all` (the golden section).
 fn stride(all: u64) -> u64 {
     let gcd = |mut a: u64, mut b: u64| {
         while b > 0 {
@@ -257,8 +263,8 @@ mod tests {
         record::{Past, Recorder},
     };
 
-    /// Records a history of so many writes between flushes, with a mark after each flush. The first
-    /// window precedes all marks.
+    /// Records a history. `windows` has the number of writes between each two flushes. A mark
+    /// follows each flush, so the first window precedes all marks.
     fn past(windows: &[usize]) -> Past {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("past");

@@ -1,5 +1,6 @@
 //! The campaign on a drive that loses power under load. Several threads write, read and compact a
-//! store of tens of MiB, as fast as its record fits into memory, with timers as in production.
+//! store of tens of MiB. The store is as large and the load as high as the memory for the record
+//! permits. The engine's timers have their production values.
 use super::{
     Campaign, NegativeControl, Tally,
     power_cycles::{self, PowerCutHost, StartedHost},
@@ -11,8 +12,8 @@ use anyhow::Result;
 use std::{ops::Range, process::Command};
 use terrace_device::serve::Served;
 
-/// Runs a campaign. A state is the content of a drive after a power cut. `worker` and `watch` are
-/// as in [`block::run`](super::block::run).
+/// Runs a campaign. A crash state is the content of a drive after a power cut. `worker` and `watch`
+/// are as in [`block::run`](super::block::run).
 ///
 /// # Errors
 /// A requirement is missing, or a store cannot be filled. A broken contract is a result, not an

@@ -1,10 +1,11 @@
-//! An emulated machine that boots a distribution's kernel and runs one program, a worker. It is
-//! QEMU without hardware acceleration, so that any host can run it, also a virtual one. The
-//! machine contains only that program with its libraries, no distribution.
+//! An emulated machine that boots the kernel of a Linux distribution and runs one program, the
+//! worker of a campaign. The emulator is QEMU without hardware acceleration, so any host can run
+//! it, including a virtual machine. The emulated machine contains only the worker and its
+//! libraries, no distribution.
 //!
-//! `make machine` fetches the kernel into the directory that [`Emulator::find`] searches:
-//! `$TERRACE_MACHINE`, by default `~/.cache/terrace/machine`, with `kernel` and `modules/*.ko` in
-//! it.
+//! `make machine` downloads the kernel into the directory that [`Emulator::find`] searches:
+//! `$TERRACE_MACHINE`, by default `~/.cache/terrace/machine`. The directory contains `kernel` and
+//! `modules/*.ko`.
 use super::archive::Archive;
 use anyhow::{Context, Result, bail};
 use std::{
@@ -28,25 +29,26 @@ const WORKER: &str = "worker";
 pub(super) const MOUNT_POINT: &str = "/mnt";
 /// Device node of the disk in the machine.
 pub(super) const DISK: &str = "/dev/vda";
-/// Enough for twice the size of a program with debug information.
+/// Memory of the machine in MiB: enough for twice the size of a program with debug information.
 const MEMORY_MIB: &str = "1024";
 
-/// The files that make up a machine.
+/// The files from which an emulated machine is built.
 pub struct Emulator {
     kernel: PathBuf,
     modules: Vec<PathBuf>,
 }
 
-/// A worker packed for the machine.
+/// A worker, packed as the initial RAM file system of an emulated machine.
 pub struct GuestImage {
-    /// The initial RAM file system: an unnamed file, so that no leftover remains.
+    /// The initial RAM file system. Its file has no name, so the kernel removes it when this
+    /// process ends.
     archive: File,
     /// Kernel command line: the worker's environment and arguments.
     line: String,
 }
 
 impl Emulator {
-    /// Finds the emulator and its files. The error names a missing file and how to get it.
+    /// Finds the emulator and its files. The error names a missing file and explains how to get it.
     pub fn find() -> Result<Emulator, String> {
         if Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
             return Err(format!(
@@ -66,7 +68,7 @@ impl Emulator {
         }
     }
 
-    /// Packs the program of `worker` with the libraries it is linked with.
+    /// Packs the program of `worker` and the libraries that it is linked with.
     pub fn pack(&self, worker: &Command, work: &Path) -> Result<GuestImage> {
         let program = Path::new(worker.get_program());
         let mut file = unnamed_file(work)?;
@@ -99,9 +101,9 @@ impl Emulator {
         Ok(GuestImage { archive: file, line: line(worker)? })
     }
 
-    /// Returns the command that starts a machine. `disk` is its disk, with a volatile cache: a
-    /// flush by the machine syncs it. Kernel messages are written to `console`; standard input and
-    /// output are the worker's.
+    /// Returns the command that starts an emulated machine. `disk` is its disk, with a volatile
+    /// write cache: a flush by the machine syncs `disk`. Kernel messages are written to `console`.
+    /// Standard input and output are connected to the worker.
     pub fn command(&self, packed: &GuestImage, disk: &Path, console: &File) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(["-nodefaults", "-no-reboot", "-display", "none", "-accel", "tcg", "-m", MEMORY_MIB]);
@@ -139,13 +141,13 @@ pub(super) fn unnamed_file(work: &Path) -> Result<File> {
     file.with_context(|| format!("make an unnamed file in {}", work.display()))
 }
 
-/// Returns the path under which other processes can open such a file while this process runs.
+/// Returns a path under which other processes can open an unnamed file while this process runs.
 fn path_of(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 
 /// Returns the kernel command line. The kernel passes to its first process every `NAME=VALUE` that
-/// it does not know, and everything after `--`.
+/// the kernel does not know, and everything after `--`.
 fn line(worker: &Command) -> Result<String> {
     let mut line = format!("console=ttyS0 loglevel=4 panic=-1 rdinit=/{WORKER}");
     let text = |text: &OsStr| match text.to_str() {
@@ -162,12 +164,12 @@ fn line(worker: &Command) -> Result<String> {
     Ok(line)
 }
 
-/// Returns the archive name of a path on this machine.
+/// Returns the name in the archive for a path of the host.
 fn archive_name(path: &Path) -> Result<&str> {
     path.strip_prefix("/")?.to_str().with_context(|| format!("{}: is not UTF-8", path.display()))
 }
 
-/// Returns the libraries that `ldd` reports for the program; none if it is linked statically.
+/// Returns the libraries that `ldd` lists for the program; none if it is linked statically.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().context("run ldd")?;
     let text = String::from_utf8_lossy(&output.stdout);

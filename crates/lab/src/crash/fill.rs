@@ -1,6 +1,6 @@
-//! Writes a history into a store and reports every batch that must survive a power cut from then
-//! on: because it was synced, because the writer waited for its durability, or because the engine
-//! reports that it has become durable by itself.
+//! Writes a history into a store and reports every batch that must survive a later power cut (a
+//! promised batch). A batch is promised for one of three reasons: the batch was synced, the writer
+//! waited for its durability, or the engine reports that the batch has become durable.
 use super::{
     NegativeControl,
     readers::{HistoryReader, WriterProgress},
@@ -10,41 +10,42 @@ use super::{
 use crate::target::{Engine, Target};
 use std::{collections::VecDeque, ops::Range, path::Path, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
-/// Of the batches that may pause, one in so many does; see `Batch::rest`.
+/// The writer pauses after one in this many of the batches that permit a pause; see `Batch::rest`.
 const REST_EVERY: u32 = 16;
 
 /// Number of concurrent reader threads.
 const READERS: u64 = 2;
 
-/// A history to write, and how to write it.
+/// A history to write, and the way to write it.
 pub struct Fill<'a> {
     pub engine: &'a dyn Engine,
     pub dir: &'a Path,
     pub script: Script,
-    /// The first batch. Earlier batches are present and promised.
+    /// The first batch to write. Earlier batches are in the store, and they are promised.
     pub from: u64,
-    /// Minimum duration of the whole script.
+    /// Minimum duration of the whole history.
     pub min_duration: Duration,
     /// The intentional fault, if any.
     pub broken: Option<NegativeControl>,
 }
 
-/// Promised batches: those that must survive a power cut.
+/// The promised batches, which must survive a power cut.
 struct Promises<'a> {
     report: &'a mut dyn FnMut(u64) -> anyhow::Result<()>,
-    /// The last reported batch.
+    /// The last batch that was reported as promised.
     reported: u64,
-    /// Batches written since, each with the engine's sequence number of its last write.
+    /// Batches written after the reported one, each with the engine's sequence number of its last
+    /// write.
     waiting: VecDeque<(u64, u64)>,
 }
 
-/// Reason for an incomplete history.
+/// Reason why the history was not written completely.
 #[derive(Debug)]
 pub enum FillError {
-    /// The store rejects a write it must accept, or returns wrong data. The text begins with one
-    /// word in capitals.
+    /// The store rejects a write that it must accept, or returns wrong data. The text begins with
+    /// one word in capitals, the kind of the violation.
     Broken(String),
-    /// A promise could not be reported. This says nothing about the store.
+    /// The receiver of a promise could not be reached. The error says nothing about the store.
     ReportFailed(anyhow::Error),
 }
 
@@ -53,9 +54,9 @@ fn broken(word: &str) -> impl FnOnce(anyhow::Error) -> FillError + '_ {
 }
 
 impl Fill<'_> {
-    /// Writes all batches. `report` receives increasing batch numbers: everything up to that batch
-    /// must survive from then on. A broken store is left open, because the receiver of the error
-    /// ends this process.
+    /// Writes all batches. `report` receives increasing batch numbers: all batches up to that
+    /// number must survive from then on. If the store is broken, it stays open, because the
+    /// receiver of the error ends this process.
     pub fn run(&self, report: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> Result<(), FillError> {
         let mut promises = Promises { report, reported: self.from - 1, waiting: VecDeque::new() };
         (promises.report)(self.from - 1).map_err(FillError::ReportFailed)?;
@@ -74,9 +75,8 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Writes some batches into an open store, with concurrent readers if the size of the history
-    /// asks for them. Errors of readers take precedence over those of the writer: a failing store
-    /// causes both.
+    /// Writes batches into an open store. A large history has concurrent readers. If both the
+    /// writer and a reader fail, the reader's error is returned.
     fn write_session(
         &self,
         store: &dyn Target,
@@ -112,7 +112,7 @@ impl Fill<'_> {
         })
     }
 
-    /// Writes one batch and reports new promises.
+    /// Writes one batch and reports the batches that are promised since.
     fn write(&self, store: &dyn Target, number: u64, promises: &mut Promises<'_>) -> Result<(), FillError> {
         let batch = self.script.batch(number);
         let Batch { sync, wait, rest, .. } = batch;
@@ -131,7 +131,7 @@ impl Fill<'_> {
     }
 }
 
-/// Tells all threads that share the store to end when it is dropped, on every path.
+/// Ends the reader threads of the store when it is dropped, on every path.
 struct StopReadersOnDrop<'a>(&'a WriterProgress);
 
 impl Drop for StopReadersOnDrop<'_> {
@@ -145,7 +145,7 @@ impl Promises<'_> {
         self.waiting.extend(store.watermarks().map(|reach| (number, reach.written)));
     }
 
-    /// Promises everything up to batch `number`.
+    /// Reports all batches up to `number` as promised.
     fn keep(&mut self, number: u64) -> Result<(), FillError> {
         if number <= self.reported {
             return Ok(());
@@ -154,8 +154,9 @@ impl Promises<'_> {
         (self.report)(number).map_err(FillError::ReportFailed)
     }
 
-    /// Closes a store that holds the batches up to `last`. A store that reports its durable
-    /// watermark promises all of them by closing.
+    /// Closes a store that contains the batches up to `last`. If the engine reports its durable
+    /// watermark (the sequence number up to which every write is durable), the closed store has
+    /// promised all of its batches.
     fn close(&mut self, store: Box<dyn Target>, last: u64) -> Result<(), FillError> {
         let promises = store.watermarks().is_some();
         store.close().map_err(broken("CLOSE"))?;
@@ -163,7 +164,7 @@ impl Promises<'_> {
         if promises { self.keep(last) } else { Ok(()) }
     }
 
-    /// Queries the engine for newly durable batches.
+    /// Asks the engine for batches that have become durable, and reports them as promised.
     fn look(&mut self, store: &dyn Target) -> Result<(), FillError> {
         let Some(reach) = store.watermarks() else { return Ok(()) };
         let mut last = 0;
@@ -183,7 +184,7 @@ mod tests {
     use crate::engines;
     use std::{collections::BTreeSet, fs};
 
-    /// Returns the promised batches of a preset's store, and the script, which lasts at least
+    /// Fills a store of a preset. Returns the promised batches and the script, which lasts at least
     /// `min_duration`.
     fn promised(engine: &str, min_duration: Duration) -> (Vec<u64>, Script) {
         let dir = tempfile::tempdir().unwrap();
@@ -222,7 +223,8 @@ mod tests {
         assert_eq!(reported.len(), synced.count() + 1, "a store without promises reports nothing by itself");
     }
 
-    /// Ensures that power cuts on a device hit value-log GC at work (`make crash` has this engine).
+    /// Ensures that value-log GC runs during a history, so that power cuts on a device interrupt
+    /// it. `make crash` tests this engine.
     #[test]
     fn value_log_gc_runs_during_a_history() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A worker that is the first and only process of an emulated machine, with the duties of an init
+//! A worker that is the first and only process of an emulated machine. It has the duties of an init
 //! process.
 use super::emulator::{MODULES, PORT};
 use anyhow::{Context, Result, bail};
@@ -16,16 +16,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum time for the kernel to show a device, on a machine that is emulated and busy.
+/// Maximum time in which the kernel must show a device. The emulated machine may be slow and busy.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns whether this process is the init process of its machine.
+/// Returns whether this process is the init process of an emulated machine.
 pub fn is_guest_init() -> bool {
     std::process::id() == 1
 }
 
-/// Serves the requests on the port, then powers the machine off. Earlier errors are printed on the
-/// console.
+/// Serves the requests that arrive on the port, then powers the machine off. Earlier errors are
+/// printed on the console.
 pub fn run(serve: &mut dyn FnMut(&mut dyn BufRead, &mut dyn Write) -> Result<()>) -> Result<()> {
     let served = prepare().and_then(|port| serve(&mut BufReader::new(&port), &mut &port));
     if let Err(error) = &served {
@@ -52,8 +52,8 @@ fn prepare() -> Result<File> {
     }
 }
 
-/// Loads all modules. Their dependencies are not recorded, so the loop loads every module whose
-/// dependencies are loaded until none is left.
+/// Loads all kernel modules. The dependencies between modules are not recorded. Each pass therefore
+/// loads every module whose dependencies are loaded, until all are.
 fn load_modules(dir: &Path) -> Result<()> {
     let mut left: Vec<PathBuf> =
         fs::read_dir(dir).context("list the modules")?.flatten().map(|entry| entry.path()).collect();
@@ -75,7 +75,7 @@ fn load_modules(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the device node of the port once the kernel shows it.
+/// Returns the device node of the port as soon as the kernel shows it.
 fn port() -> Result<Option<PathBuf>> {
     let Ok(ports) = fs::read_dir("/sys/class/virtio-ports") else { return Ok(None) };
     let is_ours = |path: &PathBuf| fs::read_to_string(path.join("name")).is_ok_and(|name| name.trim() == PORT);

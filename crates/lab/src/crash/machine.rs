@@ -1,5 +1,5 @@
-//! The campaign on an emulated machine that is killed while it fills a store, so that a kernel
-//! really stops.
+//! The campaign on an emulated machine. The machine is killed while it fills a store, so a real
+//! kernel stops in the middle of its work.
 use super::{
     Campaign, Tally,
     block::{Record, mount_options},
@@ -14,9 +14,9 @@ use anyhow::Result;
 use std::{ops::Range, process::Command, sync::Arc};
 use terrace_device::{BlockDevice, File as FileDevice, Memory, serve::Served};
 
-/// Runs a campaign. A state is the disk of a killed machine. `worker` is as in
-/// [`block::run`](super::block::run); it becomes the machine's only process. `watch` receives the
-/// tally after each state and returns false to stop.
+/// Runs a campaign. A crash state is the disk of a killed machine. `worker` is the command as in
+/// [`block::run`](super::block::run); the worker becomes the machine's only process. `watch`
+/// receives the tally after each state and returns false to stop.
 ///
 /// # Errors
 /// A requirement is missing, or a machine does not boot. A broken contract is a result, not an
@@ -42,12 +42,13 @@ impl PowerCutHost for Machine<'_> {
         Size::Small
     }
 
-    /// ext4 commits once a second.
+    /// The range covers several journal commits: ext4 commits once a second here.
     fn life_ms(&self) -> Range<usize> {
         400..7000
     }
 
-    /// Returns a disk with an empty file system.
+    /// Returns a disk with an empty file system, which the host creates because the machine has no
+    /// tools.
     fn new_disk(&self) -> Result<Arc<dyn BlockDevice>> {
         let image = Record::in_new_directory(&self.campaign.work)?;
         let bytes = self.size().device_bytes();

@@ -1,5 +1,5 @@
-//! The medium of a store under test: a file system on the device, the device itself, or a small
-//! file system and the rest of the device.
+//! The medium of a store under test. It is a file system on the device, or the device itself, or
+//! both: a small file system in a first partition and the rest of the device.
 use super::{guest, store_location::StoreLocation};
 use crate::{
     device::divide,
@@ -16,8 +16,9 @@ use std::{
 use terrace_device::serve::{self, Loop};
 use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
-/// A store on both a file system and a device records the device's path, which must be the same
-/// for all workers. This is a place that each worker has for itself.
+/// Mount point under which every worker finds its device. A store on both a file system and a
+/// device records the device's path, so this path must be the same for all workers. Each worker has
+/// its own mount namespace.
 const STABLE: &str = "/mnt";
 /// Directory of the store on a file system.
 const STORE: &str = "store";
@@ -25,13 +26,13 @@ const STORE: &str = "store";
 /// a journal.
 const META_BYTES: u64 = 32 << 20;
 
-/// The medium of a store, mounted until it is dropped.
+/// The medium of a store. It stays mounted until it is dropped.
 pub enum MountedMedium {
     /// A file system.
     Files(Mounted),
-    /// A device.
+    /// A device without a file system.
     Bare(Device),
-    /// A file system, and a device at [`STABLE`].
+    /// A file system for one part of the store, and a device at [`STABLE`] for the other.
     Both {
         /// File system with the part of the store that names the device.
         meta: Mounted,
@@ -46,7 +47,7 @@ impl MountedMedium {
         let device = Device::at(&place.image)?;
         let node = device.node.clone();
         match engine.below() {
-            // The machine has no tools: its host has made the file system.
+            // The guest has no tools; its host has created the file system.
             StoreMedium::FileSystem if guest::is_guest_init() => Ok(()),
             StoreMedium::FileSystem => make_file_system(&node),
             StoreMedium::Device => {
@@ -66,8 +67,8 @@ impl MountedMedium {
         }
     }
 
-    /// Mounts the file system, if there is one. A failed mount is a result: a text that begins with
-    /// a word in capitals.
+    /// Mounts the file system, if there is one. If the mount fails, the inner result is an error
+    /// text that begins with a word in capitals.
     pub fn enter(place: &StoreLocation, below: StoreMedium) -> Result<Result<MountedMedium, String>> {
         let device = Device::at(&place.image)?;
         let node = device.node.clone();
@@ -98,8 +99,8 @@ impl MountedMedium {
         }
     }
 
-    /// Unmounts the medium. If `checks_all`, checks it completely first, with the store closed. A
-    /// violation is a result.
+    /// Unmounts the medium. If `checks_all`, checks the medium completely before that; the store
+    /// must be closed. A violation is the inner error.
     pub fn leave(self, checks_all: bool) -> Result<Result<(), String>> {
         let checks = |mounted: &Mounted| match checks_all && !guest::is_guest_init() {
             true => check_file_system(&mounted.node),
@@ -138,14 +139,14 @@ impl Drop for TmpFs {
     }
 }
 
-/// A device under a name that is the same for all workers: see [`STABLE`].
+/// A device under a path that is the same for all workers: see [`STABLE`].
 pub struct StableName {
     path: PathBuf,
     _around: TmpFs,
 }
 
 impl StableName {
-    /// Creates another name for `node`, unless that would hide `image`.
+    /// Mounts `node` under that path, unless the mount would hide `image`.
     fn new(node: &Path, image: &Path) -> Result<StableName> {
         if image.starts_with(STABLE) {
             bail!("{}: {STABLE} is needed as a mount point; choose another directory with --work DIR", image.display());
@@ -164,8 +165,8 @@ impl Drop for StableName {
     }
 }
 
-/// Checks that no slot of the device at `node` is lost or has two owners, and that its files match
-/// its journal.
+/// Checks the slots (the allocation units) of the device at `node`: none is lost, none has two
+/// owners, and the files match the slot journal.
 fn check_slots(node: &Path) -> Result<(), String> {
     let device =
         raw::open(node, OpenMode::ReadOnly, &StorageConfig::default()).map_err(|error| format!("SLOTS: {error}"))?;
@@ -226,14 +227,15 @@ impl Mounted {
 }
 
 impl Drop for Mounted {
-    /// The mount point must be free after an error: the next state is mounted there.
+    /// Unmounts the file system. The mount point must be free even after an error, because the next
+    /// crash state is mounted there.
     fn drop(&mut self) {
         let _ = umount2(&self.point, MntFlags::MNT_DETACH);
     }
 }
 
-/// Initialises all of the file system now, so that the kernel has nothing to initialise in the
-/// background later.
+/// Creates an ext4. mkfs initialises all of it immediately, so that the kernel does not initialise
+/// parts of it in the background later.
 pub(super) fn make_file_system(device: &Path) -> Result<()> {
     let mkfs = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     let made = Command::new("mkfs.ext4").args(mkfs).arg(device).output().context("run mkfs.ext4")?;
@@ -243,8 +245,8 @@ pub(super) fn make_file_system(device: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks an unmounted file system with e2fsck, which recounts links, inodes and blocks as no
-/// mount does.
+/// Checks an unmounted file system with e2fsck, which recounts links, inodes and blocks. A mount
+/// does not do this.
 fn check_file_system(device: &Path) -> Result<Result<(), String>> {
     let run = Command::new("e2fsck").args(["-f", "-n"]).arg(device).output().context("run e2fsck")?;
     let said = String::from_utf8_lossy(&run.stdout);
@@ -256,7 +258,7 @@ mod tests {
     use super::*;
     use terrace_peers::require;
 
-    /// `debugfs` changes metadata that no mount reads.
+    /// `debugfs` changes metadata that the kernel does not check at a mount.
     #[test]
     fn a_wrong_link_count_is_found() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
-//! Crash tests: campaigns that fill stores, simulate power cuts at many moments and in many ways,
-//! and judge the remaining states against the contract (docs/durability.md). Every promised write
-//! is present, the contents are a prefix of the history, and the store accepts writes again.
+//! Crash tests. A campaign fills stores, simulates power cuts at many moments and in many ways, and
+//! judges the remaining disk contents (crash states) against the contract in docs/durability.md.
+//! The contract has three parts: every promised write is present, the contents are a prefix of the
+//! history, and the store accepts writes again.
 //!
 //! ```text
 //! script ─▶ fill ─▶ store on a recorded device ─▶ crash_state ─▶ worker: open, judge
@@ -10,19 +11,19 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `script` | the history to write, and the oracle: are the contents a prefix of it? |
-//! | `crash_state` | selection of the crash states |
-//! | `block` | the campaign on a recorded device, with a real ext4 or without one |
+//! | `script` | the history (batches to write), and the oracle: are a store's contents a prefix of it? |
+//! | `crash_state` | selection of the crash states to judge |
+//! | `block` | the campaign on a recorded device, with a real ext4 or without a file system |
 //! | `power_cycles` | the campaigns in which one store survives power cut after power cut |
-//! | `machine` | ... on an emulated machine that is killed |
-//! | `drive` | ... on a drive under load |
+//! | `machine` | such a campaign on an emulated machine that is killed |
+//! | `drive` | such a campaign on a drive under load |
 //! | `seam` | the campaign on an in-memory directory |
 //! | `size` | size of a history, and settings of its store |
-//! | `fill`, `readers` | writing a history, reporting promises, and checks by concurrent readers |
-//! | `station`, `worker`, `medium` | server of a state, its judge, and the medium of the store |
+//! | `fill`, `readers` | writing a history, reporting promised batches, and checks by concurrent readers |
+//! | `station`, `worker`, `medium` | the served device, the process that judges a store, the store's medium |
 //! | `emulator`, `archive`, `guest` | the emulated machine, its initramfs, its init process |
-//! | `store_location` | where a store is, for its worker |
-//! | `saved_state` | saved failing states |
+//! | `store_location` | the location of a store, for the worker process |
+//! | `saved_state` | failing crash states as files |
 mod archive;
 pub mod block;
 mod crash_state;
@@ -50,35 +51,35 @@ use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
 pub struct Campaign {
     /// Engine name as `--engine` spells it.
     pub engine: String,
-    /// Seed of the first history; each further history increments it.
+    /// Seed of the first history. Each further history has the next seed.
     pub seed: u64,
-    /// Number of batches of a history.
+    /// Number of batches in a history.
     pub batches: u64,
-    /// Number of states after which the campaign ends.
+    /// Number of crash states after which the campaign ends; `None` for no limit.
     pub states: Option<u64>,
-    /// Duration after which the campaign ends.
+    /// Duration after which the campaign ends; `None` for no limit.
     pub time: Option<Duration>,
-    /// Number of states judged in parallel.
+    /// Number of crash states that are judged in parallel.
     pub workers: usize,
-    /// The intentional fault, if any.
+    /// The intentional fault of a negative control, if any.
     pub control: Option<NegativeControl>,
-    /// Directory for records and mount points.
+    /// Directory for recorded requests and mount points.
     pub work: PathBuf,
-    /// Directory for saved failing states.
+    /// Directory for saved failing states, if they are to be saved.
     pub keep: Option<PathBuf>,
 }
 
-/// A negative control: an intentional fault that a campaign must find. A test that cannot fail
-/// proves nothing.
+/// A negative control: an intentional fault that a campaign must find. It proves that the campaign
+/// can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NegativeControl {
-    /// The device forgets writes after an earlier flush.
+    /// The device ignores flushes, so a power cut also loses writes before the last flush.
     IgnoredFlushes,
     /// The file system is mounted with `barrier=0` and sends no flushes.
     NoBarrier,
-    /// The engine does not sync writes that are then assumed to be synced.
+    /// The engine does not sync writes, but the campaign treats them as synced.
     Unsynced,
-    /// The engine's durability tracker reports files as durable that are not.
+    /// The engine's durability tracker reports files as durable although they are not.
     EarlyDurability,
 }
 
@@ -116,18 +117,18 @@ pub struct Tally {
     pub histories: u64,
     /// Number of requests recorded.
     pub events: u64,
-    /// Number of states judged.
+    /// Number of crash states judged.
     pub states: u64,
-    /// Number of states that broke the contract.
+    /// Number of crash states that broke the contract.
     pub failed: u64,
-    /// `failed` by the word that names the violation.
+    /// `failed` by the kind of the violation, a word in capitals.
     pub by_kind: BTreeMap<String, u64>,
-    /// The first violation.
+    /// Text of the first violation.
     pub first: Option<String>,
-    /// Files of saved failing states.
+    /// Files of saved failing crash states.
     pub kept: Vec<PathBuf>,
-    /// Number of subsets of the requests in small windows (few requests between two flushes) in the
-    /// histories.
+    /// Number of subsets of the requests in small windows of the histories. A small window has few
+    /// requests between two flushes.
     pub subsets: u64,
     /// Number of these subsets that were judged.
     pub subsets_judged: u64,
@@ -138,9 +139,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns whether the campaign succeeded. Without a negative control, all requested states
-    /// were judged and the contract holds. With one, the fault was found, as lost data of the store
-    /// and not as an unusable file system.
+    /// Returns whether the campaign succeeded. Without a negative control, all requested crash
+    /// states must have been judged, and the contract must hold in each. With a negative control,
+    /// the campaign must have found the fault as lost data of the store, not as an unusable file
+    /// system.
     ///
     /// # Errors
     /// The reason for the failure.
@@ -155,7 +157,7 @@ impl Tally {
         }
     }
 
-    /// Counts a state. Returns the number of failed states.
+    /// Counts the verdict of a crash state. Returns the number of failed states so far.
     fn count(&mut self, verdict: &Result<u64, String>) -> u64 {
         self.states += 1;
         if let Err(reason) = verdict {
@@ -171,7 +173,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// A verdict that says nothing about the store is not a success.
+    /// A campaign whose verdicts say nothing about the store is not a success.
     #[test]
     fn a_campaign_succeeds_only_with_judged_states_and_the_expected_findings() {
         let tally = |words: &[&str]| {

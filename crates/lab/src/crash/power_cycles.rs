@@ -1,6 +1,7 @@
-//! Campaigns in which one store survives many power cuts. The store is filled, its host loses
-//! power, and the disk keeps the flushed writes and any part of the rest. The next host starts
-//! with that disk, judges the store, and continues to fill it.
+//! Campaigns in which one store survives many power cuts. A host, a process or an emulated machine,
+//! fills the store on a disk. The host loses power, and the disk keeps the flushed writes and any
+//! part of the rest. The next host starts with that disk, judges the store, and continues to fill
+//! it.
 //!
 //! ```text
 //! worker ─ engine ─ ext4 or none ─ disk │ ... ─ FUSE ─ Recorder ─ memory
@@ -29,13 +30,14 @@ use terrace_device::{
 };
 use terrace_sim::Rng;
 
-/// One host in so many loses its power during recovery or judging.
+/// One host in this many loses its power during recovery or judging.
 const KILLED_EARLY: usize = 5;
-/// One judgement in so many opens the store a second time.
+/// One judgement in this many opens the store a second time.
 const REOPEN_EVERY: u64 = 4;
-/// One batch in six is synced, so a store that promised nothing for this long gets a closer look.
+/// Time after which a store that has promised no batch is examined. One batch in six is synced, so
+/// promises are frequent.
 const PROMISE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bytes copied at once.
+/// Number of bytes that one read copies.
 const CHUNK: usize = 1 << 20;
 
 /// A host in which a store runs between two power cuts.
@@ -44,7 +46,8 @@ pub(super) trait PowerCutHost {
     fn size(&self) -> Size;
     /// Returns the range of times, in ms, after which the power is cut during a fill.
     fn life_ms(&self) -> Range<usize>;
-    /// Returns the content of a new disk, for hosts whose worker cannot format it.
+    /// Returns a new disk. The default is an empty one; hosts whose worker cannot format a disk
+    /// override it.
     fn new_disk(&self) -> Result<Arc<dyn BlockDevice>> {
         Ok(Arc::new(Memory::new(self.size().device_bytes())?))
     }
@@ -52,7 +55,7 @@ pub(super) trait PowerCutHost {
     fn start(&self, disk: &Served) -> Result<StartedHost>;
 }
 
-/// A worker in its host.
+/// A worker that runs in its host.
 pub(super) struct StartedHost {
     pub worker: Worker,
     /// Location of the disk and of the mount point for the worker.
@@ -61,8 +64,8 @@ pub(super) struct StartedHost {
     pub last_output: Box<dyn Fn() -> String>,
 }
 
-/// Runs a campaign. A state is the disk content that a host left. `watch` receives the tally after
-/// each state and returns false to stop.
+/// Runs a campaign. A crash state is the disk content that a host left. `watch` receives the tally
+/// after each state and returns false to stop.
 pub(super) fn run(
     campaign: &Campaign,
     host: &dyn PowerCutHost,
@@ -91,20 +94,20 @@ pub(super) fn run(
     Ok(tally)
 }
 
-/// The common part of all hosts of a campaign.
+/// Data that all hosts of a campaign share.
 struct CampaignHosts<'a> {
     campaign: &'a Campaign,
     host: &'a dyn PowerCutHost,
 }
 
-/// A store between two hosts.
+/// A store between two hosts: its disk and its history.
 struct Store {
     script: Script,
     rng: Rng,
     disk: Arc<dyn BlockDevice>,
     /// Number of batches that must be present.
     promised: u64,
-    /// The power cut that left the disk; `None` for a new disk.
+    /// The power cut that left the disk in this state; `None` for a new disk.
     cut: Option<PowerCut>,
 }
 
@@ -116,12 +119,12 @@ struct PowerCut {
 
 /// A host with power.
 struct Running {
-    // Declared before `served`, which can be unmounted only when it is not in use.
+    // Declared before `served`, because a served disk can be unmounted only when it is not in use.
     started: StartedHost,
     served: Served,
     recorder: Arc<Recorder>,
     record: Record,
-    /// Time of the last promise.
+    /// Time at which the worker last promised a batch.
     marked: Instant,
 }
 
@@ -133,8 +136,9 @@ impl CampaignHosts<'_> {
         Ok(Store { script, rng, disk: self.host.new_disk()?, promised: 0, cut: None })
     }
 
-    /// Runs one host: judges the state left by the previous one, fills, and cuts the power. Returns
-    /// `None` once the history is complete or broken.
+    /// Runs one host. The host judges the crash state that the previous host left, continues to
+    /// fill the store, and loses power. Returns `None` if the history is complete or the contract
+    /// is broken.
     fn round(&self, mut store: Store, tally: &mut Tally) -> Result<Option<Store>> {
         let mut running = self.start(&store)?;
         if store.cut.is_some() {
@@ -190,9 +194,9 @@ impl CampaignHosts<'_> {
         Ok(Running { started, served, recorder, record, marked: Instant::now() })
     }
 
-    /// Cuts the power. The disk keeps the flushed writes and any part of the rest.
+    /// Cuts the power of the host. The disk keeps the flushed writes and any part of the rest.
     fn cut(&self, mut running: Running, mut store: Store, tally: &mut Tally) -> Result<Option<Store>> {
-        // later writes of a kernel that still runs never reached the disk
+        // A kernel that still runs may write later; those writes are not recorded.
         let ended = running.recorder.end();
         if let Some(WorkerResponse::Broken(reason)) = running.receive(Instant::now())? {
             return self.failed_while_filling(running, &store, reason, tally).map(|()| None);
@@ -212,8 +216,8 @@ impl CampaignHosts<'_> {
         Ok(Some(store))
     }
 
-    /// Counts a store that failed while it was filled, after it was judged to be sound. That is a
-    /// verdict, too. The saved state is the disk with all writes.
+    /// Counts a store that failed while the host filled it, after the host had judged the crash
+    /// state as sound. The failure is a verdict, too. The saved state is the disk with all writes.
     fn failed_while_filling(&self, running: Running, store: &Store, reason: String, tally: &mut Tally) -> Result<()> {
         let Running { started, mut served, recorder, record, .. } = running;
         let ended = recorder.end();
@@ -249,8 +253,9 @@ impl Running {
         self.started.worker.send(&WorkerRequest { place: self.started.place.clone(), script, task })
     }
 
-    /// Returns the next response, or `None` at the deadline. A store that has promised nothing for
-    /// a while gets one more, long wait; without a promise it hangs.
+    /// Returns the next response, or `None` at the deadline. If a store has promised nothing for a
+    /// while, the function waits once more, for a long time. A store that still promises nothing
+    /// hangs, which is an error.
     fn receive_live(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
             match self.receive(until)? {
@@ -273,8 +278,8 @@ impl Running {
         }
     }
 
-    /// Returns the next response, or `None` at the deadline. Marks among the responses are added to
-    /// the record.
+    /// Returns the next response, or `None` at the deadline. Marks (numbers of promised batches)
+    /// that arrive before it are added to the record.
     fn receive(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
             match self.started.worker.receive(until.saturating_duration_since(Instant::now()))? {

@@ -1,4 +1,4 @@
-//! Readers that run while a history is written and know the expected results.
+//! Readers that run while a history is written. They compute the expected results from the history.
 use super::script::{Model, Scan, Script};
 use crate::target::Target;
 use std::{
@@ -10,22 +10,22 @@ use terrace_sim::Rng;
 
 /// Pause between two point lookups.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Point lookups between two scans.
+/// Number of point lookups between two scans.
 const GETS: usize = 200;
-/// Scans between two full compactions.
+/// Number of scans between two full compactions.
 const SCANS: u64 = 10;
 
-/// Progress of the writer, for concurrent readers.
+/// Progress of the writer, which concurrent readers read.
 #[derive(Debug)]
 pub struct WriterProgress {
-    /// The last written batch; the next one may be present, too.
+    /// The last batch whose write has returned. The next batch may be in the store, too.
     pub written: AtomicU64,
     /// Whether the writer has finished.
     pub is_done: AtomicBool,
 }
 
 impl WriterProgress {
-    /// Returns the progress of a writer that has written so many batches.
+    /// Creates the progress of a writer that has written `written` batches.
     pub fn at(written: u64) -> WriterProgress {
         WriterProgress { written: AtomicU64::new(written), is_done: AtomicBool::new(false) }
     }
@@ -36,21 +36,21 @@ pub struct HistoryReader<'a> {
     script: Script,
     store: &'a dyn Target,
     writer: &'a WriterProgress,
-    /// The contents of the store after a number of batches that are certainly present.
+    /// Contents of the store after a number of batches that are certainly in it.
     model: Model,
     rng: Rng,
     compacts: bool,
 }
 
 impl<'a> HistoryReader<'a> {
-    /// Creates reader `number` of `store`. Its key order differs from that of earlier sessions.
-    /// Reader 0 also compacts.
+    /// Creates reader `number` of `store`. Its order of keys differs from that in earlier sessions.
+    /// Reader 0 also compacts the store.
     pub fn new(script: Script, store: &'a dyn Target, writer: &'a WriterProgress, number: u64) -> HistoryReader<'a> {
         let rng = Rng::of(!script.seed, writer.written.load(SeqCst) * 2 + number);
         HistoryReader { script, store, writer, model: Model::default(), rng, compacts: number == 0 }
     }
 
-    /// Reads until the writer has finished. The error begins with one word in capitals.
+    /// Reads until the writer has finished. An error text begins with one word in capitals.
     pub fn run(&mut self) -> Result<(), String> {
         for scans in 1.. {
             self.scan()?;
@@ -68,8 +68,9 @@ impl<'a> HistoryReader<'a> {
         Ok(())
     }
 
-    /// Checks a point lookup. The value must match some number of batches between those written
-    /// before the lookup and those possibly present after it.
+    /// Checks a point lookup. The value must be the value after some number of batches. The bounds
+    /// of this number are the batches written before the lookup and the batches that may be in the
+    /// store after it.
     fn get(&mut self) -> Result<(), String> {
         let key = self.script.size.key(self.rng.below(self.script.size.keys()));
         let before = self.writer.written.load(SeqCst);
@@ -90,8 +91,8 @@ impl<'a> HistoryReader<'a> {
         }
     }
 
-    /// Checks a scan. It must match exactly one number of batches, whatever is written
-    /// concurrently.
+    /// Checks a scan. All its entries must be those after the same number of batches, although the
+    /// writer writes concurrently.
     fn scan(&mut self) -> Result<(), String> {
         let before = self.writer.written.load(SeqCst);
         let scan = Scan::of(self.store, false)?;
@@ -164,7 +165,7 @@ mod tests {
             let gets = (0..500).try_for_each(|_| reader.get());
             (gets, reader.scan())
         };
-        // One batch may be written and not yet reported; two may not.
+        // One batch may be in the store before its write returns; a second one may not.
         for written in [350, 349] {
             assert_eq!(read(&*store, written), (Ok(()), Ok(())), "{written} written");
         }

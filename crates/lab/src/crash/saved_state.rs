@@ -1,5 +1,5 @@
-//! A failing state as a file. With the record next to it, the file is enough to reproduce the
-//! state.
+//! A failing crash state as a file. This file and the record in the same directory suffice to
+//! reproduce the crash state.
 use super::{crash_state::CrashState, script::Script, size::Size};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,19 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-/// Value of the first field of such a file.
+/// Value of the first field of such a file: its format.
 const FORMAT: &str = "terrace-crash-state-1";
 
-/// A state that broke the contract.
+/// A crash state that broke the contract.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SavedState {
     /// Format of the file.
     pub format: String,
-    /// Command that judges the state again.
+    /// Command that judges the crash state again.
     pub command: String,
     /// The violation.
     pub reason: String,
-    /// File of the record, in the same directory.
+    /// File with the recorded requests of the device, in the same directory.
     pub record: PathBuf,
     /// Engine name as `--engine` spells it.
     pub engine: String,
@@ -37,7 +37,8 @@ pub struct SavedState {
 }
 
 impl SavedState {
-    /// Writes state `number` of a history and its record to `dir`. Returns the path of the file.
+    /// Writes crash state `number` of a history and its record to `dir`. Returns the path of the
+    /// new file.
     pub fn write(
         dir: &Path,
         record: &Path,
@@ -47,7 +48,7 @@ impl SavedState {
         reason: &str,
     ) -> Result<PathBuf> {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-        // The same seed gives a different record next time; the timestamp distinguishes them.
+        // The same seed gives a different record in the next run, so the name contains a timestamp.
         let written = fs::metadata(record).and_then(|meta| meta.modified()).context("the record")?;
         let moment = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let name = format!("{}-seed{}-{moment}", engine.replace([':', '+'], "-"), script.seed);
@@ -72,7 +73,7 @@ impl SavedState {
         Ok(file)
     }
 
-    /// Reads a saved state and resolves the path of its record.
+    /// Reads a saved crash state and resolves the path of its record.
     ///
     /// # Errors
     /// The file is missing or has another format; the error names the file.

@@ -1,17 +1,18 @@
-//! A seeded history that every engine can run, and the oracle that judges a store after a power
-//! cut: its contents must equal a prefix of the history, at least as long as the promised prefix.
+//! A history of batches that a seed determines and every engine can run, and the oracle that judges
+//! a store after a power cut. The store's contents must equal a prefix of the history that contains
+//! all promised batches.
 use super::size::Size;
 use crate::target::{Change, Target};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use terrace_sim::Rng;
 
-/// Key of the number of applied batches, which every batch increments. The first of all keys.
+/// Key of the batch counter, which every batch increments. It sorts before all other keys.
 const COUNT_KEY: &[u8] = b"\x00count";
-/// Key written after recovery, by no batch. The last of all keys.
+/// Key that is written after recovery and by no batch. It sorts after all other keys.
 const AFTER_KEY: &[u8] = b"\xffafter";
 
-/// Batches determined by a seed.
+/// A history: the batches that a seed determines.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Script {
     /// The seed.
@@ -26,12 +27,12 @@ pub struct Script {
 /// A value in compact form; its bytes are derived from these fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
-    /// The batch that wrote it.
+    /// Number of the batch that wrote the value.
     number: u64,
     bytes: usize,
 }
 
-/// The contents of the store after some batches, without the batch counter.
+/// The contents of the store after a number of batches, without the batch counter.
 #[derive(Debug, Default)]
 pub struct Model {
     count: u64,
@@ -41,21 +42,21 @@ pub struct Model {
 /// One batch.
 pub struct Batch {
     number: u64,
-    /// Keys with their new values; `None` deletes.
+    /// Keys with their new values; `None` deletes the key.
     changes: Vec<(Vec<u8>, Option<Value>)>,
-    /// Whether it is written with `sync`.
+    /// Whether the batch is written with `sync`.
     pub sync: bool,
-    /// Whether the store is closed and reopened before it.
+    /// Whether the store is closed and reopened before the batch.
     pub reopen: bool,
-    /// Whether the writer waits for its durability, if the engine can. An unsynced batch may still
-    /// become durable later.
+    /// Whether the writer waits until the batch is durable, if the engine supports that. A batch
+    /// without a sync may still become durable later.
     pub wait: bool,
-    /// Whether the writer pauses after it, so that background work can run.
+    /// Whether the writer pauses after the batch, so that background work can run.
     pub rest: bool,
 }
 
 impl Script {
-    /// Returns batch `number`, from 1. The last one is synced.
+    /// Returns batch `number`; the first is 1. The last batch of the history is synced.
     pub fn batch(&self, number: u64) -> Batch {
         let mut rng = Rng::of(self.seed, number);
         let mut changes = Vec::new();
@@ -75,8 +76,9 @@ impl Script {
         }
     }
 
-    /// Judges the store opened after a power cut, if `promised` batches must have survived. Returns
-    /// the number of surviving batches, or the violation, which begins with one word in capitals.
+    /// Judges a store that was opened after a power cut and must contain the first `promised`
+    /// batches. Returns the number of batches in the store, or the violation. The violation begins
+    /// with one word in capitals.
     pub fn judge(&self, promised: u64, store: &dyn Target) -> Result<u64, String> {
         let forward = Scan::of(store, false)?;
         let applied = forward.count.ok_or("WRONG: the batch counter is invalid")?;
@@ -99,7 +101,7 @@ impl Script {
 }
 
 impl Batch {
-    /// Writes the batch; it is durable on return if `sync`.
+    /// Writes the batch. If `sync`, the batch is durable on return.
     pub fn write(&self, store: &dyn Target, sync: bool) -> crate::target::Result<()> {
         let values: Vec<_> = self.changes.iter().map(|(_, value)| value.map(Value::to_bytes)).collect();
         let count = self.number.to_le_bytes();
@@ -124,7 +126,7 @@ impl Value {
 }
 
 impl Model {
-    /// Advances to the contents after `count` batches.
+    /// Advances the model to the contents after `count` batches.
     pub fn advance(&mut self, script: &Script, count: u64) {
         for (key, value) in (self.count + 1..=count).flat_map(|number| script.batch(number).changes) {
             match value {
@@ -135,12 +137,12 @@ impl Model {
         self.count = self.count.max(count);
     }
 
-    /// Returns the value of `key`.
+    /// Returns the expected value of `key`.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
         self.values.get(key).copied()
     }
 
-    /// Returns the first difference between a scan and these contents, if there is one.
+    /// Returns the first difference between a scan and this model, if there is one.
     pub(super) fn refutes(&self, scan: &Scan) -> Option<String> {
         let mut wanted: Box<dyn Iterator<Item = _>> = Box::new(self.values.iter());
         if scan.is_reverse {
@@ -164,7 +166,7 @@ impl Model {
     }
 }
 
-/// All entries of a store, without those written after recovery.
+/// All entries of a store, except the key that is written after recovery.
 pub(super) struct Scan {
     is_reverse: bool,
     /// The batch counter; `None` if its value is invalid.
@@ -197,7 +199,7 @@ pub fn write_after(store: &dyn Target) -> Result<(), String> {
     store.write(&[Change::Put(AFTER_KEY, b"the crash")], true).map_err(|error| format!("WRITE: refused: {error:#}"))
 }
 
-/// Checks that this write is present after reopening the store.
+/// Checks that the write of [`write_after`] is present after the store was reopened.
 pub fn check_after(store: &dyn Target) -> Result<(), String> {
     match store.get(AFTER_KEY, &mut Vec::new()) {
         Ok(true) => Ok(()),
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
     use crate::{engines, target::Settings};
 
-    /// Returns a store with these batches of the script.
+    /// Returns a store in which only these batches of the script are written.
     fn store(dir: &std::path::Path, script: Script, batches: impl Iterator<Item = u64>) -> Box<dyn Target> {
         let store = engines::engine("terrace").unwrap().open(dir, &Settings::default()).unwrap();
         batches.for_each(|number| script.batch(number).write(&*store, false).unwrap());
@@ -228,7 +230,7 @@ mod tests {
         assert_eq!(judge(&mut std::iter::empty(), 0), Ok(0));
         assert_eq!(judge(&mut (1..=200), 200), Ok(200));
         assert!(judge(&mut (1..=200), 201).unwrap_err().starts_with("LOST"));
-        // A missing batch leaves no trace if all its keys were written again.
+        // A missing batch is not visible if later batches wrote all of its keys again.
         let holes = (100..150).filter(|hole| judge(&mut (1..=160).filter(|n| n != hole), 0).is_err()).count();
         assert!(holes > 15, "only {holes} of 50 holes are seen");
         let other = Script { seed: 6, ..script };

@@ -1,8 +1,9 @@
-//! The campaign at the storage interface: a store in an in-memory directory that follows ext4's
-//! rules, or POSIX's. It judges thousands of states per second without root. The history steps the
-//! engine's background work, so equal seeds give equal states.
+//! The campaign at the storage interface. The store is in an in-memory directory that loses
+//! unsynced data by ext4's rules or by POSIX's. The campaign needs no root and judges thousands of
+//! crash states per second. It runs the engine's background work step by step, so equal seeds give
+//! equal crash states.
 //!
-//! Histories and power cuts are those of the engine's own test.
+//! The engine's own tests generate the same histories and power cuts.
 #[path = "../../../engine/tests/it/common/cuts.rs"]
 mod cuts;
 #[path = "../../../engine/tests/it/common/history.rs"]
@@ -23,18 +24,18 @@ use std::{
 };
 use terrace::Options;
 
-/// Number of states after each step.
+/// Number of crash states after each step of a history.
 const SEEDS: u64 = 8;
-/// Number of steps of a history that are cut in a campaign limited by time; then another kind of
-/// history follows.
+/// Number of steps of a history after which the power is cut, in a campaign that is limited by
+/// time. Then a history of another kind follows.
 const STEPS: usize = 32;
 
 /// Runs a campaign on a preset of Terrace. `watch` receives the tally after each history and
 /// returns false to stop.
 ///
 /// # Errors
-/// Other engines, and negative controls that need a device. A broken contract is a result, not an
-/// error.
+/// The engine is not a preset of Terrace, or the negative control needs a device. A broken contract
+/// is a result, not an error.
 pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
     let options = options(&campaign.engine)?;
     let trackers = match campaign.control {
@@ -43,7 +44,7 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
         Some(NegativeControl::EarlyDurability) => &[Tracker::Lying],
         Some(control) => bail!("{control:?} needs a device; the storage-level campaign has none"),
     };
-    // Every kind of history gets its share of the states, spread over all its steps.
+    // Every kind of history gets the same number of crash states, distributed over all its steps.
     let kinds = cuts::histories(&options, trackers, 0, SEEDS).len() as u64;
     let steps_max = campaign.states.map_or(STEPS, |states| (states / kinds / SEEDS) as usize);
     let begin = Instant::now();
@@ -82,8 +83,8 @@ fn options(engine: &str) -> Result<Options> {
     }
 }
 
-/// Returns history `number` of a campaign. Consecutive numbers cover each tracker and each set of
-/// file system rules, then the next seed follows.
+/// Returns history `number` of a campaign. Consecutive numbers cover every durability tracker with
+/// every set of file system rules. Then the next seed follows.
 fn history(campaign: &Campaign, options: &Options, trackers: &[Tracker], number: usize) -> Cuts {
     let kinds = cuts::histories(options, trackers, 0, SEEDS);
     let seed = campaign.seed.wrapping_add((number / kinds.len()) as u64);

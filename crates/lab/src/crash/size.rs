@@ -3,15 +3,15 @@ use crate::target::Settings;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One of two sizes.
+/// Sizes of histories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Size {
-    /// A few MiB in few keys, with small settings, so that few writes exercise every part of an
-    /// engine. No concurrent readers.
+    /// A few MiB in few keys. The settings have small values, so that few writes exercise every
+    /// part of an engine. There are no concurrent readers.
     #[default]
     Small,
-    /// Tens of MiB in several levels, under load: other threads read and compact concurrently.
-    /// Timers have production values.
+    /// Tens of MiB in several levels, under load: other threads read and compact concurrently. The
+    /// engine's timers have production values.
     Large,
 }
 
@@ -26,17 +26,17 @@ impl Size {
         if self == Size::Small { format!("key{at:03}") } else { format!("key{at:013}") }.into_bytes()
     }
 
-    /// Returns the exclusive maximum of changes per batch.
+    /// Returns the exclusive upper bound of the number of changes per batch.
     pub fn changes_below(self) -> usize {
         if self == Size::Small { 4 } else { 12 }
     }
 
-    /// Returns the exclusive maximum size of nine values in ten, in bytes.
+    /// Returns the exclusive upper bound of the sizes of nine values in ten, in bytes.
     pub fn usual_bytes(self) -> usize {
         if self == Size::Small { 60 } else { 400 }
     }
 
-    /// Returns the mean number of batches between two reopenings.
+    /// Returns the mean number of batches between two reopenings of the store.
     pub fn reopens_every(self) -> usize {
         if self == Size::Small { 150 } else { 10_000 }
     }
@@ -47,9 +47,9 @@ impl Size {
         if self == Size::Small { 96 << 20 } else { 512 << 20 }
     }
 
-    /// Returns the minimum duration of so many batches, unless the engine decides. A mean pause of
-    /// 300 µs per batch gives some MiB written per second, so that the record of a machine's run
-    /// fits into memory.
+    /// Returns the minimum duration of the fill with `batches` batches; `None` if the engine
+    /// determines it. A mean pause of 300 µs per batch limits the writes to a few MiB per second,
+    /// so the record of an emulated machine's run fits into memory.
     pub fn min_duration(self, batches: u64) -> Option<Duration> {
         (self == Size::Large).then(|| Duration::from_micros(250 * batches))
     }

@@ -1,4 +1,5 @@
-//! A served device with a worker. States are inserted and judged, one after another.
+//! A station: a served device with a worker process. The station shows one crash state after
+//! another as the device, and the worker judges each.
 use super::worker::{StoreLocation, WorkerRequest, WorkerResponse};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -18,19 +19,20 @@ use terrace_device::{
     serve::{Desk, FrontEnd, FuseLoop, Served},
 };
 
-/// Maximum duration of a request. A store that hangs is as broken as one with lost data.
+/// Maximum duration of a request. A store that hangs is broken, as a store with lost data is.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A device that can be replaced while it is not in use.
+/// A served device whose content can be replaced while it is not in use.
 pub struct SwappableDevice(RwLock<Arc<dyn BlockDevice>>);
 
 impl SwappableDevice {
-    /// Starts with `device`. All later devices must have the same length.
+    /// Creates the device with the content of `device`. All later contents must have the same
+    /// length.
     pub fn new(device: Arc<dyn BlockDevice>) -> SwappableDevice {
         SwappableDevice(RwLock::new(device))
     }
 
-    /// Replaces the device.
+    /// Replaces the content.
     pub fn put(&self, device: Arc<dyn BlockDevice>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = device;
     }
@@ -64,9 +66,10 @@ impl BlockDevice for SwappableDevice {
     }
 }
 
-/// See the module.
+/// A served device and its worker process.
 pub struct Station {
-    // Declared before `served`, which can be unmounted only when it is not in use.
+    // Declared before `served`, because a served device can be unmounted only when it is not in
+    // use.
     worker: Worker,
     served: Served,
 }
@@ -75,7 +78,7 @@ pub struct Station {
 pub enum Received {
     /// A response.
     Response(WorkerResponse),
-    /// No message before the deadline.
+    /// No message arrived before the deadline.
     Nothing,
     /// The worker process has exited.
     End(ExitStatus),
@@ -90,26 +93,26 @@ pub struct Worker {
 }
 
 impl Station {
-    /// Serves `device` below `work` and starts `command` as its worker.
+    /// Serves `device` in a directory below `work` and starts `command` as its worker.
     pub fn start(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, work: &Path, command: Command) -> Result<Station> {
         let front_end = FuseLoop { work: work.into(), attached: false };
         let served = front_end.serve(device, desk)?;
         Ok(Station { worker: Worker::start(command)?, served })
     }
 
-    /// Returns the location of the device for requests.
+    /// Returns the location of the device, for requests to the worker.
     pub fn place(&self, engine: &str, options: &str) -> StoreLocation {
         let (image, mount_point) = (self.served.node().into(), self.served.mount_point());
         StoreLocation { image, mount_point, engine: engine.into(), options: options.into() }
     }
 
-    /// Returns the control file of the served device.
+    /// Returns the path of the control file of the served device.
     pub fn control(&self) -> std::path::PathBuf {
         self.served.control()
     }
 
-    /// Runs a request. A worker that crashes or exceeds the timeout is a broken store; the station
-    /// is then unusable.
+    /// Sends a request and returns its response. If the worker crashes or exceeds the timeout, the
+    /// store is broken, and the station cannot be used any more.
     pub fn run_request(&mut self, order: &WorkerRequest) -> Result<WorkerResponse> {
         self.worker.send(order)?;
         match self.worker.receive(REQUEST_TIMEOUT)? {
@@ -130,23 +133,23 @@ impl Station {
 }
 
 impl Worker {
-    /// Starts `command`, which accepts requests and sends responses.
+    /// Starts `command` as a worker, which receives requests and sends responses.
     pub fn start(mut command: Command) -> Result<Worker> {
-        // A process group of its own: Ctrl-C reaches the campaign, which ends the worker.
+        // The worker has its own process group, because Ctrl-C must reach only the campaign.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().context("start a worker")?;
         let orders = process.stdin.take().expect("it is piped");
         let lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
         let (sender, answers) = channel();
         thread::spawn(move || {
-            // A line that is not JSON is not a response: a test harness prints to the same output.
+            // Only lines of JSON are responses, because a test harness prints to the same output.
             let answers = lines.map_while(Result::ok).filter(|line| line.starts_with('{'));
             answers.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
         Ok(Worker { process, is_lost: false, orders, answers })
     }
 
-    /// Sends a request. An exited worker is detected only by [`receive`](Worker::receive).
+    /// Sends a request. Only [`receive`](Worker::receive) detects that the worker has exited.
     pub fn send(&mut self, order: &WorkerRequest) -> Result<()> {
         let line = serde_json::to_string(order)? + "\n";
         self.is_lost |= self.orders.write_all(line.as_bytes()).is_err();

@@ -2,12 +2,12 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Location of a device, and the engine that uses it.
+/// Location of a device, and the name of the engine that uses it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoreLocation {
-    /// The served file, or a block device.
+    /// The file that represents the served device, or a block device.
     pub image: PathBuf,
-    /// An empty directory, as a mount point.
+    /// An empty directory that becomes the mount point.
     pub mount_point: PathBuf,
     /// Engine name as `--engine` spells it.
     pub engine: String,

@@ -1,11 +1,11 @@
-//! The worker process: it mounts a recorded device, fills a store on it, and judges the states
-//! that a power cut may have left.
+//! The worker process. It mounts a recorded device, fills a store on it, and judges the crash
+//! states that a power cut may have left.
 //!
-//! It is a separate process for two reasons. A process that waits for a device must not be its
-//! server, and an engine that crashes must not end the campaign. Its mounts are in a mount
-//! namespace of its own and its loop devices are detached automatically, so nothing remains when
-//! it ends, for whatever reason. Requests are received as JSON, one per line; responses are sent
-//! the same way.
+//! The worker is a separate process for two reasons. A process that waits for a device must not be
+//! the server of this device. An engine that crashes must not end the campaign. The worker has its
+//! own mount namespace, and its loop devices are detached automatically, so nothing remains when it
+//! ends, for whatever reason. The worker receives requests as JSON, one per line, and sends
+//! responses in the same form.
 pub use super::store_location::StoreLocation;
 
 use super::{
@@ -29,14 +29,14 @@ use std::{
 };
 use terrace_device::serve;
 
-/// A request: a task with a history.
+/// A request: a task for a store, and the history of this store.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct WorkerRequest {
     /// Location of the device.
     pub place: StoreLocation,
-    /// The history.
+    /// The history of the store.
     pub script: Script,
-    /// The task.
+    /// The work to do.
     pub task: Task,
 }
 
@@ -45,22 +45,23 @@ pub struct WorkerRequest {
 pub enum Task {
     /// Formats the medium of the engine's stores.
     Format,
-    /// Writes the history into a store.
+    /// Writes the batches of the history into a store.
     Fill {
-        /// The first batch; earlier batches are present.
+        /// The first batch to write. The store contains the earlier ones.
         from: u64,
-        /// File that receives the number of each batch that must survive from then on. Without it,
-        /// these numbers are sent as [marks](WorkerResponse::Mark) among the responses.
+        /// File that receives the number of each batch that must survive from then on. Without a
+        /// file, the worker sends these numbers as [marks](WorkerResponse::Mark) among the
+        /// responses.
         control: Option<PathBuf>,
         /// The intentional fault, if any.
         broken: Option<NegativeControl>,
     },
-    /// Mounts, opens, and judges a store.
+    /// Mounts, opens and judges a store.
     Judge {
-        /// Number of batches that must be present.
+        /// Number of batches that the store must contain.
         promised: u64,
-        /// Whether to open the store a second time, compact and verify it, and check the file
-        /// system (the latter not in a guest).
+        /// Whether to open the store a second time, to compact and verify it, and to check the file
+        /// system. An emulated machine does not check the file system.
         again: bool,
     },
 }
@@ -68,28 +69,28 @@ pub enum Task {
 /// Result of a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum WorkerResponse {
-    /// Number of batches present.
+    /// Number of batches in the store.
     Applied(u64),
     /// Number of batches that must survive from now on; more responses follow.
     Mark(u64),
-    /// The contract is broken; the text begins with one word in capitals.
+    /// The store violates the contract. The text begins with one word in capitals.
     Broken(String),
-    /// The request could not be run. This says nothing about the store.
+    /// The worker could not run the request. The text says nothing about the store.
     Failed(String),
 }
 
 /// Serves requests until the input ends. `find` looks up engines by name.
 ///
 /// # Errors
-/// Without root. A failed request is a response.
+/// The process does not run as root. A request that fails is reported as a response.
 pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<()> {
     if guest::is_guest_init() {
         return guest::run(&mut |orders, out| serve_all(orders, out, find));
     }
     unshare(CloneFlags::CLONE_NEWNS).context("create a mount namespace (needs root)")?;
     // Mounts made here stay in this namespace. Unmounts elsewhere propagate into it; otherwise
-    // those file systems would be in use until this process ends. (If the parent namespace is not
-    // shared, its mounts on served drives are removed with the first request.)
+    // those file systems would be in use until this process ends. If the parent namespace does not
+    // propagate, the first request removes the mounts on served drives here.
     let slave = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>);
     slave.context("make mounts private")?;
     serve_all(&mut stdin().lock(), out, find)
@@ -149,7 +150,7 @@ fn run_request(
             });
             match filled {
                 Ok(()) => Ok(script.batches),
-                // at once: the power may be cut at any moment
+                // Returns without cleaning up, because the power may be cut at any moment.
                 Err(FillError::Broken(broken)) => return Ok(WorkerResponse::Broken(broken)),
                 Err(FillError::ReportFailed(error)) => return Err(error),
             }
@@ -160,13 +161,13 @@ fn run_request(
     let left = ground.leave(matches!((&verdict, task), (Ok(_), Task::Judge { again: true, .. })));
     match verdict {
         Ok(applied) => Ok(left?.map_or_else(WorkerResponse::Broken, |()| WorkerResponse::Applied(applied))),
-        // the failed store may still use the mount
+        // The medium stays mounted, because the failed store may still use it.
         Err(broken) => Ok(WorkerResponse::Broken(broken)),
     }
 }
 
-/// Judges a store. With `again`, it also exercises the recovered data: the store is compacted and
-/// fully verified.
+/// Judges a store. With `again`, reopens the store, compacts it and verifies it completely, to
+/// exercise the recovered data.
 fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: bool) -> Result<u64, String> {
     let open = || engine.open(dir, &script.size.settings()).map_err(|error| format!("OPEN: {error:#}"));
     let close = |store: Box<dyn Target>| store.close().map_err(|error| format!("CLOSE: {error:#}"));
