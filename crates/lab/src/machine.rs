@@ -1,4 +1,5 @@
-//! Description of the machine of a cell, for the interpretation of its figures.
+//! Description of the machine on which a cell (one engine in one round) ran. Readers need it to
+//! interpret the figures.
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -6,7 +7,7 @@ use std::{
     thread,
 };
 
-/// The machine and the file system. Unknown values are empty text and `None`.
+/// The machine and the file system. An unknown value is an empty text or `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Name of the processor.
@@ -17,8 +18,8 @@ pub struct Machine {
     pub memory_bytes: Option<u64>,
     /// Release of the kernel.
     pub kernel: String,
-    /// Whether the kernel reclaims idle memory although memory is free. Reads that should hit the
-    /// page cache may then reach the device.
+    /// Whether the kernel reclaims idle memory although memory is free. Reads that would otherwise
+    /// hit the page cache may then reach the device.
     #[serde(default)]
     pub reclaims_idle: bool,
     /// Type and options of the store's file system.
@@ -26,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns the description, with the file system of `dir`.
+    /// Returns the description of this machine and of the file system of `dir`.
     pub fn here(dir: &Path) -> Machine {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mounts = text("/proc/self/mountinfo");
@@ -46,8 +47,9 @@ pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// Returns whether DAMON reclaims idle memory, through its own module or through a configured
-/// scheme (Linux, admin-guide/mm/damon), in the sysfs tree at `sys`.
+/// Returns whether DAMON, a part of the Linux kernel, reclaims idle memory through its own module
+/// or through a configured scheme (Linux, admin-guide/mm/damon). `sys` is the root of the sysfs
+/// tree.
 fn reclaims_idle(sys: &Path) -> bool {
     let word = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -58,7 +60,7 @@ fn reclaims_idle(sys: &Path) -> bool {
     module == "Y" || schemes.any(|scheme| word(scheme.join("action")) == "pageout")
 }
 
-/// Returns the value after `name :` in the files of /proc.
+/// Returns the value of the line `name : value` in the text of a file in /proc.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
     Some(line.split_once(':')?.1.trim().into())
@@ -69,8 +71,8 @@ fn kibibytes(text: &str) -> Option<u64> {
 }
 
 /// Returns `type options` of the mount that contains `dir`, from the text of /proc/self/mountinfo
-/// (proc(5)): of the longest mount point that is a prefix of `dir`, the last one if several are
-/// equal.
+/// (proc(5)). This is the mount with the longest mount point that is a prefix of `dir`. If several
+/// mounts have the same mount point, it is the last one.
 fn file_system(mounts: &str, dir: &Path) -> Option<String> {
     let parsed = mounts.lines().filter_map(|line| {
         let (front, back) = line.split_once(" - ")?;

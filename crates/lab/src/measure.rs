@@ -1,5 +1,5 @@
-//! Threads that start together, a clock, and latencies by kind of operation: a histogram of the
-//! whole run and a timeline.
+//! Runs a job on several threads that start together. Measures its time, and the latencies by kind
+//! of operation: a histogram of the whole run, and a timeline.
 mod kind;
 mod latencies;
 mod timeline;
@@ -19,12 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Completed work.
+/// Amount of completed work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Operations.
+    /// Number of operations.
     pub ops: u64,
-    /// Reads that found their key.
+    /// Number of reads that found their key.
     pub found: u64,
     /// Keys and values of acknowledged puts, and keys of deletes, in bytes.
     pub written_bytes: u64,
@@ -44,10 +44,11 @@ impl AddAssign for Tally {
 /// Threads of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadPlan {
-    /// Foreground threads. The workload ends when they have ended, and their operations count.
+    /// Number of foreground threads. The workload ends when they have ended, and only their
+    /// operations are counted.
     pub foreground: usize,
-    /// Background threads, which work until the foreground has ended. Their bytes and latencies
-    /// count.
+    /// Number of background threads, which work until the foreground has ended. Their bytes and
+    /// latencies are included in the result, their operations are not.
     pub background: usize,
     /// Whether latencies are recorded.
     pub histogram: bool,
@@ -56,20 +57,21 @@ pub struct ThreadPlan {
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Totals of the threads; operations and hits of the foreground only.
+    /// Totals of all threads. Operations and reads that found their key are those of the foreground
+    /// only.
     pub tally: Tally,
-    /// Seconds from the first operation to the last, foreground only.
+    /// Seconds from the first operation to the last of the foreground.
     pub seconds: f64,
-    /// `None` if no latencies were recorded.
+    /// The recorded latencies; `None` if no latencies were recorded.
     pub recorded: Option<Recorded>,
 }
 
 /// Recorded latencies.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Of the whole run.
+    /// Latencies of the whole run.
     pub latencies: Latencies,
-    /// Over time, with operations.
+    /// Operations and latencies over time.
     pub timeline: Timeline,
 }
 
@@ -90,7 +92,7 @@ impl Recorded {
 /// State of one thread of a run.
 #[derive(Debug)]
 pub struct Worker<'a> {
-    /// Index from 0; background threads follow the foreground.
+    /// Index of the thread from 0. Background threads have higher indexes than foreground threads.
     pub index: usize,
     /// Completed work of this thread.
     pub tally: Tally,
@@ -112,7 +114,7 @@ struct RunState {
 const PROGRESS_OPS: u64 = 1024;
 
 impl Worker<'_> {
-    /// Makes a call and records its latency if latencies are recorded.
+    /// Makes a call. If latencies are recorded, records the call's latency.
     #[inline]
     pub fn timed<T>(&mut self, kind: Kind, call: impl FnOnce() -> T) -> T {
         let Some(recorded) = &mut self.recorded else { return call() };
@@ -122,14 +124,14 @@ impl Worker<'_> {
         result
     }
 
-    /// Returns the current time if latencies are recorded; for calls that [`timed`](Worker::timed)
-    /// cannot wrap.
+    /// Returns the current time if latencies are recorded. It serves for calls that
+    /// [`timed`](Worker::timed) cannot wrap.
     #[inline]
     pub fn now(&self) -> Option<Instant> {
         self.recorded.is_some().then(Instant::now)
     }
 
-    /// Records the time since `start`, a result of [`now`](Worker::now).
+    /// Records the time since `start`, which is a result of [`now`](Worker::now).
     #[inline]
     pub fn record_since(&mut self, kind: Kind, start: Option<Instant>) {
         if let (Some(recorded), Some(start)) = (&mut self.recorded, start) {
@@ -137,9 +139,9 @@ impl Worker<'_> {
         }
     }
 
-    /// Like [`record_since`](Worker::record_since), but returns the time, as the start of the next
-    /// record. A step of a scan costs little more than a clock read, so each step reads the clock
-    /// once.
+    /// Does the same as [`record_since`](Worker::record_since), and returns the current time as the
+    /// start of the next record. A step of a scan costs little more than reading the clock, so each
+    /// step reads the clock only once.
     #[inline]
     pub fn record_lap(&mut self, kind: Kind, start: Option<Instant>) -> Option<Instant> {
         let (recorded, start) = (self.recorded.as_mut()?, start?);
@@ -148,7 +150,7 @@ impl Worker<'_> {
         Some(now)
     }
 
-    /// Counts finished operations. Returns false if another thread has failed and this one should
+    /// Counts finished operations. Returns false if another thread has failed and this thread must
     /// end.
     #[inline]
     pub fn did(&mut self, ops: u64) -> bool {
@@ -164,14 +166,14 @@ impl Worker<'_> {
         true
     }
 
-    /// Returns whether a foreground thread is still working and none has failed.
+    /// Returns whether a foreground thread is still working and no thread has failed.
     pub fn foreground_works(&self) -> bool {
         self.shared.foreground_left.load(Relaxed) > 0 && !self.shared.failed.load(Relaxed)
     }
 }
 
-/// Marks a thread as ended when it is dropped, even after a panic, so that no other thread waits
-/// for it.
+/// Marks a thread as ended when it is dropped, even after a panic, so that other threads do not
+/// wait for this thread.
 struct ThreadEndGuard<'a> {
     shared: &'a RunState,
     foreground: bool,
@@ -192,7 +194,7 @@ impl Drop for ThreadEndGuard<'_> {
 }
 
 /// Runs `job` on every thread of `plan`. About twice a second, `progress` receives the number of
-/// operations of the foreground. The first failure ends all threads and is returned.
+/// finished foreground operations. The first failure ends all threads and is returned.
 pub fn run(
     plan: ThreadPlan,
     progress: &mut dyn FnMut(u64),

@@ -1,13 +1,13 @@
-//! The order of cells: rounds that alternate the engines, reuse of finished cells, one repetition
-//! of disturbed rounds.
+//! The order of cells. A cell is one engine in one round. A plan alternates the engines in each
+//! round, reuses finished cells, and repeats disturbed rounds once.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `run` | running a plan |
-//! | `child` | running one cell in a process of its own |
+//! | `child` | running one cell in its own process |
 //! | `others` | processor use of other processes |
 //! | `results` | finished cells on disk |
-//! | `stop` | early end of a run |
+//! | `stop` | early end of a run by the user |
 pub mod child;
 pub mod others;
 pub mod results;
@@ -21,13 +21,14 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 
-/// Overhead of an operation, expressed as bytes of its entry that take the same time.
+/// Cost of an operation apart from its bytes, expressed as the number of bytes that take the same
+/// time.
 const OPERATION_BYTES: usize = 500;
 
-/// A comparison: all engines, the same number of rounds, one store per cell.
+/// A comparison. All engines run the same number of rounds, and each cell has its own store.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The common part of all cells. Engine, round and device are set per cell.
+    /// The settings that all cells have in common. Engine, round and device are set per cell.
     cell: CellSpec,
     engines: Vec<String>,
     rounds: u32,
@@ -42,26 +43,26 @@ pub struct Cell<'a> {
     pub engine: &'a str,
     /// Number of the round, from 1.
     pub round: u32,
-    /// 1, or 2 for the repetition of a disturbed round.
+    /// 1 for the first attempt, 2 for the repetition of a disturbed round.
     pub attempt: u32,
 }
 
 impl Plan {
-    /// Creates a comparison of `engines`. `place` is a complete description of the device, and
-    /// `program` differs between builds; results with other values belong to another plan.
+    /// Creates a comparison of `engines`. `place` describes the device completely, and `program`
+    /// identifies the build. Results with another place or program belong to another plan.
     pub fn new(cell: CellSpec, engines: Vec<String>, rounds: u32, place: &str, program: u64) -> Result<Plan> {
         let id = Plan::id_of(&cell, place, program)?;
         Plan::with_id(id, cell, engines, rounds)
     }
 
-    /// Returns the identifier of the common part of a plan's cells.
+    /// Returns the identifier of a plan, computed from the settings that its cells have in common.
     pub fn id_of(cell: &CellSpec, place: &str, program: u64) -> Result<String> {
         let common = CellSpec { engine: String::new(), round: 0, dir: PathBuf::new(), device: None, ..cell.clone() };
         let text = serde_json::to_string(&common).context("the plan as JSON")?;
         Ok(format!("{:016x}", label(&format!("{text} {place} {program}"))))
     }
 
-    /// Creates a plan with a known [id](Self::id_of), possibly from another machine.
+    /// Creates a plan whose [id](Self::id_of) is known, possibly from another machine.
     pub fn with_id(id: String, cell: CellSpec, engines: Vec<String>, rounds: u32) -> Result<Plan> {
         ensure!(rounds > 0, "rounds must be at least 1");
         ensure!(!engines.is_empty(), "no engine given");
@@ -82,13 +83,13 @@ impl Plan {
         self.cell.memory.map_or(Ok(()), |_| memory::check())
     }
 
-    /// Returns an identifier of everything that must be equal for two results to be comparable,
-    /// except engine and round.
+    /// Returns the plan's identifier. Two results are comparable if all settings except engine and
+    /// round are equal; these settings determine the identifier.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the engines in the given order; the others are compared with the first.
+    /// Returns the engines in the given order. The others are compared with the first.
     pub fn engines(&self) -> &[String] {
         &self.engines
     }
@@ -103,8 +104,8 @@ impl Plan {
         &self.steps
     }
 
-    /// Returns the amount of work, roughly proportional to the time of the plan. It follows from
-    /// sizes alone, independent of engines and of reads or writes.
+    /// Returns an estimate of the amount of work, roughly proportional to the time of the plan. It
+    /// depends only on sizes, not on the engines, and it does not distinguish reads from writes.
     pub fn work(&self) -> f64 {
         let CellSpec { num, writes, key_size, value_size, .. } = self.cell;
         let operations = writes.unwrap_or(num) as f64 * self.steps.len() as f64;
@@ -120,7 +121,7 @@ impl Plan {
         (0..count).map(move |at| Cell { engine: &self.engines[(first + at) % count], round, attempt })
     }
 
-    /// Returns the specification for the child of `cell`.
+    /// Returns the specification that the child process of `cell` receives.
     pub fn spec(&self, cell: Cell<'_>, dir: PathBuf, device: Option<PathBuf>) -> CellSpec {
         CellSpec { engine: cell.engine.into(), round: cell.round, dir, device, ..self.cell.clone() }
     }

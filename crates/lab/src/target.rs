@@ -1,8 +1,8 @@
-//! The lab's interface to an engine: Terrace, a peer, or a fake with known costs.
+//! The lab's interface to an engine: Terrace, a peer (another engine), or a fake with known costs.
 //!
-//! An [`Engine`] opens stores; a [`Target`] is one open store. Calls come from several threads.
-//! The driver makes no other calls in the measured window, so a target does its work without
-//! bookkeeping of its own.
+//! An [`Engine`] opens stores; a [`Target`] is one open store. Several threads call a target. The
+//! driver makes no other calls in the measured window, and a target only does its work, without
+//! bookkeeping.
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -12,13 +12,14 @@ use std::{
     time::Duration,
 };
 
-/// Result of an engine's call. The error text is stored in the row of the failed cell.
+/// Result of an engine's call. The error text is stored in the row of the failed cell (one engine
+/// in one round).
 pub type Result<T> = anyhow::Result<T>;
 
-/// Common settings of every engine of a run, printed with every result. Sizes are in bytes.
+/// Settings that all engines of a run have in common. Every report prints them. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Size of a full memtable; each engine may have two.
+    /// Size at which a memtable is full. Each engine may have two memtables.
     pub write_buffer_size: u64,
     /// Size at which a compaction closes an output file.
     pub max_file_size: u64,
@@ -28,7 +29,7 @@ pub struct Settings {
     pub block_size: u64,
     /// Bits per key of the Bloom filter; 0 for none.
     pub bloom_bits: u32,
-    /// `none`, `snappy`, `zstd` or `lz4`.
+    /// Compression of blocks: `none`, `snappy`, `zstd` or `lz4`.
     pub compression: String,
     /// Whether reads verify checksums.
     pub verify_checksums: bool,
@@ -58,7 +59,7 @@ impl Default for Settings {
     }
 }
 
-/// Build of an engine.
+/// The build of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineBuild {
     /// Version as the engine reports it.
@@ -67,7 +68,7 @@ pub struct EngineBuild {
     pub source: String,
     /// Whether checksums use the processor's CRC-32C instruction; `None` if unknown.
     pub hardware_crc: Option<bool>,
-    /// Whether it was compiled with assertions; `None` if unknown.
+    /// Whether the library was compiled with assertions; `None` if unknown.
     pub assertions: Option<bool>,
 }
 
@@ -83,10 +84,11 @@ pub enum StoreMedium {
     Both,
 }
 
-/// Name of a link to a device without a file system, in the directory that contains the store.
+/// Name of the link to a device without a file system. The link is in the directory that contains
+/// the store.
 pub const BARE: &str = "bare";
 
-/// Removes `dir`, a directory or a link to a device.
+/// Removes `dir`, which may be a directory or a link to a device.
 pub fn remove_store(dir: &Path) -> Result<()> {
     match fs::symlink_metadata(dir) {
         Ok(found) if found.is_symlink() => fs::remove_file(dir),
@@ -96,7 +98,8 @@ pub fn remove_store(dir: &Path) -> Result<()> {
     .with_context(|| format!("remove {}", dir.display()))
 }
 
-/// Returns the link to a device next to `dir`, for the engine called `name`, which needs one.
+/// Returns the link to a device in the parent directory of `dir`. The engine called `name` needs
+/// it.
 ///
 /// # Errors
 /// The link does not exist.
@@ -106,38 +109,39 @@ pub fn bare_device_link(dir: &Path, name: &str) -> Result<PathBuf> {
     Ok(bare)
 }
 
-/// Opens stores.
+/// An engine, which opens stores.
 pub trait Engine: Send + Sync {
     /// Returns the name as `--engine` spells it, preset included: `terrace:volatile`, `leveldb`,
     /// `rocksdb:universal`.
     fn name(&self) -> String;
-    /// Returns the build, or how to install it.
+    /// Returns the build. If the engine is not installed, the error explains how to install it.
     fn build(&self) -> std::result::Result<EngineBuild, String>;
-    /// Returns the settings that this engine cannot take over, each with the engine's substitute.
-    /// Printed with its results.
+    /// Returns the settings that this engine cannot adopt, each with the value that the engine uses
+    /// instead. Reports print them.
     fn departures(&self, settings: &Settings) -> Vec<String>;
     /// Returns the storage medium of its stores.
     fn below(&self) -> StoreMedium {
         StoreMedium::FileSystem
     }
-    /// Clears `dir` for a new store, whatever it contains.
+    /// Clears `dir`, whatever it contains, so that a new store can be created there.
     fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
         remove_store(dir)?;
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))
     }
-    /// Opens the store in `dir` and creates it if it is missing. Refuses settings that it cannot
-    /// honour.
+    /// Opens the store in `dir`, and creates it if it is missing. Settings that the engine cannot
+    /// adopt are an error.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>>;
     /// Shortens timers from seconds to milliseconds for crash campaigns. Returns the minimum
     /// duration of a history in which all background work happens several times.
     fn shorten_timers(&mut self) -> Duration {
         Duration::ZERO
     }
-    /// Verifies everything in the closed store in `dir`, if the engine can.
+    /// Verifies all data of the closed store in `dir`, if the engine supports that.
     fn check(&self, _dir: &Path) -> Result<()> {
         Ok(())
     }
-    /// Makes stores report files as durable that are not; a negative control of crash campaigns.
+    /// Makes stores report files as durable although they are not. This is a negative control (an
+    /// intentional fault) of crash campaigns.
     ///
     /// # Errors
     /// The engine does not track durability.
@@ -146,7 +150,7 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// One change.
+/// One change of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
     /// Sets a key.
@@ -157,13 +161,14 @@ pub enum Change<'a> {
 
 /// One open store.
 pub trait Target: Send + Sync {
-    /// Applies `changes` as one batch; durable on return if `sync`.
+    /// Applies `changes` as one batch. If `sync`, the batch is durable on return.
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()>;
-    /// Copies the value of `key` into `value` (cleared first); returns false if the key is absent.
+    /// Copies the value of `key` into `value`, which is cleared first. Returns false if the key is
+    /// absent.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
-    /// Visits entries in order until `visit` returns false. Starts at the first key at or after
-    /// `from`; if `reverse`, at the last key at or before `from`. `None` starts at the respective
-    /// end.
+    /// Visits entries in key order until `visit` returns false. The scan starts at the first key at
+    /// or after `from`, or, if `reverse`, at the last key at or before `from`. Without `from`, it
+    /// starts at the first key or, if `reverse`, at the last.
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
     /// Compacts everything, as db_bench's `compact` does.
     fn compact(&self) -> Result<()>;
@@ -171,12 +176,13 @@ pub trait Target: Send + Sync {
     fn watermarks(&self) -> Option<Watermarks> {
         None
     }
-    /// Returns once all previous writes survive a power cut; only for engines that report their
-    /// [`watermarks`](Target::watermarks).
+    /// Waits until all previous writes survive a power cut. Only engines that report
+    /// [`watermarks`](Target::watermarks) support this.
     fn wait_durable(&self) -> Result<()> {
         anyhow::bail!("the engine makes writes durable only with `sync`")
     }
-    /// Returns the number of changes that are not durable yet and therefore keep obsolete data.
+    /// Returns the number of version edits that are not durable yet. The store keeps the files that
+    /// they replace until then.
     fn pending(&self) -> u64 {
         0
     }
@@ -184,28 +190,28 @@ pub trait Target: Send + Sync {
     fn counters(&self) -> EngineCounts {
         EngineCounts::default()
     }
-    /// Closes cleanly; if that cannot fail, dropping is enough.
+    /// Closes the store cleanly. If closing cannot fail, dropping the store is enough.
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }
 
-/// Positions in the sequence of writes, in increasing numbers of the engine's own.
+/// Positions in the sequence of writes, as increasing numbers that the engine defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
-    /// The last write.
+    /// The position of the last write.
     pub written: u64,
-    /// The last write that survives a power cut, with all before it.
+    /// The position of the last write that survives a power cut together with all writes before it.
     pub durable: u64,
 }
 
-/// An engine's own counters; empty for peers. Totals since the store was opened.
+/// An engine's own counters since the store was opened; empty for peers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineCounts {
     /// Bytes written to storage by purpose (`wal flush compaction ingest value_log gc manifest
     /// other`, as far as they exist); `None` for peers.
     pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
-    /// The `compaction` part by output level; `None` for peers.
+    /// The `compaction` bytes by output level; `None` for peers.
     pub compaction_by_level: Option<BTreeMap<String, u64>>,
     /// Syncs by kind (`tables manifest log value_log directory root filesystem`); `None` for peers.
     pub syncs: Option<BTreeMap<String, SyncCount>>,

@@ -11,7 +11,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `script` | the history (batches to write), and the oracle: are a store's contents a prefix of it? |
+//! | `script` | the history (batches to write), and the oracle: are contents a prefix of it? |
 //! | `crash_state` | selection of the crash states to judge |
 //! | `block` | the campaign on a recorded device, with a real ext4 or without a file system |
 //! | `power_cycles` | the campaigns in which one store survives power cut after power cut |
@@ -19,8 +19,8 @@
 //! | `drive` | such a campaign on a drive under load |
 //! | `seam` | the campaign on an in-memory directory |
 //! | `size` | size of a history, and settings of its store |
-//! | `fill`, `readers` | writing a history, reporting promised batches, and checks by concurrent readers |
-//! | `station`, `worker`, `medium` | the served device, the process that judges a store, the store's medium |
+//! | `fill`, `readers` | writing a history, reporting promises, and checks by concurrent readers |
+//! | `station`, `worker`, `medium` | a served device, the judging process, the medium of a store |
 //! | `emulator`, `archive`, `guest` | the emulated machine, its initramfs, its init process |
 //! | `store_location` | the location of a store, for the worker process |
 //! | `saved_state` | failing crash states as files |

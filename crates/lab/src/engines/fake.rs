@@ -1,6 +1,6 @@
 //! An engine with known costs, for tests of the lab. Each call takes a fixed time, each change
-//! writes a fixed number of bytes to one file, and every n-th write syncs the file. It keeps its
-//! entries in memory and can be configured to fail or to return wrong results.
+//! writes a fixed number of bytes to one file, and every n-th write syncs the file. The entries are
+//! in memory. The engine can be configured to fail or to return wrong results.
 use crate::target::{Change, Engine, EngineBuild, EngineCounts, Result, Settings, SyncCount, Target};
 use anyhow::{Context, bail};
 use std::{
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The costs of each call.
+/// An engine with known costs.
 #[derive(Clone, Debug, Default)]
 pub struct Fake {
     /// Duration of a write.
@@ -22,15 +22,15 @@ pub struct Fake {
     pub read_time: Duration,
     /// Bytes written to the file `fake.log` per change.
     pub bytes_per_change: usize,
-    /// Number of writes between two syncs; 0 for never. A write with `sync` adds a sync.
+    /// Number of writes between two syncs; 0 for no syncs. A write with `sync` syncs in addition.
     pub writes_per_sync: u64,
     /// Stall time that each write reports.
     pub stall: Duration,
-    /// Whether it reports counters.
+    /// Whether the engine reports counters.
     pub counts: bool,
-    /// Number of writes after which the next one fails.
+    /// Number of writes that succeed before one fails.
     pub fails_after: Option<u64>,
-    /// Number of writes after which the next one is lost.
+    /// Number of writes that are stored before one is lost.
     pub forgets_after: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ impl FakeState {
     }
 }
 
-/// Spins until `time` has passed since `start`.
+/// Waits in a loop, without sleeping, until `time` has passed since `start`.
 fn wait(start: Instant, time: Duration) {
     while start.elapsed() < time {
         std::hint::spin_loop();

@@ -1,5 +1,5 @@
-//! Engines without a foreign library: Terrace's presets, one that does nothing, one with known
-//! costs.
+//! Engines that need no foreign library: Terrace's presets, an engine that does nothing, and an
+//! engine with known costs.
 pub mod fake;
 pub mod null;
 pub mod terrace;

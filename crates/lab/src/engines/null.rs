@@ -1,16 +1,17 @@
-//! An engine that does nothing and stores nothing, so a fill of it costs as much as the driver.
-//! Reads find nothing, so workloads that expect results fail unless results are not checked.
-//! Workloads without an engine use it to get a directory, or a device without a file system.
+//! An engine that does nothing and stores nothing. The time of a fill is therefore the cost of the
+//! driver itself. Reads find nothing, so workloads that expect results fail unless results are not
+//! checked. Workloads that need no engine use this one to get a directory, or a device without a
+//! file system.
 use crate::target::{
     Change, Engine, EngineBuild, Result, Settings, StoreMedium, Target, bare_device_link, remove_store,
 };
 use anyhow::Context;
 use std::{fs, hint::black_box, os::unix::fs::symlink, path::Path};
 
-/// The engine.
+/// An engine that does nothing.
 #[derive(Debug)]
 pub struct Null {
-    /// Whether its medium is a device.
+    /// Whether the medium of its stores is a device without a file system.
     pub on_device: bool,
 }
 
@@ -23,7 +24,7 @@ impl Engine for Null {
         if self.on_device { StoreMedium::Device } else { StoreMedium::FileSystem }
     }
 
-    /// Creates a link to the device in place of a directory.
+    /// Creates `dir` as a link to the device, if the medium is a device.
     fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
         remove_store(dir)?;
         if !self.on_device {

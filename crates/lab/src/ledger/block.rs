@@ -6,19 +6,20 @@ use std::{
 };
 use terrace_device::ssd::Cause;
 
-/// The kernel's unit in these files, independent of the device's sector size.
+/// The unit of the kernel's device counters in bytes. It does not depend on the device's sector
+/// size.
 const SECTOR_BYTES: u64 = 512;
 
-/// A device with readable counters.
+/// A block device whose counters can be read.
 pub struct BlockDevice {
     /// The kernel's name, such as `loop0` or `sda1`.
     name: String,
     stat: PathBuf,
-    /// For a virtual SSD, the file with its own counters.
+    /// For a virtual SSD, the file with the SSD's own counters.
     drive: Option<PathBuf>,
 }
 
-/// Counters since boot, or since the mount where noted.
+/// Counters of the device since boot, or since the mount where noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockCounters {
     /// Bytes of completed reads.
@@ -27,9 +28,10 @@ pub struct BlockCounters {
     pub write_bytes: u64,
     /// Completed cache flushes. Kernels before 5.5 and partitions do not have this counter.
     pub flushes: Option<u64>,
-    /// ext4: transactions committed since the mount; `None` without a journal.
+    /// Number of transactions that ext4's journal has committed since the mount; `None` without a
+    /// journal.
     pub journal_commits: Option<u64>,
-    /// ext4: bytes written to the device since the mount, rounded down to KiB.
+    /// Bytes that ext4 has written to the device since the mount, rounded down to KiB.
     pub session_write_bytes: Option<u64>,
     /// A virtual SSD's own counters.
     pub drive: Option<DriveCounters>,
@@ -38,7 +40,7 @@ pub struct BlockCounters {
 /// A virtual SSD's own counters since it was new.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DriveCounters {
-    /// Bytes of write commands it received.
+    /// Bytes of the write commands that the SSD received.
     pub write_bytes: u64,
     /// Bytes programmed into flash.
     pub nand_bytes: u64,
@@ -47,8 +49,8 @@ pub struct DriveCounters {
 }
 
 impl BlockDevice {
-    /// Opens the device of a node such as `/dev/loop0`, or of a link to one. The error is a text
-    /// for users.
+    /// Opens the device of a node such as `/dev/loop0`, or of a link to such a node. An error is a
+    /// text for users.
     pub fn open(node: &Path) -> Result<BlockDevice, String> {
         let why = |problem: String| format!("bytes of {} are not counted: {problem}", node.display());
         let path = fs::canonicalize(node).map_err(|error| why(error.to_string()))?;
@@ -58,12 +60,12 @@ impl BlockDevice {
         device.read().map(|_| device)
     }
 
-    /// Returns the physical drive of the block device or partition; `None` if it has none, as a
-    /// loop device.
+    /// Returns the physical drive to which the block device or partition belongs; `None` if there
+    /// is none, as for a loop device.
     ///
     /// # Errors
-    /// A message for users: the drive does not report its flash writes, or the device is composed
-    /// of other devices.
+    /// The drive does not report its flash writes, or the device is composed of other devices. The
+    /// error is a message for users.
     pub fn flash(&self) -> Result<Option<Flash>, String> {
         Flash::below(&self.name)
     }
@@ -83,8 +85,8 @@ impl BlockDevice {
     }
 }
 
-/// Returns the counter file of a virtual SSD. `terrace ssd serve` exposes the SSD as the backing
-/// file of a loop device, with the counters in the same directory.
+/// Returns the counter file of a virtual SSD. `terrace ssd serve` makes the SSD the backing file of
+/// a loop device, and puts the counter file into the same directory.
 fn drive_below(name: &str) -> Option<PathBuf> {
     let file = fs::read_to_string(format!("/sys/class/block/{name}/loop/backing_file")).ok()?;
     let stats = Path::new(file.trim_end()).with_file_name("stats");
@@ -109,8 +111,8 @@ fn drive_counts(stats: &Path) -> Result<DriveCounters, String> {
     Ok(drive)
 }
 
-/// Parses `stat`, see the kernel's Documentation/block/stat.rst: fields 3 and 7 are sectors, 16
-/// counts flushes.
+/// Parses a device's `stat` file (see the kernel's Documentation/block/stat.rst). Fields 3 and 7
+/// are sectors read and written; field 16 is the number of flushes.
 fn parse_stat(text: &str) -> Option<BlockCounters> {
     let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
     Some(BlockCounters {

@@ -6,10 +6,11 @@
 //! block layer tracepoint: writes ──┘
 //! ```
 //!
-//! ext4's trace shows the allocation of blocks to inodes; the block layer's trace shows which
-//! blocks were written. Every owner of a block is known from one of them or from the initial
-//! layout; writes to a block without a known owner count as `unknown`. The kernel's own counter of
-//! the device is not used here, so that the two counts are independent checks of each other.
+//! ext4's trace shows which blocks ext4 allocates to which inode. The block layer's trace shows
+//! which blocks are written. The owner of a block is known from the first trace, or from the layout
+//! of the file system at the start. Writes to a block without a known owner are counted as
+//! `unknown`. This module does not read the kernel's counter of the device, so that the ledger can
+//! compare two independent counts.
 use super::{
     entry_files::EntryFiles,
     layout::{FsLayout, Inodes},
@@ -24,13 +25,15 @@ use std::{
     path::Path,
 };
 
-/// Buffer for some ten thousand events per processor between two reads.
+/// Size of the trace buffer per processor in KiB: enough for about ten thousand events between two
+/// reads.
 const BUFFER_KIB: u32 = 2048;
 /// Unit of the block layer's trace in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// Causes of a write, in the order of reports: kinds of files (each block's first write), later
-/// writes of a file's block, the file system's own data, files outside the store, and files
-/// deleted before their names were looked up.
+/// The causes of a write, in the order of reports. First are the kinds of files, for the first
+/// write to a block of a file. The others are later writes to a block of a file, the file system's
+/// own data, files outside the store, and files that were deleted before their names were looked
+/// up.
 pub const CAUSES: [&str; 12] = [
     "tables",
     "log",
@@ -45,23 +48,23 @@ pub const CAUSES: [&str; 12] = [
     "elsewhere",
     "unknown",
 ];
-/// Flag next to an owner: the block was written since its allocation.
+/// Flag in the entry of a block's owner: the block was written since its allocation.
 const WRITTEN: u8 = 0x80;
 
-/// Bytes by name; names without bytes are omitted.
+/// Bytes by cause; causes without bytes are omitted.
 type Sums = BTreeMap<&'static str, u64>;
 
-/// Bytes written, by cause.
+/// Bytes written to the device, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
     /// Bytes by cause, one of [`CAUSES`].
     pub bytes: BTreeMap<String, u64>,
-    /// The `rewritten` part, by the kind of file.
+    /// The `rewritten` bytes (later writes to a block of a file), by the kind of the file.
     pub rewritten: BTreeMap<String, u64>,
 }
 
 impl Causes {
-    /// Returns the growth since `then`.
+    /// Returns the bytes written since `then`.
     pub fn since(&self, then: &Causes) -> Causes {
         let grown = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
             let grown = now.iter().map(|(name, sum)| (name.clone(), sum - then.get(name).copied().unwrap_or_default()));
@@ -71,27 +74,27 @@ impl Causes {
     }
 }
 
-/// Counts writes until it is dropped.
+/// Counts the writes to a device until it is dropped.
 pub struct Writes(Trace<WriteCounter>);
 
 struct WriteCounter {
-    /// For each block, the cause of its first write as an index into [`CAUSES`], optionally with
-    /// [`WRITTEN`].
+    /// For each block, the cause of its first write as an index into [`CAUSES`], combined with
+    /// [`WRITTEN`] after that write.
     owners: Vec<u8>,
     block_bytes: u64,
-    /// Names in the store, and in the whole file system.
+    /// Kinds of files by inode: of the files in the store, and of those in the whole file system.
     names: [Names; 2],
     pairs: EntryFiles,
-    /// The kind of each file at its creation. Blocks are allocated at writeback, and the file may
-    /// be deleted by then.
+    /// The kind of each file, noted when the file was created. Blocks are allocated at writeback,
+    /// and the file may be deleted by then.
     made: HashMap<u64, &'static str>,
     causes: Sums,
     rewritten: Sums,
 }
 
 impl Writes {
-    /// Starts counting writes to `node`, which holds the file system of `dir`. The error says why
-    /// that is impossible.
+    /// Starts to count the writes to `node`, on which `dir` and its file system are. The error
+    /// gives the reason why this is impossible.
     pub fn start(dir: &Path, node: &Path) -> Result<Writes, String> {
         let name = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
         let dir = fs::canonicalize(dir).map_err(|error| name(dir, error))?;
@@ -109,13 +112,14 @@ impl Writes {
         {
             instance.watch(system, event, device)?;
         }
-        // The trace starts before the listing, so allocations during the listing are in the trace.
+        // The trace starts before the existing files are listed, so it contains allocations during
+        // the listing.
         let root = root_of(&dir, device);
         let layout = FsLayout::read(node, existing_files(root, &dir, device))?;
         Ok(Writes(Trace::start(instance, WriteCounter::new(&layout, [Names::new(&dir), Names::around(root, &dir)]))?))
     }
 
-    /// Returns all writes completed before now.
+    /// Returns the bytes of all writes that completed before this call.
     pub fn read(&self) -> Result<Causes, String> {
         let named = |sums: &Sums| sums.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
         self.0.read(|counter| Causes { bytes: named(&counter.causes), rewritten: named(&counter.rewritten) })
@@ -128,7 +132,7 @@ fn root_of(dir: &Path, device: u64) -> &Path {
     dir.ancestors().take_while(is_here).last().unwrap_or(dir)
 }
 
-/// Lists every file of the file system at `root` with its kind for the store in `dir`.
+/// Lists every file of the file system at `root`, with the kind that it has for the store in `dir`.
 fn existing_files(root: &Path, dir: &Path, device: u64) -> Inodes {
     let mut todo = vec![root.to_owned()];
     let mut files = Vec::new();
@@ -159,7 +163,7 @@ impl WriteCounter {
         };
         for (range, kind) in &layout.areas {
             let count = range.end().saturating_sub(*range.start()) + 1;
-            // Existing files were written before, so a write to one of their blocks now is a
+            // An existing file was written before the start, so a write to one of its blocks is a
             // rewrite.
             counter.assign(*range.start(), count, owner(kind) | WRITTEN);
         }
@@ -173,14 +177,14 @@ impl WriteCounter {
         }
     }
 
-    /// Handles the creation of a file or directory: `dev 7,0 ino 12 dir 2 mode 0100644` has the
-    /// file, its parent, and the mode in octal.
+    /// Handles the event of a new file or directory. The line `dev 7,0 ino 12 dir 2 mode 0100644`
+    /// contains the inode of the file, the inode of its parent, and the mode in octal.
     fn made(&mut self, line: &Line<'_>) -> Option<()> {
         const FOLDER: u32 = 0o040_000;
         let (inode, within) = (line.field("ino")?, line.field("dir")?);
         let mode = u32::from_str_radix(line.fields.split_once("mode ")?.1.trim(), 8).ok()?;
         self.pairs.made(inode, within, mode & 0o170_000 == FOLDER, |folder| self.names[0].is_level(folder));
-        // The inode number may have belonged to another file.
+        // The inode number may have belonged to a deleted file.
         self.made.remove(&inode);
         if self.pairs.kind(inode).is_none() {
             let kind = self.named(inode)?;
@@ -189,7 +193,7 @@ impl WriteCounter {
         Some(())
     }
 
-    /// Returns the kind of a file that has a name.
+    /// Returns the kind of a file that still has a name.
     fn named(&mut self, inode: u64) -> Option<&'static str> {
         let [store, all] = &mut self.names;
         store.kind(inode).or_else(|| all.kind(inode))
@@ -210,13 +214,14 @@ impl WriteCounter {
         Some(())
     }
 
-    /// Handles a completed request: `7,0 WSM () 524288 + 8 be,0,3 [0]` has flags, first sector and
-    /// number of sectors.
+    /// Handles the event of a completed request. The line `7,0 WSM () 524288 + 8 be,0,3 [0]`
+    /// contains the flags, the first sector and the number of sectors.
     fn written(&mut self, line: &Line<'_>) -> Option<()> {
         let mut words = line.fields.split_whitespace().skip(1);
         let flags = words.next()?;
         let sectors = line.field("+")?;
-        // Discards (D) and flushes (F) write nothing; a W may have an F before it.
+        // Discards (D) and flushes (F) write nothing. The flags of a write contain W, possibly
+        // after an F.
         if !flags.contains('W') || sectors == 0 {
             return Some(());
         }
@@ -236,7 +241,8 @@ impl WriteCounter {
         Some(())
     }
 
-    /// Returns cause and owner of a write to `block`, and marks the block as written.
+    /// Returns the cause of a write to `block` and the kind of its owner, and marks the block as
+    /// written.
     fn cause(&mut self, block: u64) -> (&'static str, &'static str) {
         let Some(owner) = self.owners.get_mut(block as usize) else { return ("unknown", "unknown") };
         let again = *owner & WRITTEN != 0;
@@ -254,8 +260,8 @@ impl Counter for WriteCounter {
 
     fn take(&mut self, line: &str) {
         let Some(line) = Line::parse(line) else { return };
-        // A known event without its fields comes from a different kernel; the totals then show
-        // missing bytes.
+        // A known event that lacks its fields comes from a different kernel version. It is ignored;
+        // the totals then show the missing bytes.
         let _understood = match line.event {
             "ext4_allocate_inode" => self.made(&line),
             "ext4_allocate_blocks" => self.allocated(&line),
@@ -265,7 +271,7 @@ impl Counter for WriteCounter {
     }
 }
 
-/// Returns the index of a kind; files of unknown kind are `other`.
+/// Returns the index of a kind of file; a file of unknown kind is `other`.
 fn owner(kind: &str) -> u8 {
     let index = |kind| CAUSES.iter().position(|known| *known == kind);
     index(kind).or(index("other")).expect("there are others") as u8
@@ -323,8 +329,8 @@ mod tests {
         assert_eq!(counter.rewritten, [("tables", 2 * 4096)].into());
     }
 
-    /// These files cannot be found by name: they were created in a directory that is deleted,
-    /// inside an existing one.
+    /// The entry file and its directory table cannot be found by name, because both are deleted.
+    /// Only the level's directory still exists.
     #[test]
     fn an_entry_file_is_recognised_by_its_parent_directory() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -342,8 +348,8 @@ mod tests {
         assert_eq!(counter.causes, [("directory", 4096), ("tables", 4096)].into());
     }
 
-    /// The file is deleted between its last write and the writeback; its inode number then belongs
-    /// to another, unseen file.
+    /// The file is deleted after its last write and before the writeback. Its inode number then
+    /// belongs to another file, whose creation was not seen.
     #[test]
     fn a_deleted_file_keeps_the_kind_of_its_creation() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,22 +1,24 @@
-//! Files in directory tables, recognised from the kernel's trace of inode creation.
+//! Recognises the files of directory tables from the kernel's trace of inode creation. A directory
+//! table is an SSTable in the form of a directory, with one file per entry.
 //!
-//! Such a store has one file per entry. Listing its directories repeatedly would cost more than
-//! the store itself, and a name per file more memory. A file created in a directory table is an
-//! entry, so its parent is enough.
+//! A store with directory tables has one file per entry. To list its directories repeatedly would
+//! cost more than the work of the store, and to remember a name per file would take more memory.
+//! Every file that is created in a directory table is an entry, so the parent's inode suffices to
+//! recognise it.
 use std::collections::HashSet;
 
-/// Set of inodes in directory tables.
+/// The set of inodes that are directory tables or files in them.
 #[derive(Default)]
 pub struct EntryFiles {
-    /// Directory tables created since the start.
+    /// Directory tables that were created since the start.
     folders: HashSet<u64>,
-    /// One bit per inode; inode numbers of a file system are dense.
+    /// One bit per inode. The inode numbers of a file system are dense.
     bits: Vec<u64>,
 }
 
 impl EntryFiles {
-    /// Handles the creation of a file or directory `inode` in the directory `within`. An inode
-    /// number is reused after its file is deleted.
+    /// Handles the creation of a file or directory `inode` in the directory `within`. The inode
+    /// number may have belonged to a deleted file.
     pub fn made(&mut self, inode: u64, within: u64, is_folder: bool, is_level: impl FnOnce(u64) -> bool) {
         self.folders.remove(&inode);
         let in_table = self.folders.contains(&within);
@@ -26,7 +28,7 @@ impl EntryFiles {
         }
     }
 
-    /// Returns the kind of an entry file, or of a directory table; `None` for any other file.
+    /// Returns the kind of an entry's file, or of a directory table; `None` for any other file.
     pub fn kind(&self, inode: u64) -> Option<&'static str> {
         let is_pair = self.bits.get((inode / 64) as usize).is_some_and(|bits| bits >> (inode % 64) & 1 != 0);
         let is_folder = || self.folders.contains(&inode).then_some("directory");

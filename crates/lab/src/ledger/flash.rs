@@ -1,26 +1,29 @@
-//! Flash counters of a real drive, read before and after a stage with the tools that know the
-//! drive ([`terrace_device::smart`]). A drive counts in coarse units and for all writers. Its
-//! counters are therefore used only if they agree with the store's device, over enough units.
+//! Flash counters of a real drive, read before and after a stage of a workload with the tools that
+//! know the drive ([`terrace_device::smart`]). A drive counts in coarse units, and it counts the
+//! writes of all programs. The ledger therefore uses the drive's counters only if they agree with
+//! the kernel's counter of the store's device, and only over enough units.
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 use terrace_device::smart::{self, Reading};
 
-/// The drive's host writes may differ from the device's by 1/100, plus two of its units.
+/// Maximum difference between the drive's count of host writes and the kernel's count: one part in
+/// this number, plus two of the drive's units.
 const MAY_DIFFER: u64 = 100;
-/// Minimum number of units of host and flash writes, so that the rounding error is at most 1/100.
+/// Minimum number of units of host writes and of flash writes; with fewer, the rounding error would
+/// exceed 1/100.
 const UNITS_MIN: u64 = 100;
 
-/// A drive with readable counters.
+/// A drive whose counters can be read.
 pub struct Flash {
     node: PathBuf,
 }
 
 impl Flash {
-    /// Returns the drive that block device `name` is, or is a partition of; `None` for a loop
-    /// device, which has no drive of its own. The error, for a drive without flash counters, is a
-    /// text for users.
+    /// Returns the drive to which block device `name` belongs as a whole or as a partition; `None`
+    /// for a loop device, which has no drive of its own. If the drive has no flash counters, the
+    /// error is a text for users.
     pub fn below(name: &str) -> Result<Option<Flash>, String> {
         let Some(drive) = drive_of(Path::new("/sys/class/block"), name)? else { return Ok(None) };
         let flash = Flash { node: Path::new("/dev").join(drive) };
@@ -39,8 +42,8 @@ impl Flash {
     }
 }
 
-/// Returns the name of the whole drive, if there is one: `nvme0n1` for `nvme0n1p2`. A device made
-/// of other devices is refused.
+/// Returns the name of the whole drive: `nvme0n1` for `nvme0n1p2`; `None` if there is no drive. A
+/// device that is composed of other devices is an error.
 fn drive_of(block: &Path, name: &str) -> Result<Option<String>, String> {
     let Ok(device) = fs::canonicalize(block.join(name)) else { return Ok(None) };
     let parent = device.parent().filter(|_| device.join("partition").exists());
@@ -52,8 +55,9 @@ fn drive_of(block: &Path, name: &str) -> Result<Option<String>, String> {
     Ok(named.filter(|_| whole.join("device").exists()).map(str::to_owned))
 }
 
-/// Returns the bytes programmed between two readings of one drive, during which the kernel wrote
-/// `device` bytes to the store's device. The error says why the drive's counters cannot be used.
+/// Returns the bytes that a drive programmed into flash between two readings. The kernel wrote
+/// `device` bytes to the store's device in this time. The error gives the reason why the drive's
+/// counters cannot be used.
 pub fn programmed(now: &Reading, then: &Reading, device: u64) -> Result<u64, String> {
     let (Ok(nand), Ok(before)) = (&now.nand, &then.nand) else {
         return Err("the drive did not report its counters at both ends".into());
@@ -106,7 +110,7 @@ mod tests {
         let average = programmed(&average, &then, 200 * MIB);
         assert_eq!(at(1200, 3300, 204), Ok(300 * MIB), "2 units and 1/100");
         for (refused, why) in [
-            // as with a partition, while others write to the same drive
+            // The store's device is a partition, and other programs write to the same drive.
             (at(1200, 3300, 205), "by its own count"),
             (at(1200, 3300, 196), "by its own count"),
             (at(1200, 3099, 200), "units of 1048576 B, and 103809024 B are too few"),

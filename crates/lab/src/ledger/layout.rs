@@ -1,7 +1,8 @@
 //! Block layout of an ext4 file system, read once with `dumpe2fs` and `debugfs` of e2fsprogs.
 //!
-//! It has the fixed areas (superblocks, descriptors, bitmaps, inode tables, the journal) and the
-//! blocks of existing files. Later allocations are in the trace.
+//! The layout contains the fixed areas (superblocks, descriptors, bitmaps, inode tables, the
+//! journal) and the blocks of the existing files. Later allocations are visible in the kernel's
+//! trace.
 use std::{
     io::Write,
     ops::RangeInclusive,
@@ -9,23 +10,23 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Inodes with their kind: `journal`, `metadata`, or a kind of file.
+/// Inodes, each with its kind: `journal`, `metadata`, or a kind of file.
 pub type Inodes = Vec<(u64, &'static str)>;
 
-/// A file system's fixed areas and known blocks.
+/// The fixed areas and the known blocks of a file system.
 #[derive(Debug, Default, PartialEq)]
 pub struct FsLayout {
     /// Block size in bytes.
     pub block_bytes: u64,
-    /// Number of blocks.
+    /// Number of blocks in the file system.
     pub blocks: u64,
-    /// Ranges of blocks with their kind; a later range overrides an earlier one.
+    /// Ranges of blocks with their kind. A later range overrides an earlier one.
     pub areas: Vec<(RangeInclusive<u64>, &'static str)>,
 }
 
 impl FsLayout {
-    /// Reads the layout of the mounted ext4 on `node`, with the blocks of `files`, the inodes of
-    /// existing files.
+    /// Reads the layout of the mounted ext4 on `node`. It includes the blocks of `files`, the
+    /// inodes of existing files.
     pub fn read(node: &Path, files: Inodes) -> Result<FsLayout, String> {
         let text = run(Command::new("dumpe2fs").arg(node), "")?;
         let (mut layout, mut inodes) = parse_dump(&text).ok_or("dumpe2fs: unexpected output")?;
@@ -48,8 +49,8 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
         .spawn()
         .map_err(why)?;
     let mut pipe = child.stdin.take().expect("it is piped");
-    // On a separate thread: a child that writes output before it has read all input would block
-    // while we block on its input.
+    // A separate thread writes the input. Otherwise a child that writes output before it has read
+    // all of its input would block, while this process blocks on the same input.
     let input = input.to_owned();
     let feeder = std::thread::spawn(move || pipe.write_all(input.as_bytes()));
     let output = child.wait_with_output().map_err(why)?;
@@ -60,7 +61,8 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Parses sizes, fixed areas, and the inodes of ext4's own files.
+/// Parses the sizes, the fixed areas, and the inodes of ext4's own files from the output of
+/// dumpe2fs.
 fn parse_dump(text: &str) -> Option<(FsLayout, Inodes)> {
     let number = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -80,8 +82,8 @@ fn parse_dump(text: &str) -> Option<(FsLayout, Inodes)> {
     (!layout.areas.is_empty()).then_some((layout, inodes))
 }
 
-/// Parses the output of debugfs, in which each result follows a line that repeats the command:
-/// `debugfs: blocks <8>`.
+/// Parses the output of debugfs. Before each result, debugfs repeats the command: `debugfs: blocks
+/// <8>`.
 fn parse_blocks(text: &str, inodes: &Inodes) -> Vec<(RangeInclusive<u64>, &'static str)> {
     let (mut areas, mut kind) = (Vec::new(), None);
     for line in text.lines() {

@@ -7,12 +7,13 @@ use std::{
     time::Duration,
 };
 
-/// Interval between samples of the anonymous memory. A sample takes some ten microseconds.
+/// Interval between samples of the anonymous memory. One sample takes about ten microseconds.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Samples memory from `start` to `finish`.
+/// Samples the memory of this process from `start` to `finish`.
 pub struct Peaks {
-    /// Whether the kernel reset the peak of earlier windows.
+    /// Whether the kernel reset its peak when sampling started, so that earlier windows do not
+    /// count.
     is_reset: bool,
     stop: Sender<()>,
     sampler: JoinHandle<MemorySample>,
@@ -21,10 +22,10 @@ pub struct Peaks {
 /// Peak memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PeakMemory {
-    /// Resident memory, mapped files included: the kernel's own peak, or the largest sample if the
-    /// peak cannot be reset.
+    /// Resident memory, including mapped files. It is the kernel's own peak, or the largest sample
+    /// if the kernel cannot reset its peak.
     pub rss_bytes: Option<u64>,
-    /// Anonymous memory, sampled every 20 ms.
+    /// Anonymous memory: the largest sample.
     pub anon_bytes: Option<u64>,
 }
 
@@ -37,7 +38,7 @@ struct MemorySample {
 impl Peaks {
     /// Resets the kernel's peak and starts sampling.
     pub fn start() -> Peaks {
-        // 5 means "reset the peak resident set", see proc_pid_clear_refs(5).
+        // The value 5 resets the peak resident set size; see proc_pid_clear_refs(5).
         let is_reset = fs::write("/proc/self/clear_refs", "5").is_ok();
         let (stop, stopped) = mpsc::channel::<()>();
         let sampler = thread::spawn(move || {
@@ -69,7 +70,7 @@ fn status(text: &str) -> MemorySample {
     MemorySample { rss: field(text, "VmRSS"), anon: field(text, "RssAnon") }
 }
 
-/// Returns a field of `/proc/self/status` in bytes; the kernel prints it in `kB` of 1024.
+/// Returns a field of `/proc/self/status` in bytes. The kernel prints it in `kB` of 1024 bytes.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)

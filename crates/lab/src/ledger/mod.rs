@@ -1,4 +1,4 @@
-//! The ledger: bytes, syncs and resources at each layer below the user, counted by the kernel,
+//! The ledger: bytes, syncs and resources at each layer below the user. The kernel counts them,
 //! outside the engine.
 //!
 //! ```text
@@ -8,19 +8,19 @@
 //! | module | layer | source |
 //! |---|---|---|
 //! | `process` | process | `/proc/self/io`, `getrusage`, `/proc/self/task` |
-//! | `memory` | process | `/proc/self/status`, the peak reset before each window |
+//! | `memory` | process | `/proc/self/status`; the peak is reset before each window |
 //! | `space` | store | the sizes of its files |
 //! | `block` | device, flash | `/sys/class/block/X/stat`, ext4, jbd2; a virtual SSD's counters |
-//! | `flash` | flash | a real drive's own counters |
-//! | `causes` | device | ext4's and the block layer's tracepoints, `layout`: dumpe2fs and debugfs |
+//! | `flash` | flash | the counters of a real drive |
+//! | `causes` | device | ext4's and the block layer's tracepoints; `layout` for existing files |
 //! | `syncs` | file system | ext4's tracepoints in a private tracefs instance |
 //! | `settle` | all | end of background work |
 //!
-//! A [`Ledger`] counts this process, so each cell is a process of its own. The difference of two
-//! [`Reading`]s is a [`LedgerDelta`]. A figure that cannot be counted is `None`, and a note gives
-//! the reason. The ledger's own threads are excluded from every figure. Its memory is not: one
-//! byte per written block of the device, the path of each file, and some MiB of the kernel's trace
-//! text.
+//! A [`Ledger`] counts this process, so each cell (one engine in one round) is a separate process.
+//! The difference of two [`Reading`]s is a [`LedgerDelta`]. A figure that cannot be counted is
+//! `None`, and a note gives the reason. The work of the ledger's own threads is excluded from every
+//! figure, but its memory is not. The ledger needs one byte per block of the device, the path of
+//! each file, and some MiB for the kernel's trace text.
 mod block;
 mod causes;
 mod entry_files;
@@ -54,18 +54,18 @@ use std::{
 use syncs::{SyncReading, Syncs};
 use terrace_device::{smart, ssd::Cause};
 
-/// Maximum relative difference, as 1/n, between independent counters. Beyond it the figures are
-/// unreliable.
+/// Maximum relative difference between two independent counters, as 1/n. With a larger difference,
+/// the figures are unreliable.
 const COUNTERS_MAY_DIFFER: u64 = 1000;
-/// Maximum share, as 1/n, of the device's bytes from files outside the store.
+/// Maximum share of the device's bytes that may belong to files outside the store, as 1/n.
 const OTHERS_MAY_WRITE: u64 = 100;
-/// Maximum share, as 1/n, of the device's bytes without a known cause. Beyond it the other causes
-/// mean little.
+/// Maximum share of the device's bytes that may have no known cause, as 1/n. With a larger share,
+/// the other causes are not reported.
 const MAY_BE_UNKNOWN: u64 = 100;
-/// Number of bytes that is always negligible: a few blocks in flight, or an update of a
-/// superblock.
+/// Number of bytes that is always negligible: a few blocks in flight, or an update of a superblock.
 const NEGLIGIBLE_BYTES: u64 = 64 << 10;
-/// Maximum number of attempts to read both counters without a write between them.
+/// Maximum number of attempts to read the device's counter and the trace without a write between
+/// the two reads.
 const MARKS_MAX: usize = 10;
 
 /// Counters of this process, of the device under its store, and of its syncs.
@@ -90,30 +90,33 @@ pub struct Reading {
     notes: Vec<String>,
 }
 
-/// Counters of a real drive, or the reason for their absence.
+/// Counters of a real drive, or the reason why there are none.
 type DriveReading = Result<smart::Reading, String>;
 
 /// Differences between two readings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LedgerDelta {
     /// Bytes that this process dirtied and the kernel expects to write, minus cancelled writes
-    /// (deleted or truncated first). Unknown if that is more than was written to the device: the
-    /// kernel charges a whole folio of the page cache, of up to 2 MiB, to a writer of a part of it.
+    /// (files that were deleted or truncated first). The figure is unknown if it exceeds the bytes
+    /// written to the device. That happens because the kernel charges a whole folio of the page
+    /// cache, of up to 2 MiB, to a process that writes a part of it.
     pub process_write_bytes: Option<u64>,
     /// Bytes that this process dirtied and that were cancelled before they were written to a
-    /// device. It is the same counter, so unknown in the same case.
+    /// device. If `process_write_bytes` is unknown, this figure is unknown, too, because the same
+    /// counter is wrong.
     pub never_written_bytes: Option<u64>,
-    /// Bytes read from storage for this process; page cache hits are not included.
+    /// Bytes read from storage for this process; reads from the page cache are not included.
     pub process_read_bytes: Option<u64>,
     /// Bytes written to the block device, by all processes.
     pub device_write_bytes: Option<u64>,
-    /// `device_write_bytes` by cause, from a trace: kinds of files (a block's first write),
-    /// `rewritten` (its later writes), `directory`, `metadata`, `journal`, `elsewhere` (files
-    /// outside the store) and `unknown` (the file was deleted before its name was looked up). It is
-    /// counted separately from `device_write_bytes`. If the sums differ, or too much is `unknown`,
-    /// there are no causes, and a note.
+    /// `device_write_bytes` by cause, from the kernel's trace. The causes are kinds of files (the
+    /// first write to a block), `rewritten` (later writes to the block), `directory`, `metadata`,
+    /// `journal`, `elsewhere` (files outside the store) and `unknown` (the file was deleted before
+    /// its name was looked up). The trace and `device_write_bytes` are independent counts. If their
+    /// sums differ, or if too much is `unknown`, the causes are omitted and a note gives the
+    /// reason.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// The `rewritten` part, by the kind of file; known if the causes are.
+    /// The `rewritten` bytes by the kind of file. They are known if the causes are known.
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
     /// Bytes read from the block device, by all processes.
     pub device_read_bytes: Option<u64>,
@@ -121,41 +124,41 @@ pub struct LedgerDelta {
     pub device_flushes: Option<u64>,
     /// Transactions committed by the file system's journal.
     pub journal_commits: Option<u64>,
-    /// Bytes of write commands received by a virtual SSD, by its own count.
+    /// Bytes of the write commands that a virtual SSD received, by its own count.
     pub drive_write_bytes: Option<u64>,
-    /// Bytes programmed into flash: exact for a virtual SSD; in coarse units for a real drive, if
-    /// it reports them.
+    /// Bytes programmed into flash. They are exact for a virtual SSD. A real drive counts in coarse
+    /// units, if at all.
     pub nand_bytes: Option<u64>,
-    /// Virtual SSD: `nand_bytes` by cause ([`Cause::name`]).
+    /// `nand_bytes` by cause ([`Cause::name`]), on a virtual SSD.
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
-    /// Bytes written to the device since the mount, as ext4 counts them; rounded down to KiB at
-    /// both ends.
+    /// Bytes that ext4 wrote to the device, by its own count. ext4 counts from the mount and rounds
+    /// down to KiB; the figure is the difference of two such counts.
     pub fs_session_write: Option<u64>,
     /// Finished syncs of this process by kind (`tables manifest log value_log root directory
-    /// filesystem other`, and `unknown` for a file deleted before its name was looked up).
-    /// `blocking` is all of them: each blocks the calling thread, and whether other threads wait
-    /// for it is not visible from outside.
+    /// filesystem other`, and `unknown` for a file that was deleted before its name was looked up).
+    /// `blocking` equals the number of all syncs: each sync blocks the thread that calls it, and
+    /// the kernel does not show whether other threads wait for this thread.
     pub syncs_outside: Option<BTreeMap<String, SyncCount>>,
-    /// Why these figures must not be reported: independent counters disagree, or others wrote to
-    /// the device.
+    /// Reason why these figures must not be reported: independent counters disagree, or other
+    /// programs wrote to the device.
     pub trouble: Option<String>,
     /// Seconds of processor time in user mode.
     pub cpu_user: f64,
     /// Seconds of processor time in kernel mode.
     pub cpu_system: f64,
-    /// Seconds of processor time of the running threads, by thread name.
+    /// Seconds of processor time of the threads that are still running, by thread name.
     pub cpu_by_thread: Option<BTreeMap<String, f64>>,
     /// Reasons for missing figures, and remarks.
     pub notes: Vec<String>,
 }
 
 impl Ledger {
-    /// Starts counting this process, whose store is in `dir` (which must exist) on block device
+    /// Starts to count this process. Its store is in `dir`, which must exist, on block device
     /// `device_node`.
     ///
-    /// Without `device_node`, figures of devices stay `None`: pass it only if no other process
-    /// writes to that device. Existing and future threads are covered, so call this before the
-    /// engine opens.
+    /// Without `device_node`, figures of the device remain `None`. The caller passes it only if no
+    /// other process writes to that device. The ledger covers the threads that exist and those that
+    /// start later, so the caller opens the ledger before the engine.
     pub fn open(dir: &Path, device_node: Option<&Path>) -> Ledger {
         let mut notes = Vec::new();
         let device = device_node.and_then(|node| BlockDevice::open(node).map_err(|why| notes.push(why)).ok());
@@ -168,8 +171,8 @@ impl Ledger {
         Ledger { dir: dir.to_owned(), device, writes, flash, syncs: syncs.ok(), notes }
     }
 
-    /// Reads all counters. Waits until the trace is read, with several attempts if the device is
-    /// being written.
+    /// Reads all counters. The call waits until the trace is read. If the device is being written
+    /// meanwhile, it repeats the reads several times.
     pub fn mark(&self) -> Reading {
         let mut notes = self.notes.clone();
         let (block, causes) = self.mark_device(&mut notes);
@@ -184,14 +187,15 @@ impl Ledger {
         }
     }
 
-    /// Reads the flash counters of a real drive; `None` without one. It runs other programs, whose
-    /// reads are charged to this process, so call it before the first mark and after the last.
+    /// Reads the flash counters of a real drive; `None` without a real drive. This runs other
+    /// programs, and the kernel charges their reads to this process. The caller therefore calls it
+    /// before the first [`mark`](Self::mark) and after the last.
     pub fn query_drive(&self) -> Option<DriveReading> {
         self.flash.as_ref().map(Flash::read)
     }
 
-    /// Reads the device's counter and the trace, if possible without a write between them: both
-    /// must agree.
+    /// Reads the device's counter and the trace, if possible without a write between the two reads,
+    /// because both counts must agree.
     fn mark_device(&self, notes: &mut Vec<String>) -> (Option<BlockCounters>, Option<Causes>) {
         let block = || self.device.as_ref().map(BlockDevice::read).transpose();
         let causes = || self.writes.as_ref().map(Writes::read).transpose();
@@ -215,7 +219,7 @@ fn causes_unknown(why: String) -> String {
 }
 
 impl Reading {
-    /// Returns the differences since `earlier`, a reading of the same ledger.
+    /// Returns the differences since `earlier`, an earlier reading of this ledger.
     pub fn since(&self, earlier: &Reading) -> LedgerDelta {
         let mut delta = LedgerDelta {
             cpu_user: (self.cpu.user - earlier.cpu.user).max(0.0),
@@ -258,8 +262,8 @@ impl LedgerDelta {
         self.never_written_bytes = Some(cancelled);
     }
 
-    /// Dirtied and not cancelled bytes have reached the device by now, since settling includes a
-    /// sync.
+    /// Discards the process's bytes if they exceed the device's. All bytes that were dirtied and
+    /// not cancelled have reached the device by now, because settling ends with a sync.
     fn doubt_io(&mut self) {
         let (Some(process), Some(device)) = (self.process_write_bytes, self.device_write_bytes) else { return };
         if process > device + device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
@@ -282,7 +286,8 @@ impl LedgerDelta {
             self.trouble = Some(format!("others wrote {others} B to the device, {share:.1} % of all"));
         }
         let unknown = causes.get("unknown").copied().unwrap_or(0);
-        // The match must be exact, or the causes would not add up to the device's bytes.
+        // Both counts must agree without the allowance for negligible bytes, so that the causes add
+        // up to the device's bytes.
         if sum.abs_diff(device) > device / COUNTERS_MAY_DIFFER {
             self.notes.push(format!("the trace shows {sum} B written to the device, the device's counter {device} B"));
         } else if unknown > device / MAY_BE_UNKNOWN + NEGLIGIBLE_BYTES {
@@ -293,7 +298,7 @@ impl LedgerDelta {
         }
     }
 
-    /// Compares with another counter of the device's bytes.
+    /// Compares the device's bytes with those of another counter.
     fn compare_with(&mut self, counter: &str, saw: u64) {
         let Some(device) = self.device_write_bytes else { return };
         if saw.abs_diff(device) > device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
@@ -312,8 +317,8 @@ impl LedgerDelta {
         if let (Some(now), Some(then)) = (&now.drive, &then.drive) {
             self.add_drive(now, then);
         }
-        // ext4 counts since the mount and omits writes that bypass it; it cannot count more than
-        // the device.
+        // ext4 omits writes that bypass the file system, so its count cannot exceed that of the
+        // device.
         if let (Some(session), Some(device)) = (self.fs_session_write, self.device_write_bytes)
             && session > device + device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES
         {
@@ -321,8 +326,8 @@ impl LedgerDelta {
         }
     }
 
-    /// Adds the bytes programmed by a real drive, from its counters before the first reading and
-    /// after the second.
+    /// Adds the bytes that a real drive programmed. `then` was read before the first reading of the
+    /// ledger, `now` after the second.
     pub fn add_flash(&mut self, then: DriveReading, now: DriveReading) {
         let Some(device) = self.device_write_bytes else { return };
         let programmed = now.and_then(|now| flash::programmed(&now, &then?, device));
@@ -338,8 +343,8 @@ impl LedgerDelta {
         self.drive_write_bytes = Some(written);
         self.nand_bytes = Some(nand);
         self.compare_with("the drive's counter", written);
-        // The drive computes its total from the same counts, so this checks its report, not its
-        // behaviour.
+        // The drive computes its total from the same counts, so this comparison checks the drive's
+        // report, not the drive's behaviour.
         if sum != nand && self.trouble.is_none() {
             self.trouble =
                 Some(format!("the drive programmed {nand} B by one counter, {sum} B by the sum over causes"));

@@ -1,4 +1,4 @@
-//! Maps inodes of the store to kinds of files.
+//! Finds the kind of a file in the store from its inode.
 use std::{
     collections::HashMap,
     fs,
@@ -7,14 +7,15 @@ use std::{
 };
 use terrace_format::names::FileName;
 
-/// Maximum depth of directories below the store's own that are listed.
+/// Maximum depth of the directories below the store's directory that are listed.
 const DEPTH_MAX: u32 = 4;
-/// Maximum number of listings. A file renamed during a listing may be missed, or be listed under
-/// its old name. The last listing also covers the directory tables.
+/// Maximum number of listings per lookup. A file that is renamed during a listing may be missed, or
+/// be listed under its old name. Only the last listing includes the directory tables.
 const LISTINGS_MAX: u8 = 2;
 
-/// Returns the kind of a file by its path below the store's directory, or below a parent of it.
-/// Knows the file names of Terrace, LevelDB and RocksDB. The words are those of reports.
+/// Returns the kind of a file from its path relative to the store's directory or to a parent of it.
+/// The file names of Terrace, LevelDB and RocksDB are known. The kinds are the words that reports
+/// use.
 pub fn kind_of(below: &Path) -> &'static str {
     // In a directory table, file names are the keys of the entries.
     if below.parent().is_some_and(is_table_folder) {
@@ -35,19 +36,19 @@ pub fn kind_of(below: &Path) -> &'static str {
     }
 }
 
-/// Returns whether this directory contains directory tables: `L2`.
+/// Returns whether the directory at `path` is a level, which contains directory tables: `L2`.
 fn is_level(path: &Path) -> bool {
     let level = path.file_name().and_then(|name| name.to_str()?.strip_prefix('L'));
     level.is_some_and(|level| level.parse::<u8>().is_ok())
 }
 
-/// Returns whether this directory is a directory table: `L2/000012`.
+/// Returns whether the directory at `path` is a directory table: `L2/000012`.
 fn is_table_folder(path: &Path) -> bool {
     let is_number = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.parse::<u64>().is_ok());
     is_number && path.parent().is_some_and(is_level)
 }
 
-/// Returns the role of the file at `path` for the store in `store`: its [kind](kind_of),
+/// Returns the role that the file at `path` has for the store in `store`: its [kind](kind_of),
 /// `directory`, or `elsewhere`.
 pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static str {
     match path.strip_prefix(store) {
@@ -57,19 +58,21 @@ pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static st
     }
 }
 
-/// Kinds by inode, found by listing directories when a remembered path no longer matches its
-/// inode.
+/// Kinds of files by inode. The paths of inodes are found by listing directories, and are
+/// remembered.
 ///
-/// File systems reuse the inode number of a deleted file at once, so a remembered path is verified
-/// before use. Events are read in batches, after they happened. A listing that began after a
-/// batch was read is valid for the whole batch, even if a file has left its path since.
+/// A file system may give the inode number of a deleted file to a new file immediately. A
+/// remembered path is therefore verified before it is used, and if it no longer has this inode, the
+/// directories are listed again. Events of the trace are read in batches, after they happened. A
+/// listing that begins after a batch was read suffices for all events of the batch, even if a file
+/// has been renamed or deleted since.
 pub struct Names {
     top: PathBuf,
     store: PathBuf,
     /// Device number of the file system; inodes of other file systems are ignored.
     device: Option<u64>,
     seen: HashMap<u64, KnownPath>,
-    /// Number of listings since the last batch was read.
+    /// Number of listings since the last batch of events was read.
     listings: u8,
 }
 
@@ -79,23 +82,24 @@ struct KnownPath {
 }
 
 impl Names {
-    /// Covers the store in `dir`.
+    /// Creates the kinds for the files of the store in `dir`.
     pub fn new(dir: &Path) -> Names {
         Names::around(dir, dir)
     }
 
-    /// Covers all files below `top`, including those of the store.
+    /// Creates the kinds for all files below `top`, including those of the store in `store`.
     pub fn around(top: &Path, store: &Path) -> Names {
         Names { top: top.into(), store: store.into(), device: None, seen: HashMap::new(), listings: 0 }
     }
 
-    /// Notes that a batch was read: the events of all further lookups have happened.
+    /// Notes that a batch of events was read. The events of all further lookups happened before
+    /// this call.
     pub fn batch_read(&mut self) {
         self.listings = 0;
     }
 
-    /// Returns the kind of `inode`: `directory` for directories, `elsewhere` for files outside the
-    /// store; `None` if the file no longer existed at the lookup.
+    /// Returns the kind of `inode`: `directory` for a directory, `elsewhere` for a file outside the
+    /// store, `None` if the file no longer existed at the lookup.
     pub fn kind(&mut self, inode: u64) -> Option<&'static str> {
         self.look_up(inode)?;
         let seen = self.seen.get(&inode)?;

@@ -1,4 +1,4 @@
-//! Registry of the ledger's own threads, so that their costs are not charged to the engine.
+//! Registry of the ledger's own threads. Their costs are not charged to the engine.
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use std::{
     collections::BTreeMap,
@@ -6,14 +6,14 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Seconds of processor time by thread, user and kernel mode; `finished` is the total of threads
-/// that have ended.
+/// Seconds of processor time by thread, in user mode and in kernel mode. `finished` is the total of
+/// the threads that have ended.
 struct LedgerThreads {
     threads: BTreeMap<i32, (f64, f64)>,
     finished: (f64, f64),
 }
 
-/// One per process, since it corrects figures of the whole process.
+/// The registry of this process. There is one, because it corrects figures of the whole process.
 static LEDGER_THREADS: Mutex<LedgerThreads> =
     Mutex::new(LedgerThreads { threads: BTreeMap::new(), finished: (0.0, 0.0) });
 
@@ -21,7 +21,7 @@ fn own() -> MutexGuard<'static, LedgerThreads> {
     LEDGER_THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks the thread that created it as the ledger's, until it is dropped.
+/// Marks the thread that created it as a thread of the ledger, until it is dropped.
 pub struct Registration {
     tid: i32,
 }
@@ -35,7 +35,8 @@ impl Registration {
         Some(Registration { tid })
     }
 
-    /// Updates the account. The registered thread calls this after each piece of work.
+    /// Updates the processor time of the registered thread, which calls this after each piece of
+    /// work.
     pub fn account(&self) {
         if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
             own().threads.insert(self.tid, seconds(&usage));

@@ -7,17 +7,17 @@ pub use terrace_device::process::{identity, is_alive};
 /// `/proc/self/io`, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Io {
-    /// Passed to `write` calls of any kind, including pipes and terminals.
+    /// Bytes passed to `write` calls of any kind, including writes to pipes and terminals.
     pub wchar: u64,
-    /// Read from storage.
+    /// Bytes read from storage.
     pub read_bytes: u64,
-    /// Dirtied, to be written to storage.
+    /// Bytes dirtied in the page cache, which the kernel writes to storage later.
     pub write_bytes: u64,
-    /// Dirtied, then truncated or deleted before they were written.
+    /// Bytes dirtied and then truncated or deleted before the kernel wrote them.
     pub cancelled_write_bytes: u64,
 }
 
-/// Processor time in seconds, without the ledger's own threads.
+/// Processor time in seconds, without the time of the ledger's own threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {
     /// User mode.
@@ -51,14 +51,15 @@ pub fn cpu() -> Cpu {
     Cpu { user: user - own_user, system: system - own_system }
 }
 
-/// Returns ns on a processor by thread, without the ledger's own; `None` if the kernel does not
-/// report it.
+/// Returns the time on a processor for each thread, in ns, without the ledger's own threads; `None`
+/// if the kernel does not report it.
 ///
-/// The source is `schedstat`, which is exact, whereas `stat` counts in 1/100 s.
+/// The time is read from `schedstat`, which is exact. The kernel's `stat` files count in 1/100 s.
 pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
     let mut threads = BTreeMap::new();
     for tid in thread_ids()? {
-        // A thread that ended since the listing used nothing that a later sample could show.
+        // A thread that ended after the listing is omitted, because later samples do not contain it
+        // either.
         let Ok(text) = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")) else { continue };
         if !own_threads::is_own(tid) {
             threads.insert(tid, text.split_whitespace().next()?.parse().ok()?);
@@ -67,16 +68,17 @@ pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
     (!threads.is_empty()).then_some(threads)
 }
 
-/// A thread's name and its ns on a processor.
+/// A thread's name and its time on a processor in ns.
 pub type NamedThread = (String, u64);
 
-/// Like [`threads_ns`], with the name of each thread.
+/// Returns the same as [`threads_ns`], with the name of each thread.
 pub fn threads_named() -> Option<BTreeMap<i32, NamedThread>> {
     let name = |tid: i32| fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
     Some(threads_ns()?.into_iter().map(|(tid, ns)| (tid, (name(tid).trim_end().to_owned(), ns))).collect())
 }
 
-/// Returns seconds by thread name between two moments. Threads that have ended are not included.
+/// Returns the seconds between two moments by thread name. Threads that have ended are not
+/// included.
 pub fn by_name(before: &BTreeMap<i32, NamedThread>, after: &BTreeMap<i32, NamedThread>) -> BTreeMap<String, f64> {
     let mut seconds = BTreeMap::new();
     for (tid, (name, ns)) in after {

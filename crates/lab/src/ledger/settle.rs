@@ -1,9 +1,9 @@
-//! Detects the end of background work, with the same rule for every engine.
+//! Detects the end of background work, by the same rule for every engine.
 //!
-//! An engine has settled if, for one second, no thread of it used more than 1 % of a processor and
-//! the process wrote nothing. The watching thread is not the engine's: watching takes more than
-//! that where the kernel is slow. Then the file system is synced once, inside the measured window,
-//! so that all writes are on the device.
+//! An engine has settled if for one second no thread used more than 1 % of a processor and the
+//! process wrote nothing. The watching thread belongs to the ledger and is excluded, because
+//! watching may take more than 1 % where the kernel is slow. After that second, the file system is
+//! synced once, inside the measured window, so that all writes are on the device.
 use super::{Ledger, own_threads::Registration, process};
 use crate::target::BARE;
 use nix::unistd::syncfs;
@@ -19,9 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Length of the quiet period; it is not part of the settle time.
+/// Length of the quiet period. It is not part of the settle time.
 const QUIET: Duration = Duration::from_secs(1);
-/// Maximum wait; the row then reports that the engine did not settle.
+/// Maximum time that a cell waits. After it, the row reports that the engine did not settle.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 const PERIOD: Duration = Duration::from_millis(50);
 /// Number of samples between two progress reports.
@@ -31,30 +31,30 @@ const WATCHER: &str = "ledger-settle";
 /// 1 % of [`QUIET`], in ns.
 const BUSY_NS: u64 = 10_000_000;
 
-/// Result of settling.
+/// Result of waiting for background work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settled {
-    /// Seconds from the call until the quiet second began, plus the sync: the deferred work of a
-    /// write workload.
+    /// Seconds from the call until the quiet second began, plus those of the sync. For a workload
+    /// that writes, this is the time of the deferred work.
     pub seconds: f64,
-    /// Seconds of the single `syncfs`, which is the lab's, not the engine's.
+    /// Seconds of the single `syncfs`. The lab calls it, not the engine.
     pub sync_seconds: f64,
-    /// False if the engine was still working after 600 s.
+    /// Whether the engine finished within 600 s.
     pub settled: bool,
 }
 
-/// One sample.
+/// One sample of the process's activity.
 struct ActivitySample {
     at: Duration,
     threads_ns: BTreeMap<i32, u64>,
-    /// Total of bytes passed to `write` and bytes dirtied (by `mmap`, for example).
+    /// Bytes passed to `write`, plus bytes dirtied (by `mmap`, for example).
     written: u64,
 }
 
 /// Waits until background work has ended, then syncs the store's file system.
 ///
-/// `progress` receives the waiting time every 250 ms. Its own writes (a progress line) are not
-/// charged to the engine.
+/// `progress` receives the waiting time every 250 ms. Bytes that `progress` writes itself, such as
+/// a progress line, are not charged to the engine.
 ///
 /// # Errors
 /// The kernel's counters cannot be read, or the sync failed.
@@ -64,10 +64,11 @@ pub fn settle(ledger: &mut Ledger, progress: &mut dyn FnMut(Duration)) -> io::Re
     Ok(Settled { seconds: waited.as_secs_f64() + sync_seconds, sync_seconds, settled })
 }
 
-/// Watches from a thread of the ledger, so that the cost of watching is not the engine's. Reports
-/// progress from the calling thread.
+/// Waits until the process is quiet. A thread of the ledger watches, so the cost of watching is not
+/// charged to the engine. The calling thread reports progress.
 fn wait_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Result<(Duration, bool)> {
-    // Held during a progress report, so that no sample falls between the report and its accounting.
+    // The lock is held during a progress report, so that no sample is taken before the report's
+    // bytes are accounted.
     let reported_bytes = &Mutex::new(0);
     let (report, reports) = mpsc::channel();
     thread::scope(|scope| {
@@ -88,8 +89,8 @@ fn wait_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Re
     })
 }
 
-/// Returns the time until the quiet second began, and whether it began before `cap`. Ends early if
-/// the receiver of `report` is dropped.
+/// Returns the time until the quiet second began, and whether it began before `cap`. Returns early
+/// if the receiver of `report` is dropped.
 fn watch_until_quiet(
     reported_bytes: &Mutex<u64>,
     report: &Sender<Duration>,
@@ -100,8 +101,8 @@ fn watch_until_quiet(
     for number in 1.. {
         let (threads_ns, written) = sample(reported_bytes)?;
         samples.push_back(ActivitySample { at: start.elapsed(), threads_ns, written });
-        // The oldest sample is kept until it is QUIET old: with the next one as the oldest, the
-        // window would be too short.
+        // The oldest sample is dropped only when the next one is at least QUIET old. Otherwise the
+        // window would be shorter than QUIET.
         while samples.get(1).is_some_and(|next| start.elapsed().saturating_sub(next.at) >= QUIET) {
             samples.pop_front();
         }
@@ -116,7 +117,7 @@ fn watch_until_quiet(
     Ok((start.elapsed(), false))
 }
 
-/// Returns the time of each thread, and the bytes written, without progress reports.
+/// Returns the time of each thread, and the bytes written except those of progress reports.
 fn sample(reported_bytes: &Mutex<u64>) -> io::Result<(BTreeMap<i32, u64>, u64)> {
     let reported_bytes = reported_bytes.lock().unwrap_or_else(PoisonError::into_inner);
     let threads =
@@ -129,14 +130,14 @@ fn written_bytes() -> io::Result<u64> {
     Ok(io.wchar + io.write_bytes)
 }
 
-/// Returns whether `samples`, oldest first, cover [`QUIET`] without activity.
+/// Returns whether `samples`, oldest first, cover at least [`QUIET`] without activity.
 fn is_quiet(samples: &VecDeque<ActivitySample>) -> bool {
     let (Some(first), Some(last)) = (samples.front(), samples.back()) else { return false };
     if last.at - first.at < QUIET || last.written != first.written {
         return false;
     }
-    // A thread counts from its first to its last sample. A thread that started inside the window
-    // counts from zero.
+    // A thread's time is the difference between its first and its last sample. A thread that
+    // started inside the window has used no time before.
     let mut seen: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     for sample in samples {
         for (&tid, &ns) in &sample.threads_ns {
@@ -147,11 +148,11 @@ fn is_quiet(samples: &VecDeque<ActivitySample>) -> bool {
     seen.values().all(|(from, to)| to.saturating_sub(*from) <= BUSY_NS)
 }
 
-/// Syncs the store's file system from a thread of the ledger, so that it is not counted as the
-/// engine's sync. Returns the duration.
+/// Syncs the store's file system from a thread of the ledger, so that the sync is not counted as
+/// the engine's. Returns the duration.
 fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
     let dir = File::open(&ledger.dir)?;
-    // A store without a file system writes to a device, so the device is synced.
+    // A store without a file system writes to a device, so this device is synced.
     let bare = match File::open(ledger.dir.join(BARE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         opened => Some(opened?),
@@ -163,7 +164,8 @@ fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
         (synced.map(|()| start.elapsed()), registration)
     };
     let done = thread::spawn(work).join().map_err(|_| io::Error::other("the syncing thread panicked"))?;
-    // The event is read while its thread is still registered. The reading itself is not used.
+    // Reads the trace while the thread is still registered, so the sync is recognised as the
+    // ledger's. The returned reading is not used.
     ledger.mark();
     drop(done.1);
     done.0
@@ -173,7 +175,7 @@ fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
 mod tests {
     use super::*;
 
-    /// Milliseconds, time of each thread, bytes written.
+    /// Time in ms, time of each thread, and bytes written.
     type Row<'a> = (u64, &'a [(i32, u64)], u64);
 
     fn samples(all: &[Row<'_>]) -> VecDeque<ActivitySample> {
@@ -208,7 +210,8 @@ mod tests {
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        // Other tests write in this process at the same time, so only the lower bound is certain.
+        // Other tests write in this process at the same time, so only the lower bound can be
+        // checked.
         let (waited, settled) = wait_until_quiet(&mut |_| {}, Duration::from_secs(30)).expect("counters");
         worker.join().expect("it writes");
         assert!(!settled || waited >= Duration::from_millis(650), "{waited:?}");
@@ -221,7 +224,7 @@ mod tests {
         let mut look = |_| {
             reports += 1;
             let counted = |_| process::threads_named().expect("counters").values().any(|(name, _)| name == WATCHER);
-            // Another test's thread counts until it has registered itself.
+            // The watching thread of another test is counted until it has registered itself.
             assert!(!(0..20).all(counted), "the watching thread counts as activity");
         };
         let (waited, settled) = wait_until_quiet(&mut look, Duration::from_millis(600)).expect("counters");

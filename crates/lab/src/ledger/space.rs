@@ -1,4 +1,4 @@
-//! Size of a store's files, now and at its peak.
+//! Size of a store's files: the current size and the peak.
 use super::own_threads::Registration;
 use std::{
     collections::HashSet,
@@ -11,14 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Interval between two samples of the directory, or `REST` times the duration of a sample if that
-/// is longer: listing thousands of files takes time.
+/// Interval between two samples of the directory. If a sample takes long, because it lists
+/// thousands of files, the interval is `REST` times its duration.
 const PERIOD: Duration = Duration::from_millis(100);
 const REST: u32 = 20;
-/// Unit of [`MetadataExt::blocks`], independent of the file system's block size.
+/// Unit of [`MetadataExt::blocks`] in bytes. It does not depend on the file system's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Samples a directory from `start` to `finish`.
+/// Samples the size of a directory from `start` to `finish`.
 pub struct PeakSpace {
     stop: Sender<()>,
     sampler: JoinHandle<Option<u64>>,
@@ -45,15 +45,16 @@ impl PeakSpace {
         PeakSpace { stop, sampler }
     }
 
-    /// Stops sampling and returns the largest size; `None` if the directory could never be read.
+    /// Stops sampling and returns the largest size; `None` if the directory could not be read in
+    /// any sample.
     pub fn finish(self) -> Option<u64> {
         drop(self.stop);
         self.sampler.join().ok().flatten()
     }
 }
 
-/// Returns the bytes allocated to the files below `dir`. Holes take nothing, a file with several
-/// links counts once, and a file that disappears during the listing counts as nothing.
+/// Returns the bytes allocated to the files below `dir`. Holes are not included, a file with
+/// several links is counted once, and a file that disappears during the listing is not counted.
 pub fn space(dir: &Path) -> io::Result<u64> {
     add_space(dir, &mut HashSet::new())
 }
@@ -66,7 +67,8 @@ pub fn device_bytes(path: &Path) -> io::Result<Option<u64>> {
     File::open(path)?.seek(SeekFrom::End(0)).map(Some)
 }
 
-/// `seen`: inodes with several links that are counted already.
+/// Adds the bytes below `dir`. `seen` contains the inodes with several links that are already
+/// counted.
 fn add_space(dir: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {

@@ -1,17 +1,18 @@
 //! Syncs of this process, counted outside the engine with ext4's tracepoints.
 //!
-//! System call tracepoints are not used. Enabling one makes *every* system call of *every* process
-//! take the slow path, which costs a small `write` some 40 ns. Only syncs pass ext4's tracepoints:
-//! other calls cost the same as without tracing, and a sync a few µs more
-//! (`being_counted_costs_little` in `tests/it/ledger.rs`). Consequences:
+//! The module does not use system call tracepoints. Enabling one makes *every* system call of
+//! *every* process take the slow path, which costs a small `write` about 40 ns. Only syncs pass
+//! ext4's tracepoints. Other calls cost the same as without tracing, and a sync costs a few µs more
+//! (`being_counted_costs_little` in `tests/it/ledger.rs`). This choice has two consequences:
 //!
-//! - `fsync`, `fdatasync` and `msync` of files and directories appear with their inode, `syncfs`
-//!   and `sync` as `filesystem` without a duration. `sync_file_range` does not appear: it starts
-//!   writes and makes nothing durable.
-//! - A store outside ext4 is not counted. A probe at the start verifies that events arrive.
+//! - `fsync`, `fdatasync` and `msync` of files and directories are counted with the kind of the
+//!   file. `syncfs` and `sync` are counted as `filesystem`, without a duration. `sync_file_range`
+//!   is not counted; it starts writes but makes nothing durable.
+//! - The syncs of a store outside ext4 are not counted. A probe at the start verifies that events
+//!   arrive.
 //!
-//! A name is looked up after its sync, within a few milliseconds if the store has few files; a
-//! file that is deleted by then is `unknown`.
+//! The name of a file is looked up after its sync, within a few milliseconds if the store has few
+//! files. The kind of a file that is deleted before the lookup is `unknown`.
 use super::{
     names::Names,
     own_threads, process,
@@ -26,14 +27,15 @@ use std::{
     path::Path,
 };
 
-/// Buffer for some ten thousand events per processor between two reads.
+/// Size of the trace buffer per processor in KiB: enough for about ten thousand events between two
+/// reads.
 const BUFFER_KIB: u32 = 1024;
 const EVENTS: [&str; 3] = ["ext4_sync_file_enter", "ext4_sync_file_exit", "ext4_sync_fs"];
 
-/// Counts syncs until it is dropped.
+/// Counts the syncs of this process until it is dropped.
 pub struct Syncs(Trace<SyncCounter>);
 
-/// Finished syncs by kind since the start.
+/// Number of finished syncs by kind since the start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SyncReading {
     counts: BTreeMap<String, SyncCount>,
@@ -41,19 +43,19 @@ pub struct SyncReading {
 
 struct SyncCounter {
     names: Names,
-    /// Syncs in progress, by thread: start time and kind.
+    /// Syncs that are in progress: start time and kind, by thread.
     open: HashMap<i32, (f64, &'static str)>,
     reading: SyncReading,
 }
 
 impl Syncs {
-    /// Starts counting this process's syncs on the file system of `dir`. The error says why that is
-    /// impossible.
+    /// Starts to count this process's syncs on the file system of `dir`. The error gives the reason
+    /// why this is impossible.
     pub fn start(dir: &Path) -> Result<Syncs, String> {
         let dir = fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let device = fs::metadata(&dir).map_err(|error| format!("{}: {error}", dir.display()))?.dev();
         let instance = Instance::create(BUFFER_KIB)?;
-        // The kernel adds the threads that these threads start.
+        // With this option, the kernel also traces threads that the traced threads start.
         instance.set("options/event-fork", "1")?;
         let threads = process::thread_ids().ok_or("/proc is not mounted")?;
         instance.set("set_event_pid", &threads.iter().map(|tid| format!("{tid} ")).collect::<String>())?;
@@ -66,8 +68,8 @@ impl Syncs {
         Ok(syncs)
     }
 
-    /// Checks that one sync of the directory is seen: process ids differ in containers, and events
-    /// may go elsewhere.
+    /// Checks that one sync of the directory is seen. It may not be: process ids differ in
+    /// containers, and the kernel may deliver events to another instance.
     fn probe(&self, dir: &Path) -> Result<(), String> {
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| format!("{}: {error}", dir.display()))?;
         let seen = self.0.read(|counter| std::mem::take(&mut counter.reading))?;
@@ -80,8 +82,8 @@ impl Syncs {
         ))
     }
 
-    /// Returns all syncs that ended before now. Lost events are an error, because every figure is
-    /// wrong then.
+    /// Returns all syncs that finished before this call. If the kernel lost events, this is an
+    /// error, because every figure may be wrong.
     pub fn read(&self) -> Result<SyncReading, String> {
         let seen = self.0.read(|counter| counter.reading.clone());
         seen.map_err(|why| format!("syncs are not counted by the kernel: {why}"))
@@ -89,7 +91,7 @@ impl Syncs {
 }
 
 impl SyncReading {
-    /// Returns the growth since `earlier`; kinds without syncs are omitted.
+    /// Returns the syncs since `earlier`; kinds without syncs are omitted.
     pub fn since(&self, earlier: &SyncReading, notes: &mut Vec<String>) -> BTreeMap<String, SyncCount> {
         let mut delta = BTreeMap::new();
         for (kind, now) in &self.counts {
@@ -124,7 +126,7 @@ impl Counter for SyncCounter {
                     self.count(kind, line.seconds - began);
                 }
             }
-            // The second of the two events of each `syncfs`: the one that waits.
+            // Each `syncfs` has two events. The second one is counted, which waits for the writes.
             "ext4_sync_fs" if line.field("wait") == Some(1) => self.count("filesystem", 0.0),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Reads a tracefs instance continuously, on a thread of its own.
+//! Reads a tracefs instance (a private trace buffer of the kernel) continuously, on its own thread.
 use super::{own_threads::Registration, tracefs::Instance};
 use std::{
     fs::File,
@@ -13,31 +13,32 @@ use std::{
 
 /// Interval between two reads of the buffer.
 const PERIOD: Duration = Duration::from_millis(5);
-/// Maximum number of bytes read before they are parsed.
+/// Maximum number of bytes that are read before they are parsed.
 const TEXT_MAX: usize = 8 << 20;
 
 /// Counts events from the kernel's trace text.
 pub trait Counter: Send + 'static {
-    /// Notes that the events of all following lines have happened.
+    /// Notes that all following lines are events that have already happened.
     fn batch_read(&mut self);
 
-    /// Takes one line without its line end. Irrelevant lines are ignored.
+    /// Handles one line without its line end. Lines that do not matter are ignored.
     fn take(&mut self, line: &str);
 }
 
-/// A counter that receives events until it is dropped.
+/// A thread that passes events to a counter until it is dropped.
 pub struct Trace<C: Counter> {
     state: Arc<Mutex<TraceState<C>>>,
-    /// `None` only during the drop.
+    /// `None` only while the trace is being dropped.
     reader: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// State shared by the thread and [`Trace::read`]; each drains the buffer under the lock.
+/// State that the thread and [`Trace::read`] share. Each drains the buffer under the lock.
 struct TraceState<C> {
-    /// Closed before the instance is removed: an instance with readers cannot be removed.
+    /// Must be closed before the instance is removed: the kernel does not remove an instance that
+    /// is being read.
     pipe: File,
     instance: Instance,
-    /// Read but not parsed: the text after the last complete line.
+    /// Text that is read but not parsed: the part after the last complete line.
     text: Vec<u8>,
     counter: C,
 }
@@ -51,8 +52,8 @@ impl<C: Counter> Trace<C> {
         Ok(Trace { state, reader })
     }
 
-    /// Queries the counter after it has seen every event before now. Lost events are an error,
-    /// because every figure is wrong then.
+    /// Calls `ask` after the counter has received every event that happened before this call. If
+    /// the kernel lost events, this is an error, because every figure may be wrong.
     pub fn read<T>(&self, ask: impl FnOnce(&mut C) -> T) -> Result<T, String> {
         let mut state = lock(&self.state);
         state.drain().map_err(|error| error.to_string())?;
@@ -68,7 +69,7 @@ impl<C: Counter> Drop for Trace<C> {
     fn drop(&mut self) {
         if let Some((stop, reader)) = self.reader.take() {
             drop(stop);
-            // The thread returns nothing; if it panicked, its counts are still valid.
+            // The thread returns no result. If it panicked, its counts are still valid.
             reader.join().ok();
         }
     }
@@ -78,17 +79,18 @@ fn lock<C>(state: &Mutex<TraceState<C>>) -> MutexGuard<'_, TraceState<C>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Spawns the thread that keeps the buffer from filling. It also makes name lookups possible while
-/// files still exist.
+/// Spawns the thread that empties the buffer before it is full. Frequent reads also permit name
+/// lookups while the files still exist.
 fn spawn_reader<C: Counter>(state: Arc<Mutex<TraceState<C>>>) -> (Sender<()>, JoinHandle<()>) {
     let (stop, stopped) = mpsc::channel::<()>();
     let reader = thread::spawn(move || {
         let registration = Registration::of_this_thread();
         while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             let mut state = lock(&state);
-            // The next `read` sees the error again and reports it.
+            // The next `read` meets the same error and reports it.
             state.drain().ok();
-            // before a waiter for the lock reads the account
+            // The thread's time is accounted before the lock is released, because a waiting thread
+            // may read it then.
             registration.iter().for_each(Registration::account);
         }
     });
@@ -96,7 +98,7 @@ fn spawn_reader<C: Counter>(state: Arc<Mutex<TraceState<C>>>) -> (Sender<()>, Jo
 }
 
 impl<C: Counter> TraceState<C> {
-    /// Counts all events before now.
+    /// Passes all events that happened before this call to the counter.
     fn drain(&mut self) -> io::Result<()> {
         loop {
             let more = self.read_all();
@@ -131,25 +133,25 @@ impl<C: Counter> TraceState<C> {
     }
 }
 
-/// The fields of an event's line: `  name of thread-123  [002] .....  5959.076831:
+/// The fields of a line with an event: `  name of thread-123  [002] .....  5959.076831:
 /// ext4_sync_file_enter: dev 7,0 ino 12`.
 #[derive(Debug, PartialEq)]
 pub struct Line<'a> {
     /// The thread that passed the tracepoint.
     pub tid: i32,
-    /// Time of the kernel's trace clock.
+    /// Time of the kernel's trace clock in seconds.
     pub seconds: f64,
     /// Name of the tracepoint.
     pub event: &'a str,
-    /// Text of the tracepoint.
+    /// Text of the tracepoint, with its fields.
     pub fields: &'a str,
 }
 
 impl<'a> Line<'a> {
     /// Parses a line; `None` if it is not an event.
     pub fn parse(line: &'a str) -> Option<Line<'a>> {
-        // The thread's name is first and may contain anything, even a text like a processor in
-        // brackets.
+        // The line begins with the thread's name, which may contain any text, even one that looks
+        // like a processor number in brackets.
         line.match_indices(" [").find_map(|(at, _)| Line::around(&line[..at], &line[at + 2..]))
     }
 

@@ -1,7 +1,7 @@
-//! A private tracefs instance: its buffer and its events, separate from all other tracing.
+//! A private tracefs instance. Its buffer and its events are separate from all other tracing.
 //!
-//! An instance outlives the process that created it, so its name identifies the process (see
-//! [`process::identity`]). Instances of dead processes are removed before a new one is created.
+//! An instance outlives the process that created it, so its name identifies this process (see
+//! [`process::identity`]). Before a new instance is created, those of dead processes are removed.
 use super::process;
 use nix::fcntl::OFlag;
 use std::{
@@ -16,14 +16,14 @@ use std::{
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "terrace-lab-";
 
-/// An instance, removed on drop.
+/// A tracefs instance, which is removed on drop.
 pub struct Instance {
     path: PathBuf,
 }
 
 impl Instance {
-    /// Creates an instance with `buffer_kib` of buffer per processor. The error names the missing
-    /// feature.
+    /// Creates an instance with a buffer of `buffer_kib` KiB per processor. The error names the
+    /// missing feature of the kernel.
     pub fn create(buffer_kib: u32) -> Result<Instance, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let instances = instances()?;
@@ -36,20 +36,20 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Writes one of its files: an option, a filter, a switch.
+    /// Writes `text` to a file of the instance: an option, a filter, or a switch.
     pub fn set(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.path.join(file);
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Enables a tracepoint for one device, given by its number in user space.
+    /// Enables a tracepoint for one device. `device` is the device number of user space.
     pub fn watch(&self, system: &str, event: &str, device: u64) -> Result<(), String> {
         self.set(&format!("events/{system}/{event}/filter"), &format!("dev == {}", kernel_device(device)))?;
         self.set(&format!("events/{system}/{event}/enable"), "1")
     }
 
-    /// Returns the consuming end of its buffer: lines of text, oldest first; `WouldBlock` when it
-    /// is empty.
+    /// Opens the pipe from which the buffer's lines are read, oldest first. A read of the empty
+    /// buffer fails with `WouldBlock`.
     pub fn pipe(&self) -> Result<File, String> {
         let path = self.path.join("trace_pipe");
         let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path);
@@ -73,8 +73,8 @@ impl Drop for Instance {
     }
 }
 
-/// Returns a device number in the kernel's format, which filters see: 20 bits of minor, which user
-/// space splits.
+/// Converts a device number of user space to the kernel's format, which trace filters use. The
+/// kernel has the 20 bits of the minor number together; user space splits them.
 fn kernel_device(device: u64) -> u64 {
     (nix::sys::stat::major(device) << 20) | nix::sys::stat::minor(device)
 }
@@ -96,7 +96,7 @@ fn instances() -> Result<PathBuf, String> {
     found.ok_or_else(|| "no usable tracefs (as root: mount -t tracefs none /sys/kernel/tracing)".into())
 }
 
-/// Removes the instances of killed runs. Returns their number.
+/// Removes the instances of killed processes. Returns their number.
 pub fn remove_stale() -> usize {
     let Ok(entries) = instances().and_then(|path| fs::read_dir(path).map_err(|error| error.to_string())) else {
         return 0;

@@ -1,17 +1,17 @@
 //! The kinds of operations.
 
-/// Kinds of operations with separate latencies.
+/// Kinds of operations. Each has its own latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A write that puts, single or as a batch.
+    /// A write that puts a single entry or a batch.
     Put,
     /// A point lookup.
     Get,
-    /// A write that deletes, single or as a batch.
+    /// A write that deletes a single entry or a batch.
     Delete,
-    /// A seek with the entries read after it.
+    /// A seek and the steps to the entries after it.
     Scan,
-    /// A read and a write that depends on it.
+    /// A read and a write that depends on the result of the read.
     Rmw,
     /// A step of a scan to the next entry, including the check of the entry if results are checked.
     Next,

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Upper bound of a recorded latency, in ns: one hour.
 pub(super) const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 
-/// Latencies in ns by kind; three significant digits, one hour at most.
+/// Latencies by kind of operation, in ns, with three significant digits.
 #[derive(Clone, Debug)]
 pub struct Latencies(Vec<Histogram<u64>>);
 
@@ -26,7 +26,7 @@ impl Latencies {
         }
     }
 
-    /// Returns the nonempty histograms, in ns.
+    /// Returns the histograms that are not empty, in ns.
     pub fn recorded(&self) -> impl Iterator<Item = (Kind, &Histogram<u64>)> {
         Kind::ALL.into_iter().zip(&self.0).filter(|(_, histogram)| !histogram.is_empty())
     }

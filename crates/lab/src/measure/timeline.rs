@@ -1,16 +1,17 @@
-//! Timeline of a run: operations and latencies in spans of equal length.
+//! Timeline of a run: the operations and latencies in spans (periods) of equal length.
 use super::{kind::Kind, latencies::LATENCY_NANOS_MAX};
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
-/// Maximum number of spans; beyond it, pairs of spans are joined. Even.
+/// Maximum number of spans, an even number. When there are more, neighbouring spans are joined in
+/// pairs.
 const SPANS_MAX: usize = 128;
 /// Length of a span in a short run.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Significant digits of a latency: a percentile is at most 1/16 too large.
+/// Significant digits of a latency. With one digit, a percentile is at most 1/16 too large.
 const DIGITS: u8 = 1;
 
-/// A timeline from the start of a run.
+/// A timeline, which begins with a run.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     began: Instant,
@@ -21,10 +22,10 @@ pub struct Timeline {
     spans: Vec<Span>,
 }
 
-/// Operations that finished in a span.
+/// The operations that finished in one span.
 #[derive(Clone, Debug, Default)]
 pub struct Span {
-    /// Counted operations.
+    /// Number of operations.
     pub ops: u64,
     latencies: Vec<(Kind, Histogram<u32>)>,
 }
@@ -47,7 +48,8 @@ impl Span {
         }
     }
 
-    /// Returns the latencies of `kind` in ns; `None` if no operation of the kind finished here.
+    /// Returns the latencies of `kind` in ns; `None` if no operation of this kind finished in the
+    /// span.
     pub fn latencies(&self, kind: Kind) -> Option<&Histogram<u32>> {
         self.latencies.iter().find(|(known, _)| *known == kind).map(|(_, latencies)| latencies)
     }
@@ -69,7 +71,7 @@ impl Timeline {
         span.of(kind).saturating_record(time.as_nanos() as u64);
     }
 
-    /// Counts finished operations; the last recorded call is the last of them.
+    /// Counts finished operations. They belong to the span of the last recorded call.
     #[inline]
     pub fn did(&mut self, ops: u64) {
         self.spans.last_mut().expect("there is always one").ops += ops;
@@ -84,7 +86,7 @@ impl Timeline {
         self.ends = self.began + self.length * self.spans.len() as u32;
     }
 
-    /// Joins pairs of spans.
+    /// Joins neighbouring spans in pairs.
     fn coarsen(&mut self) {
         self.length *= 2;
         let pairs = self.spans.chunks_mut(2);
@@ -98,7 +100,7 @@ impl Timeline {
         self.ends = self.began + self.length * self.spans.len() as u32;
     }
 
-    /// Adds another thread's timeline of the same run.
+    /// Adds the timeline of another thread in the same run.
     pub fn add(&mut self, mut other: Timeline) {
         while self.length < other.length {
             self.coarsen();
@@ -112,14 +114,14 @@ impl Timeline {
         self.ends = self.began + self.length * longer as u32;
     }
 
-    /// Clears the operation counts; latencies stay.
+    /// Sets the numbers of operations to zero; the latencies remain.
     pub fn without_ops(mut self) -> Timeline {
         self.spans.iter_mut().for_each(|span| span.ops = 0);
         self
     }
 
-    /// Ends the timeline with the run of length `run`. Adds empty spans up to the end and drops
-    /// spans after it.
+    /// Ends the timeline after `run`, the length of the run. Adds empty spans up to this time and
+    /// drops spans after it.
     pub fn until(mut self, run: Duration) -> Timeline {
         let count = |length: Duration| (run.as_nanos() / length.as_nanos()) as usize + 1;
         while count(self.length) > SPANS_MAX {
@@ -129,7 +131,7 @@ impl Timeline {
         self
     }
 
-    /// Returns the length of a span; after [`until`](Timeline::until) the last one ends with the
+    /// Returns the length of a span. After [`until`](Timeline::until), the last span ends with the
     /// run.
     pub fn length(&self) -> Duration {
         self.length
@@ -147,7 +149,8 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// One get in each ms of `ms`, with a latency of as many µs.
+    /// Returns a timeline with one get at each millisecond of `ms`. The latency in µs equals that
+    /// number.
     fn gets(began: Instant, ms: impl Iterator<Item = u32>) -> Timeline {
         let mut timeline = Timeline::since(began);
         for at in ms {
@@ -181,7 +184,7 @@ mod tests {
         assert_eq!(timeline.length(), SHORTEST * 4);
         assert_eq!(ops(&timeline, 2999), [40; 75]);
         assert_eq!(timeline.spans()[9].latencies(Kind::Get).unwrap().len(), 40);
-        // Also after a pause of a minute.
+        // A pause of a minute must not lose operations either.
         let standing = gets(began, (0..10).chain([60_000]));
         assert_eq!(standing.length(), SHORTEST * 64);
         let counted = ops(&standing, 60_000);

@@ -1,9 +1,9 @@
-//! Runs one cell in a process of its own. The specification is sent as JSON; events are received,
-//! one per line.
+//! Runs one cell (one engine in one round) in its own process. The parent sends the specification
+//! as JSON and receives events, one per line.
 //!
-//! The child's standard input stays open as long as the parent runs. A child that reads the end of
-//! its input knows that its parent has ended ([`serve`]). The child leads a process group, so that
-//! Ctrl-C reaches only the parent.
+//! The child's standard input stays open while the parent runs. When the child reads the end of its
+//! input, the parent has ended, and the child ends, too ([`serve`]). The child leads a process
+//! group, so that Ctrl-C reaches only the parent.
 use crate::cell::{CellSpec, Event};
 use anyhow::{Context, Result, anyhow};
 use std::{
@@ -15,14 +15,14 @@ use std::{
     time::Duration,
 };
 
-/// Number of bytes kept from the end of the child's standard error.
+/// Number of bytes that are kept from the end of the child's standard error.
 const STDERR_KEPT: usize = 4 << 10;
 
 /// A running cell. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    /// Kept open; see the module.
+    /// Stays open while the parent runs, because the child ends when it closes.
     _stdin: ChildStdin,
     events: Receiver<Result<Event>>,
     stderr: Option<JoinHandle<String>>,
@@ -33,9 +33,9 @@ pub struct Running {
 pub enum ChildMessage {
     /// The child sent an event.
     Event(Event),
-    /// No event before the timeout.
+    /// No event arrived before the timeout.
     Silence,
-    /// The child has ended, with the reason if it failed.
+    /// The child has ended. The text gives the reason if the child failed.
     End(Option<String>),
 }
 
@@ -51,7 +51,7 @@ impl Running {
         let stderr = thread::spawn(move || read_tail(stderr));
         let mut line = serde_json::to_vec(spec).context("the cell as JSON")?;
         line.push(b'\n');
-        // A child that has ended already gives its reason on standard error, which `next` returns.
+        // A child that has already ended gives its reason on standard error, which `next` returns.
         stdin.write_all(&line).or_else(|error| match error.kind() {
             std::io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(error),
@@ -64,7 +64,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for an event, at most `timeout`. Nothing follows [`ChildMessage::End`].
+    /// Waits for an event, at most for `timeout`. [`ChildMessage::End`] is the last message.
     pub fn next(&mut self, timeout: Duration) -> Result<ChildMessage> {
         match self.events.recv_timeout(timeout) {
             Ok(event) => Ok(ChildMessage::Event(event?)),
@@ -80,14 +80,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only if the child has ended.
+        // Both calls fail only if the child has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs in the child: reads the specification, runs `work` with it, writes events to `out`. Ends
-/// the process if the parent ends.
+/// Runs in the child process: reads the specification, calls `work` with it, and writes events to
+/// `out`. Ends the process if the parent ends.
 pub fn serve(out: &mut dyn Write, work: impl FnOnce(&CellSpec, &mut dyn FnMut(Event)) -> Result<()>) -> Result<()> {
     let mut stdin = BufReader::new(std::io::stdin());
     let mut line = String::new();

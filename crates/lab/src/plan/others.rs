@@ -1,12 +1,13 @@
-//! Processor time of other processes during a cell (one engine in one round): time used neither by
-//! this run nor by the kernel on its behalf.
+//! Processor time of other processes during a cell (one engine in one round). This is the time that
+//! neither this run uses nor the kernel on its behalf.
 //!
-//! Kernel threads do not count as others, because they do writeback, journal commits and loop
-//! device I/O for the cell. Interrupts are excluded for the same reason. Time stolen by a
-//! hypervisor counts, because the run lacks it.
+//! Kernel threads are not other processes, because they do writeback, journal commits and loop
+//! device I/O for the cell. Interrupts are excluded for the same reason. Time that a hypervisor
+//! takes away is included, because the run lacks it.
 use std::{collections::BTreeMap, fs, process, time::Instant};
 
-/// Ticks per second in which Linux reports processor times to programs, on every architecture.
+/// Number of ticks per second in which Linux reports processor times to programs. It is the same on
+/// every architecture.
 const TICKS: f64 = 100.0;
 /// The flag of a kernel thread in field 9 of /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -21,8 +22,8 @@ pub struct ProcessorSample {
 }
 
 impl ProcessorSample {
-    /// Takes a sample. This run is this process and its descendants, such as the server of a
-    /// virtual SSD. `None` if the kernel does not report the times.
+    /// Takes a sample. Its part for this run includes this process and its descendants, such as the
+    /// server of a virtual SSD. Returns `None` if the kernel does not report the times.
     pub fn take() -> Option<ProcessorSample> {
         let busy = busy(&fs::read_to_string("/proc/stat").ok()?)?;
         let names = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -32,8 +33,8 @@ impl ProcessorSample {
         Some(ProcessorSample { at: Instant::now(), busy, own, kernel })
     }
 
-    /// Returns the mean number of processors that others used since `earlier`. Less than a second
-    /// counts as one, because times are in ticks.
+    /// Returns the mean number of processors that other processes used since `earlier`. A period
+    /// shorter than a second is treated as one second, because times are in ticks.
     pub fn others_since(&self, earlier: &ProcessorSample) -> f64 {
         let kernel: u64 =
             self.kernel.iter().map(|(pid, ticks)| ticks.saturating_sub(*earlier.kernel.get(pid).unwrap_or(&0))).sum();
@@ -45,7 +46,8 @@ impl ProcessorSample {
 
 /// Returns whether `pid` is `ancestor` or a descendant of it.
 fn descends(tasks: &BTreeMap<u32, Task>, mut pid: u32, ancestor: u32) -> bool {
-    // Processes start and end during the listing, so parents could form a cycle.
+    // Processes start and end while the list is read, so the parents could form a cycle. The loop
+    // is therefore bounded.
     for _ in 0..tasks.len() {
         match tasks.get(&pid) {
             _ if pid == ancestor => return true,
@@ -63,7 +65,7 @@ fn busy(stat: &str) -> Option<u64> {
     [0, 1, 2, 7].iter().map(|&field| ticks.get(field)).sum()
 }
 
-/// Fields of /proc/PID/stat.
+/// The fields of /proc/PID/stat that are used.
 struct Task {
     parent: u32,
     kernel: bool,
@@ -76,8 +78,8 @@ impl Task {
         Task::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses the fields. The name in parentheses may contain anything, so fields are counted from
-    /// the last parenthesis; the next field is number 3.
+    /// Parses the fields of the file. The name in parentheses may contain any text, so the fields
+    /// are counted from the last parenthesis; the next field is number 3.
     fn parse(stat: &str) -> Option<Task> {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
@@ -89,7 +91,7 @@ impl Task {
         })
     }
 
-    /// Returns the ticks including those of waited-for children.
+    /// Returns the ticks of the process and of the children that it has waited for.
     fn whole(&self) -> u64 {
         self.ticks + self.ticks_of_waited
     }
@@ -117,7 +119,8 @@ mod tests {
             BTreeMap::from([(1, task(0)), (5, task(1)), (9, task(5)), (7, task(9)), (3, task(4)), (4, task(3))]);
         let own = |ancestor| tasks.keys().copied().filter(|pid| descends(&tasks, *pid, ancestor)).collect::<Vec<_>>();
         assert_eq!((own(5), own(3), own(8)), (vec![5, 7, 9], vec![3, 4], vec![]));
-        // A working child is not another process, before and after it was waited for.
+        // A child that works is not another process, neither before nor after this process waits
+        // for it.
         let before = ProcessorSample::take().unwrap();
         let mut child = process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(300));
@@ -135,7 +138,7 @@ mod tests {
         let after =
             |seconds, busy, own, kernel| ProcessorSample { at: at + Duration::from_secs(seconds), busy, own, kernel };
         let kernel = BTreeMap::from([(2, 70), (9, 30)]); // 20 more, 30 new, one ended
-        // 400 ticks busy: 150 ours, 50 the kernel's, 200 of others in 4 s.
+        // 400 ticks are busy in 4 s: 150 of this run, 50 of the kernel, 200 of other processes.
         assert_eq!(after(4, 1400, 250, kernel.clone()).others_since(&before), 0.5);
         assert_eq!(after(0, 1100, 150, kernel).others_since(&before), 0.0);
     }

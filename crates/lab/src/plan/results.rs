@@ -1,4 +1,4 @@
-//! Results on disk: one JSON object per line, written as soon as a workload ends, so that a
+//! Results on disk, one JSON object per line. Each is written as soon as a workload ends, so that a
 //! stopped run can resume.
 use super::{Cell, Plan};
 use crate::cell::Row;
@@ -13,20 +13,20 @@ use std::{
 /// A row and its position in the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`Plan::id`] of its plan.
+    /// The [identifier](Plan::id) of the plan.
     pub plan: String,
     /// Index of the row in its cell, from 0.
     pub step: usize,
-    /// 1, or 2 for the repetition of a disturbed round.
+    /// 1 for the first attempt, 2 for the repetition of a disturbed round.
     pub attempt: u32,
-    /// Mean number of processors used by others; `None` if unknown.
+    /// Mean number of processors that other processes used; `None` if unknown.
     pub others: Option<f64>,
-    /// The child's row.
+    /// The row that the child process reported.
     #[serde(flatten)]
     pub row: Row,
 }
 
-/// The records of one plan, and the file to append to, if there is one.
+/// The records of one plan, and the file to which records are appended, if there is one.
 #[derive(Debug, Default)]
 pub struct Results {
     file: Option<(File, PathBuf)>,
@@ -34,9 +34,9 @@ pub struct Results {
 }
 
 impl Results {
-    /// Reads the records of `plan` from the file at `path`, which may not exist yet, and opens it
-    /// for appending. Lines of other plans are preserved. An incomplete last line is removed; any
-    /// other invalid line is an error, since the file may be something else.
+    /// Reads the records of `plan` from the file at `path`, which may not exist yet, and opens the
+    /// file for appending. Lines of other plans are preserved. An incomplete last line is removed.
+    /// Any other invalid line is an error, because the file may not be a file of results.
     pub fn open(path: Option<&Path>, plan: &Plan) -> Result<Results> {
         let Some(path) = path else { return Ok(Results::default()) };
         let read = || -> Result<Results> {
@@ -61,8 +61,8 @@ impl Results {
         read().with_context(|| path.display().to_string())
     }
 
-    /// Removes the records of `plan`'s engines from the file at `path`, if it exists, so that new
-    /// measurements are not mixed with them.
+    /// Removes the records of `plan`'s engines from the file at `path`, if the file exists, so that
+    /// new measurements are not mixed with old ones.
     pub fn forget(path: &Path, plan: &Plan) -> Result<()> {
         let forget = || -> Result<()> {
             let text = read_if_exists(path)?;
@@ -83,7 +83,7 @@ impl Results {
         forget().with_context(|| path.display().to_string())
     }
 
-    /// Adds a record, on disk first.
+    /// Appends a record to the file, then adds it in memory.
     pub fn add(&mut self, record: Record) -> Result<()> {
         if let Some((file, path)) = &mut self.file {
             let mut line = serde_json::to_vec(&record).context("a record as JSON")?;
@@ -94,7 +94,7 @@ impl Results {
         Ok(())
     }
 
-    /// Returns whether every row of `cell` is present without an error.
+    /// Returns whether every row of `cell` is present and without an error.
     pub fn has(&self, plan: &Plan, cell: Cell<'_>) -> bool {
         let rows: Vec<_> = self.of(cell).collect();
         (0..plan.steps().len()).all(|step| {
@@ -108,9 +108,10 @@ impl Results {
         first.into_iter().any(|record| record.row.disturbed == Some(true))
     }
 
-    /// Returns the valid record for every engine, row and round of `plan`. It is that of the second
-    /// attempt at a round if all engines have finished it, so that rounds stay paired; else that of
-    /// the first.
+    /// Returns the valid record for every engine, row and round of `plan`. If all engines have
+    /// finished the second attempt at a round, the valid record is the one of the second attempt;
+    /// otherwise it is the one of the first. A round is therefore always complete, and engines are
+    /// compared within one attempt.
     pub fn last(&self, plan: &Plan) -> Vec<&Record> {
         let attempt = |round| if self.is_repeated(plan, round) { 2 } else { 1 };
         let key = |record: &Record| (record.row.name.clone(), record.step, record.row.round);
@@ -124,9 +125,9 @@ impl Results {
         last
     }
 
-    /// Returns whether the second attempt at a round is finished. An engine that failed in it
-    /// counts as finished. An engine that is not tried again and has no result of the first attempt
-    /// is not needed.
+    /// Returns whether the second attempt at a round is finished. An engine that failed in this
+    /// attempt has finished it. The attempt does not need an engine that is not tried again and has
+    /// no result in the first attempt.
     fn is_repeated(&self, plan: &Plan, round: u32) -> bool {
         let is_over = |engine: &String| {
             let cell = Cell { engine, round, attempt: 2 };
@@ -179,8 +180,8 @@ fn records(text: &str, plan: &Plan) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Adds a record in memory. The first row of a cell discards earlier rows of the cell, since the
-/// rows of a cell belong to one store.
+/// Adds a record in memory. The first row of a cell discards earlier rows of this cell, because all
+/// rows of a cell must come from one store.
 fn put(records: &mut Vec<Record>, record: Record) {
     let cell = |record: &Record| (record.row.name.clone(), record.row.round, record.attempt);
     if record.step == 0 {

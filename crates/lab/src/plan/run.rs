@@ -1,5 +1,5 @@
-//! Runs a plan cell by cell, each in a process of its own. Every row is on disk as soon as it is
-//! complete.
+//! Runs a plan, each cell (one engine in one round) in its own process. Every row is written to
+//! disk as soon as it is complete.
 use super::{
     Cell, Plan,
     child::{ChildMessage, Running},
@@ -28,31 +28,31 @@ pub struct CellPlace {
     pub dir: PathBuf,
     /// The block device below it, if known.
     pub device: Option<PathBuf>,
-    /// Dropped after the cell; removes the directory and the device.
+    /// Dropped after the cell; its drop removes the directory and the device.
     pub guard: Box<dyn Any>,
 }
 
-/// Observer of a run's progress.
+/// Receives the progress of a run.
 pub trait Watch {
-    /// `cell` starts; `share` of all cells are finished.
+    /// Called when `cell` starts. `share` is the finished part of all cells.
     fn begin(&mut self, cell: Cell<'_>, share: f64);
-    /// Progress of the cell; `share` of the whole run is finished.
+    /// Called while `cell` runs. `share` is the finished part of the whole run.
     fn progress(&mut self, cell: Cell<'_>, progress: &Progress, share: f64);
-    /// A row is complete.
+    /// Called when a row is complete.
     fn row(&mut self, row: &Row);
 }
 
-/// Resources of a run in addition to its plan.
+/// What a run needs in addition to its plan.
 pub struct RunContext<'a> {
-    /// Command of a cell's process.
+    /// Creates the command that starts the process of a cell.
     pub command: &'a dyn Fn() -> Command,
-    /// Creates a fresh directory and device for a cell.
+    /// Creates a fresh directory and device for a cell, on the medium that its engine needs.
     pub ground: &'a mut dyn FnMut(StoreMedium) -> Result<CellPlace>,
     /// Maximum duration of a cell.
     pub timeout: Duration,
-    /// Number of processors used by others above which a row counts as disturbed.
+    /// Number of processors used by other processes above which a row is disturbed.
     pub others_max: f64,
-    /// Set when the user asks the run to stop.
+    /// The flag that is set when the user asks the run to stop.
     pub stop: &'a AtomicBool,
     /// Receives progress.
     pub watch: &'a mut dyn Watch,
@@ -63,10 +63,10 @@ pub struct RunContext<'a> {
 pub enum Ended {
     /// All cells were run.
     Complete {
-        /// The engine of every failed cell, in the order of the run.
+        /// The engines of the failed cells, in the order of the run.
         failed: Vec<String>,
     },
-    /// The user stopped it.
+    /// The user stopped the run.
     Stopped,
 }
 
@@ -78,10 +78,12 @@ enum CellEnd {
     Stopped,
 }
 
-/// Runs the cells of `plan` that `results` lack. Then repeats each disturbed round once with all
-/// of its engines, so that rounds stay paired. A failed cell leaves an error row and the run
-/// continues; an engine that fails at its first workload is not tried again. Errors are those of
-/// the run itself: no device for a store, no process, no space for results.
+/// Runs the cells of `plan` that `results` lack. Then each disturbed round is repeated once with
+/// all of its engines, so that results remain comparable within a round. A failed cell leaves an
+/// error row, and the run continues. An engine that fails at its first workload is not tried again.
+///
+/// # Errors
+/// The run itself fails: there is no device for a store, no process, or no space for results.
 pub fn run(plan: &Plan, results: &mut Results, context: &mut RunContext<'_>) -> Result<Ended> {
     let mut waiting: Vec<Cell<'_>> = (1..=plan.rounds()).flat_map(|round| plan.round(round, 1)).collect();
     let mut abandoned: Vec<&str> = Vec::new();
@@ -133,10 +135,10 @@ fn run_cell(
     let spec = plan.spec(cell, ground.dir.clone(), ground.device.clone());
     let running = Running::start((context.command)(), &spec)?;
     let mut step = 0;
-    // The process has ended when this returns, so it ends before its directory is removed.
+    // The process has ended when `follow` returns, so its directory can be removed after that.
     let end = follow(running, plan, cell, context, share, &mut |row, others| {
-        // A store that cannot be closed has a row of its own after the last one, whose result it
-        // invalidates.
+        // A store that cannot be closed reports an error row after the last row, and invalidates
+        // the last row.
         let at = step.min(plan.steps().len() - 1);
         let record = Record { plan: plan.id().into(), step: at, attempt: cell.attempt, others, row };
         step += usize::from(record.row.error.is_none());
@@ -149,7 +151,7 @@ fn run_cell(
         Followed::Stopped => return Ok(CellEnd::Stopped),
         Followed::Broken(why) => why,
     };
-    // A process that fails after its last row, while it closes the store, invalidates that row.
+    // A process that fails after its last row, while it closes the store, invalidates the last row.
     let step = step.min(plan.steps().len() - 1);
     let row = error_row(&spec, &plan.steps()[step], error);
     let record = Record { plan: plan.id().into(), step, attempt: cell.attempt, others: None, row };
@@ -158,17 +160,17 @@ fn run_cell(
     Ok(CellEnd::Failed { step })
 }
 
-/// End of a cell's process.
+/// How the process of a cell ended.
 enum Followed {
     Done,
-    /// It reported a failure in a row.
+    /// The process reported a failure in a row.
     Failed,
     Stopped,
-    /// It failed without a report.
+    /// The process failed without a report.
     Broken(String),
 }
 
-/// Receives events from a cell's process until it ends or must end.
+/// Receives the events of a cell's process until the process ends or must be stopped.
 fn follow(
     mut running: Running,
     plan: &Plan,
@@ -214,7 +216,7 @@ fn follow(
     }
 }
 
-/// Returns the row of a workload that could not report its own end.
+/// Returns the error row of a workload whose process could not report it.
 fn error_row(spec: &CellSpec, workload: &str, error: String) -> Row {
     Row { workload: workload.into(), error: Some(error), ..Row::blank(spec) }
 }
@@ -223,8 +225,8 @@ fn error_row(spec: &CellSpec, workload: &str, error: String) -> Row {
 mod tests {
     use super::*;
 
-    /// A child that returns one row of the engine for each step of two workloads, or fails in the
-    /// way its engine is called.
+    /// Shell script of a child process. It reports one row for each of the two workloads, or it
+    /// fails in the way that the engine's name says.
     const CHILD: &str = r#"
         read spec; engine=${spec#*\"engine\":\"}; engine=${engine%%\"*}; round=${spec#*\"round\":}; round=${round%%,*}
         case $engine in hang) exec sleep 100;; crash) kill -9 $$;; esac
@@ -299,7 +301,7 @@ mod tests {
         let plan = plan(&["crash", "half", "hang", "late", "well"], 2);
         let mut results = Results::open(None, &plan).unwrap();
         let (ended, log) = run_fake(&plan, &mut results, f64::INFINITY, false);
-        // `crash` and `hang` fail at their first workload and are not tried again; the others fail
+        // `crash` and `hang` fail at their first workload and are not tried again. The others fail
         // in both rounds.
         let failed = ["crash", "half", "hang", "late", "half", "late"].map(String::from).to_vec();
         assert_eq!(ended, Ended::Complete { failed });

@@ -1,4 +1,5 @@
-//! Ctrl-C stops a run and removes its temporary files: signals set a flag that the run polls.
+//! Ctrl-C stops a run and lets it remove its temporary files: the signal sets a flag, which the run
+//! polls.
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use std::{
@@ -7,19 +8,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Set by the first signal.
+/// The flag that the first signal sets.
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Exit status after the second signal, as shells report "ended by Ctrl-C".
+/// Exit status after the second signal, which shells use for a process ended by Ctrl-C.
 const INTERRUPTED: i32 = 130;
-/// A signal this soon after the first one is a duplicate: timeout(1) sends each twice.
+/// A second signal within this time is a duplicate, because timeout(1) sends each signal twice.
 const DUPLICATE_SIGNAL: Duration = Duration::from_secs(1);
 
 fn signals() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
 }
 
-/// From now on, a termination signal sets the flag; a second one ends the process at once. Call
-/// this before other threads start: they must not receive the signal.
+/// Installs the signal handler. A termination signal then sets the flag, and a second one ends the
+/// process immediately. Call this before other threads start, because they must not receive the
+/// signal.
 pub fn on_signal() -> Result<&'static AtomicBool> {
     signals().thread_block().context("block signals")?;
     thread::spawn(|| {
@@ -34,7 +36,7 @@ pub fn on_signal() -> Result<&'static AtomicBool> {
     Ok(&STOP)
 }
 
-/// Restores the default in a child of a process that called [`on_signal`].
+/// Restores the default signal handling in a child of a process that called [`on_signal`].
 pub fn restore() -> Result<()> {
     signals().thread_unblock().context("unblock signals")
 }
