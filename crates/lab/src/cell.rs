@@ -1,5 +1,5 @@
-//! A cell: one engine and one round, with all workloads in order on one store. One child process
-//! runs one cell.
+//! A cell is one engine in one round. It runs all workloads in order on one store. One child
+//! process runs one cell.
 //!
 //! ```text
 //! parent process            child process
@@ -7,7 +7,7 @@
 //! Event per line   ◀─────── Progress while it works, one Row per workload
 //! ```
 //!
-//! A figure that was not measured is `None` here and `null` in JSON, never an estimate.
+//! A figure that was not measured is `None` here and `null` in JSON. It is never an estimate.
 mod account;
 mod cost;
 mod event;

@@ -1,5 +1,5 @@
-//! Computes a row from counters: differences, ratios and percentiles. Pure functions; an unknown
-//! input gives an unknown output.
+//! Computes a row from counters: differences, ratios and percentiles. The functions are pure. A
+//! figure is unknown if one of its inputs is unknown.
 use super::{Amplification, Bytes, CpuSeconds, Latency, OverTime, Row, SYNC_KINDS, SyncRow, SyncRows};
 use crate::{
     ledger::LedgerDelta,
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 
 /// The engine's own counters at the start of a stage and after it settled.
 pub struct EngineCountsPair {
-    /// At the start.
+    /// Counters at the start of the stage.
     pub start: EngineCounts,
-    /// After settling.
+    /// Counters after the stage has settled.
     pub settled: EngineCounts,
 }
 
 impl EngineCountsPair {
-    /// Returns the growth of the byte counts selected by `of`.
+    /// Returns the increase of the byte counts that `of` selects.
     fn bytes(&self, of: fn(&EngineCounts) -> Option<&BTreeMap<String, u64>>) -> Option<BTreeMap<String, u64>> {
         let (before, after) = (of(&self.start)?, of(&self.settled)?);
         let grown =
@@ -25,7 +25,7 @@ impl EngineCountsPair {
         Some(after.iter().map(grown).collect())
     }
 
-    /// Returns the growth of the sync counts selected by `of`.
+    /// Returns the increase of the sync counts that `of` selects.
     fn syncs(
         &self,
         of: fn(&EngineCounts) -> Option<&BTreeMap<String, SyncCount>>,
@@ -53,7 +53,8 @@ impl EngineCountsPair {
     }
 }
 
-/// Fills `row` with the measurements. `own` is `None` if the engine's counters cannot be compared.
+/// Fills `row` with the measurements. `own` is `None` if the engine's counters before and after the
+/// stage cannot be compared.
 pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&EngineCountsPair>, ledger: LedgerDelta) {
     let tally = outcome.tally;
     let seconds = outcome.seconds;
@@ -91,8 +92,7 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&EngineCountsPair>, le
     row.ra = read.and_then(|read| ratio(read as f64, tally.returned_bytes as f64));
 
     let outside: Option<BTreeMap<String, SyncRow>> = ledger.syncs_outside.map(|kinds| {
-        // The duration of a sync of the whole file system is not observable from outside the
-        // process.
+        // The duration of a sync of the whole file system is not visible outside the process.
         let seen = |kind: &str, sync: SyncCount| {
             let row = known(sync);
             SyncRow { blocking: None, seconds: row.seconds.filter(|_| kind != "filesystem"), ..row }
@@ -114,8 +114,8 @@ fn known(sync: SyncCount) -> SyncRow {
     SyncRow { count: sync.count, blocking: Some(sync.blocking), bytes: sync.bytes, seconds: Some(sync.seconds) }
 }
 
-/// Returns rows for all kinds of [`SYNC_KINDS`]. A kind that the counter omits has zero syncs;
-/// without a counter, every kind is unknown.
+/// Returns rows for all kinds of [`SYNC_KINDS`]. If `counted` lacks a kind, this kind has zero
+/// syncs. Without `counted`, every kind is unknown.
 fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     let Some(counted) = counted else {
         return SyncRows { kinds: SYNC_KINDS.map(|kind| (kind.to_string(), None)).into(), ..SyncRows::default() };
@@ -128,7 +128,7 @@ fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     SyncRows { count: Some(count), blocking, tables_by_purpose: None, kinds }
 }
 
-/// Returns the ratios of docs/lab.md, each if both of its layers are known.
+/// Returns the ratios that docs/lab.md defines. A ratio is known if both of its layers are known.
 pub fn amplification(bytes: &Bytes) -> Amplification {
     let over = |upper: Option<u64>, lower: Option<u64>| ratio(upper? as f64, lower? as f64);
     let wa1 = over(bytes.device, Some(bytes.user));
@@ -142,7 +142,7 @@ pub fn amplification(bytes: &Bytes) -> Amplification {
     }
 }
 
-/// Returns the quotient, or `None` if `lower` is not positive.
+/// Returns `upper` / `lower`, or `None` if `lower` is not positive.
 pub fn ratio(upper: f64, lower: f64) -> Option<f64> {
     (lower > 0.0).then(|| upper / lower)
 }

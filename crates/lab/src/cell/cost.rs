@@ -1,5 +1,5 @@
-//! Measures the cost of the driver itself: a random fill of an engine that does nothing, in this
-//! process, with and without latency recording, and the checks of correct results.
+//! Measures the cost of the driver itself in this process. It fills an engine that does nothing
+//! with random keys, with and without latency recording, and it checks correct results.
 use super::{CellSpec, DriverCost};
 use crate::{
     engines::null::Null,
@@ -14,13 +14,13 @@ use std::{hint::black_box, time::Instant};
 
 /// Maximum number of operations of one measurement: about 0.1 s of work.
 const OPS_MAX: u64 = 1_000_000;
-/// Number of entries in a scan. They fit in the processor's cache, like entries that an engine has
-/// just returned.
+/// Number of entries in a scan. They fit into the processor's cache, as entries do that an engine
+/// has just returned.
 const PAIRS_MAX: u64 = 1000;
-/// Number of repetitions. The fastest counts, since disturbances only add time.
+/// Number of repetitions. The fastest one is the result, because disturbances only add time.
 const ROUNDS: usize = 3;
 
-/// Measures with the keys and values of `spec`, on one thread.
+/// Measures the driver on one thread, with the keys and values of `spec`.
 pub fn driver(spec: &CellSpec) -> Result<DriverCost> {
     let spec = CellSpec { threads: 1, batch: 1, num: spec.num.min(OPS_MAX), ..spec.clone() };
     Ok(DriverCost {

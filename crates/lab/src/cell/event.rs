@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Event {
-    /// Progress, about twice a second.
+    /// Progress of the current workload, about twice a second.
     Progress {
         /// The progress.
         progress: Progress,
     },
-    /// A workload that finished or failed.
+    /// The row of a workload that finished or failed.
     Row(Box<Row>),
 }
 
@@ -20,10 +20,10 @@ pub enum Event {
 pub struct Progress {
     /// Name of the workload.
     pub workload: String,
-    /// `run`, then `settle`.
+    /// `run` while the workload runs, then `settle` while background work finishes.
     pub phase: String,
-    /// Finished operations.
+    /// Number of finished operations.
     pub done: u64,
-    /// Total operations, as far as known.
+    /// Total number of operations, as far as known.
     pub total: u64,
 }

@@ -1,5 +1,6 @@
-//! Memory limit of a cell while it reads. The limit is a control group (cgroup) of its own, in
-//! which the kernel also counts the page cache, inodes and directory entries of the files read.
+//! Memory limit of a cell while it reads. The cell gets its own control group (cgroup). In it, the
+//! kernel also counts the page cache, inodes and directory entries of the files that the cell
+//! reads.
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
@@ -9,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Prefix of cgroup names; the process id follows.
+/// Prefix of cgroup names. The process id follows.
 const PREFIX: &str = "terrace-lab-";
-/// Maximum time for the kernel to reclaim memory above the limit.
+/// Maximum time in which the kernel must reclaim the memory above the limit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The cgroup of this process. Dropping it moves the process back.
+/// The cgroup of this process. Dropping it moves the process back to its previous cgroup.
 pub struct MemoryGroup {
     path: PathBuf,
     /// Previous cgroup of the process.
@@ -23,7 +24,7 @@ pub struct MemoryGroup {
     files: CgroupFiles,
 }
 
-/// File and value names of one cgroup version.
+/// The names of files and values in one version of cgroups.
 struct CgroupFiles {
     file: &'static str,
     no_limit: &'static str,
@@ -32,7 +33,7 @@ struct CgroupFiles {
 const V1: CgroupFiles = CgroupFiles { file: "memory.limit_in_bytes", no_limit: "-1" };
 const V2: CgroupFiles = CgroupFiles { file: "memory.max", no_limit: "max" };
 
-/// Returns an error if no memory limit can be set.
+/// Checks whether a memory limit can be set on this machine; the error gives the reason.
 pub fn check() -> Result<()> {
     let probe = parent()?.0.join(format!("{PREFIX}check-{}", process::id()));
     fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).context("memory: make a control group")
@@ -50,16 +51,16 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Sets or removes the limit. The kernel reclaims memory above the limit at once. Memory it
-    /// cannot reclaim is an error; under cgroup v2 it ends the process.
+    /// Sets or removes the limit. The kernel reclaims memory above the limit immediately. If it
+    /// cannot reclaim enough, this is an error; under cgroup v2, the kernel then ends the process.
     pub fn limited(&self, is: bool) -> Result<()> {
         let file = self.path.join(self.files.file);
         let limit = if is { self.limit.to_string() } else { self.files.no_limit.into() };
         let begin = Instant::now();
         loop {
             match fs::write(&file, &limit) {
-                // The kernel gives up after a few attempts to reclaim: of a file system's memory it
-                // reclaims some at a time.
+                // The kernel stops after a few attempts, because it reclaims a file system's memory
+                // in parts. The limit is therefore set again.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy && begin.elapsed() < PATIENCE => {
                     thread::sleep(PATIENCE / 100);
                 }
@@ -94,14 +95,15 @@ fn remove_leftovers(parent: &Path) {
 }
 
 /// Returns the directory for new cgroups, the process's own cgroup, and the file names. Under
-/// cgroup v1 a new group is a child of the process's own group, whose limits stay in effect. Under
-/// v2 a group with processes has no children, so the new group is a child of the root.
+/// cgroup v1, a new cgroup is a child of the process's own cgroup, so the limits of that cgroup
+/// remain in effect. Under v2, a cgroup with processes has no children, so the new cgroup is a
+/// child of the root.
 fn parent() -> Result<(PathBuf, PathBuf, CgroupFiles)> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("read {path}"));
     let (mounts, groups) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
     let Some((top, own, version)) = find(&mounts, &groups) else { bail!("memory: no control groups are mounted") };
     let own = top.join(own);
-    // In a container, the container's own group may be mounted as the root.
+    // In a container, the container's own cgroup may be mounted as the root.
     let own = if own.is_dir() { own } else { top.clone() };
     if version == 1 {
         return Ok((own.clone(), own, V1));
@@ -111,10 +113,10 @@ fn parent() -> Result<(PathBuf, PathBuf, CgroupFiles)> {
     Ok((top, own, V2))
 }
 
-/// Returns the mount of the v1 memory controller, or else the v2 mount; then the process's group
-/// below it.
+/// Returns the mount point of the v1 memory controller, or else that of v2, and the process's
+/// cgroup below it.
 fn find(mounts: &str, groups: &str) -> Option<(PathBuf, String, usize)> {
-    // `30 23 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
+    // Example of a line: `30 23 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
     let mount = |kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {
             let (mount, about) = line.split_once(" - ")?;
@@ -124,7 +126,7 @@ fn find(mounts: &str, groups: &str) -> Option<(PathBuf, String, usize)> {
             is_it.then(|| mount.split(' ').nth(4).map(PathBuf::from))?
         })
     };
-    // `4:memory:/a/group`, and under v2 `0::/a/group`
+    // Examples of a line: `4:memory:/a/group`, and under v2 `0::/a/group`
     let own = |controller: &str| {
         groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);

@@ -1,22 +1,23 @@
-//! The course of a workload over time, for plots. They show stalls that percentiles hide.
+//! Operations and latencies of a workload over time, for plots. Such plots show stalls that
+//! percentiles over the whole run do not show.
 use crate::measure::{Kind, Span, Timeline};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Operations and latencies in up to 128 spans of equal length. Each list has one item per span,
-/// in order.
+/// Operations and latencies in up to 128 spans (periods) of equal length. Each list has one item
+/// per span, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// Length of a span in seconds; the last span ends with the last operation.
     pub span_seconds: f64,
-    /// Operations that finished in each span.
+    /// Number of operations that finished in each span.
     pub ops: Vec<u64>,
     /// Latencies by kind of operation.
     pub latency_us: BTreeMap<String, LatencyOverTime>,
 }
 
-/// Latencies of one kind of operation in µs, at most 1/16 too large; `None` for a span without
-/// operations.
+/// Latencies of one kind of operation in µs, at most 1/16 too large. A span without such operations
+/// has `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyOverTime {
     /// Median.
@@ -46,13 +47,13 @@ impl OverTime {
         }
     }
 
-    /// Returns start and end of each span in a run of `seconds`.
+    /// Returns the start and the end of each span in a run of `seconds`.
     pub fn bounds(&self, seconds: f64) -> impl Iterator<Item = (f64, f64)> {
         let length = self.span_seconds;
         (0..self.ops.len()).map(move |at| (at as f64 * length, ((at + 1) as f64 * length).min(seconds)))
     }
 
-    /// Returns the operations per second of each span in a run of `seconds`.
+    /// Returns the number of operations per second in each span of a run of `seconds`.
     pub fn rates(&self, seconds: f64) -> impl Iterator<Item = f64> {
         self.bounds(seconds).zip(&self.ops).map(|((from, to), ops)| *ops as f64 / (to - from).max(1e-9))
     }

@@ -1,5 +1,5 @@
-//! Processors of a cell. A real drive has its own processors; where this machine emulates the
-//! drive, some processors are reserved for it.
+//! The processors that a cell may use. A real drive has processors of its own. If this machine
+//! emulates the drive, some of its processors are reserved for the emulation.
 use anyhow::{Context, Result, bail};
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -12,7 +12,7 @@ fn usable() -> Result<Vec<usize>> {
     Ok((0..CpuSet::count()).filter(|at| all.is_set(*at) == Ok(true)).collect())
 }
 
-/// Returns the first `count` of them.
+/// Returns the first `count` usable processors.
 fn first(count: usize) -> Result<Vec<usize>> {
     let mut usable = usable()?;
     if count == 0 || count >= usable.len() {
@@ -22,7 +22,8 @@ fn first(count: usize) -> Result<Vec<usize>> {
     Ok(usable)
 }
 
-/// Returns an error if `count` leaves no processor for the drive or for the engine.
+/// Checks that the machine has `count` processors for the engine and at least one more for the
+/// drive.
 pub fn check(count: usize) -> Result<()> {
     first(count).map(drop)
 }

@@ -40,23 +40,23 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// Bytes moved at each layer (docs/lab.md), from the start of the workload until the engine has
-/// settled.
+/// Bytes moved at each layer (docs/lab.md), from the start of the workload until background work
+/// has finished.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Keys and values of acknowledged puts, and keys of deletes.
+    /// Keys and values of acknowledged puts, and keys of acknowledged deletes.
     pub user: u64,
     /// Keys and values returned by reads.
     pub returned: u64,
-    /// Bytes the engine wrote to its storage, by its own count.
+    /// Bytes that the engine wrote to its storage, by its own count.
     pub engine: Option<u64>,
     /// `engine` by purpose.
     pub engine_by_purpose: Option<BTreeMap<String, u64>>,
-    /// The `compaction` part of `engine` by output level; levels without output are omitted.
+    /// The `compaction` part of `engine` by output level. Levels without output are omitted.
     #[serde(default)]
     pub engine_compaction_by_level: Option<BTreeMap<String, u64>>,
-    /// Written by the process according to the kernel, minus writes cancelled before they reached
-    /// the device.
+    /// Bytes that the process wrote according to the kernel, minus writes that were cancelled
+    /// before they reached the device.
     pub process: Option<u64>,
     /// Bytes read from storage for the process.
     pub process_read: Option<u64>,
@@ -64,17 +64,18 @@ pub struct Bytes {
     pub device: Option<u64>,
     /// Bytes read from the block device.
     pub device_read: Option<u64>,
-    /// `device` by cause: kinds of files (each block's first write), `rewritten`, `directory`,
-    /// `metadata`, `journal`, `elsewhere` (other files on the device) and `unknown`.
+    /// `device` by cause. The causes are kinds of files (the first write to a block), `rewritten`
+    /// (later writes to a block), `directory`, `metadata`, `journal`, `elsewhere` (other files on
+    /// the device) and `unknown`.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// The `rewritten` part of it, by kind of file.
+    /// The `rewritten` part of `device_by_cause`, by kind of file.
     #[serde(default)]
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
-    /// Bytes dirtied by the process and deleted before they were written to a device.
+    /// Bytes that the process dirtied and that were deleted before they were written to a device.
     pub never_written: Option<u64>,
-    /// Bytes written by the file system, by its own count.
+    /// Bytes that the file system wrote, by its own count.
     pub file_system: Option<u64>,
-    /// Bytes of write commands received by a virtual SSD, by its own count.
+    /// Bytes of the write commands that a virtual SSD received, by its own count.
     pub drive: Option<u64>,
     /// Bytes programmed into flash.
     pub nand: Option<u64>,
@@ -82,7 +83,8 @@ pub struct Bytes {
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
 }
 
-/// Write amplification. Each field is a ratio of two layers.
+/// Write amplification. Each field is the ratio of two fields of [`Bytes`], the bytes of two
+/// layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amplification {
     /// engine / user.
@@ -102,26 +104,26 @@ pub struct Amplification {
 pub struct SyncRow {
     /// Number of calls.
     pub count: u64,
-    /// Calls that blocked a foreground write, a flush or a compaction.
+    /// Number of calls that blocked a foreground write, a flush or a compaction.
     pub blocking: Option<u64>,
-    /// Bytes synced.
+    /// Bytes that the calls synced.
     pub bytes: Option<u64>,
     /// Seconds spent in the calls.
     pub seconds: Option<f64>,
 }
 
-/// Total syncs, and syncs by kind. Every kind of [`SYNC_KINDS`] is present; the kernel's counts
-/// may add `other` and `unknown`.
+/// Syncs in total and by kind. Every kind of [`SYNC_KINDS`] is present. The kernel's counts may add
+/// `other` and `unknown`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncRows {
-    /// Calls of all kinds.
+    /// Number of calls of all kinds.
     pub count: Option<u64>,
-    /// Blocking calls of all kinds.
+    /// Number of blocking calls of all kinds.
     pub blocking: Option<u64>,
     /// Syncs of SSTables by the purpose of the SSTable, if the engine reports it.
     #[serde(default)]
     pub tables_by_purpose: Option<BTreeMap<String, SyncRow>>,
-    /// By kind; `None` if the kind was not counted.
+    /// Syncs by kind; `None` if the kind was not counted.
     #[serde(flatten)]
     pub kinds: BTreeMap<String, Option<SyncRow>>,
 }
@@ -129,14 +131,14 @@ pub struct SyncRows {
 /// Processor time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSeconds {
-    /// User mode.
+    /// Seconds in user mode.
     pub user: f64,
-    /// Kernel mode.
+    /// Seconds in kernel mode.
     pub system: f64,
 }
 
-/// Cost of the driver itself, measured in the same process with an engine that does nothing, in a
-/// random fill.
+/// Cost of the driver itself. It is measured in the same process, in a random fill of an engine
+/// that does nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverCost {
     /// ns per operation.
@@ -147,12 +149,13 @@ pub struct DriverCost {
     pub ns_per_check: f64,
     /// ns per check of one entry of a scan.
     pub ns_per_pair: f64,
-    /// Bytes of memory that hold the expected contents of the store. They are part of the process's
+    /// Memory in bytes that holds the expected contents of the store. It is a part of the process's
     /// memory.
     pub memory_bytes: u64,
 }
 
-/// Result of one engine × workload × round. `engine` and `preset` are the two parts of `name`.
+/// Result of one engine in one workload and one round. `engine` and `preset` are the two parts of
+/// `name`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Engine name as `--engine` spells it.
@@ -167,7 +170,7 @@ pub struct Row {
     pub workload: String,
     /// Number of the round, from 1.
     pub round: u32,
-    /// Number of keys of the fill, as this workload scales it.
+    /// Number of keys of a fill. Some workloads use a fraction of it.
     pub num: u64,
     /// Key size in bytes.
     pub key_size: usize,
@@ -177,26 +180,27 @@ pub struct Row {
     pub threads: usize,
     /// Changes per write.
     pub batch: usize,
-    /// Seed.
+    /// Seed of the cell's random choices.
     pub seed: u64,
     /// Start time in UTC, in the format of RFC 3339.
     #[serde(default)]
     pub began: Option<String>,
-    /// Finished operations. Each change of a batch and each entry of a sequential read counts as
-    /// one.
+    /// Number of finished operations. Each change of a batch and each entry of a sequential read is
+    /// one operation.
     pub ops: u64,
-    /// Reads that found their key.
+    /// Number of reads that found their key.
     pub found: u64,
     /// Seconds until the last operation finished.
     pub seconds: Option<f64>,
-    /// `seconds` / operations of one thread, in µs: the mean time of one operation in one thread.
+    /// `seconds` / operations of one thread, in µs. This is the mean time of an operation in one
+    /// thread.
     pub micros_per_op: Option<f64>,
-    /// User bytes written and returned / `seconds`, in MiB.
+    /// Bytes that the user wrote and read / `seconds`, in MiB per second.
     pub user_mib_per_s: Option<f64>,
-    /// Seconds from the last operation until background work finished, including the lab's single
-    /// sync of the file system at the end.
+    /// Seconds from the last operation until background work finished. They include the single sync
+    /// of the file system that the lab performs at the end.
     pub settle_seconds: Option<f64>,
-    /// Seconds of that sync.
+    /// Seconds of this sync.
     pub settle_sync_seconds: Option<f64>,
     /// Whether background work finished within the time limit.
     pub settled: Option<bool>,
@@ -211,21 +215,21 @@ pub struct Row {
     pub bytes: Bytes,
     /// Write amplification.
     pub wa: Amplification,
-    /// Read amplification: bytes read from the device (from storage, if the device is unknown) /
-    /// bytes returned.
+    /// Read amplification: bytes read from the device / bytes returned to the user. If the device
+    /// is unknown, the bytes that the process read from storage are used.
     pub ra: Option<f64>,
     /// Space amplification: bytes of the store's files / bytes of its live keys and values.
     pub sa: Option<f64>,
-    /// Syncs counted by the engine, or by the kernel if the engine does not count them.
+    /// Syncs that the engine counted, or that the kernel counted if the engine does not count them.
     pub syncs: SyncRows,
-    /// Syncs of the process counted by the kernel, if available.
+    /// Syncs of the process that the kernel counted, if available.
     pub syncs_outside: Option<BTreeMap<String, SyncRow>>,
     /// Number of memtable flushes, if the engine reports it.
     #[serde(default)]
     pub flushes: Option<u64>,
-    /// Cache flush commands sent to the device.
+    /// Number of cache flush commands sent to the device.
     pub device_flushes: Option<u64>,
-    /// Journal commits of the file system.
+    /// Number of journal commits of the file system.
     pub journal_commits: Option<u64>,
     /// Size of the store's files at the end, in bytes.
     pub space_bytes: Option<u64>,
@@ -233,39 +237,39 @@ pub struct Row {
     /// read.
     #[serde(default)]
     pub space_peak_bytes: Option<u64>,
-    /// Peak resident memory of the process, mapped files included.
+    /// Peak resident memory of the process, including mapped files.
     pub peak_rss_bytes: Option<u64>,
     /// Peak anonymous memory of the process.
     pub peak_anon_bytes: Option<u64>,
-    /// Processor time, settling included.
+    /// Processor time until background work finished.
     pub cpu_seconds: Option<CpuSeconds>,
-    /// Processor seconds of the threads that ran until the end, by thread name.
+    /// Processor seconds by thread name, of the threads that ran until the end.
     #[serde(default)]
     pub cpu_by_thread: Option<BTreeMap<String, f64>>,
     /// Build of the engine.
     pub build: Option<EngineBuild>,
-    /// Common settings.
+    /// Settings that all engines have in common.
     pub settings: Settings,
     /// Deviations of this engine from the common settings.
     pub departures: Vec<String>,
-    /// The machine.
+    /// Description of the machine.
     pub machine: Machine,
     /// Cost of the driver itself.
     pub driver: Option<DriverCost>,
-    /// One-minute load average before the workload.
+    /// One-minute load average of the machine before the workload.
     pub load_before: Option<f64>,
-    /// One-minute load average after the workload.
+    /// One-minute load average of the machine after the workload.
     pub load_after: Option<f64>,
-    /// Whether other processes used the machine; set by the parent.
+    /// Whether other processes used the machine. The parent process sets this field.
     pub disturbed: Option<bool>,
     /// Notes on figures of this row.
     pub notes: Vec<String>,
-    /// Error that ended the cell here; the figures of such a row are meaningless.
+    /// Error that ended the cell in this workload. The figures of such a row are meaningless.
     pub error: Option<String>,
 }
 
 impl Row {
-    /// Returns a row with the fields that follow from `spec`.
+    /// Returns a row without measurements, with the fields that `spec` determines.
     pub fn blank(spec: &CellSpec) -> Row {
         Row {
             name: spec.engine.clone(),

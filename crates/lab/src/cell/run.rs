@@ -1,4 +1,5 @@
-//! Runs a cell: open an empty store, run and account for each stage, close.
+//! Runs a cell: opens an empty store, runs and measures each stage of its workloads, and closes the
+//! store.
 use super::{
     CellSpec, Event, Progress, Row,
     account::{self, EngineCountsPair},
@@ -22,16 +23,17 @@ use std::{
 /// Looks up an engine by its name.
 pub type Engines<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Engine>>;
 
-/// Maximum wait for changes to become durable after all work: six times the default commit
-/// interval of a journal.
+/// Maximum time to wait after all work until all version edits are durable: six times the default
+/// commit interval of ext4's journal.
 const PENDING_MAX: Duration = Duration::from_secs(30);
 
-/// Runs the workloads of `spec` in order on one new store and emits a row for each of their
-/// stages.
+/// Runs the workloads of `spec` in order on one new store. Emits a row for each stage of each
+/// workload.
 ///
-/// A wrong result of the store, an error of the engine or a full disk ends the cell: the row of
-/// the stage carries the message and no row follows. If the engine is not available, every row
-/// says so. Returns an error only for a `spec` that no engine could run.
+/// A wrong result of the store, an error of the engine or a full disk ends the cell. The row of
+/// that stage contains the message, and it is the last row. If the engine is not available, every
+/// row contains this error. The function returns an error only for a `spec` that no engine could
+/// run.
 pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Event)) -> Result<()> {
     workload::validate(spec)?;
     spec.processors.map_or(Ok(()), processors::keep_to)?;
@@ -55,7 +57,7 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     blank.driver = Some(cost::driver(spec)?);
 
     fs::create_dir_all(&spec.dir).with_context(|| format!("make {}", spec.dir.display()))?;
-    // before the engine starts its threads
+    // The ledger must be open before the engine starts its threads.
     let mut ledger = Ledger::open(&spec.dir, spec.device.as_deref());
     let mut store = match Store::create(&*engine, spec) {
         Ok(store) => store,
@@ -95,7 +97,7 @@ fn failed(blank: &Row, workload: String, error: &anyhow::Error) -> Event {
     Event::Row(Box::new(Row { workload, error: Some(format!("{error:#}")), ..blank.clone() }))
 }
 
-/// Runs one stage, from a prepared store to a settled one.
+/// Runs one stage: prepares the store, measures the work, and waits for the end of background work.
 fn measure(
     stage: &dyn Stage,
     store: &mut Store<'_>,
@@ -114,7 +116,7 @@ fn measure(
     };
 
     let start = store.target().counters();
-    // Listing all files repeatedly would warm the caches that reads are to find cold.
+    // A stage that only reads must find cold caches. Listing all files repeatedly would warm them.
     let space_peak = (!stage.only_reads()).then(|| PeakSpace::start(store.dir()));
     let peaks = Peaks::start();
     let drive_before = ledger.query_drive();
@@ -168,9 +170,9 @@ fn measure(
     Ok(row)
 }
 
-/// Waits until all changes are durable. Obsolete data takes space until then, and its removal
-/// belongs to this stage. The wait does no work, so it is not part of the settle time. Returns the
-/// number of changes still not durable.
+/// Waits until all version edits are durable. Obsolete files take space until then, and their
+/// removal is a part of this stage. The engine does no work meanwhile, so the wait is not part of
+/// the settle time. Returns the number of edits that are still not durable.
 fn await_pending(target: &dyn Target) -> u64 {
     let start = Instant::now();
     loop {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct CellSpec {
     /// Engine name as `--engine` spells it.
     pub engine: String,
-    /// Settings common to all engines.
+    /// Settings that all engines have in common.
     pub settings: Settings,
     /// Names of the workloads, in order.
     pub workloads: Vec<String>,
@@ -20,40 +20,42 @@ pub struct CellSpec {
     pub value_size: usize,
     /// Number of concurrent threads.
     pub threads: usize,
-    /// Changes per write, unless the workload fixes it.
+    /// Number of changes per write, unless the workload determines it.
     pub batch: usize,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Number of the repetition, from 1.
+    /// Number of the round, from 1.
     pub round: u32,
     /// Directory of the store. Fills remove and recreate its subdirectory `store`.
     pub dir: PathBuf,
-    /// Block device node under `dir`, for the kernel's statistics.
+    /// The block device on which `dir` is, for the kernel's statistics.
     pub device: Option<PathBuf>,
     /// Whether the latency of each operation is recorded.
     pub histogram: bool,
     /// Whether every result of a read is checked against the expected contents.
     pub check_answers: bool,
-    /// Operations per thread of workloads that read, and total operations of YCSB; `num` if `None`.
+    /// Number of operations per thread of workloads that read, and total number of operations of
+    /// YCSB. The default is `num`.
     pub reads: Option<u64>,
-    /// Random puts per thread of db_bench's fills and `overwrite`; `num` if `None`.
+    /// Number of random puts per thread of db_bench's fills and of `overwrite`. The default is
+    /// `num`.
     pub writes: Option<u64>,
     /// Compressed size of values divided by their uncompressed size.
     pub compression_ratio: f64,
     /// Semantics of a YCSB update.
     pub ycsb_update: Update,
-    /// Number of processors for the engine and its driver; the kernel and the drive's server have
-    /// the others to themselves. `None` for all processors.
+    /// Number of processors for the engine and its driver. The other processors are reserved for
+    /// the kernel and the server of the drive. `None` for no restriction.
     #[serde(default)]
     pub processors: Option<usize>,
-    /// Memory limit of the process in bytes while a workload only reads, page cache included;
+    /// Memory limit of the process in bytes while a workload only reads, including the page cache;
     /// `None` for no limit.
     #[serde(default)]
     pub memory: Option<u64>,
 }
 
 impl Default for CellSpec {
-    /// db_bench's defaults with engine `terrace`, without a directory.
+    /// Returns db_bench's defaults, with engine `terrace` and without a directory.
     fn default() -> CellSpec {
         CellSpec {
             engine: "terrace".into(),

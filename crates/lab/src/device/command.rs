@@ -2,7 +2,7 @@
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
-/// Runs a command. Returns its output, or an error with its error output.
+/// Runs a command. Returns its output. If it fails, the error contains its error output.
 pub(super) fn run(command: &mut Command) -> Result<String> {
     let program = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("run {program}"))?;

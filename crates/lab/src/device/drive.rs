@@ -1,5 +1,5 @@
-//! A drive served by another process: a virtual SSD or plain memory. A process that waits for a
-//! device must not be its server.
+//! A drive that another process serves: a virtual SSD, or plain memory. A process that waits for a
+//! device must not be the server of this device.
 use super::{drive_options::DriveOptions, file_system::FileSystem, size::parse_size};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -12,12 +12,12 @@ use std::{
 };
 use terrace_device::ssd::Profile;
 
-/// Maximum time for a server to remove its drive.
+/// Maximum time in which a server must remove its drive.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Number of lines kept of a server's error output.
+/// Number of lines that are kept of a server's error output.
 const LINES: usize = 20;
 
-/// Backing of a drive.
+/// What a drive stores its data in.
 #[derive(Clone, Debug, PartialEq)]
 enum Backing {
     /// The model of an SSD.
@@ -26,7 +26,7 @@ enum Backing {
         /// Whether the SSD is in steady state, as after long use.
         is_steady: bool,
     },
-    /// A number of bytes of this machine's memory.
+    /// A number of bytes in this machine's memory.
     Memory(u64),
 }
 
@@ -34,7 +34,7 @@ enum Backing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSpec {
     backing: Backing,
-    /// Usage and speed options.
+    /// Options for the use and the speed of the drive.
     pub drive_options: DriveOptions,
 }
 
@@ -43,11 +43,11 @@ pub struct DriveSpec {
 pub struct Drive {
     node: PathBuf,
     server: Child,
-    /// The server ends when this pipe closes, also if this process is killed.
+    /// The server ends when this pipe closes, which also happens if this process is killed.
     stdin: Option<ChildStdin>,
 }
 
-/// Returns a built-in profile or the profile in a file.
+/// Returns the built-in profile called `name`, or the profile in the file called `name`.
 fn find_profile(name: &str) -> Result<Profile> {
     let known = || Profile::names().collect::<Vec<_>>().join(", ");
     match Profile::named(name) {
@@ -58,8 +58,8 @@ fn find_profile(name: &str) -> Result<Profile> {
 }
 
 impl DriveSpec {
-    /// Parses a virtual SSD: `PROFILE`, then `:steady` for a drive in steady state, then its
-    /// [`DriveOptions`].
+    /// Parses a virtual SSD: `PROFILE`, then optionally `:steady` for a drive in steady state, then
+    /// the [`DriveOptions`].
     pub fn ssd(text: &str) -> Result<DriveSpec, String> {
         let (text, drive_options) = DriveOptions::parse(text)?;
         let (profile, is_steady) = match text.rsplit_once(':') {
@@ -70,7 +70,7 @@ impl DriveSpec {
         Ok(DriveSpec { backing: Backing::Ssd { profile: profile.into(), is_steady }, drive_options })
     }
 
-    /// Parses a drive in memory: `SIZE`, then its [`DriveOptions`].
+    /// Parses a drive in memory: `SIZE`, then the [`DriveOptions`].
     pub fn memory(text: &str) -> Result<DriveSpec, String> {
         let (size, drive_options) = DriveOptions::parse(text)?;
         let bytes = parse_size(size)?;
@@ -80,7 +80,7 @@ impl DriveSpec {
         Ok(DriveSpec { backing: Backing::Memory(bytes), drive_options })
     }
 
-    /// Returns the form of the `--device` argument for such a drive.
+    /// Returns the form of the `--device` argument for this kind of drive.
     pub fn form(&self) -> &'static str {
         if matches!(self.backing, Backing::Memory(_)) { "memory:SIZE" } else { "vssd:PROFILE" }
     }
@@ -91,8 +91,8 @@ impl DriveSpec {
         find_profile(name)?.validate().with_context(|| format!("vssd:{name}"))
     }
 
-    /// Returns the identity as [`DeviceSpec::identity`](super::DeviceSpec::identity) does. The
-    /// contents of a profile's file count, not its name.
+    /// Returns the identity as [`DeviceSpec::identity`](super::DeviceSpec::identity) does. It
+    /// contains the contents of the profile, not the name of its file.
     pub fn identity(&self) -> Result<String> {
         match &self.backing {
             Backing::Ssd { profile, is_steady } => {
@@ -104,7 +104,7 @@ impl DriveSpec {
         }
     }
 
-    /// Starts a server, which is this program.
+    /// Starts a server for the drive. The server runs the same program as this process.
     pub fn serve(&self, work: &Path) -> Result<Drive> {
         let mut command = Command::new(std::env::current_exe().context("this program")?);
         command.args(["ssd", "serve", "--json", "--until-eof"]);
@@ -139,7 +139,7 @@ impl DriveSpec {
 }
 
 impl Drive {
-    /// Returns the block device node.
+    /// Returns the block device node of the drive.
     pub fn node(&self) -> &Path {
         &self.node
     }
@@ -155,8 +155,8 @@ impl Drop for Drive {
     }
 }
 
-/// Reads a server's error output continuously, so that the server never blocks on the pipe.
-/// Returns the last lines after it has ended.
+/// Reads a server's error output continuously, so that the server never blocks on the pipe. Returns
+/// the last lines when the server has ended.
 fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut last = std::collections::VecDeque::new();
@@ -170,7 +170,7 @@ fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Waits for a process that was asked to end; kills it after the timeout.
+/// Waits for a process that was asked to end. Kills it after the timeout.
 fn end(process: &mut Child, timeout: Duration) -> Result<()> {
     let begin = Instant::now();
     while process.try_wait().context("wait for it")?.is_none() {
@@ -193,8 +193,8 @@ mod tests {
         shell
     }
 
-    /// The output exceeds a pipe's capacity: without a reader the server would block, and the run
-    /// would wait for the server.
+    /// The error output is larger than the capacity of a pipe. Without a reader, the server would
+    /// block on the pipe, and the run would wait for the server.
     #[test]
     fn a_server_with_much_error_output_does_not_block() {
         let mut server = shell("yes complaint | head -n 100000 >&2; echo last >&2").spawn().unwrap();

@@ -1,24 +1,25 @@
-//! Options of an emulated drive: its use and its speed. They are suffixes of its name in
-//! `--device`.
+//! Options of an emulated drive. They determine its use and its speed, and are suffixes of the
+//! drive's name in `--device`.
 use super::size::parse_size;
 use std::fmt;
 use terrace_device::serve::limits;
 
-/// Optional suffixes in this order: `:discard`, `:nojournal`, `:flush=MICROSECONDS`, `:rate=SIZE`.
+/// The options. In text they are optional suffixes in this order: `:discard`, `:nojournal`,
+/// `:flush=MICROSECONDS`, `:rate=SIZE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriveOptions {
-    /// Whether the file system discards deleted blocks at once.
+    /// Whether the file system discards deleted blocks immediately.
     pub discards: bool,
-    /// Whether the drive's ext4 has no journal.
+    /// Whether the ext4 on the drive has no journal.
     pub no_journal: bool,
-    /// Additional duration of each flush in µs.
+    /// Time in µs that each cache flush takes in addition.
     pub flush_us: u64,
-    /// Maximum read rate and write rate in bytes per second. The kernel limits each direction
-    /// separately; a server limits their sum.
+    /// Maximum rate in bytes per second. If the kernel enforces it, it is the maximum of reads and
+    /// of writes separately. If the server enforces it, it is the maximum of their sum.
     pub bytes_per_s: Option<u64>,
 }
 
-/// Suffix for an ext4 without a journal.
+/// Suffix in a device name for an ext4 without a journal.
 pub const NO_JOURNAL: &str = ":nojournal";
 
 impl DriveOptions {
@@ -40,7 +41,7 @@ impl DriveOptions {
         Ok((text, DriveOptions { discards, no_journal, flush_us, bytes_per_s }))
     }
 
-    /// Returns the options in words, to be appended to a description.
+    /// Returns the options in words, as the end of a description.
     pub fn describe(&self) -> String {
         let mut words = String::new();
         if self.discards {
@@ -58,8 +59,8 @@ impl DriveOptions {
         words
     }
 
-    /// Returns in words what enforces the rate of a drive in memory, to be appended to a
-    /// description. It determines the cost of the limit, and whether reads and writes share it.
+    /// Returns in words what enforces the rate of a drive in memory, as the end of a description.
+    /// This determines the cost of the limit, and whether reads and writes share the rate.
     pub fn rate_limiter(&self) -> &'static str {
         match self.bytes_per_s {
             None => "",
@@ -84,7 +85,7 @@ impl fmt::Display for DriveOptions {
     }
 }
 
-/// Parses bytes per second as [`parse_size`] does; 0 is an error.
+/// Parses a number of bytes per second as [`parse_size`] does. A rate of 0 is an error.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     parse_size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("the rate must be above 0".into()) })
 }

@@ -3,28 +3,28 @@ use super::drive_options::NO_JOURNAL;
 use serde::Deserialize;
 use std::process::Command;
 
-/// Kind of the file system.
+/// Kind of a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileSystem {
-    /// The default.
+    /// ext4 with a journal.
     #[default]
     Ext4,
-    /// ext4 without a journal, to measure the cost of the journal. After a power cut it may not be
-    /// mountable.
+    /// ext4 without a journal, to measure the cost of the journal. After a power cut it may be
+    /// impossible to mount.
     #[serde(rename = "ext4-nojournal")]
     Ext4NoJournal,
-    /// For comparison.
+    /// XFS, for comparison.
     Xfs,
 }
 
 impl FileSystem {
-    /// Suffix of the `mkfs` command.
+    /// Returns the suffix of the `mkfs` command.
     pub(super) fn maker(self) -> &'static str {
         if self == FileSystem::Xfs { "xfs" } else { "ext4" }
     }
 
-    /// Name for reports.
+    /// Returns the name for reports.
     pub fn name(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "ext4",
@@ -33,7 +33,7 @@ impl FileSystem {
         }
     }
 
-    /// Suffix of a device name.
+    /// Returns the suffix of a device name that selects this file system.
     pub fn suffix(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "",
@@ -46,7 +46,8 @@ impl FileSystem {
         if self == FileSystem::Ext4 { "data=ordered" } else { "" }
     }
 
-    /// Minimum device size in bytes: for ext4, or for an XFS with the defaults of its tool.
+    /// Returns the minimum size of the device in bytes: the lab's own minimum for ext4, the minimum
+    /// of `mkfs.xfs` for XFS.
     pub fn bytes_min(self) -> u64 {
         if self == FileSystem::Xfs { 300 << 20 } else { 16 << 20 }
     }

@@ -1,8 +1,8 @@
-//! The backing file of a run's loop devices, kept from cell to cell.
+//! The backing file of a run's loop devices (the image). The run reuses it from cell to cell.
 //!
-//! A file created and removed per cell would free and reallocate gigabytes of memory and blocks
-//! while the next engine is measured. The slowest puts would then measure the machine instead of
-//! the engine.
+//! If each cell created and removed a file, gigabytes of memory and blocks would be freed and
+//! allocated while the next engine is measured. The slowest puts would then measure the machine
+//! instead of the engine.
 use super::scratch_dir::{dismantle, new_dir};
 use anyhow::{Context, Result};
 use std::{
@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// At most one unused image; removed on drop.
+/// A pool of at most one unused image. Dropping the pool removes the image.
 #[derive(Debug, Default)]
 pub struct Images(Mutex<Option<PathBuf>>); // its directory, in the form of a scratch directory
 
@@ -20,8 +20,8 @@ impl Images {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an image of `bytes` at `image`: the kept one if its size matches, else a new sparse
-    /// file.
+    /// Creates an image of `bytes` at the path `image`. If the pool has an image of this size, it
+    /// is moved there; otherwise the image is a new sparse file.
     pub(super) fn take(&self, image: &Path, bytes: u64) -> Result<()> {
         if let Some(dir) = self.kept().take() {
             let kept = dir.join("image");
@@ -37,8 +37,8 @@ impl Images {
         make(image, bytes)
     }
 
-    /// Keeps `image`, which no device uses any more. If an image is kept already, leaves this one
-    /// in place.
+    /// Moves `image`, which no device uses any more, into the pool. If the pool already has an
+    /// image, `image` remains where it is.
     pub(super) fn keep(&self, work: &Path, image: &Path) -> Result<()> {
         let mut kept = self.kept();
         if kept.is_none() {
@@ -58,7 +58,7 @@ impl Drop for Images {
     }
 }
 
-/// Creates a sparse file.
+/// Creates a sparse file of `bytes` at the path `image`.
 pub(super) fn make(image: &Path, bytes: u64) -> Result<()> {
     let sized = File::create_new(image).and_then(|file| file.set_len(bytes));
     sized.with_context(|| format!("make {}", image.display()))

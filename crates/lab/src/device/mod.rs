@@ -1,25 +1,25 @@
-//! The device under a store while it is measured.
+//! The device under a store during a measurement. The argument of `--device` selects it:
 //!
-//! - `dir:PATH`: in that directory. Device bytes are counted only if a file system is mounted at
-//!   that path, since no other process writes to it then.
-//! - `loop:SIZE`, `loop:SIZE:nojournal`, `loop:SIZE:xfs`: on a fresh ext4 (ext4 without a journal,
-//!   XFS) in a file that the run creates, keeps for all its cells and removes. All device bytes
-//!   are counted.
-//! - `block:/dev/X`: on a fresh ext4 on that device, whose content is lost. All device bytes are
-//!   counted, and flash bytes as far as the drive reports them.
-//! - `vssd:PROFILE`: on a fresh ext4 on a virtual SSD in memory, served by another process. All
-//!   device and flash bytes are counted.
-//! - `memory:SIZE`: on a fresh ext4 on a drive in this machine's memory, without an SSD model. All
-//!   device bytes are counted.
+//! - `dir:PATH`: the store is in that directory. Device bytes are counted only if a file system is
+//!   mounted at that path, because only then no other process writes to it.
+//! - `loop:SIZE`, `loop:SIZE:nojournal`, `loop:SIZE:xfs`: the store is on a fresh file system
+//!   (ext4, ext4 without a journal, XFS) in a file. The run creates this file, uses it for all its
+//!   cells, and removes it. All device bytes are counted.
+//! - `block:/dev/X`: the store is on a fresh ext4 on that device, whose content is lost. All device
+//!   bytes are counted. Flash bytes are counted if the drive reports them.
+//! - `vssd:PROFILE`: the store is on a fresh ext4 on a virtual SSD in memory, which another process
+//!   serves. All device and flash bytes are counted.
+//! - `memory:SIZE`: the store is on a fresh ext4 on a drive in this machine's memory, without the
+//!   model of an SSD. All device bytes are counted.
 //!
-//! All but the first need root.
+//! All forms except `dir:PATH` need root.
 //!
-//! The [`DriveOptions`] of the last two set their speed and their ext4's options. An engine that
-//! stores data on a device without a file system gets one of the last four without a file system,
-//! or with a small ext4 in a first partition.
+//! The [`DriveOptions`] of `vssd` and `memory` set the drive's speed and the options of its ext4.
+//! If an engine stores data on a device without a file system, a device of any form except `dir`
+//! has no file system, or a small ext4 in a first partition.
 //!
-//! [`DeviceSpec::check`] refuses a device with data before any change. [`remove_stale`] removes
-//! the leftovers of killed runs; a run that ends, also with an error, removes its own.
+//! [`DeviceSpec::check`] rejects a device with data before anything is changed. A run removes what
+//! it created when it ends, also after an error. [`remove_stale`] removes what killed runs left.
 mod command;
 mod drive;
 mod drive_options;
@@ -59,20 +59,20 @@ pub enum DeviceSpec {
     Loop(u64, FileSystem),
     /// `block:/dev/X`.
     Block(PathBuf),
-    /// `vssd:PROFILE`, `vssd:PROFILE:steady` for an SSD in steady state, or `memory:SIZE`; each
-    /// followed by its [`DriveOptions`].
+    /// `vssd:PROFILE`, `vssd:PROFILE:steady` for an SSD in steady state, or `memory:SIZE`. The
+    /// [`DriveOptions`] follow.
     Drive(DriveSpec),
 }
 
-/// A device that is ready for a store; removed on drop.
+/// A device that is ready for a store. It is removed on drop.
 #[derive(Debug)]
 pub struct Device {
-    /// Directory for the store. It does not exist, or it is empty.
+    /// Directory for the store. It does not exist yet, or it is empty.
     pub dir: PathBuf,
-    /// The block device below it, if no other process writes to it.
+    /// The block device on which the directory is, if no other process writes to it.
     pub node: Option<PathBuf>,
     scratch: Option<Scratch>,
-    /// Dropped after the file system on it is unmounted.
+    /// Dropped after the file system on the drive is unmounted.
     drive: Option<Drive>,
 }
 
@@ -105,20 +105,20 @@ impl FromStr for DeviceSpec {
     }
 }
 
-/// Returns the identity of a temporary directory in `work`, as [`DeviceSpec::identity`] does.
-/// Nothing is counted for its device.
+/// Returns the identity of a temporary directory in `work`, in the form of
+/// [`DeviceSpec::identity`]. The bytes of its device are not counted.
 pub fn temporary(work: &Path) -> Result<String> {
     let work = path::absolute(work).with_context(|| work.display().to_string())?;
     Ok(format!("a temporary directory in {}", work.display()))
 }
 
 impl DeviceSpec {
-    /// Refuses a device that is missing, is not available, or would lose data without
-    /// `destroy_data`. Changes nothing.
+    /// Checks that the device exists, is available, and would not lose data. With `destroy_data`,
+    /// the device may contain data. Changes nothing.
     ///
     /// # Errors
-    /// The text names the device and the remedy. A mounted or otherwise used device is refused in
-    /// any case.
+    /// The text names the device and the remedy. A device that is mounted or used otherwise is
+    /// always an error.
     pub fn check(&self, destroy_data: bool) -> Result<()> {
         match self {
             DeviceSpec::Dir(path) => check_dir(path, destroy_data),
@@ -128,8 +128,9 @@ impl DeviceSpec {
         }
     }
 
-    /// Returns a complete description, exact to the byte, if files of devices are created in
-    /// `work`. Figures of two devices with different identities must not be mixed.
+    /// Returns a complete description of the device, exact to the byte. `work` is the directory in
+    /// which files of devices are created. Figures of devices with different identities must not be
+    /// mixed.
     ///
     /// # Errors
     /// A profile cannot be read.
@@ -143,12 +144,13 @@ impl DeviceSpec {
         })
     }
 
-    /// Checks again, then creates the device for an engine with medium `below`. A loop device's
-    /// file and mount point are below `work`. The file is taken from `images` if possible and
-    /// returned there.
+    /// Checks the device again, then creates it for an engine with medium `below`. The file and the
+    /// mount point of a loop device are below `work`. The file is taken from the pool `images` if
+    /// possible, and is returned there.
     ///
     /// # Errors
-    /// As [`check`](Self::check); or a step failed, and its leftovers were removed.
+    /// The errors of [`check`](Self::check). A failed step is an error, too; its leftovers are
+    /// removed.
     pub fn prepare(
         &self,
         work: &Path,
@@ -177,10 +179,10 @@ impl DeviceSpec {
 }
 
 impl Device {
-    /// Removes the store and everything created for it.
+    /// Removes the store and everything that was created for it.
     ///
     /// # Errors
-    /// Something is still in use; [`remove_stale`] tries again after this process has ended.
+    /// A part is still in use. [`remove_stale`] tries again after this process has ended.
     pub fn remove(mut self) -> Result<()> {
         self.clear()
     }
@@ -228,8 +230,8 @@ fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
     if !metadata.file_type().is_block_device() {
         bail!("block:{name} is not a block device");
     }
-    // The kernel opens a device exclusively for one user: a mount, swap, or a device built on it or
-    // on its partitions.
+    // The kernel permits one exclusive user of a device: a mount, swap, or a device that is built
+    // on it or on its partitions.
     let exclusive = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_EXCL.bits()).open(path);
     exclusive.with_context(|| match fs::File::open(path) {
         Ok(_) => format!("block:{name} is mounted or in use"),
@@ -257,7 +259,7 @@ fn check_root(device: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the block device of the file system mounted at `path` itself.
+/// Returns the block device of the file system whose mount point is exactly `path`.
 fn node_mounted_at(path: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(path).ok()?;
     let device = fs::metadata(&path).ok()?.dev();

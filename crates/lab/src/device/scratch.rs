@@ -20,27 +20,29 @@ use std::{
     time::Duration,
 };
 
-/// Bytes at the start of a device that show whether it is empty; every supported device is larger.
+/// Number of bytes at the start of a device that are checked to decide whether it is empty. Every
+/// supported device is larger.
 const START_BYTES: u64 = 1 << 20;
 
-/// Size of the file system on a divided device, in bytes.
+/// Size in bytes of the file system in the first partition of a divided device.
 const META_BYTES: u64 = 64 << 20;
 
-/// A file system that no other process uses, or a device without one; removed on drop.
+/// A file system that no other process uses, or a device without a file system. It is removed on
+/// drop.
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
     node: PathBuf,
-    /// Whether `node` is a real device, on which no file system may remain.
+    /// Whether `node` is a real device. No file system may remain on it.
     is_block: bool,
-    /// The pool that takes the image back after use.
+    /// The pool to which the image (the file of a loop device) returns after use.
     images: Option<Arc<Images>>,
 }
 
 impl Scratch {
-    /// Creates it on a file of `bytes` below `work`: a new sparse file, or one of `images`, which
-    /// is returned there afterwards. Engines on a device without a file system get a new file,
-    /// since they find its contents.
+    /// Creates a file system on an image, a file of `bytes` below `work`. The image is taken from
+    /// the pool `images` and returned there afterwards, or it is a new sparse file. An engine on a
+    /// device without a file system always gets a new file, because it would find the old contents.
     pub fn on_loop(
         work: &Path,
         bytes: u64,
@@ -60,8 +62,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Creates it on the block device `node`, whose content is lost. The caller has checked that
-    /// this is permitted.
+    /// Creates a file system on the block device `node`, whose content is lost. The caller has
+    /// checked that this is permitted.
     pub fn on_block(work: &Path, node: &Path, below: StoreMedium) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
@@ -71,8 +73,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Creates it on the drive `node`. With `discards`, deleted blocks are discarded; otherwise
-    /// never.
+    /// Creates a file system on the drive `node`. If the drive's option `discards` is set, the file
+    /// system discards deleted blocks; otherwise it discards nothing.
     pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: StoreMedium) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
@@ -83,8 +85,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Prepares the device for the engine: a file system, none, or a small one in a partition
-    /// before the rest. Previous contents are not discarded, so a used drive remains a used one.
+    /// Prepares the device for the engine: with a file system, without one, or with a small one in
+    /// a first partition. Previous contents are not discarded, so a used drive remains used.
     fn prepare_medium(&self, below: StoreMedium, kind: FileSystem, options: &str) -> Result<()> {
         let node = self.node.clone();
         if below == StoreMedium::FileSystem {
@@ -107,12 +109,12 @@ impl Scratch {
         self.dir.join("mnt")
     }
 
-    /// Returns the block device.
+    /// Returns the block device node.
     pub fn node(&self) -> PathBuf {
         self.node.clone()
     }
 
-    /// Unmounts and removes it.
+    /// Unmounts the file system and removes everything that was created.
     pub fn remove(mut self) -> Result<()> {
         self.clear()
     }
@@ -123,8 +125,8 @@ impl Scratch {
         Ok(Scratch { dir, node: PathBuf::new(), is_block: false, images: None })
     }
 
-    /// Initialises all of the file system now, so that the kernel has nothing to initialise in the
-    /// background later.
+    /// Creates and mounts a file system. mkfs initialises all of it immediately, so that the kernel
+    /// does not initialise parts of it in the background later.
     fn make_file_system(&self, kind: FileSystem, node: &Path, options: &str) -> Result<()> {
         run(kind.make().arg(node))?;
         let mounted = mount(
@@ -149,7 +151,7 @@ impl Scratch {
         }
         remove_files(&self.dir)?;
         if self.is_block {
-            // there may be no partitions
+            // There may be no partitions, so errors are ignored.
             let _ = run(Command::new("partx").arg("-d").arg(&self.node));
             run(Command::new("wipefs").args(["-q", "-a"]).arg(&self.node))?;
             clear_start(&self.node).with_context(|| format!("clear {}", self.node.display()))?;
@@ -166,23 +168,23 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns whether the first bytes of `node` are zero. Data in an unknown format (an encrypted
-/// volume, a database of its own) usually starts there.
+/// Returns whether the first bytes of `node` are zero. Data in a format that `blkid` does not know,
+/// such as an encrypted volume or a database on the device, usually starts there.
 pub fn begins_with_zeros(node: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     File::open(node)?.take(START_BYTES).read_to_end(&mut start)?;
     Ok(start.iter().all(|&byte| byte == 0))
 }
 
-/// Zeroes the first bytes of `node`, so that the next run finds it empty.
+/// Overwrites the first bytes of `node` with zeros, so that the next run finds the device empty.
 fn clear_start(node: &Path) -> io::Result<()> {
     let mut device = File::options().write(true).open(node)?;
     device.write_all(&vec![0; START_BYTES as usize])?;
     device.sync_all()
 }
 
-/// Divides a device into a partition of `meta_bytes` and the rest. Only the kernel's partition
-/// table in memory changes.
+/// Divides a device into a first partition of `meta_bytes` and a second one with the rest. Only the
+/// kernel's partition table in memory changes.
 pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     let meta_sectors = meta_bytes / 512;
     let sectors = run(Command::new("blockdev").arg("--getsz").arg(node))?;
@@ -202,8 +204,8 @@ pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     Ok([1, 2].map(|number| format!("{name}{infix}{number}").into()))
 }
 
-/// Attaches `image` to a free loop device. `losetup` finds and takes one in two steps, so another
-/// process may take it first.
+/// Attaches `image` to a free loop device. `losetup` finds a free device and takes it in two steps,
+/// so another process may take it between them. The function therefore tries several times.
 fn attach(image: &Path) -> Result<PathBuf> {
     let mut result = Ok(String::new());
     for attempt in 0..20 {

@@ -6,8 +6,9 @@
 //!     image   backing file of the loop device (absent on a real device; alone: a kept image)
 //!     mnt/    mount point of the file system
 //! ```
-//! The existing parts are determined from the kernel (mounts, backing files) and never remembered,
-//! so [`remove_stale`] finds the leftovers of a run killed between any two steps.
+//! The kernel's lists of mounts and backing files determine which parts exist. Nothing is
+//! remembered, so [`remove_stale`] can remove what a run left that was killed between any two
+//! steps.
 use super::command::run;
 use crate::{ledger::process, target::BARE};
 use anyhow::{Context, Result};
@@ -23,10 +24,10 @@ use std::{
 use terrace_device::loops;
 
 const PREFIX: &str = "terrace-lab-";
-/// Maximum time an unmount waits for open files.
+/// Maximum time that an unmount waits for open files.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 
-/// Removes leftovers of killed runs below `work`. Returns the failures.
+/// Removes the directories of killed runs below `work`. Returns the failures.
 pub fn remove_stale(work: &Path) -> Vec<String> {
     let Ok(work) = fs::canonicalize(work) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(work) else { return Vec::new() };
@@ -38,7 +39,7 @@ pub fn remove_stale(work: &Path) -> Vec<String> {
     stale.filter_map(|entry| dismantle(&entry.path()).err()).map(|error| format!("{error:#}")).collect()
 }
 
-/// Creates a directory of this process below `work`.
+/// Creates a directory below `work` whose name identifies this process.
 pub(super) fn new_dir(work: &Path) -> Result<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     fs::create_dir_all(work).with_context(|| format!("make {}", work.display()))?;
@@ -62,14 +63,14 @@ pub(super) fn unmount_and_detach(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes everything that belongs to `dir`, innermost first. Removes only the parts that
-/// `Scratch` and `Images` create, never a whole tree.
+/// Removes everything that belongs to `dir`: the mount, the loop device, then the files. Removes
+/// only the parts that `Scratch` and `Images` create, never a whole directory tree.
 pub(super) fn dismantle(dir: &Path) -> Result<()> {
     unmount_and_detach(dir)?;
     remove_files(dir)
 }
 
-/// Removes `dir` after it was unmounted and detached.
+/// Removes `dir` and its files. The file system must be unmounted and the image detached.
 pub(super) fn remove_files(dir: &Path) -> Result<()> {
     let (mount_point, image) = (dir.join("mnt"), dir.join("image"));
     if image.exists() {
@@ -92,16 +93,16 @@ fn unmount(mount_point: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether `mount_point` is a mount point. The kernel's list escapes a space as `\040`, so
-/// the path is compared in that form.
+/// Returns whether `mount_point` is a mount point. The kernel's list of mounts writes a space as
+/// `\040`, so the path is compared in this form.
 fn is_mounted(mount_point: &Path) -> Result<bool> {
     let text = fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
     let sought = mount_point.display().to_string().replace('\\', "\\134").replace(' ', "\\040");
     Ok(text.lines().filter_map(|line| line.split(' ').nth(1)).any(|found| found == sought))
 }
 
-/// Removes the links and the directory that `Scratch::prepare_medium` and an engine created
-/// without a file system.
+/// Removes the links and the directory of a store without a file system. `Scratch::prepare_medium`
+/// and the engine created them.
 fn unlink(mount_point: &Path) -> Result<()> {
     let store = mount_point.join("store");
     for link in [store.join("store"), store.join(BARE)] {

@@ -1,6 +1,7 @@
-//! Sizes as the command line and the experiments spell them.
+//! Sizes in the form that the command line and the experiments use.
 
-/// Parses a size such as `64MiB`: a whole number, then nothing, `B`, `KiB`, `MiB`, `GiB` or `TiB`.
+/// Parses a size such as `64MiB`: a whole number, then optionally `B`, `KiB`, `MiB`, `GiB` or
+/// `TiB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -1,11 +1,12 @@
-//! Writes without an engine: the performance of the device and the file system alone. The engine
-//! is `null`; user bytes are the bytes written, in `num` writes of `value_size` bytes each.
+//! Writes without an engine, to measure the device and the file system alone. The engine is `null`.
+//! User bytes are the bytes written, in `num` writes of `value_size` bytes each.
 //!
-//! `bare:sequential` and `bare:random` write one file with direct I/O (on engine `null:device` the
-//! device itself), in order, or again at random positions of the data written before.
-//! `bare:frames` appends entries as a value log would, with one frame and one write each, and
-//! keeps none of them in memory: an upper bound for a store that writes values once.
-//! `files:async`, `files:direct` and `files:sync` write one file per entry (NobLSM, Figure 2a).
+//! `bare:sequential` and `bare:random` write one file with direct I/O. With engine `null:device`
+//! they write the device itself. `bare:sequential` writes in order. `bare:random` overwrites the
+//! same data at random positions. `bare:frames` appends entries as a value log would, with one
+//! frame and one write per entry, and stores nothing in memory. Its result is an upper bound for a
+//! store that writes each value once. `files:async`, `files:direct` and `files:sync` write one file
+//! per entry (NobLSM, Figure 2a).
 use super::{Job, Stage, store::Store};
 use crate::measure::{self, Kind, Outcome, ThreadPlan};
 use anyhow::{Context, Result, ensure};
@@ -18,7 +19,7 @@ use std::{
 };
 use terrace_format::{Codec, SeqNo, value_log::Framer};
 
-/// Names and descriptions.
+/// Names and descriptions of the workloads.
 pub const LIST: [(&str, &str); 6] = [
     ("bare:sequential", "no engine: writes num blocks of value-size bytes in order to one file, with direct I/O"),
     ("bare:random", "no engine: overwrites these blocks in random order"),
@@ -31,10 +32,10 @@ pub const LIST: [(&str, &str); 6] = [
     ("files:sync", "the same, each synced"),
 ];
 
-/// Direct I/O takes whole blocks, and memory that is aligned to a block.
+/// Block size in bytes. Direct I/O needs whole blocks, and memory that is aligned to a block.
 const BLOCK: usize = 4096;
 
-/// One of these workloads.
+/// One of the workloads of this module.
 #[derive(Clone, Copy, Debug)]
 pub struct Bare {
     name: &'static str,
@@ -49,7 +50,7 @@ enum BareKind {
     Files { direct: bool, sync: bool },
 }
 
-/// Returns the stage of `name`, if it is one of these.
+/// Returns the stage of the workload called `name`, if this module has it.
 pub fn stage(name: &str) -> Option<Bare> {
     let (name, _) = LIST.into_iter().find(|(known, _)| *known == name)?;
     let kind = match name {
@@ -61,7 +62,7 @@ pub fn stage(name: &str) -> Option<Bare> {
     Some(Bare { name, kind })
 }
 
-/// A buffer for direct I/O, aligned to a block.
+/// A buffer for direct I/O, whose memory is aligned to a block.
 struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -81,8 +82,8 @@ impl AlignedBuffer {
 }
 
 impl Bare {
-    /// Returns the path of a write: a file per numbered write; for the others one file, or the
-    /// device.
+    /// Returns the path that a write goes to. A numbered write has its own file. All others have
+    /// the same file, or the device.
     fn path(store: &Store<'_>, number: Option<u64>) -> PathBuf {
         match number {
             Some(number) => store.dir().join(format!("{number:06}.ldb")),

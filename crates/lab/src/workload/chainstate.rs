@@ -1,11 +1,12 @@
-//! A replay similar to a Bitcoin node's set of unspent coins: keys are hashes, reads are random,
+//! A workload similar to a Bitcoin node's set of unspent coins. Keys are hashes, reads are random,
 //! and the changes of a minute are written in one burst. Such loads wear out users' drives today.
 //!
-//! `num` coins are loaded. Then each simulated minute reads coins drawn at random from the
-//! existing ones, spends them (a delete, which is a key) and creates as many new ones (a key and a
-//! value). Together they are a burst of 2 MiB, in two unsynced writes. There is no pause between
-//! two minutes. `reads` is the total number of spent coins, `num` by default. Keys have 32 bytes;
-//! the original's also name the output, in a few more.
+//! `num` coins are loaded. Each simulated minute then has three steps: it reads coins that are
+//! drawn at random from the existing ones, it spends them (one delete each), and it creates as many
+//! new ones (one put each). The deletes and puts are a burst of 2 MiB, in two unsynced writes.
+//! There is no pause between two minutes. `reads` is the total number of spent coins, by default
+//! `num`. Keys have 32 bytes. The keys of a Bitcoin node have a few more, which name the output of
+//! the transaction.
 use super::{
     Job, Stage,
     keys::Keys,
@@ -18,22 +19,22 @@ use crate::measure::{self, Outcome, ThreadPlan};
 use anyhow::{Result, ensure};
 use std::collections::HashSet;
 
-/// Names and descriptions.
+/// Names and descriptions of the workloads.
 pub const LIST: [(&str, &str); 2] = [
     ("chainstate-load", "puts num coins with 32-byte hash keys into an empty store, 2 MiB per write"),
     ("chainstate", "reads and deletes random coins and puts as many new ones, in bursts of 2 MiB"),
 ];
 
-/// Bytes of keys and values of one minute.
+/// Bytes of the keys and values that one minute writes.
 const BURST_BYTES: u64 = 2 << 20;
 
-/// One of these workloads.
+/// One of the workloads of this module.
 #[derive(Clone, Copy, Debug)]
 pub struct Chainstate {
     name: &'static str,
 }
 
-/// Returns the stage of `name`, if it is one of these.
+/// Returns the stage of the workload called `name`, if this module has it.
 pub fn stage(name: &str) -> Option<Chainstate> {
     LIST.into_iter().find(|(known, _)| *known == name).map(|(name, _)| Chainstate { name })
 }
@@ -43,8 +44,8 @@ fn loaded_at_once(value_bytes: usize) -> u64 {
     (BURST_BYTES / (Keys::HASH_BYTES + value_bytes) as u64).max(1)
 }
 
-/// Returns the number of coins spent, and created, per minute: their keys and the new entries fill
-/// a burst.
+/// Returns the number of coins that a minute spends, which equals the number that it creates. The
+/// keys of the spent coins and the new entries fill a burst.
 fn spent_in_a_minute(value_bytes: usize) -> u64 {
     (BURST_BYTES / (2 * Keys::HASH_BYTES + value_bytes) as u64).max(1)
 }
@@ -109,12 +110,12 @@ impl Chainstate {
     }
 }
 
-/// Draws a coin that exists and is not about to be spent. Enough of all coins ever created exist
-/// that few draws are needed.
+/// Draws a coin that exists and is not in `spent`, the coins that the current burst spends. A large
+/// share of all coins ever created exists, so few draws are needed.
 fn unspent(content: &Content, rng: &mut Rng, spent: &HashSet<u64>) -> Result<u64> {
     for _ in 0..1_000_000 {
         let number = rng.below(content.inserts.below());
-        // A burst is small compared with all coins, so a coin of the same burst is rarely drawn.
+        // A burst is small compared with all coins, so a coin of the current burst is rarely drawn.
         if content.model.present(number) == Some(true) && !spent.contains(&number) {
             return Ok(number);
         }
@@ -160,7 +161,7 @@ impl Stage for Chainstate {
 mod tests {
     use super::*;
 
-    /// A delete has a key, a put a key and a value.
+    /// A delete has only a key. A put has a key and a value.
     #[test]
     fn a_burst_has_two_mib() {
         for value_bytes in [1, 40, 400, 100_000] {
@@ -199,7 +200,8 @@ mod tests {
             .filter(|(at, _)| *at != 7)
             .map(|(_, n)| (*n as f64 - expected).powi(2) / expected)
             .sum();
-        // 48 degrees of freedom: mean 48, deviation 9.8; five deviations above
+        // With 48 degrees of freedom the mean is 48 and the deviation 9.8. The bound is five
+        // deviations above.
         assert!(chi < 97.0, "{chi}");
     }
 }

@@ -1,4 +1,4 @@
-//! The chi-square statistic, by which the tests compare drawn numbers with a distribution.
+//! The chi-square statistic, with which tests compare drawn numbers with a distribution.
 /// Computes chi-square over the possible outcomes.
 pub(super) fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
     assert_eq!(counts.len(), expected.len());

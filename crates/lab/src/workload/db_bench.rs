@@ -1,9 +1,10 @@
-//! LevelDB's db_bench with its own names and scales. Each help text says how `num` and `reads` are
-//! used; `writes` replaces `num` where that counts random puts.
+//! LevelDB's db_bench, with its names and scales. The help text of each workload says how `num` and
+//! `reads` are used. If `writes` is set, it replaces `num` as the number of random puts.
 //!
-//! Numbers and batches follow LevelDB's code where its comments differ: `fillsync` and `fill100K`
-//! do `num` / 1000 operations on keys of the whole range. `fillmixed` is an addition. Fills start
-//! with an empty store; the others use the existing contents.
+//! Where LevelDB's comments contradict its code, the numbers and batches here follow the code:
+//! `fillsync` and `fill100K` perform `num` / 1000 operations on keys of the whole range.
+//! `fillmixed` is not in db_bench. Fills start with an empty store. The other workloads use the
+//! existing contents.
 use super::{
     Job, Stage,
     ops::{Batch, Driver},
@@ -44,16 +45,16 @@ enum BenchKind {
 struct WriteKind {
     random: bool,
     sync: bool,
-    /// Divisor of `num`.
+    /// `num` is divided by this number.
     divisor: u64,
-    /// Overrides the cell's batch size.
+    /// Number of changes per write; `None` for the cell's batch size.
     batch: Option<usize>,
     value_size: Option<usize>,
-    /// Values have two sizes, [`MIXED`].
+    /// Whether values have the two sizes of [`MIXED`].
     mixed: bool,
 }
 
-/// Keys to read.
+/// The keys that a workload reads.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
     All,
@@ -61,10 +62,10 @@ enum Keys {
     Hot,
 }
 
-/// Changes per write of `fillbatch`.
+/// Number of changes per write of `fillbatch`.
 pub const FILLBATCH: usize = 1000;
 
-/// Value sizes of `fillmixed`, with equal total bytes in each.
+/// Value sizes of `fillmixed`. The values of each size have half of all bytes.
 pub const MIXED: Sizes = Sizes::HalfOfBytes([100, 4096]);
 
 const SEQ: WriteKind =
@@ -216,10 +217,11 @@ impl Stage for &DbBench {
     }
 }
 
-/// Number of random keys prefetched together; see [`Driver::prefetch`].
+/// Number of random keys whose memory is prefetched together; see [`Driver::prefetch`].
 const PREFETCHED: usize = 32;
 
-/// Puts or deletes `count` keys, in order or random ones of `num`, `batch` per write.
+/// Puts or deletes `count` keys, `batch` per write. The keys are in order, or drawn at random from
+/// `num` keys.
 fn change(
     driver: &mut Driver<'_>,
     worker: &mut Worker<'_>,
@@ -291,7 +293,8 @@ fn seek(driver: &mut Driver<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u6
     Ok(())
 }
 
-/// Checksums bytes that stay in the nearest cache: threads share only the processor's resources.
+/// Computes checksums of bytes that remain in the processor's nearest cache. The threads therefore
+/// share only the processor's resources.
 fn checksum(worker: &mut Worker<'_>, count: u64) {
     let piece = [b'x'; 4096];
     for _ in 0..count {
@@ -307,8 +310,8 @@ fn opens(job: &Job<'_>) -> u64 {
     (job.spec.num / 10_000).max(1)
 }
 
-/// Closes and opens the store, on one thread since a store can be open once. The store is open at
-/// the end.
+/// Closes and opens the store repeatedly and leaves it open. One thread does this, because a store
+/// can be open only once.
 fn reopen(store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
     let store = std::sync::Mutex::new(store);
     measure::run(ThreadPlan { foreground: 1, ..job.plan() }, progress, &|worker| {

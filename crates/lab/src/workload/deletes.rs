@@ -1,11 +1,11 @@
-//! The DeLSM paper's workloads, in three stages with a row each: write `num` keys, delete a share
-//! of them, then write `num` keys again or read all.
+//! The workloads of the DeLSM paper. Each has three stages, with one row each: write `num` keys,
+//! delete a share of them, then write `num` keys again or read all keys.
 //!
 //! The paper does not specify the order of keys, nor whether the second writes use the same keys.
-//! Here the first stage writes `num` distinct keys in a random order, the second deletes a share
-//! of them in another order, and the third writes (or reads) all `num` keys of the first stage,
-//! deleted ones included, in a third order. The engine settles between stages, so that each stage
-//! includes its deferred work.
+//! Here the first stage writes `num` distinct keys in a random order. The second stage deletes a
+//! share of them in another random order. The third stage writes (or reads) all `num` keys of the
+//! first stage, including the deleted ones, in a third random order. Background work finishes
+//! between the stages, so that the result of each stage includes its deferred work.
 use super::{
     Job, Stage,
     ops::Driver,
@@ -15,7 +15,7 @@ use super::{
 use crate::measure::{self, Outcome};
 use anyhow::{Context, Result, ensure};
 
-/// Names and descriptions.
+/// Names and descriptions of the workloads.
 pub const LIST: [(&str, &str); 4] = [
     ("write-delete-write", "puts num keys, deletes half of them, puts num keys; three rows"),
     ("write-delete-write:", "the same with that percentage deleted, as in write-delete-write:30"),
@@ -26,7 +26,7 @@ pub const LIST: [(&str, &str); 4] = [
 struct DeleteStage {
     workload: String,
     kind: StageKind,
-    /// Percentage of deleted keys.
+    /// Percentage of the keys that the second stage deletes.
     share: u64,
 }
 
@@ -49,7 +49,8 @@ impl StageKind {
     }
 }
 
-/// Returns the stages of `name`, if it is one of these; an invalid percentage is an error.
+/// Returns the stages of the workload called `name`, if this module has it. An invalid percentage
+/// is an error.
 pub fn stages(name: &str) -> Result<Option<Vec<Box<dyn Stage>>>> {
     let (base, share) = name.split_once(':').map_or((name, "50"), |(base, share)| (base, share));
     let last = match base {
@@ -112,7 +113,7 @@ impl Stage for DeleteStage {
     }
 }
 
-/// Returns the part of `0 .. count` for one of the threads.
+/// Divides the range `0 .. count` among the threads, and returns the part of one thread.
 pub fn share_of(count: u64, thread: u64, threads: u64) -> std::ops::Range<u64> {
     let bound = |thread: u64| (u128::from(count) * u128::from(thread) / u128::from(threads)) as u64;
     bound(thread)..bound(thread + 1)

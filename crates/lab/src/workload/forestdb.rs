@@ -1,11 +1,11 @@
-//! ForestDB-Benchmark as the LevelDB-Raw paper uses it: `num` documents are loaded, then updated
+//! ForestDB-Benchmark as the LevelDB-Raw paper uses it. `num` documents are loaded, then updated
 //! and read with a Zipfian distribution. Each write has a fixed number of updates and is synced.
 //!
-//! The original draws lengths of keys and values from normal distributions around 32 and 512
-//! bytes; here all keys and values have the fixed sizes of the benchmark run, as in the paper. The
-//! original's Zipfian distribution is over groups of eight adjacent keys; here popularity is
-//! spread over all keys (YCSB's scrambled Zipfian), so
-//! that no block cache profits from adjacency.
+//! This workload differs from the original in two points. The original draws the lengths of keys
+//! and values from normal distributions around 32 and 512 bytes; here all keys and values have the
+//! fixed sizes of the run, as in the paper. The original's Zipfian distribution is over groups of
+//! eight adjacent keys; here popularity is spread over all keys (YCSB's scrambled Zipfian), so that
+//! no block cache profits from adjacent keys.
 use super::{
     Job, Stage,
     deletes::share_of,
@@ -17,7 +17,7 @@ use super::{
 use crate::measure::{self, Outcome};
 use anyhow::{Context, Result, ensure};
 
-/// Names and descriptions.
+/// Names and descriptions of the workloads.
 pub const LIST: [(&str, &str); 4] = [
     ("forestdb-load", "puts num keys in random order into an empty store, 1024 per write, not synced"),
     ("forestdb-update", "puts `reads` zipfian keys, each synced"),
@@ -25,10 +25,10 @@ pub const LIST: [(&str, &str); 4] = [
     ("forestdb-read", "reads zipfian keys"),
 ];
 
-/// Documents per write of the load, the original's default.
+/// Number of documents per write of the load. This is the original's default.
 const LOAD_BATCH: usize = 1024;
 
-/// One of these workloads.
+/// One of the workloads of this module.
 #[derive(Debug)]
 pub struct ForestDb {
     name: String,
@@ -42,7 +42,8 @@ enum ForestDbKind {
     Read,
 }
 
-/// Returns the stage of `name`, if it is one of these; an invalid batch is an error.
+/// Returns the stage of the workload called `name`, if this module has it. An invalid batch size is
+/// an error.
 pub fn stage(name: &str) -> Result<Option<ForestDb>> {
     let kind = match name.split_once(':') {
         None if name == "forestdb-load" => ForestDbKind::Load,

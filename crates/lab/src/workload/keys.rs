@@ -1,16 +1,16 @@
-//! Keys: mapping from numbers to bytes.
+//! Keys: the mapping from the number of a key to its bytes.
 use super::{rng::mix, zipf::fnv64};
 use anyhow::{Result, ensure};
 
-/// Encoding of a key's number.
+/// Encoding of the number of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// db_bench: decimal, padded with zeros to this many bytes.
+    /// The keys of db_bench: decimal numbers, padded with zeros to this many bytes.
     Decimal(usize),
-    /// YCSB: `user` and the decimal FNV hash of the number, as with `insertorder=hashed` and
-    /// `zeropadding=1`.
+    /// The keys of YCSB with `insertorder=hashed` and `zeropadding=1`: `user` and the decimal FNV
+    /// hash of the number.
     User,
-    /// 32 bytes in random order, like a hash, and distinct for distinct numbers.
+    /// Keys of 32 bytes, which are distinct for distinct numbers and in random order, like hashes.
     Hash,
 }
 
@@ -21,7 +21,8 @@ impl Keys {
     /// Size of a [`Keys::Hash`] key in bytes.
     pub const HASH_BYTES: usize = 32;
 
-    /// Returns decimal keys of `size` bytes for numbers below `num`; an error if they do not fit.
+    /// Returns decimal keys of `size` bytes for numbers below `num`. The result is an error if the
+    /// numbers need more digits.
     pub fn decimal(size: usize, num: u64) -> Result<Keys> {
         let digits = num.saturating_sub(1).max(1).ilog10() as usize + 1;
         ensure!(size >= digits, "key size {size} is too small for {num} keys: at least {digits} bytes are needed");
@@ -54,7 +55,7 @@ impl Keys {
                 digits(hash, &mut keys[start..]);
             }
             Keys::Hash => {
-                // The first word alone is distinct for every number: `mix` is a bijection.
+                // The first word alone is distinct for every number, because `mix` is a bijection.
                 let first = mix(number ^ 0x5851_F42D_4C95_7F2D);
                 for word in 0..4u64 {
                     let word = if word == 0 { first } else { mix(first.wrapping_add(word)) };
@@ -74,7 +75,7 @@ impl Keys {
     }
 }
 
-/// `00` to `99`.
+/// The texts `00` to `99`.
 const DIGIT_PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut n = 0;
@@ -85,7 +86,7 @@ const DIGIT_PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Writes `number` to the end of `field`, which contains zeros and is long enough.
+/// Writes the digits of `number` to the end of `field`, which contains zeros and is long enough.
 #[inline]
 fn digits(mut number: u64, field: &mut [u8]) {
     let mut pairs = field.rchunks_exact_mut(2);
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(key(Keys::Decimal(16), 987_654), "0000000000987654");
         assert_eq!([7, 42, 999].map(|number| key(Keys::Decimal(3), number)), ["007", "042", "999"]);
         assert_eq!(key(Keys::Decimal(20), u64::MAX), u64::MAX.to_string());
-        // FNV-64 of eight zero octets, made positive: the key of YCSB's record 0
+        // This is the key of YCSB's record 0: the FNV-64 hash of eight zero octets, made positive.
         assert_eq!(key(Keys::User, 0), "user6284781860667377211");
         assert_eq!(key(Keys::User, 1), "user8517097267634966620");
     }

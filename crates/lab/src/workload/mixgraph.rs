@@ -1,11 +1,13 @@
-//! mixgraph: the model of a social graph's store (Cao, Dong, Vemuri, Du, FAST 2020) with the
-//! parameters that RocksDB's db_bench documents for it: 85 % gets, 14 % puts, 1 % scans; key
-//! ranges of unequal popularity; values and scans of Pareto lengths.
+//! mixgraph: a model of the store of a social graph (Cao, Dong, Vemuri, Du, FAST 2020), with the
+//! parameters that RocksDB's db_bench documents for it. It has 85 % gets, 14 % puts and 1 % scans.
+//! Key ranges have different popularity. The sizes of values and the lengths of scans have Pareto
+//! distributions.
 //!
-//! As in db_bench, one random number determines the operation, the key range and the key.
-//! Differences: the random source; the size of a value follows from its key and generation, so
-//! that results can be checked; the rate does not follow a sine, since the cost of operations is
-//! measured. `reads` is the total number of operations, shared by the threads.
+//! As in db_bench, one random number determines the operation, the key range and the key. Three
+//! points differ. The source of random numbers is another one. The size of a value depends only on
+//! its key and generation, so that results can be checked. The rate of operations does not follow a
+//! sine, because the cost of an operation is measured. `reads` is the total number of operations of
+//! all threads.
 use super::{
     Job, Stage,
     deletes::share_of,
@@ -17,34 +19,35 @@ use super::{
 use crate::measure::{self, Kind, Outcome};
 use anyhow::{Result, ensure};
 
-/// Names and descriptions.
+/// Names and descriptions of the workloads.
 pub const LIST: [(&str, &str); 2] = [
     ("mixgraph-load", "puts num keys in random order into an empty store, values of Pareto sizes, 35 B on average"),
     ("mixgraph", "85 % gets, 14 % puts, 1 % scans in ranges of unequal popularity"),
 ];
 
-/// Shares in thousandths; the rest are scans.
+/// Shares of gets and puts in thousandths. The other operations are scans.
 const GETS: u64 = 850;
 const PUTS: u64 = 140;
-/// Number of key ranges, and parameters of a e^(bx) + c e^(dx), the popularity of the x-th range.
+/// Number of key ranges, and the parameters of a e^(bx) + c e^(dx), the popularity of the x-th
+/// range.
 const RANGES: u64 = 30;
 const POPULARITY: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
-/// a x^b: the share of accesses within a range that hit its x most popular keys.
+/// Parameters of a x^b: the share of accesses within a range that go to its x most popular keys.
 const KEYS_A: f64 = 0.002312;
 const KEYS_B: f64 = 0.3467;
-/// Sizes of values.
+/// Distribution of the sizes of values.
 pub const VALUES: Pareto = Pareto { k: 0.2615, sigma: 25.45, least: 10, most: 1024 };
 const SIZES: Sizes = Sizes::Pareto(VALUES);
-/// Entries per scan.
+/// Distribution of the number of entries per scan.
 const SCANS: Pareto = Pareto { k: 2.517, sigma: 14.236, least: 1, most: 10_000 };
 
-/// One of these workloads.
+/// One of the workloads of this module.
 #[derive(Clone, Copy, Debug)]
 pub struct Mixgraph {
     name: &'static str,
 }
 
-/// Returns the stage of `name`, if it is one of these.
+/// Returns the stage of the workload called `name`, if this module has it.
 pub fn stage(name: &str) -> Option<Mixgraph> {
     LIST.into_iter().find(|(known, _)| *known == name).map(|(name, _)| Mixgraph { name })
 }
@@ -52,14 +55,14 @@ pub fn stage(name: &str) -> Option<Mixgraph> {
 /// Popularity of keys.
 #[derive(Clone, Debug)]
 struct KeyPopularity {
-    /// Cumulative share of accesses at the end of each range, in the order of keys.
+    /// For each range, in key order: the number of accesses to this range and all ranges before it.
     ends: Vec<u64>,
-    /// Keys per range.
+    /// Number of keys per range.
     keys: u64,
 }
 
 impl KeyPopularity {
-    /// Distributes popularity over `num` keys; keys beyond the last complete range are never
+    /// Distributes the popularity over `num` keys. Keys after the last complete range are never
     /// chosen.
     fn new(num: u64) -> KeyPopularity {
         let [a, b, c, d] = POPULARITY;
@@ -86,7 +89,8 @@ impl KeyPopularity {
     }
 }
 
-/// Maps `u` in 0 to 1 to the popularity rank of a key in its range, the most popular first.
+/// Returns the popularity rank of a key in its range; 1 is the most popular. `u` is a random number
+/// in 0 to 1.
 fn rank(u: f64) -> u64 {
     (u / KEYS_A).powf(1.0 / KEYS_B).ceil() as u64
 }
@@ -178,8 +182,8 @@ mod tests {
         let (popularity, mut rng, draws) = (KeyPopularity::new(num), Rng::new(3, 3), 300_000u64);
         let mut counts = [0u64; RANGES as usize];
         (0..draws).for_each(|_| counts[(popularity.key(rng.bits() >> 1) / popularity.keys) as usize] += 1);
-        // The published form: a e^(bx) + c e^(dx), over its sum; the assignment of ranges was
-        // drawn.
+        // The published form is a e^(bx) + c e^(dx), divided by its sum. Which range gets which
+        // share was drawn at random.
         let law = |x: u64| {
             POPULARITY[0] * (POPULARITY[1] * x as f64).exp() + POPULARITY[2] * (POPULARITY[3] * x as f64).exp()
         };
@@ -187,29 +191,31 @@ mod tests {
         let mut expected: Vec<f64> = (1..=RANGES).map(|x| draws as f64 * law(x) / sum).collect();
         expected.sort_by(f64::total_cmp);
         counts.sort_unstable();
-        // Rounded as in the original: whole parts, of which the least popular range has one.
+        // Shares are rounded down to whole numbers as in the original. The least popular range has
+        // the share 1.
         let amplify = (1.0 / law(RANGES)).floor() + 1.0;
         let mut shares: Vec<f64> = (1..=RANGES).map(|x| (amplify * law(x)).floor()).collect();
         shares.sort_by(f64::total_cmp);
         let total: f64 = shares.iter().sum();
         let expected_of = |share: &f64| draws as f64 * share / total;
         let chi = chi_square(&counts, &shares.iter().map(expected_of).collect::<Vec<_>>());
-        // 29 degrees of freedom: mean 29, deviation 7.6; five deviations above. Sorting only lowers
-        // it.
+        // With 29 degrees of freedom the mean is 29 and the deviation 7.6. The bound is five
+        // deviations above. Sorting only lowers the statistic.
         assert!(chi < 67.0, "{chi}");
         let hottest = counts[29] as f64 / expected[29];
         assert!((0.9..1.1).contains(&hottest), "{hottest}");
     }
 
-    /// Returns the probabilities up to each edge from the one before, and beyond the last:
-    /// differences of a distribution function.
+    /// Returns the probability of the values between each two edges, and that of the values beyond
+    /// the last edge. These are differences of the distribution function `below`.
     fn shares(edges: &[u64], below: &dyn Fn(f64) -> f64) -> Vec<f64> {
         let mut before = 0.0;
         let upto = edges.iter().map(|edge| below(*edge as f64)).chain([1.0]);
         upto.map(|upto| upto - std::mem::replace(&mut before, upto)).collect()
     }
 
-    /// a x^b of a range's accesses hit its x most popular keys; hashing selects these keys.
+    /// A share of a x^b of a range's accesses goes to its x most popular keys. A hash determines
+    /// which keys these are.
     #[test]
     fn keys_of_a_range_follow_the_published_power_by_chi_square() {
         let (mut rng, draws) = (Rng::new(9, 9), 1_000_000u64);
@@ -219,12 +225,12 @@ mod tests {
         (0..draws).map(|_| draw()).for_each(|rank| counts[edges.partition_point(|edge| *edge < rank)] += 1);
         let shares = shares(&edges, &|x| KEYS_A * x.powf(KEYS_B));
         let chi = chi_square(&counts, &shares.iter().map(|share| draws as f64 * share).collect::<Vec<_>>());
-        // 12 degrees of freedom: one in a million is beyond 52.
+        // With 12 degrees of freedom, one statistic in a million exceeds 52.
         assert!(chi < 52.0, "{chi}: {counts:?}");
     }
 
-    /// F(x) = 1 - (1 + k x / sigma)^(-1 / k), in whole numbers, up to where the original wraps
-    /// around.
+    /// The distribution function is F(x) = 1 - (1 + k x / sigma)^(-1 / k), rounded to whole
+    /// numbers. Sizes above the limit start again at zero, as in the original.
     #[test]
     fn values_and_scans_follow_the_published_pareto_by_chi_square() {
         let (mut rng, draws) = (Rng::new(11, 11), 1_000_000u64);
@@ -242,7 +248,7 @@ mod tests {
                 |x: f64| (1..100_000).map(|n| f64::from(n) * most).map(|from| between(from, from + x)).sum::<f64>();
             let shares = shares(&edges, &|x| law(x) + again(x));
             let chi = chi_square(&counts, &shares.iter().map(|share| draws as f64 * share).collect::<Vec<_>>());
-            // 8 degrees of freedom: one in a million is beyond 43.
+            // With 8 degrees of freedom, one statistic in a million exceeds 43.
             assert!(chi < 43.0, "{pareto:?}: {chi}: {counts:?}");
         }
     }

@@ -1,15 +1,15 @@
-//! Workloads by name: operations, keys and values.
+//! The workloads by name, with their operations, keys and values.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `db_bench` `deletes` `ycsb` `forestdb` `mixgraph` `chainstate` `bare` | the workloads |
 //! | `stage` | the interface to a workload |
-//! | `ops` | one operation: performed, checked, counted |
+//! | `ops` | single operations: they are performed, checked and counted |
 //! | `store` `model` | expected contents of the store |
 //! | `keys` `values` `rng` `zipf` | keys, values and random numbers |
 //!
-//! A workload has one or more stages; each is measured separately and has a row of its own. The
-//! same seed gives the same operations for every engine.
+//! A workload has one or more stages. Each stage is measured separately and has its own row in the
+//! results. The same seed gives the same operations for every engine.
 pub mod bare;
 pub mod chainstate;
 #[cfg(test)]
@@ -34,8 +34,8 @@ pub use stage::{Job, Stage};
 use crate::cell::CellSpec;
 use anyhow::{Result, bail, ensure};
 
-/// Returns name and description of every workload. A name that ends with a colon is followed by a
-/// number.
+/// Returns the name and the description of every workload. If a name ends with a colon, a number
+/// follows it.
 pub fn list() -> Vec<(&'static str, &'static str)> {
     let bench = db_bench::LIST.iter().map(|bench| (bench.name, bench.help));
     let others = forestdb::LIST.into_iter().chain(mixgraph::LIST).chain(chainstate::LIST).chain(bare::LIST);
@@ -78,10 +78,10 @@ pub fn rows(workloads: &[String]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// No engine works with less memory.
+/// Minimum memory limit in bytes. No engine works with less memory.
 const MEMORY_MIN: u64 = 16 << 20;
 
-/// Checks the limits of all workloads, so that an invalid cell is refused before a store is
+/// Checks the limits of all workloads, so that an invalid cell is rejected before a store is
 /// opened.
 pub fn validate(spec: &CellSpec) -> Result<()> {
     ensure!(!spec.workloads.is_empty(), "no workload given");

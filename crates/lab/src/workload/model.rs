@@ -1,44 +1,47 @@
-//! Expected value of each key, correct also while several threads write the same key.
+//! The expected value of each key. It is correct also while several threads write the same key.
 //!
-//! Each change of a key increments its *generation*: odd generations are puts, even ones deletes,
-//! and 0 is a key never written. A correct result for a key is one of the generations `floor ..=
-//! newest`. With one writer both are equal. The order in which the store applied concurrent
-//! changes of one key is unknown, so the range spans them until a change that began without
-//! concurrent ones is acknowledged: it is newer than all of them.
+//! Each change of a key increments the key's *generation*. An odd generation is a put, an even one
+//! is a delete, and 0 is a key that was never written. A correct result for a key is the value of
+//! one of the generations `floor ..= newest`. With one writer both bounds are equal. If several
+//! writers change one key concurrently, the order in which the store applies their changes is
+//! unknown, so the range contains all of them. The range ends when the store acknowledges a change
+//! during which no other change of the key was pending, because this change is newer than all of
+//! them.
 //!
-//! Random keys miss all caches in this model as they do in the store, and the store is what is
-//! being measured. While one thread works, a key therefore takes one byte, its generation modulo
-//! 256: eight bytes per key cost 0.3 µs per operation on a million keys.
+//! Accesses to random keys miss all caches in this model, as they do in the store, but only the
+//! store is to be measured. While one thread works, a key therefore takes one byte in the model,
+//! the generation modulo 256. With eight bytes per key, the model would cost 0.3 µs per operation
+//! on a million keys.
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The generations of every key.
+/// The generations of all keys.
 #[derive(Debug)]
 pub struct Model {
     slots: Slots,
-    /// Whether generations must be exact, not modulo 256.
+    /// Whether generations must be exact. Otherwise they are stored modulo 256.
     exact: bool,
 }
 
 #[derive(Debug)]
 enum Slots {
-    /// One thread at a time: `newest` modulo 256, which equals `floor`.
+    /// For one thread at a time: `newest` modulo 256, which equals `floor`.
     SingleThreaded(Vec<AtomicU8>),
-    /// `newest` in bits 32..64, `newest - floor` in 16..32 (all ones: at least that), pending
-    /// changes in 0..16.
+    /// For several threads: `newest` in bits 32..64, `newest - floor` in bits 16..32 (all ones mean
+    /// at least that), and the number of pending changes in bits 0..16.
     Concurrent(Vec<AtomicU64>),
 }
 
-/// A pending change.
+/// A change that the store has not acknowledged yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     /// Number of the key.
     pub number: u64,
     /// Generation of the key after the change.
     pub generation: u32,
-    /// Whether no other change of the key was pending.
+    /// Whether no other change of the key was pending when this one began.
     alone: bool,
 }
 
@@ -68,16 +71,16 @@ impl Slot {
     }
 }
 
-/// Returns the generation after `newest` for a put or a delete.
+/// Returns the generation after `newest` for a put, or for a delete.
 fn next(newest: u32, put: bool) -> u32 {
     newest + if (newest % 2 == 1) == put { 2 } else { 1 }
 }
 
 impl Model {
-    /// Creates a model of `len` keys that were never written. Reported generations are `exact`, or
-    /// equal modulo 256.
+    /// Creates a model of `len` keys that were never written. Its generations are `exact`, or equal
+    /// modulo 256.
     pub fn new(len: u64, exact: bool) -> Model {
-        // zeroed memory from the allocator: untouched pages cost nothing
+        // The allocator returns zeroed memory, whose untouched pages cost nothing.
         let slots = vec![0u64; len as usize].into_iter().map(AtomicU64::new).collect();
         Model { slots: Slots::Concurrent(slots), exact }
     }
@@ -120,7 +123,7 @@ impl Model {
         }
     }
 
-    /// Begins a put or a delete of a key, before the call of the store.
+    /// Notes that a put or a delete of a key begins. Must be called before the store is called.
     #[inline]
     pub fn begin(&self, number: u64, put: bool) -> Pending {
         let slots = match &self.slots {
@@ -143,7 +146,7 @@ impl Model {
         Pending { number, generation: next(old.newest, put), alone: old.pending == 0 }
     }
 
-    /// Ends a change that the store has acknowledged.
+    /// Notes that the store has acknowledged a change.
     #[inline]
     pub fn end(&self, change: Pending) {
         let Slots::Concurrent(slots) = &self.slots else { return };
@@ -183,7 +186,7 @@ impl Model {
         next(self.newest(number), true)
     }
 
-    /// Returns whether the key is present; `None` while that is uncertain.
+    /// Returns whether the key is present; `None` while a pending change makes this uncertain.
     #[inline]
     pub fn present(&self, number: u64) -> Option<bool> {
         let slot = self.slot(number);

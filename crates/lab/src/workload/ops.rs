@@ -1,4 +1,5 @@
-//! Single operations: performed, checked against the expected contents, counted.
+//! Single operations on a store. Each is performed, checked against the expected contents, and
+//! counted.
 use super::{model::Pending, store::Content};
 use crate::{
     measure::{Kind, Worker},
@@ -9,16 +10,17 @@ use std::hint::black_box;
 
 /// Bytes per cache line.
 const CACHE_LINE: usize = 64;
-/// The processor prefetches the rest of a long value by itself.
+/// Number of cache lines to prefetch of a value. The processor prefetches the rest of a long value
+/// by itself.
 const PREFETCHED_LINES: usize = 4;
 
-/// Performs operations of one thread on a store. Buffers are reused: an operation allocates
-/// nothing.
+/// Performs the operations of one thread on a store. The buffers are reused, so an operation
+/// allocates no memory.
 pub struct Driver<'a> {
     target: &'a dyn Target,
     content: &'a Content,
     sync: bool,
-    /// Whether other threads change values during a scan, which shows the values at its start.
+    /// Whether other threads change values during a scan. The scan returns the values at its start.
     overwritten: bool,
     key: Vec<u8>,
     from: Vec<u8>,
@@ -26,7 +28,7 @@ pub struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// Creates a driver; writes are durable on return if `sync`.
+    /// Creates a driver. If `sync`, each write is durable on return.
     pub fn new(target: &'a dyn Target, content: &'a Content, sync: bool) -> Driver<'a> {
         let value = Vec::with_capacity(content.values.size());
         Driver {
@@ -40,14 +42,15 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Permits scans to return values older than the newest at the time of the step.
+    /// If `overwritten`, a scan may return values that are older than the newest ones at the time
+    /// of its step.
     pub fn with_concurrent_writers(self, overwritten: bool) -> Driver<'a> {
         Driver { overwritten, ..self }
     }
 
-    /// Prefetches the driver's own memory for puts of these keys. Random keys miss all caches: 0.2
-    /// µs each if done one by one between operations of the store, a tenth of that if prefetched
-    /// together.
+    /// Prefetches the driver's own memory for puts of these keys. Accesses for random keys miss all
+    /// caches. They cost 0.2 µs each if they happen one by one between operations of the store, and
+    /// a tenth of that if they are prefetched together.
     pub fn prefetch(&self, numbers: &[u64]) {
         let (model, values) = (&self.content.model, &self.content.values);
         let slots = numbers.iter().fold(0, |all, number| all ^ model.newest(*number));
@@ -115,8 +118,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Reads the key, then writes it: one of its fields in a store with merged fields, else the
-    /// whole value.
+    /// Reads the key, then writes it. In a store with merged fields, the write replaces one field
+    /// of the value; otherwise it replaces the whole value.
     pub fn read_modify_write(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         let start = worker.now();
         self.merge(worker, number)?;
@@ -124,7 +127,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// The same as an update: its time is that of its get and its put.
+    /// Does the same as an update. Its times are recorded as those of a get and a put.
     pub fn merge(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         self.get(worker, number)?;
         let content = self.content;
@@ -138,7 +141,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Writes changes of the `numbers` in one batch.
+    /// Puts or deletes the keys of `numbers` in one batch.
     pub fn batch(
         &mut self,
         worker: &mut Worker<'_>,
@@ -169,9 +172,9 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Reads at most `limit` entries in order, from the key of `from`, or from the first (last) if
-    /// `None`. Returns their number. If other threads insert, only keys that existed at the start
-    /// are required.
+    /// Reads at most `limit` entries in order and returns their number. The scan starts at the key
+    /// of `from`, or without it at the first key (the last one if `reverse`). If other threads
+    /// insert keys, only the keys that existed at the start must be in the result.
     pub fn scan(
         &mut self,
         worker: &mut Worker<'_>,
@@ -208,22 +211,23 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Memory of a batch, reused by the next one.
+/// Memory of a batch, which the next batch reuses.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Each change, and the end of its key in the keys.
+    /// Each change, and the end of its key in the buffer of all keys.
     pending: Vec<(Pending, usize)>,
 }
 
-/// A walk over all expected keys in order, parallel to a scan: the scan must return the next
-/// present key.
+/// Walks over all expected keys in order while a scan runs. The scan must return the next key that
+/// is present.
 pub struct ExpectedScan<'a> {
     content: &'a Content,
-    /// Remaining positions: `next .. end`, or the same backwards.
+    /// The remaining positions `next .. end`, or the same in reverse.
     next: u64,
     end: u64,
     reverse: bool,
-    /// Inserts from this number on may be missing: they may have happened after the scan started.
+    /// The scan may miss inserted keys from this number on, because their insert may have happened
+    /// after the scan started.
     sure_below: u64,
     /// See [`Driver::with_concurrent_writers`].
     overwritten: bool,
@@ -231,7 +235,8 @@ pub struct ExpectedScan<'a> {
 }
 
 impl<'a> ExpectedScan<'a> {
-    /// Starts at the key of `from`, or at the first (last) key. `key` is a reused buffer.
+    /// Starts at the key of `from`, or without it at the first key (the last one if `reverse`).
+    /// `key` is a buffer to reuse.
     pub fn new(content: &'a Content, from: Option<u64>, reverse: bool, key: Vec<u8>) -> ExpectedScan<'a> {
         let place = from.map(|number| content.place(number));
         let (next, end) = match (place, reverse) {
@@ -283,7 +288,7 @@ impl<'a> ExpectedScan<'a> {
         number >= self.sure_below || self.content.model.present(number) != Some(true)
     }
 
-    /// Checks that the scan could end here.
+    /// Checks that the scan may end here.
     fn end(&mut self) -> Result<()> {
         while self.content.checked
             && let Some(number) = self.step()

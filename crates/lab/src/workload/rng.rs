@@ -1,8 +1,8 @@
-//! Own random numbers, so that a seed gives the same operations on every machine and in
-//! every version.
+//! A random number generator of this crate, so that a seed gives the same operations on every
+//! machine and in every version.
 //!
-//! The generator is xoshiro256++, seeded by splitmix64 (Blackman and Vigna). A stream is
-//! identified by a seed and a label, so that threads and workloads of one run draw independently.
+//! The generator is xoshiro256++, seeded by splitmix64 (Blackman and Vigna). A seed and a label
+//! identify a stream of numbers, so that the threads and workloads of a run draw independently.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -28,8 +28,8 @@ impl Rng {
         result
     }
 
-    /// Returns a uniform number in `0 .. bound`; 0 if `bound` is 0. The bias is below `bound` /
-    /// 2^64.
+    /// Returns a uniform number in `0 .. bound`; 0 if `bound` is 0. The deviation from uniformity
+    /// is below `bound` / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
@@ -45,8 +45,8 @@ impl Rng {
 /// 2^64 / golden ratio, made odd: the increment of splitmix64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The finalizer of splitmix64: a bijection in which every input bit flips half of the output
-/// bits.
+/// Returns the finalizer of splitmix64 for `x`. It is a bijection in which every input bit flips
+/// half of the output bits.
 #[inline]
 pub fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -59,8 +59,8 @@ pub fn label(text: &str) -> u64 {
     text.bytes().fold(GOLDEN, |sum, byte| mix(sum ^ u64::from(byte)))
 }
 
-/// A random permutation of `0 .. len` without memory: a bijection on the next power of two,
-/// iterated until the result is below `len`, at most two steps on average.
+/// A random permutation of `0 .. len` that needs no memory. It applies a bijection on the next
+/// power of two until the result is below `len`, which takes at most two steps on average.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -83,7 +83,7 @@ impl Permutation {
         let mut x = index;
         loop {
             for key in self.keys {
-                // each step is invertible on the low bits, so their composition is, too
+                // Each step is invertible on the low bits, so their composition is invertible, too.
                 x = x.wrapping_mul(key).wrapping_add(key >> 32) & self.mask;
                 x ^= x >> self.shift;
             }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn reference_vector_of_xoshiro256_plus_plus() {
-        // state 1, 2, 3, 4: the first outputs of the authors' C code
+        // With the state 1, 2, 3, 4, these are the first outputs of the authors' C code.
         let mut rng = Rng([1, 2, 3, 4]);
         assert_eq!([rng.bits(), rng.bits(), rng.bits()], [41943041, 58720359, 3588806011781223]);
     }
@@ -131,7 +131,8 @@ mod tests {
         (0..draws).for_each(|_| counts[rng.below(cells as u64) as usize] += 1);
         let expected = draws as f64 / cells as f64;
         let chi: f64 = counts.iter().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
-        // 999 degrees of freedom: mean 999, deviation 44.7; five deviations either way
+        // With 999 degrees of freedom the mean is 999 and the deviation 44.7. The bounds are five
+        // deviations away.
         assert!((775.0..1223.0).contains(&chi), "{chi}");
     }
 

@@ -1,4 +1,4 @@
-//! A stage of a workload, and its parameters.
+//! A stage of a workload (one measured part of it), and its parameters.
 use super::{
     rng::{Rng, label, mix},
     store::Store,
@@ -11,17 +11,19 @@ use anyhow::Result;
 
 /// One measured part of a workload.
 pub trait Stage: Send + Sync {
-    /// Returns the name of its row: the workload's name, followed by `/stage` if there are several.
+    /// Returns the name of the stage's row: the name of the workload, followed by `/stage` if the
+    /// workload has several stages.
     fn name(&self) -> String;
-    /// Brings the store into the state that the stage needs. Not measured.
+    /// Brings the store into the state that the stage needs. This is not measured.
     fn prepare(&self, store: &mut Store<'_>, job: &Job<'_>) -> Result<()>;
-    /// Returns the number of operations that [`run`](Stage::run) will count, as far as known; for
-    /// progress.
+    /// Returns the number of operations that [`run`](Stage::run) will count, as far as known. It is
+    /// used for progress reports.
     fn total(&self, store: &Store<'_>, job: &Job<'_>) -> u64;
     /// Performs the work. A wrong result of the store is an error. `progress` receives the number
     /// of finished operations.
     fn run(&self, store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome>;
-    /// Returns whether the stage changes nothing, so that a memory limit limits the page cache.
+    /// Returns whether the stage changes nothing. Only such a stage can have a memory limit, which
+    /// then limits the page cache.
     fn only_reads(&self) -> bool {
         false
     }
@@ -35,24 +37,24 @@ pub trait Stage: Send + Sync {
 /// Parameters of a stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The cell.
+    /// The description of the cell.
     pub spec: &'a CellSpec,
-    /// Seed of this stage: other stages of the cell draw other numbers.
+    /// Seed of this stage. Other stages of the cell draw other numbers.
     pub seed: u64,
 }
 
 impl<'a> Job<'a> {
-    /// Creates the parameters of the `index`-th stage of a cell, called `name`.
+    /// Creates the parameters of stage number `index` of a cell. The stage is called `name`.
     pub fn new(spec: &'a CellSpec, name: &str, index: usize) -> Job<'a> {
         Job { spec, seed: mix(spec.seed ^ label(name)).wrapping_add(index as u64) }
     }
 
-    /// Returns a thread's random numbers.
+    /// Returns the random numbers of one thread.
     pub fn rng(&self, thread: usize) -> Rng {
         Rng::new(self.seed, thread as u64)
     }
 
-    /// Returns a plan with all threads in the foreground.
+    /// Returns a plan in which all threads are in the foreground.
     pub fn plan(&self) -> ThreadPlan {
         ThreadPlan { foreground: self.spec.threads, background: 0, histogram: self.spec.histogram }
     }

@@ -21,33 +21,34 @@ use std::{
 /// Expected contents of a store, and the encoding of its keys and values.
 #[derive(Debug)]
 pub struct Content {
-    /// Its keys.
+    /// The encoding of its keys.
     pub keys: Keys,
-    /// Its values.
+    /// The values that can be put.
     pub values: Values,
-    /// Expected generation of each key. Numbers from `num` on are reserved for inserts.
+    /// Expected generation (number of changes) of each key. Numbers from `num` on are reserved for
+    /// inserts.
     pub model: Model,
-    /// Number of keys that fills write and reads choose from.
+    /// Number of keys from which fills and reads choose.
     pub num: u64,
-    /// Inserts after these keys.
+    /// The inserted keys, whose numbers follow those of the fill.
     pub inserts: Inserts,
-    /// Whether results are checked.
+    /// Whether the results of reads are checked.
     pub checked: bool,
-    /// Numbers in the order of their keys; computed when a scan needs it, and never for decimal
-    /// keys, which are in order.
+    /// The numbers of the keys in key order. It is computed when a scan needs it. Decimal keys do
+    /// not need it, because their numbers are in key order.
     order: Option<KeyOrder>,
 }
 
 #[derive(Debug)]
 struct KeyOrder {
-    /// Numbers in the order of their keys.
+    /// The numbers of all keys, in the order of the keys.
     sorted: Vec<u32>,
-    /// Position of each number in that order.
+    /// The position of each number in `sorted`.
     rank: Vec<u32>,
 }
 
 impl Content {
-    /// Creates empty contents; `values` will be put on `num` keys.
+    /// Creates empty contents for `num` keys and room for `room` inserts.
     pub fn new(keys: Keys, values: Values, num: u64, room: u64) -> Content {
         let exact = values.form() == Form::Fields; // whose fields are replaced in turn
         Content {
@@ -61,20 +62,20 @@ impl Content {
         }
     }
 
-    /// Creates db_bench's contents for `spec`, with values of `value_size` bytes.
+    /// Creates db_bench's contents for `spec`: decimal keys, and values of `value_size` bytes.
     pub fn decimal(spec: &CellSpec, value_size: usize) -> Result<Content> {
         let keys = Keys::decimal(spec.key_size, spec.num)?;
         let values = Values::new(value_size, spec.compression_ratio, spec.seed, Form::Whole);
         Ok(Content::new(keys, values, spec.num, 0))
     }
 
-    /// Creates contents with the same keys and values of several sizes.
+    /// Creates contents with decimal keys, and values of several sizes.
     pub fn sized(spec: &CellSpec, sizes: Sizes) -> Result<Content> {
         let keys = Keys::decimal(spec.key_size, spec.num)?;
         Ok(Content::new(keys, Values::sized(sizes, spec.compression_ratio, spec.seed), spec.num, 0))
     }
 
-    /// Computes the order of keys for scans.
+    /// Computes the order of the keys, which scans need.
     pub fn sort(&mut self) -> Result<()> {
         if matches!(self.keys, Keys::Decimal(_)) || self.order.is_some() {
             return Ok(());
@@ -107,26 +108,27 @@ impl Content {
         self.order.as_ref().map_or(number, |order| u64::from(order.rank[number as usize]))
     }
 
-    /// Returns the bytes of the present keys and values.
+    /// Returns the total size of the keys and values that are present.
     pub fn live_bytes(&self) -> u64 {
         let value = |number| self.values.len_of(number, self.model.newest(number));
         self.model.live().map(|number| (self.keys.len_of(number) + value(number)) as u64).sum()
     }
 
-    /// Returns the memory of the contents in bytes.
+    /// Returns the memory in bytes that the expected contents take.
     pub fn memory_bytes(&self) -> u64 {
         let order = self.order.as_ref().map_or(0, |order| size_of_val(order.sorted.as_slice()) * 2);
         self.model.memory_bytes() + self.values.memory_bytes() + order as u64
     }
 }
 
-/// YCSB's acknowledged counter: the inserted numbers after the loaded ones, without gaps.
+/// The inserted keys after the loaded ones. As in YCSB, a key may be read when all inserts with
+/// lower numbers are acknowledged.
 #[derive(Debug)]
 pub struct Inserts {
     next: AtomicU64,
-    /// All lower numbers have been acknowledged.
+    /// All numbers below this one are acknowledged.
     below: AtomicU64,
-    /// Acknowledged numbers after a gap. No I/O under the lock.
+    /// Acknowledged numbers that follow a gap. No I/O happens under the lock.
     ahead: Mutex<BTreeSet<u64>>,
 }
 
@@ -135,7 +137,7 @@ impl Inserts {
         Inserts { next: AtomicU64::new(num), below: AtomicU64::new(num), ahead: Mutex::default() }
     }
 
-    /// Returns an unused number.
+    /// Returns the next unused number.
     pub fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -151,26 +153,26 @@ impl Inserts {
         self.below.store(below, Ordering::Release);
     }
 
-    /// Returns the bound below which all numbers are in the store.
+    /// Returns the bound below which all numbers are acknowledged.
     #[inline]
     pub fn below(&self) -> u64 {
         self.below.load(Ordering::Acquire)
     }
 }
 
-/// An engine's store in a directory of its own.
+/// An engine's store in its own directory.
 pub struct Store<'e> {
     engine: &'e dyn Engine,
     settings: Settings,
     checked: bool,
     dir: PathBuf,
     target: Option<Box<dyn Target>>,
-    /// Expected contents.
+    /// The expected contents of the store.
     pub content: Content,
 }
 
 impl<'e> Store<'e> {
-    /// Returns the store in directory `store` of the cell's directory, not open yet.
+    /// Returns the store in the subdirectory `store` of the cell's directory. It is not open yet.
     pub fn at(engine: &'e dyn Engine, spec: &CellSpec) -> Result<Store<'e>> {
         let (dir, settings) = (spec.dir.join("store"), spec.settings.clone());
         let checked = spec.check_answers;
@@ -178,7 +180,7 @@ impl<'e> Store<'e> {
         Ok(Store { engine, settings, checked, dir, target: None, content })
     }
 
-    /// Creates and opens a new store there, replacing an existing one.
+    /// Creates and opens a new store in this directory. An existing store is replaced.
     pub fn create(engine: &'e dyn Engine, spec: &CellSpec) -> Result<Store<'e>> {
         let mut store = Store::at(engine, spec)?;
         store.recreate()?;
@@ -214,17 +216,17 @@ impl<'e> Store<'e> {
         self.target.as_deref().expect("the store is open during a stage")
     }
 
-    /// Returns its directory.
+    /// Returns the store's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Returns whether it is in a file system, where its files can be measured.
+    /// Returns whether the store is in a file system, where the sizes of its files can be measured.
     pub fn is_in_file_system(&self) -> bool {
         self.engine.below() == StoreMedium::FileSystem
     }
 
-    /// Sets whether a single thread works on it from now on, or several.
+    /// Sets whether one thread or several threads work on the store from now on.
     pub fn set_threads(&mut self, threads: usize) {
         self.content.model.set_solo(threads == 1);
     }

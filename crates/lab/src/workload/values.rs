@@ -1,14 +1,16 @@
-//! Values: pieces of one buffer of compressible text, selected by key and generation. Every value
-//! can be checked without being stored, and making one needs no copy.
+//! Values: parts of one buffer of compressible text, which the key and the generation (number of
+//! changes of the key) select. Every value can be checked without storing it, and making a value
+//! needs no copy.
 //!
-//! The buffer is db_bench's: pieces of 100 bytes, each a random text repeated until the piece is
-//! full, from LevelDB's random numbers with seed 301. A value starts at one of 2^20 positions. A
-//! value of whole pieces starts at one of 10,485; its pieces are then db_bench's, and compress
-//! like those. A wrong value equals the right one with a probability of one in that many, so a
-//! store that mixes up values is detected soon.
+//! The buffer is that of db_bench. It consists of pieces of 100 bytes. Each piece is a random text,
+//! repeated until the piece is full; the random numbers are those of LevelDB with seed 301. A value
+//! starts at one of 2^20 positions. A value that consists of whole pieces starts at one of 10,485
+//! positions; its pieces are those of db_bench and compress in the same way. The probability that a
+//! wrong value equals the right one is one in the number of positions, so a store that confuses
+//! values is detected soon.
 use super::rng::mix;
 
-/// Makes and checks the values of one store.
+/// The values of one store: makes them and checks them.
 #[derive(Debug)]
 pub struct Values {
     buffer: Vec<u8>,
@@ -17,7 +19,7 @@ pub struct Values {
     whole_pieces: bool,
     salt: u64,
     form: Form,
-    /// Distribution of sizes; `len` is then the maximum.
+    /// Distribution of sizes, if values have different sizes. `len` is then the maximum size.
     sizes: Option<Sizes>,
 }
 
@@ -26,12 +28,12 @@ pub struct Values {
 pub enum Sizes {
     /// The distribution of RocksDB's mixgraph.
     Pareto(Pareto),
-    /// Two sizes, the smaller first, with equal total bytes in each.
+    /// Two sizes, the smaller first. The values of each size have half of all bytes.
     HalfOfBytes([u64; 2]),
 }
 
 impl Sizes {
-    /// Returns the size at `u` in 0 to 1; the smallest `u` gives the largest size.
+    /// Returns a size for the random number `u` in 0 to 1. The smallest `u` gives the largest size.
     fn size(&self, u: f64) -> u64 {
         match self {
             Sizes::Pareto(pareto) => pareto.size(u),
@@ -51,8 +53,8 @@ impl Sizes {
     }
 }
 
-/// Generalised Pareto sizes from 0, limited as in RocksDB's db_bench: at least `least`; beyond
-/// `most`, modulo `most`.
+/// A generalised Pareto distribution of sizes from 0, limited as in RocksDB's db_bench: a size is
+/// at least `least`, and a size above `most` is taken modulo `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the distribution's own names")]
 pub struct Pareto {
@@ -63,7 +65,7 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// Returns the size at `u` in 0 to 1; the smallest `u` gives the largest size.
+    /// Returns a size for the random number `u` in 0 to 1. The smallest `u` gives the largest size.
     pub fn size(&self, u: f64) -> u64 {
         let size = if u <= 0.0 { self.sigma } else { self.sigma * (u.powf(-self.k) - 1.0) / self.k };
         let size = size.ceil().max(0.0) as u64;
@@ -72,26 +74,27 @@ impl Pareto {
     }
 }
 
-/// Part of a value that a put replaces.
+/// The part of a value that a put replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The whole value.
     Whole,
-    /// One of ten fields in turn, from the key's second put on: YCSB's merging update.
+    /// One of ten fields in turn, from the second put of a key on. This is YCSB's update with a
+    /// merge.
     Fields,
 }
 
-/// Fields of a YCSB record.
+/// Number of fields in a YCSB record.
 pub const FIELDS: usize = 10;
 
-/// Number of positions in the buffer at which values, or walks of whole pieces, start.
+/// Number of positions in the buffer at which a value, or a walk (see [`WALK`]), can start.
 const PLACES: usize = 1 << 20;
-/// Bytes of a piece; each repeats its own text.
+/// Size of a piece in bytes. Each piece repeats its own text.
 const PIECE: usize = 100;
-/// Maximum size of a value made of whole pieces.
+/// Maximum size in bytes of a value that consists of whole pieces.
 const PIECES_MAX: usize = 1000;
-/// Number of neighbouring keys of one generation whose values are adjacent in the buffer, as
-/// db_bench's are. Checking the entries of a scan then adds no cache misses.
+/// Number of neighbouring keys whose values of one generation are adjacent in the buffer (a walk),
+/// as db_bench's values are. Checking the entries of a scan then causes no cache misses.
 const WALK: u64 = 1 << 10;
 
 impl Values {
@@ -108,7 +111,7 @@ impl Values {
         Values { buffer, len, whole_pieces, salt: mix(seed), form, sizes: None }
     }
 
-    /// Creates values whose sizes follow from key and generation.
+    /// Creates values of several sizes. The key and the generation determine the size.
     pub fn sized(sizes: Sizes, ratio: f64, seed: u64) -> Values {
         Values { sizes: Some(sizes), whole_pieces: false, ..Values::new(sizes.most(), ratio, seed, Form::Whole) }
     }
@@ -118,8 +121,8 @@ impl Values {
         self.sizes
     }
 
-    /// Returns the size in bytes of a generation's value; equal for generations that are equal
-    /// modulo 256.
+    /// Returns the size in bytes of the value that a generation has. Generations that are equal
+    /// modulo 256 have equal sizes.
     #[inline]
     pub fn len_of(&self, number: u64, generation: u32) -> usize {
         let Some(sizes) = &self.sizes else { return self.len };
@@ -142,8 +145,8 @@ impl Values {
         self.buffer.len() as u64
     }
 
-    /// Returns the text of a generation: its value, if puts replace the whole value. It is equal
-    /// for generations that are equal modulo 256.
+    /// Returns the text of a generation. It is the value, if puts replace the whole value.
+    /// Generations that are equal modulo 256 have equal texts.
     #[inline]
     pub fn text(&self, number: u64, generation: u32) -> &[u8] {
         let start = mix(self.salt ^ (number / WALK).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ u64::from(generation as u8));
@@ -152,13 +155,13 @@ impl Values {
             let first = ((start >> 32) * (PLACES / PIECE) as u64) >> 32;
             first as usize * PIECE + step as usize * self.len
         } else {
-            // An odd stride, so that no two keys of a walk have the same position.
+            // The stride is odd, so that no two keys of a walk have the same position.
             start.wrapping_add(step.wrapping_mul(self.len as u64 | 1)) as usize % PLACES
         };
         &self.buffer[place..place + self.len_of(number, generation)]
     }
 
-    /// Returns the byte range that a generation replaced.
+    /// Returns the byte range that the put of a generation replaced.
     pub fn replaced(&self, number: u64, generation: u32) -> std::ops::Range<usize> {
         match self.form {
             Form::Fields if generation > 1 => self.field(turn(number, updates(generation)) as usize),
@@ -191,8 +194,8 @@ impl Values {
         }
     }
 
-    /// Returns the generation that wrote `field` of the value of `generation`. Puts after the first
-    /// replace the fields in turn.
+    /// Returns the generation whose put wrote `field` of the value of `generation`. After the first
+    /// put of a key, each put replaces one field in turn.
     fn writer(&self, number: u64, generation: u32, field: u64) -> u32 {
         if generation == 1 {
             return 1;
@@ -210,18 +213,19 @@ impl Values {
     }
 }
 
-/// Returns the number of puts since the key's second one; there are no deletes in stores with
-/// merged fields.
+/// Returns the number of puts of a key after its first one. A store with merged fields has no
+/// deletes.
 fn updates(generation: u32) -> u64 {
     u64::from(generation - 3) / 2
 }
 
-/// Returns the field that a key's update replaces.
+/// Returns the field that update number `update` of a key replaces.
 fn turn(number: u64, update: u64) -> u64 {
     (mix(number) % FIELDS as u64 + update) % FIELDS as u64
 }
 
-/// Appends 100 bytes: random printable text of 100 × `ratio` bytes, at least one, repeated.
+/// Appends a piece of 100 bytes: a random printable text of 100 × `ratio` bytes, at least one byte,
+/// repeated.
 fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
     let raw = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);
     let start = buffer.len();
@@ -231,8 +235,8 @@ fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
     }
 }
 
-/// The minimal standard generator of Park and Miller, which LevelDB uses: x ← 16807 x mod 2^31 −
-/// 1.
+/// The minimal standard generator of Park and Miller, which LevelDB uses: each number x is followed
+/// by 16807 x mod 2^31 − 1.
 struct ParkMiller(u32);
 
 impl ParkMiller {

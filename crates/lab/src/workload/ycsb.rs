@@ -1,13 +1,16 @@
 //! YCSB's core workloads with their original generators (brianfrankcooper/YCSB 0.17).
 //!
-//! Records are numbered in the order of insertion; the key is `user` and the hash of the number. A
-//! record is one value of `value_size` bytes, which represents ten fields. `num` records are
-//! loaded; a workload does `reads` operations (`num` by default), shared by the threads. Hashed
-//! order and distributions are those of the original; the random source differs. The original's
-//! own bindings differ in two choices, which are therefore explicit here. An *update* puts a whole
-//! record (`blind`), or reads it, replaces one field and puts it back (`merge`). A
-//! *read-modify-write* always reads. With merged fields, the driver serialises changes of one
-//! record, because a lost update could not be distinguished from a wrong result.
+//! Records are numbered in the order of insertion. The key of a record is `user` and the hash of
+//! its number. A record is one value of `value_size` bytes, which represents ten fields. `num`
+//! records are loaded. A workload performs `reads` operations (by default `num`), divided among the
+//! threads. The order of keys and the distributions are those of the original; the source of random
+//! numbers is another one.
+//!
+//! YCSB's own bindings differ in the meaning of an update, so the meaning is explicit here. An
+//! *update* puts a whole record (`blind`), or reads the record, replaces one field and puts the
+//! record back (`merge`). A *read-modify-write* always reads. With merged fields, the driver
+//! serialises changes of one record, because a lost update could not be distinguished from a wrong
+//! result.
 pub use super::update::Update;
 
 use super::{
@@ -27,7 +30,7 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use std::sync::Mutex;
 
-/// Names and descriptions.
+/// Names and descriptions of the workloads.
 pub const LIST: [(&str, &str); 9] = [
     ("ycsb-load", "inserts num records into an empty store"),
     ("ycsb-a", "50 % reads, 50 % updates, zipfian"),
@@ -40,18 +43,18 @@ pub const LIST: [(&str, &str); 9] = [
     ("ycsb-write-uniform:", "the same, uniform"),
 ];
 
-/// Maximum scan length in records.
+/// Maximum length of a scan in records.
 const SCAN_MAX: u64 = 100;
-/// Number of locks that serialise merges of one record.
+/// Number of locks that serialise the merges of a record.
 const LOCKS: usize = 1024;
 
-/// The load, or one of the workloads.
+/// The load of the records, or one of the workloads.
 pub struct Ycsb {
     name: String,
     mix: Option<OperationMix>,
 }
 
-/// Shares in percent; the rest are reads.
+/// Shares of the operations in percent. The other operations are reads.
 #[derive(Clone, Copy)]
 struct OperationMix {
     update: u64,
@@ -61,7 +64,7 @@ struct OperationMix {
     choice: Popularity,
 }
 
-/// Distribution of the record popularity.
+/// Distribution of the popularity of records.
 #[derive(Clone, Copy, PartialEq)]
 enum Popularity {
     Zipfian,
@@ -71,7 +74,7 @@ enum Popularity {
 
 const READ: OperationMix = OperationMix { update: 0, insert: 0, scan: 0, rmw: 0, choice: Popularity::Zipfian };
 
-/// Returns the workload called `name`, if it is one of these; an invalid percentage is an error.
+/// Returns the workload called `name`, if this module has it. An invalid percentage is an error.
 pub fn stage(name: &str) -> Result<Option<Ycsb>> {
     let mix = match name {
         "ycsb-load" => None,
@@ -101,13 +104,13 @@ fn operations(spec: &CellSpec) -> u64 {
 }
 
 impl OperationMix {
-    /// Returns twice the expected inserts, YCSB's reserve for future keys.
+    /// Returns twice the expected number of inserts, the number of future keys that YCSB reserves.
     fn reserve(self, ops: u64) -> u64 {
         ops * self.insert * 2 / 100
     }
 
-    /// Returns an upper bound of inserts: the reserve and, for short runs, far more than ten
-    /// deviations.
+    /// Returns an upper bound of the number of inserts. It is the reserve plus a number that
+    /// exceeds ten deviations in short runs.
     fn room(self, ops: u64) -> u64 {
         if self.insert == 0 { 0 } else { (self.reserve(ops) + 100).min(ops) }
     }
@@ -179,7 +182,7 @@ impl Stage for Ycsb {
     }
 }
 
-/// Chooses from the existing records.
+/// Chooses one of the existing records.
 #[derive(Clone, Debug)]
 enum RecordChooser {
     Scrambled(Scrambled),
@@ -192,13 +195,14 @@ impl RecordChooser {
         let records = content.inserts.below();
         match mix.choice {
             Popularity::Latest => RecordChooser::Latest(Zipf::new(records.saturating_sub(1))),
-            // one more than records and reserve, as in the original, whose upper bound is inclusive
+            // The range has one more than records and reserve, because the original's upper bound
+            // is inclusive.
             Popularity::Zipfian => RecordChooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1)),
             Popularity::Uniform => RecordChooser::Uniform,
         }
     }
 
-    /// Returns an existing record: numbers beyond the last acknowledged insert are drawn again.
+    /// Returns an existing record. A number beyond the last acknowledged insert is drawn again.
     fn choose(&mut self, rng: &mut Rng, below: u64) -> u64 {
         match self {
             RecordChooser::Scrambled(scrambled) => loop {
@@ -217,7 +221,7 @@ impl RecordChooser {
     }
 }
 
-/// One thread of a workload.
+/// State of one thread of a workload.
 struct Client<'a> {
     mix: OperationMix,
     chooser: RecordChooser,

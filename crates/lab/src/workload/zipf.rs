@@ -1,14 +1,15 @@
 //! YCSB's original number generators (brianfrankcooper/YCSB 0.17).
 use super::rng::Rng;
 
-/// θ of YCSB.
+/// The exponent θ of YCSB.
 const THETA: f64 = 0.99;
-/// Number of items of the scrambled distribution, less one, independent of the number of records.
+/// Number of items of the scrambled distribution, less one. It does not depend on the number of
+/// records.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
-/// Σ i^−θ over them, YCSB's constant.
+/// YCSB's constant for the sum of i^−θ over these items.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
-/// Returns FNV-1a over the eight octets of `x`, low ones first, made positive as in Java.
+/// Returns the FNV-1a hash of the eight octets of `x`, lowest first, made positive as in Java.
 #[inline]
 pub fn fnv64(x: u64) -> u64 {
     let hash = x
@@ -18,7 +19,8 @@ pub fn fnv64(x: u64) -> u64 {
     (hash as i64).unsigned_abs()
 }
 
-/// Zipfian numbers `0 .. items`, the smallest the most frequent (Gray et al., SIGMOD 1994).
+/// Zipfian numbers `0 .. items`. The smallest number is the most frequent one (Gray et al., SIGMOD
+/// 1994).
 #[derive(Clone, Debug)]
 pub struct Zipf {
     items: u64,
@@ -27,7 +29,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Creates the distribution over `items` numbers, at least one. Takes O(`items`) time.
+    /// Creates the distribution over `items` numbers, at least one. This takes O(`items`) time.
     pub fn new(items: u64) -> Zipf {
         Zipf::with_zeta(items.max(1), zeta(0.0, 0, items.max(1)))
     }
@@ -37,7 +39,7 @@ impl Zipf {
         Zipf { items, zeta: zeta_items, eta }
     }
 
-    /// Grows to more items; never shrinks.
+    /// Extends the distribution to `items` numbers. It never shrinks.
     pub fn grow(&mut self, items: u64) {
         if items > self.items {
             *self = Zipf::with_zeta(items, zeta(self.zeta, self.items, items));
@@ -59,12 +61,12 @@ impl Zipf {
         ((self.items as f64 * (self.eta * u - self.eta + 1.0).powf(alpha)) as u64).min(self.items - 1)
     }
 
-    /// Returns the probability of `i`: by the law for the first two items, by the inverse of the
-    /// method's formula for the others.
+    /// Returns the probability of `i`. For the first two items it follows from Zipf's law, for the
+    /// others from the inverse of the method's formula.
     #[cfg(test)]
     pub(super) fn probability(&self, i: u64) -> f64 {
         let law = |i: u64| (i as f64).powf(-THETA) / self.zeta;
-        // u below which the result is below n
+        // Returns the u below which the drawn number is below n.
         let below = |n: u64| {
             let first = (1.0 + 0.5f64.powf(THETA)) / self.zeta;
             let u = 1.0 - (1.0 - (n as f64 / self.items as f64).powf(1.0 - THETA)) / self.eta;
@@ -79,13 +81,13 @@ impl Zipf {
     }
 }
 
-/// Adds i^−θ for `i` in `from + 1 ..= to` to `sum`.
+/// Adds the sum of i^−θ for `i` in `from + 1 ..= to` to `sum`.
 fn zeta(sum: f64, from: u64, to: u64) -> f64 {
     (from + 1..=to).fold(sum, |sum, i| sum + (i as f64).powf(-THETA))
 }
 
-/// Zipfian popularity spread over `0 .. items` by hashing. The most popular item gets 1 / 26.47,
-/// independent of `items`.
+/// Zipfian popularity that hashing spreads over `0 .. items`. The most popular item has a share of
+/// 1 / 26.47, whatever `items` is.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
     zipf: Zipf,
@@ -128,8 +130,8 @@ mod tests {
         assert!((zipf.zeta - fresh.zeta).abs() < 1e-12 && (zipf.eta - fresh.eta).abs() < 1e-12);
     }
 
-    /// The method is exact for the first two items and an approximation for the others. The first
-    /// two are compared with the law, the others with the method's own formula.
+    /// The method is exact for the first two items and an approximation for the others. The test
+    /// compares the first two with the law, and the others with the method's own formula.
     #[test]
     fn zipfian_by_chi_square() {
         let (items, draws) = (1000u64, 1_000_000u64);
@@ -141,7 +143,7 @@ mod tests {
         assert!(chi < 1223.0, "{chi}: more than five deviations above 999 degrees of freedom");
     }
 
-    /// Each of the first million items is hashed to its place. The further ones are so many and so
+    /// Each of the first million items is hashed to a place. The further items are so many and so
     /// rare that every place gets an equal share of them.
     #[test]
     fn scrambled_by_chi_square() {
