@@ -1,8 +1,9 @@
-//! Runs the driver's operations over an engine that does nothing, to be counted: `cargo xtask
-//! counts` runs this under callgrind and compares the counts.
+//! Runs the driver's operations with an engine that does nothing. `cargo xtask counts` runs this
+//! program under callgrind and compares the counts.
 //!
-//! `driver plain|timed KIND` prints operations, allocations, and read or write system calls.
-//! Instructions are callgrind's count of the whole process, so there are enough operations to make
+//! `driver plain|timed KIND` prints the numbers of operations, allocations, and read or write
+//! system calls. callgrind counts the instructions of the whole process, so the program performs so
+//! many operations that its startup is negligible.
 //! the startup negligible.
 #[path = "../../engine/tests/it/common/counting.rs"]
 mod counting;

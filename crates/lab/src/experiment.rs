@@ -1,18 +1,18 @@
-//! Experiments: one TOML file for each table or figure, with its question, its size, and its
-//! expectations.
+//! Experiments. Each is a TOML file for one table or figure. The file has the question, the size,
+//! and the expectations.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `definition` `decode` | the fields of an experiment, and its checks |
 //! | `known` `planned` | the built-in experiments, and presets that do not exist yet |
 //! | `tables` `size` | load, common settings, device |
-//! | `points` | combinations of the values of a sweep |
+//! | `points` | combinations of the values of all sweeps |
 //! | `scale` | reduction to a smaller size |
 //! | `metric` `expression` | statements about figures |
-//! | `papers` | figures of the papers |
+//! | `papers` | the figures of the papers |
 //!
-//! Decoding is strict: an unknown field, workload, unit, metric, engine or axis is refused with
-//! its line.
+//! Decoding is strict. An unknown field, workload, unit, metric, engine or axis is an error that
+//! names its line.
 mod decode;
 mod definition;
 pub mod expression;
@@ -147,8 +147,8 @@ because = "values are not compacted"
         }
     }
 
-    /// A claim about the time of writes is also made for the settled time, which includes the
-    /// deferred work. In `readwhilewriting` the time is that of the reads.
+    /// An expectation about the time of writes must also be stated for the settled time, which
+    /// includes the deferred work. Exempt is `readwhilewriting`, whose time is that of the reads.
     #[test]
     fn claims_on_writes_also_cover_the_settled_time() {
         for (name, _) in known::LIST {

@@ -1,9 +1,9 @@
-//! Studies: experiments that are run, judged and shown.
+//! Studies. A study runs experiments, judges their expectations, and shows the results.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `lock` | one study at a time per machine |
-//! | `folder` | files of a run |
+//! | `folder` | the files of a run |
 //! | `run` | the order of experiments and cells |
 //! | `findings` | figures by engine, row and point |
 //! | `verdict` | verdicts on expectations, and comparisons with papers |

@@ -200,7 +200,7 @@ impl Events<'_> {
                 1 => true,
                 2 => nth != one,
                 3 => nth == one,
-                4 => nth < one, // a cache that preserves order
+                4 => nth < one, // a cache that writes in order
                 _ => rng.chance(1, 2),
             };
             let torn = how >= 6 && self.0[*event].kind == Kind::Write && rng.chance(1, 2);

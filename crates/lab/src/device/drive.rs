@@ -118,7 +118,7 @@ impl DriveSpec {
         command.args((!discards).then_some("--no-discard"));
         command.args(bytes_per_s.map(|bytes| format!("--bytes-per-s={bytes}")));
         command.args(["--flush-us", &flush_us.to_string(), "--work"]);
-        command.process_group(0); // Ctrl-C is for this process, which then still needs the drive
+        command.process_group(0); // Ctrl-C must reach only this process, which still needs the drive
         command.arg(work).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = command.spawn().context("start the server of a drive")?;
         let stdin = server.stdin.take();

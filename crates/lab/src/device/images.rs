@@ -13,7 +13,7 @@ use std::{
 
 /// A pool of at most one unused image. Dropping the pool removes the image.
 #[derive(Debug, Default)]
-pub struct Images(Mutex<Option<PathBuf>>); // its directory, in the form of a scratch directory
+pub struct Images(Mutex<Option<PathBuf>>); // the directory that contains the image
 
 impl Images {
     fn kept(&self) -> std::sync::MutexGuard<'_, Option<PathBuf>> {

@@ -1,4 +1,4 @@
-//! Decoding of an experiment, and its checks.
+//! Decodes experiments and checks them.
 use super::{
     definition::{Experiment, ExperimentError, WORKLOAD},
     expression::Figure,
@@ -7,11 +7,11 @@ use super::{
 };
 
 impl Experiment {
-    /// Decodes `text`; error messages call it `path`. `engine_is_known` accepts the names of
-    /// engines, except for presets that are still planned.
+    /// Decodes `text`. Error messages call it `path`. `engine_is_known` accepts the names of
+    /// existing engines; presets that are only planned are accepted, too.
     ///
     /// # Errors
-    /// The first error, with its line.
+    /// The first error in the text, with its line.
     pub fn decode(
         name: &str,
         path: &str,

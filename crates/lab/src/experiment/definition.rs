@@ -9,44 +9,44 @@ use crate::workload;
 use serde::{Deserialize, Deserializer, de::Error};
 use toml::Spanned;
 
-/// The axis that every experiment has: the names of its rows.
+/// The axis that every experiment has. Its labels are the names of the rows.
 pub const WORKLOAD: &str = "workload";
 
 /// A decoded experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Name in commands: the name of its file.
+    /// Name of the experiment in commands. It is the name of the file.
     #[serde(skip)]
     pub name: String,
-    /// Text of the file, which a run stores with its results.
+    /// Text of the file. A run stores it with the results.
     #[serde(skip)]
     pub text: String,
     /// Title of the figure.
     pub title: String,
-    /// The paper and its figure, or `ours`.
+    /// The paper and its figure, or `ours` for an experiment that is not from a paper.
     pub source: String,
-    /// The question to answer.
+    /// The question that the experiment answers.
     pub question: String,
-    /// Differences at a scale below 1, and the statements that remain valid.
+    /// How figures differ at a scale below 1, and which statements remain valid.
     pub scaling: String,
-    /// Engines by name; the others are compared with the first.
+    /// Names of the engines. The others are compared with the first.
     pub engines: Vec<Spanned<String>>,
-    /// Workloads by name, in order, on one store.
+    /// Names of the workloads. They run in this order on one store.
     pub workloads: Vec<WorkloadName>,
-    /// Number of rounds of each engine at each point.
+    /// Number of rounds of each engine at each point (combination of values).
     #[serde(default = "one")]
     pub rounds: u32,
-    /// Written and read data.
+    /// The data that is written and read.
     pub load: Load,
-    /// Common settings of all engines.
+    /// Settings that all engines have in common.
     #[serde(default)]
     pub terms: Terms,
-    /// Device of the stores.
+    /// Device on which the stores are.
     pub device: Device,
-    /// Reduction of the experiment.
+    /// How the experiment is reduced to a smaller size.
     pub scale: Scale,
-    /// Fields that take several values; every combination is a point.
+    /// Fields that take several values. Every combination of these values is a point.
     #[serde(default)]
     pub sweep: Vec<Sweep>,
     /// Plots.
@@ -60,13 +60,13 @@ pub struct Experiment {
     pub expect: Vec<Expect>,
 }
 
-/// A field and its values.
+/// A field, and the values that it takes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// A table and its field, such as `load.value_size`. The field names the axis.
+    /// The field with its table, such as `load.value_size`. The axis has the name of the field.
     pub set: Spanned<String>,
-    /// Values, in the type of the field.
+    /// The values, in the type of the field.
     pub to: Vec<toml::Value>,
 }
 
@@ -76,7 +76,7 @@ pub struct Sweep {
 pub struct Plot {
     /// Metric on the vertical axis.
     pub y: metric::MetricName,
-    /// Horizontal axis; `None` plots the engines as bars.
+    /// Horizontal axis. `None` plots one bar per engine.
     pub x: Option<Spanned<String>>,
     /// Whether both axes are logarithmic.
     #[serde(default)]
@@ -87,13 +87,13 @@ pub struct Plot {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compare {
-    /// Description.
+    /// Description of the compared figure.
     pub what: String,
-    /// The measured expression.
+    /// The expression that is measured here.
     pub here: Spanned<Expression>,
     /// Path of the paper's figure in `papers.toml`.
     pub paper: papers::PaperFigure,
-    /// Known reason for a difference.
+    /// Known reason for a difference, if there is one.
     pub why: Option<String>,
 }
 
@@ -101,11 +101,11 @@ pub struct Compare {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// The inequality.
+    /// The inequality that is expected.
     pub that: Spanned<Comparison>,
     /// Source or reason of the expectation.
     pub because: String,
-    /// Known reason if the expectation does not hold here.
+    /// Known reason why the expectation does not hold here, if it does not.
     pub otherwise: Option<String>,
 }
 
@@ -126,13 +126,14 @@ fn one() -> u32 {
 }
 
 impl Sweep {
-    /// Returns the name of the axis in expressions: the field without its table.
+    /// Returns the name of the axis in expressions, which is the name of the field without its
+    /// table.
     pub fn axis(&self) -> &str {
         let set = self.set.get_ref();
         set.rsplit_once('.').map_or(set, |(_, field)| field)
     }
 
-    /// Returns the values as expressions and reports spell them.
+    /// Returns the values in the form that expressions and reports use.
     pub fn labels(&self) -> impl Iterator<Item = String> {
         self.to.iter().map(label)
     }
@@ -144,11 +145,11 @@ pub(super) fn label(value: &toml::Value) -> String {
         toml::Value::Integer(number) => number.to_string(),
         toml::Value::Float(number) => number.to_string(),
         toml::Value::Boolean(is) => is.to_string(),
-        other => format!("{other:?}"), // no field accepts it, so it is refused
+        other => format!("{other:?}"), // no field accepts such a value, so decoding fails
     }
 }
 
-/// An error in a file; the text names the line.
+/// An error in an experiment's file. The text names the line.
 pub type ExperimentError = String;
 
 impl Experiment {
@@ -157,14 +158,14 @@ impl Experiment {
         self.engines.iter().map(|engine| engine.get_ref().as_str())
     }
 
-    /// Returns the names of its rows, in order; a repeated name has a suffix such as ` #2`.
+    /// Returns the names of the rows, in order. A repeated name has a suffix such as ` #2`.
     pub fn rows(&self) -> Vec<String> {
         let names: Vec<String> = self.workloads.iter().map(|WorkloadName(name)| name.clone()).collect();
         let steps = workload::rows(&names).expect("each was found when it was decoded");
         (0..steps.len()).map(|step| crate::report::title(&steps, step)).collect()
     }
 
-    /// Returns the labels of an axis, `workload` included.
+    /// Returns the labels of an axis. The axis may be `workload`.
     pub fn labels(&self, axis: &str) -> Option<Vec<String>> {
         if axis == WORKLOAD {
             return Some(self.rows());

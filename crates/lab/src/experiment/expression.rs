@@ -1,4 +1,5 @@
-//! Arithmetic and comparisons of figures, the language of `[[expect]]` and `[[compare]]`.
+//! Arithmetic and comparisons of figures: the language of `[[expect]]` and `[[compare]]` in an
+//! experiment.
 //!
 //! ```text
 //! comparison  sum (< | <= | > | >=) sum
@@ -10,8 +11,8 @@
 //!             exponent(METRIC, ENGINE, AXIS, …)
 //!                 k of METRIC ~ AXIS^k, fitted over all values of AXIS
 //! ```
-//! An axis is a sweep, or `workload`, whose labels are names of rows. An axis that a figure does
-//! not mention is free: the statement then covers every value of it.
+//! An axis is a sweep, or `workload`, whose labels are the names of the rows. An axis that a figure
+//! does not mention is free. The statement then applies to each of its values.
 use super::metric::{self, Metric};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::fmt;
@@ -23,7 +24,7 @@ pub enum Expression {
     Number(f64),
     /// A measured figure.
     Figure(Figure),
-    /// A binary operation.
+    /// A binary operation of two expressions.
     Operator(Box<Expression>, Operator, Box<Expression>),
 }
 
@@ -39,29 +40,29 @@ pub enum Operator {
     Higher,
 }
 
-/// A reference to a figure.
+/// A reference to a measured figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// The metric.
     pub metric: &'static Metric,
     /// The engine.
     pub engine: String,
-    /// Fixed axes with their labels.
+    /// The axes that have a fixed label, with this label.
     pub at: Vec<(String, String)>,
-    /// The axis of a fitted exponent; `None` for the figure itself.
+    /// The axis along which an exponent is fitted; `None` for the figure itself.
     pub along: Option<String>,
 }
 
-/// An inequality.
+/// An inequality of two expressions.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Its source text.
+    /// Source text of the inequality.
     pub text: String,
-    /// Left side.
+    /// Expression on the left side.
     pub left: Expression,
     /// Comparison operator.
     pub sign: Sign,
-    /// Right side.
+    /// Expression on the right side.
     pub right: Expression,
 }
 
@@ -76,7 +77,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// Evaluates the comparison.
+    /// Returns whether the comparison is true for these values.
     pub fn holds(self, left: f64, right: f64) -> bool {
         match self {
             Sign::Less => left < right,
@@ -98,14 +99,14 @@ impl fmt::Display for Sign {
     }
 }
 
-/// Source of figures.
+/// A source of figures.
 pub trait Lookup {
-    /// Returns the figure, or the reason for its absence.
+    /// Returns the figure, or the reason why it is missing.
     fn figure(&self, figure: &Figure) -> Result<f64, String>;
 }
 
 impl Expression {
-    /// Evaluates the expression. The error is the reason for a missing value.
+    /// Evaluates the expression. If a figure is missing, the error is the reason.
     pub fn value(&self, of: &dyn Lookup) -> Result<f64, String> {
         let value = match self {
             Expression::Number(number) => *number,
@@ -205,7 +206,7 @@ impl<'a> Parser<'a> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.wrong("the end")) }
     }
 
-    /// Parses factors joined by one of two operators.
+    /// Parses factors, or products, that one of two operators joins.
     fn left_associative(
         &mut self,
         operators: [(&str, Operator); 2],
@@ -272,7 +273,7 @@ impl<'a> Parser<'a> {
 fn figure(name: &str, mut arguments: Vec<&str>) -> Result<Figure, String> {
     let fits = name == "exponent";
     let mut next = |what: &str| {
-        // An engine may have options: `terrace:PRESET+OPTION=VALUE`.
+        // The name of an engine may contain options: `terrace:PRESET+OPTION=VALUE`.
         let is_place = |argument: &str| argument.split_once('=').is_some_and(|(axis, _)| !axis.contains('+'));
         let has = arguments.first().is_some_and(|first| !first.is_empty() && !is_place(first));
         if has { Ok(arguments.remove(0)) } else { Err(format!("{name}: {what} is missing")) }

@@ -1,16 +1,16 @@
-//! The built-in experiments, and the presets that are still planned.
+//! The built-in experiments.
 pub use super::planned::planned;
 
 use super::definition::Experiment;
 
-/// Returns the name and the text of a file.
+/// Expands to the name and the text of an experiment's file.
 macro_rules! known {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))
     };
 }
 
-/// Name and text of each experiment.
+/// The name and the text of each experiment.
 pub const LIST: &[(&str, &str)] = &[
     known!("noblsm-fig-2a"),
     known!("noblsm-fig-2b"),
@@ -77,7 +77,8 @@ pub const LIST: &[(&str, &str)] = &[
     known!("ours-value-log-updates"),
 ];
 
-/// Decodes the experiment called `name`, if it is a built-in one.
+/// Decodes the experiment called `name`. Returns `None` if there is no built-in experiment of this
+/// name.
 pub fn find(name: &str, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Option<Result<Experiment, String>> {
     let (name, text) = LIST.iter().find(|(known, _)| *known == name)?;
     Some(Experiment::decode(name, &format!("experiments/{name}.toml"), text, engine_is_known))

@@ -1,4 +1,4 @@
-//! Metrics of a row, by the names that experiments use.
+//! The metrics of a row, by the names that experiments use.
 use crate::{
     cell::{Latency, Row, SyncRow},
     measure::Kind,
@@ -6,28 +6,28 @@ use crate::{
 };
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// One metric: its value in a row, and its presentation.
+/// A metric: how its value is found in a row, and how it is presented.
 #[derive(Debug)]
 pub struct Metric {
-    /// Name in experiments.
+    /// Name of the metric in experiments.
     pub name: &'static str,
-    /// Title of an axis.
+    /// Title of an axis that shows the metric.
     pub title: &'static str,
-    /// Unit; empty for ratios and counts.
+    /// Unit of the metric; empty for ratios and counts.
     pub unit: &'static str,
-    /// Returns the value in a row, if it is known.
+    /// Returns the metric of a row, if it is known.
     pub of: fn(&Row) -> Option<f64>,
 }
 
 impl Metric {
-    /// Returns whether the metric is a time or a rate, which other load on the machine changes.
-    /// Their units end in seconds.
+    /// Returns whether the metric is a time or a rate, which other load on the machine changes. The
+    /// units of such metrics end in seconds.
     pub fn is_of_time(&self) -> bool {
         self.unit.ends_with('s')
     }
 }
 
-/// A metric by its name. An unknown name is refused with a list of the known ones.
+/// A metric that is decoded from its name. For an unknown name, the error lists the known ones.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricName(pub &'static Metric);
 
@@ -119,10 +119,11 @@ pub const LIST: &[Metric] = &[
     metric("anon_mib", "peak anonymous memory", "MiB", |row| mebibytes(row.peak_anon_bytes)),
 ];
 
-/// Name of the engine's thread that makes edits durable and commits them, as the kernel shows it.
+/// Name of the engine's thread that makes version edits durable and commits them. The kernel shows
+/// this name.
 const DURABILITY_THREAD: &str = "terrace-durable";
 
-/// Returns the syncs of SSTables written for `purpose`.
+/// Returns the syncs of SSTables that were written for `purpose`.
 fn table_syncs<'a>(row: &'a Row, purpose: &str) -> Option<&'a SyncRow> {
     row.syncs.tables_by_purpose.as_ref()?.get(purpose)
 }

@@ -1,13 +1,14 @@
-//! Measurements of the papers as data: `experiments/papers.toml`, with the source of every table.
+//! The measurements of the papers as data. They are in `experiments/papers.toml`, with the source
+//! of every table.
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// Text of that file.
+/// Text of `papers.toml`.
 const TEXT: &str = include_str!("../../../../experiments/papers.toml");
 
-/// A number in it.
+/// A number in `papers.toml`.
 #[derive(Clone, Debug)]
 pub struct PaperFigure {
-    /// Its path, such as `cascaded.fillrandom_54GB.LevelDB_SSD_S[0]`.
+    /// Path of the number, such as `cascaded.fillrandom_54GB.LevelDB_SSD_S[0]`.
     pub path: String,
     /// The number.
     pub value: f64,

@@ -1,4 +1,5 @@
-//! Every combination of the values of the sweeps, as cells and a device at a given scale.
+//! The points of an experiment. A point is a combination of the values of all sweeps; at a given
+//! scale it determines the cells and their device.
 use super::{
     definition::{Experiment, ExperimentError, WorkloadName, label},
     tables::{Device, Kind, Load, State, Terms},
@@ -13,46 +14,47 @@ use std::path::Path;
 use terrace_device::ssd::Profile;
 use toml::de::DeTable;
 
-/// One combination.
+/// A point: one combination of the values of all sweeps.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Axes and labels, in the order of the sweeps.
+    /// Axes and labels of the point, in the order of the sweeps.
     pub at: Vec<(String, String)>,
-    /// The common part of all its cells.
+    /// The settings that all cells of the point have in common.
     pub spec: CellSpec,
-    /// Device of its stores.
+    /// Device on which the stores are.
     pub place: PointDevice,
-    /// Name of its plan in a run.
+    /// Name of the point's plan in a run.
     pub plan: String,
-    /// Sizes that could not shrink as far as the scale requires.
+    /// Notes on sizes that could not shrink as far as the scale requires.
     pub stopped: Vec<String>,
 }
 
-/// A device at its size.
+/// A device with its size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PointDevice {
-    /// The user's own device, as `--device` spells it.
+    /// The device that the user requested, in the form of `--device`.
     Given(String),
-    /// A directory.
+    /// A temporary directory.
     Temporary,
-    /// A loop device of so many bytes, for a file system of this kind.
+    /// A loop device of this many bytes, with a file system of this kind.
     Loop(u64, FileSystem),
-    /// A drive in memory.
+    /// A drive in this machine's memory.
     Memory {
         /// Size in bytes.
         bytes: u64,
-        /// Usage and speed.
+        /// Use and speed of the drive.
         drive_options: DriveOptions,
-        /// What enforces its rate, if known ([`DriveOptions::rate_limiter`]).
+        /// Text that says what enforces the rate of the drive, if known
+        /// ([`DriveOptions::rate_limiter`]).
         rate_limiter: String,
     },
     /// A virtual SSD.
     Vssd {
-        /// Profile at its size.
+        /// Profile of the SSD at its size.
         profile: Box<Profile>,
-        /// Whether it is in steady state.
+        /// Whether the SSD is in steady state, as after long use.
         is_steady: bool,
-        /// Usage and speed.
+        /// Use and speed of the drive.
         drive_options: DriveOptions,
     },
 }
@@ -63,15 +65,15 @@ type LocatedError = (Option<usize>, String);
 /// The invalid field as `TABLE.FIELD`, and the reason.
 type FieldError = (&'static str, String);
 
-/// Returns the number of a label on an axis: a size in bytes, or a plain number. `None` if it is
-/// not a number above 0.
+/// Returns the number that a label of an axis stands for: a size in bytes, or a plain number.
+/// Returns `None` if the label is not a number above 0.
 pub fn number(label: &str) -> Option<f64> {
     let number = label.parse().ok().or_else(|| parse_size(label).ok().map(|bytes| bytes as f64));
     number.filter(|number: &f64| number.is_finite() && *number > 0.0)
 }
 
 impl Experiment {
-    /// Returns every combination of the sweeps' values at this scale.
+    /// Returns every combination of the values of all sweeps, at this scale.
     pub fn points(&self, scale: f64) -> Result<Vec<Point>, ExperimentError> {
         points(self, scale).map_err(|(_, why)| why)
     }
@@ -88,7 +90,7 @@ pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, 
                 let set = sweep.set.get_ref();
                 let at = [&at[..], &[(sweep.axis().to_owned(), label(value))]].concat();
                 let table = with(table, set, value).map_err(wrong)?;
-                // An error of one value is reported at this sweep.
+                // If one value is invalid, the error is reported at this sweep.
                 Tables::of(&table).map_err(wrong)?;
                 next.push((at, table));
             }
@@ -103,8 +105,8 @@ pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, 
     raw.into_iter().map(|(at, table)| point(experiment, scale, at, &table).map_err(wrong)).collect()
 }
 
-/// Returns the position of `TABLE.FIELD`, or of a field outside of tables, in a text; the position
-/// of the table if it has no such field.
+/// Returns the position of a field in a text. `path` is `TABLE.FIELD`, or the name of a field
+/// outside of tables. If the table lacks the field, the position is that of the table.
 pub(super) fn located(text: &str, path: &str) -> Option<usize> {
     fn entry<'a, 'text>(table: &'a DeTable<'text>, name: &str) -> Option<(usize, Option<&'a DeTable<'text>>)> {
         let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
@@ -116,7 +118,7 @@ pub(super) fn located(text: &str, path: &str) -> Option<usize> {
     Some(table.and_then(|table| entry(table, field)).map_or(at, |(at, _)| at))
 }
 
-/// Returns `table` with another value of one field.
+/// Returns `table` with `value` in the field `set`.
 fn with(table: &toml::Table, set: &str, value: &toml::Value) -> Result<toml::Table, String> {
     let (section, field) = set.split_once('.').ok_or_else(|| format!("{set} is not of the form TABLE.FIELD"))?;
     if !["load", "terms", "device"].contains(&section) {
@@ -210,8 +212,8 @@ fn place(device: &Device) -> Result<PointDevice, FieldError> {
     }
 }
 
-/// Returns the profile at another size. Erase blocks change in proportion, in whole program units,
-/// so that the number of superblocks stays about the same.
+/// Returns the profile with another capacity. The size of erase blocks changes in proportion, in
+/// whole program units, so that the number of superblocks remains about the same.
 fn resized(profile: Profile, bytes: u64) -> Profile {
     let share = bytes as f64 / profile.capacity_bytes as f64;
     let programs = f64::from(profile.pages_per_block / profile.pages_per_program) * share;
@@ -222,11 +224,12 @@ fn resized(profile: Profile, bytes: u64) -> Profile {
 }
 
 impl PointDevice {
-    /// Returns a complete description of the device, exact to the byte, if files of devices are
-    /// created in `work`. Figures of two devices with different identities must not be mixed.
+    /// Returns a complete description of the device, exact to the byte. `work` is the directory in
+    /// which files of devices are created. Figures of devices with different identities must not be
+    /// mixed.
     ///
     /// # Errors
-    /// A given profile cannot be read.
+    /// The profile of a requested device cannot be read.
     pub fn identity(&self, work: &Path) -> anyhow::Result<String> {
         match self {
             PointDevice::Temporary => device::temporary(work),
@@ -241,13 +244,13 @@ impl PointDevice {
         }
     }
 
-    /// Returns what enforces the rate of a drive in memory on this machine; empty for other
-    /// devices.
+    /// Returns the text that says what enforces the rate of a drive in memory on this machine. It
+    /// is empty for other devices.
     pub fn rate_limiter(&self) -> &'static str {
         if let PointDevice::Memory { drive_options, .. } = self { drive_options.rate_limiter() } else { "" }
     }
 
-    /// Returns a short description for tables; the experiment's file has the rest.
+    /// Returns a short description for tables. The experiment's file has the details.
     pub fn describe(&self) -> String {
         match self {
             PointDevice::Temporary => "a temporary directory".into(),

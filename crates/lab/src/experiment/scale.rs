@@ -1,36 +1,36 @@
-//! Reduction of an experiment from the paper's size to one that this machine can run: which sizes
-//! shrink, and their minimums.
+//! Reduces an experiment from the paper's size to a size that this machine can run. Determines
+//! which sizes shrink, and their minimums.
 use super::{
     size::Size,
     tables::{Device, Load, Terms},
 };
 use serde::Deserialize;
 
-/// `[scale]`: the default factor, and the sizes it applies to.
+/// The table `[scale]`: the default factor, and the sizes that it applies to.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scale {
-    /// 1 is the paper's own size.
+    /// The default factor. 1 is the paper's own size.
     pub default: f64,
-    /// Sizes that shrink; all others keep the paper's values.
+    /// The sizes that shrink. All others have the paper's values.
     pub with: Vec<Shrinks>,
 }
 
-/// Sizes that can shrink.
+/// A size that can shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shrinks {
-    /// `num` or `bytes`, `reads` and `writes`.
+    /// The fields `num` or `bytes`, `reads` and `writes` of the load.
     Load,
     /// Size of the device.
     Device,
-    /// Memtables.
+    /// Size of memtables.
     WriteBufferSize,
-    /// SSTables.
+    /// Size of SSTables.
     MaxFileSize,
-    /// Level 1, and so all levels below it.
+    /// Size of level 1, which determines the sizes of all levels below it.
     LevelBase,
-    /// Block cache.
+    /// Size of the block cache.
     CacheSize,
 }
 
@@ -38,13 +38,14 @@ pub enum Shrinks {
 const SHAPE_MIN: u64 = 64 << 10;
 /// Minimum number of keys of a meaningful load.
 const KEYS_MIN: u64 = 100;
-/// Minimum device size: some superblocks of flash.
+/// Minimum size of the device in bytes: several superblocks of flash.
 const DEVICE_MIN: u64 = 64 << 20;
-/// Device sizes are multiples of this.
+/// Unit of device sizes in bytes. Every device size is a multiple of it.
 const DEVICE_UNIT: u64 = 1 << 20;
 
 impl Scale {
-    /// Shrinks all three in place. Returns a note for each size that stopped at its minimum.
+    /// Shrinks `load`, `terms` and `device` in place. Returns a note for each size that reached its
+    /// minimum.
     pub fn apply(&self, by: f64, load: &mut Load, terms: &mut Terms, device: &mut Device) -> Vec<String> {
         let mut stopped = Vec::new();
         let mut shrink = |what: &str, size: &mut u64, least: u64| {
@@ -87,7 +88,7 @@ impl Scale {
 mod tests {
     use super::*;
 
-    /// Raw devices accept only whole blocks, and file systems no odd sectors.
+    /// Raw devices accept only whole blocks, and file systems accept no odd numbers of sectors.
     #[test]
     fn a_scaled_drive_is_of_whole_mebibytes() {
         let scale: Scale = toml::from_str("default = 0.05\nwith = ['device']").expect("a scale");

@@ -1,4 +1,4 @@
-//! Sizes in an experiment: `"64MiB"`, or a whole number of bytes.
+//! Sizes in an experiment: a text such as `"64MiB"`, or a whole number of bytes.
 use crate::device::parse_size;
 use serde::{
     Deserialize, Deserializer,

@@ -1,21 +1,22 @@
-//! The three tables of an experiment that a sweep may vary: `[load]`, `[terms]` and `[device]`,
-//! all at the paper's own size.
+//! The three tables of an experiment that a sweep may vary: `[load]`, `[terms]` and `[device]`. All
+//! their sizes are those of the paper.
 use super::size::Size;
 use crate::{cell::CellSpec, device::FileSystem, target::Settings, workload::ycsb::Update};
 use serde::Deserialize;
 
-/// Written and read data.
+/// The data that is written and read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
     /// Number of keys of a fill.
     pub num: Option<u64>,
-    /// Total bytes of all keys and values, instead of `num`.
+    /// Total bytes of all keys and values of a fill. It replaces `num`.
     pub bytes: Option<Size>,
-    /// Operations per thread of workloads that read, and total operations of YCSB and similar
-    /// workloads; `num` if omitted.
+    /// Number of operations per thread of workloads that read, and total number of operations of
+    /// YCSB and similar workloads. The default is `num`.
     pub reads: Option<u64>,
-    /// Random puts per thread of db_bench's fills and `overwrite`; `num` if omitted.
+    /// Number of random puts per thread of db_bench's fills and of `overwrite`. The default is
+    /// `num`.
     pub writes: Option<u64>,
     /// Key size in bytes.
     pub key_size: usize,
@@ -23,7 +24,7 @@ pub struct Load {
     pub value_size: Size,
     /// Number of concurrent threads.
     pub threads: usize,
-    /// Changes per write.
+    /// Number of changes per write.
     pub batch: usize,
     /// Seed of every random choice.
     pub seed: u64,
@@ -31,10 +32,10 @@ pub struct Load {
     pub compression_ratio: f64,
     /// Semantics of a YCSB update: `blind` or `merge`.
     pub ycsb_update: Update,
-    /// Number of processors for the engine; the kernel and the drive's server have the others to
-    /// themselves.
+    /// Number of processors for the engine. The other processors are reserved for the kernel and
+    /// the server of the drive.
     pub processors: Option<usize>,
-    /// Memory limit of an engine's process while a workload only reads, page cache included.
+    /// Memory limit of an engine's process while a workload only reads, including the page cache.
     pub memory: Option<Size>,
 }
 
@@ -60,7 +61,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Returns the number of keys of a fill. The error says which field is wrong.
+    /// Returns the number of keys of a fill. The error names the wrong field.
     pub fn keys(&self) -> Result<u64, String> {
         match (self.num, self.bytes) {
             (Some(num), None) => Ok(num),
@@ -71,8 +72,8 @@ impl Load {
     }
 }
 
-/// Common settings of all engines. Omitted fields have the defaults of [`Settings`]: LevelDB's
-/// values, a Bloom filter with 10 bits per key, no compression.
+/// Settings that all engines have in common. Omitted fields have the defaults of [`Settings`],
+/// which are LevelDB's values, except for a Bloom filter with 10 bits per key and no compression.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "the fields of `Settings`")]
@@ -125,30 +126,31 @@ impl Terms {
     }
 }
 
-/// Device of the stores.
+/// Device on which the stores are.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     /// Kind of the device.
     pub kind: Kind,
-    /// Size seen by the host. Required except for `temporary`.
+    /// Size of the device that the host sees. It is required for all kinds except `temporary`.
     pub size: Option<Size>,
-    /// For engines with a file system: `ext4`, `ext4-nojournal` or, on a loop device, `xfs`.
+    /// File system for engines that need one: `ext4`, `ext4-nojournal` or, on a loop device, `xfs`.
     #[serde(default)]
     pub file_system: FileSystem,
-    /// Virtual SSD: a built-in profile.
+    /// Name of a built-in profile, for a virtual SSD.
     pub profile: Option<String>,
-    /// Virtual SSD: its state.
+    /// State of a virtual SSD.
     #[serde(default)]
     pub state: State,
-    /// Virtual SSD or drive in memory: whether ext4 discards deleted blocks at once.
+    /// Whether ext4 discards deleted blocks immediately, on a virtual SSD or a drive in memory.
     #[serde(default)]
     pub discard: bool,
-    /// Virtual SSD or drive in memory: additional duration of each cache flush in µs.
+    /// Time in µs that each cache flush takes in addition, on a virtual SSD or a drive in memory.
     #[serde(default)]
     pub flush_us: u64,
-    /// Virtual SSD or drive in memory: maximum bytes per second read and written. For memory, the
-    /// kernel limits each direction separately.
+    /// Maximum number of bytes per second, on a virtual SSD or a drive in memory. A virtual SSD
+    /// limits the sum of reads and writes; for a drive in memory, the kernel limits each direction
+    /// separately.
     pub bytes_per_s: Option<Size>,
 }
 
@@ -156,7 +158,7 @@ pub struct Device {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A directory; no device is counted.
+    /// A temporary directory. The bytes of its device are not counted.
     Temporary,
     /// A fresh file system on a loop device.
     Loop,
@@ -170,9 +172,9 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As new.
+    /// The SSD is as new.
     #[default]
     Initial,
-    /// Filled and overwritten until its write amplification levels off.
+    /// The SSD was filled and then overwritten until its write amplification was constant.
     Steady,
 }

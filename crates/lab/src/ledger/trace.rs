@@ -102,7 +102,7 @@ impl<C: Counter> TraceState<C> {
     fn drain(&mut self) -> io::Result<()> {
         loop {
             let more = self.read_all();
-            self.take_text(); // also text read before an error
+            self.take_text(); // also counts text that was read before an error
             if !more? {
                 return Ok(());
             }

@@ -1,7 +1,7 @@
-//! The table of bytes of a comparison.
+//! The table of bytes by layer and cause, for a whole comparison.
 use super::{bytes::table, summary::Report};
 
-/// Returns the table of a comparison.
+/// Returns the table: a header, and one line per workload and engine.
 pub fn of_report(report: &Report) -> Vec<Vec<String>> {
     table(
         report.groups.iter().flat_map(|group| {

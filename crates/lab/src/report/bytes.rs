@@ -1,5 +1,5 @@
-//! Bytes by layer and cause: medians of each layer's total, and of the device's bytes by cause.
-//! Within a round the causes add up to the device's total.
+//! Bytes by layer and cause: the medians of each layer's total, and of the device's bytes by cause.
+//! In each round, the causes add up to the device's total.
 pub use super::byte_table::of_report;
 
 use super::{figures::figure, stats::median};
@@ -8,14 +8,14 @@ use crate::{
     ledger::CAUSES,
 };
 
-/// Columns of the table; the causes follow.
+/// The first columns of the table. The columns of the causes follow.
 const LAYERS: [&str; 6] = ["user", "engine", "process", "never written", "device", "flash"];
 
-/// Median bytes of one engine in one workload, in the order of the columns; `None` if a round
-/// lacks the figure.
+/// Median bytes of one engine in one workload, in the order of the columns. A column is `None` if a
+/// round lacks the figure.
 pub type ByteLine = [Option<f64>; LAYERS.len() + CAUSES.len()];
 
-/// Returns the line of some rounds.
+/// Returns the medians of the rows of several rounds.
 pub fn line(rows: &[&Row]) -> ByteLine {
     std::array::from_fn(|column| {
         median(&mut rows.iter().map(|row| value(&row.bytes, column)).collect::<Option<Vec<_>>>()?)
@@ -43,8 +43,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     LAYERS.into_iter().chain(CAUSES)
 }
 
-/// Returns a header and lines with two names each, in MiB: lines with writes, and columns with
-/// data. Empty if nothing was written.
+/// Returns a table in MiB: a header, and lines that begin with two names. Lines without writes and
+/// columns without data are omitted. The table is empty if nothing was written.
 pub fn table(lines: impl Iterator<Item = ([String; 2], ByteLine)>) -> Vec<Vec<String>> {
     let wrote = |(_, line): &([String; 2], ByteLine)| line[0].is_some_and(|user| user > 0.0);
     let lines: Vec<_> = lines.filter(wrote).collect();

@@ -1,5 +1,5 @@
-//! CSV output for plots and further statistics: one line per round of every cell, and one line per
-//! span of each.
+//! CSV output for plots and further statistics. One file has a line per round of every cell,
+//! another has a line per span (period) of each such round.
 use crate::{
     cell::{Latency, LatencyOverTime, OverTime, Row},
     ledger::CAUSES,
@@ -7,10 +7,10 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// Returns the field of a record; empty if the figure is unknown.
+/// A function that returns a field of a record as text; empty if the figure is unknown.
 type Value = fn(&Record) -> String;
 
-/// Columns before the device's bytes by cause, with their functions.
+/// The columns before those of the device's bytes by cause: names and functions.
 const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("engine", |Record { row, .. }| row.name.clone()),
     ("version", |Record { row, .. }| row.version.clone()),
@@ -35,7 +35,7 @@ const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("device_bytes", |Record { row, .. }| optional(row.bytes.device)),
 ];
 
-/// Columns after the bytes by cause.
+/// The columns after those of the device's bytes by cause.
 const AFTER_CAUSES: &[(&str, Value)] = &[
     ("never_written_bytes", |Record { row, .. }| optional(row.bytes.never_written)),
     ("nand_bytes", |Record { row, .. }| optional(row.bytes.nand)),
@@ -60,10 +60,10 @@ const AFTER_CAUSES: &[(&str, Value)] = &[
     ("error", |Record { row, .. }| optional(row.error.as_ref())),
 ];
 
-/// A name, and its function of the latencies of a kind of operation.
+/// A name, and the function that returns this figure of the latencies of one kind of operation.
 type Time = (&'static str, fn(&Latency) -> f64);
 
-/// Columns `KIND_NAME_us` for each kind of operation, in µs.
+/// The figures of each kind of operation in µs. Their columns are called `KIND_NAME_us`.
 const TIMES: [Time; 5] = [
     ("p50", |times| times.p50),
     ("p99", |times| times.p99),
@@ -72,12 +72,12 @@ const TIMES: [Time; 5] = [
     ("max", |times| times.max),
 ];
 
-/// Returns all records in the format of RFC 4180, with a header.
+/// Returns all records as CSV in the format of RFC 4180, with a header.
 pub fn render(records: &[&Record]) -> String {
     render_swept(&records.iter().map(|record| (&[][..], *record)).collect::<Vec<_>>())
 }
 
-/// Like [`render`], for an experiment: each record is preceded by the labels of its point, with
+/// Does the same as [`render`] for an experiment. The labels of its point precede each record, in
 /// one column `at_AXIS` per axis. All points have the same axes.
 pub fn render_swept(records: &[RecordAtPoint<'_>]) -> String {
     let name = |(name, _): &(&str, Value)| (*name).to_owned();
@@ -98,15 +98,15 @@ pub fn render_swept(records: &[RecordAtPoint<'_>]) -> String {
     text
 }
 
-/// A record of an experiment, with axes and labels of its point.
+/// A record of an experiment, with the axes and labels of its point.
 type RecordAtPoint<'a> = (&'a [(String, String)], &'a Record);
 
-/// Returns the columns of the labels.
+/// Returns the names of the columns with labels.
 fn axes(records: &[RecordAtPoint<'_>]) -> impl Iterator<Item = String> {
     records.first().map_or(&[][..], |(at, _)| at).iter().map(|(axis, _)| format!("at_{axis}"))
 }
 
-/// Like [`render_swept`], over time: one line per span of each record.
+/// Does the same as [`render_swept`] for the course over time: one line per span of each record.
 pub fn render_over_time(records: &[RecordAtPoint<'_>]) -> String {
     let had = || {
         records.iter().filter_map(|(at, record)| {
@@ -140,7 +140,8 @@ fn optional(figure: Option<impl ToString>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
 }
 
-/// Returns the bytes of the device by a cause; a missing cause is zero if causes are known.
+/// Returns the bytes of the device that one cause wrote. A cause that is not listed has zero bytes
+/// if the causes are known.
 fn caused(row: &Row, cause: &str) -> String {
     let causes = row.bytes.device_by_cause.as_ref();
     optional(causes.map(|causes| causes.get(cause).copied().unwrap_or_default()))

@@ -1,7 +1,7 @@
 //! Figures as text.
 use super::stats::Estimate;
 
-/// Formats a figure: three digits, no exponent, `-` if it is missing.
+/// Formats a figure with three digits and without an exponent. A missing figure is `-`.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     let whole_digits = if value.abs() < 1.0 { 0 } else { value.abs().log10() as usize + 1 };
@@ -15,7 +15,7 @@ pub(crate) fn figure(value: Option<f64>) -> String {
     }
 }
 
-/// Formats an estimate: `12.3 [11.8–13.1]`.
+/// Formats an estimate with its interval: `12.3 [11.8–13.1]`.
 pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else { return "-".into() };
     let middle = figure(Some(estimate.median));

@@ -5,40 +5,43 @@ use super::{
 };
 use crate::cell::Row;
 
-/// One engine in one workload. Medians over rounds; `None` if no round has the figure.
+/// The figures of one engine in one workload. They are medians over the rounds; `None` if no round
+/// has the figure.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     /// Engine name as `--engine` spells it.
     pub engine: String,
-    /// Error of a round without figures.
+    /// Error of a round that has no figures.
     pub error: Option<String>,
-    /// µs per operation of one thread.
+    /// µs per operation in one thread.
     pub micros: Option<Estimate>,
-    /// µs per operation including the time until background work is finished.
+    /// µs per operation in one thread, including the time until background work has finished.
     pub micros_settled: Option<Estimate>,
-    /// `micros` / `micros` of the base in the same round; `None` for the base itself.
+    /// `micros` / `micros` of the base (the engine that all others are compared with) in the same
+    /// round; `None` for the base itself.
     pub ratio: Option<Estimate>,
-    /// The same ratio of `micros_settled`.
+    /// `micros_settled` / `micros_settled` of the base in the same round; `None` for the base
+    /// itself.
     pub ratio_settled: Option<Estimate>,
     /// Bytes on the device / user bytes.
     pub wa1: Option<f64>,
     /// Bytes programmed into flash / bytes on the device, on a virtual drive.
     pub wa2: Option<f64>,
-    /// Bytes read / bytes returned.
+    /// Bytes read / bytes returned to the user.
     pub ra: Option<f64>,
-    /// Bytes occupied / live user bytes.
+    /// Bytes that the store occupies / bytes of its live keys and values.
     pub sa: Option<f64>,
-    /// Syncs of all kinds.
+    /// Number of syncs of all kinds.
     pub syncs: Option<f64>,
     /// 99th percentile of the most frequent kind of operation, in µs.
     pub p99: Option<f64>,
-    /// 99.9th percentile of it, in µs.
+    /// 99.9th percentile of the same kind of operation, in µs.
     pub p999: Option<f64>,
-    /// Peak resident memory in bytes, mapped files included.
+    /// Peak resident memory in bytes, including mapped files.
     pub rss_bytes: Option<f64>,
     /// Peak anonymous memory in bytes.
     pub anon_bytes: Option<f64>,
-    /// Processor seconds, settling included.
+    /// Processor seconds until background work has finished.
     pub cpu_seconds: Option<f64>,
     /// Bytes by layer and cause.
     pub bytes: bytes::ByteLine,
@@ -78,14 +81,14 @@ fn micros(row: &Row) -> Option<f64> {
     row.micros_per_op
 }
 
-/// Returns µs per operation of one thread, including its share of the time until background work
-/// is finished.
+/// Returns the µs per operation in one thread, including the operation's share of the time until
+/// background work has finished.
 pub(crate) fn micros_settled(row: &Row) -> Option<f64> {
     let seconds = row.seconds.filter(|&seconds| seconds > 0.0)?;
     Some(row.micros_per_op? * (seconds + row.settle_seconds?) / seconds)
 }
 
-/// Returns the ratios of the rounds that both have.
+/// Returns the ratios of `figure` in `rows` to `figure` in `base`, for the rounds that both have.
 fn paired(rows: &[&Row], base: &[&Row], figure: fn(&Row) -> Option<f64>) -> Vec<f64> {
     let partner = |row: &Row| base.iter().find(|other| other.round == row.round && other.error.is_none());
     rows.iter().filter_map(|row| Some(figure(row)? / figure(partner(row)?)?)).collect()

@@ -1,4 +1,4 @@
-//! A report as Markdown, alone or between two markers of a page.
+//! A report as Markdown, as a text of its own or between two markers of a page.
 use super::{
     bytes,
     figures::{count, estimate, figure, mebibytes},
@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 
 /// Start of the part of a page that [`splice`] replaces.
 pub const BEGIN: &str = "<!-- bench:begin -->";
-/// End of that part.
+/// End of the part of a page that [`splice`] replaces.
 pub const END: &str = "<!-- bench:end -->";
 
-/// Returns the whole report; `command` is the command that made it.
+/// Returns the whole report. `command` is the command that produced it.
 pub fn render(report: &Report, command: &str) -> String {
     let ratio = format!("× {}", report.base);
     let settled = format!("settled {ratio}");
@@ -43,7 +43,7 @@ pub fn render(report: &Report, command: &str) -> String {
     text
 }
 
-/// Returns `page` with `text` between its markers, each of which must occur once.
+/// Returns `page` with `text` between the two markers. Each marker must occur exactly once.
 pub fn splice(page: &str, text: &str) -> Result<String> {
     for mark in [BEGIN, END] {
         ensure!(page.matches(mark).count() == 1, "the page must contain the line {mark} exactly once");
@@ -81,17 +81,17 @@ fn cells(workload: &str, line: &Line, wa2: bool) -> Vec<String> {
     cells
 }
 
-/// Returns a line of a table.
+/// Returns a row of a table.
 pub(crate) fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.iter().map(|cell| plain(cell)).collect::<Vec<_>>().join(" | "))
 }
 
-/// Returns the line under a header: names left-aligned, figures right-aligned.
+/// Returns the line under a header. Names are left-aligned, figures right-aligned.
 pub(crate) fn rule(columns: usize) -> String {
     format!("|---|---|{}\n", "---:|".repeat(columns - 2))
 }
 
-/// Escapes Markdown; error messages may contain anything.
+/// Escapes the characters that are special in Markdown. Error messages may contain any text.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Summary of the rounds: medians, intervals and ratios for every workload and engine.
+//! Summary of all rounds: medians, intervals and ratios for every workload and engine.
 //!
 //! | module | contents |
 //! |---|---|
@@ -33,9 +33,10 @@ mod tests {
         plan::{Plan, results::Record},
     };
 
-    /// Returns a report of two engines, `rounds` rounds and `fillseq,readseq,readseq`. `b` takes
-    /// twice as long as `a` in each round, although rounds differ by more than that; its settling
-    /// takes as long again.
+    /// Returns a plan and its records: two engines, `rounds` rounds, and the workloads
+    /// `fillseq,readseq,readseq`. `b` takes twice as long as `a` in each round, although the rounds
+    /// differ by more than that. Waiting for the end of background work takes `b` as long as its
+    /// operations.
     pub(super) fn sample(rounds: u32) -> (Plan, Vec<Record>) {
         let workloads = ["fillseq", "readseq", "readseq"].map(String::from).to_vec();
         let engines = vec!["a".into(), "b:fast".into()];

@@ -5,24 +5,24 @@ use crate::workload::rng::Rng;
 pub const ROUNDS_OF_A_CLAIM: usize = 9;
 /// Number of bootstrap samples per interval.
 const RESAMPLES: usize = 10_000;
-/// Seed of the bootstrap: the same rounds give the same interval.
+/// Seed of the bootstrap. It is constant, so that the same rounds give the same interval.
 const SEED: u64 = 301;
 
-/// A median with its bootstrap 95 % interval.
+/// A median with its 95 % interval, which is computed by the bootstrap method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The median.
     pub median: f64,
-    /// Range of 95 % of the medians of resampled rounds; `None` for a single round, which has no
-    /// spread.
+    /// The range that contains 95 % of the medians of resampled rounds; `None` for a single round,
+    /// which has no spread.
     pub interval: Option<(f64, f64)>,
     /// Number of rounds.
     pub rounds: usize,
 }
 
 impl Estimate {
-    /// Estimates from the values of all rounds; `None` without values. Values that are not finite
-    /// are omitted.
+    /// Computes the estimate from the values of all rounds; `None` without values. Values that are
+    /// not finite are omitted.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let rounds = values.len();
@@ -32,7 +32,7 @@ impl Estimate {
     }
 }
 
-/// Returns the middle value, or the mean of the two middle ones. Sorts `values`.
+/// Returns the middle value, or the mean of the two middle values. Sorts `values`.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -40,8 +40,8 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(lower + (upper - lower) / 2.0)
 }
 
-/// Returns the percentile bootstrap of the median: repeatedly draws as many values as there are,
-/// with replacement.
+/// Returns the interval of the median by the percentile bootstrap. Each resample draws as many
+/// values as there are, with replacement.
 fn bootstrap(values: &[f64]) -> (f64, f64) {
     let mut rng = Rng::new(SEED, values.len() as u64);
     let mut drawn = vec![0.0; values.len()];
@@ -75,9 +75,9 @@ mod tests {
         assert_eq!(Estimate::of([5.0; 9]).unwrap().interval, Some((5.0, 5.0)));
         let nine = Estimate::of((1..=9).map(f64::from)).unwrap();
         assert_eq!(nine, Estimate::of((1..=9).rev().map(f64::from)).unwrap());
-        // A resample's median is at most k if five or more of nine draws are: binomial(9, k/9)
-        // gives 0.1 % for 1 and 3.0 % for 2, so the 2.5 % quantile is 2 and, by symmetry, the other
-        // one 8.
+        // The median of a resample is at most k if at least five of the nine draws are. The
+        // binomial distribution (9, k/9) gives 0.1 % for k = 1 and 3.0 % for k = 2. The 2.5 %
+        // quantile is therefore 2, and by symmetry the 97.5 % quantile is 8.
         assert_eq!((nine.median, nine.interval), (5.0, Some((2.0, 8.0))));
     }
 

@@ -9,28 +9,28 @@ use crate::{
     plan::{Plan, results::Record},
 };
 
-/// A comparison, ready for output.
+/// A comparison of engines that is ready for output.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The engine that all others are compared with.
     pub base: String,
-    /// In the order of the plan.
+    /// The workloads, in the order of the plan.
     pub groups: Vec<Group>,
-    /// Common settings, deviations, builds, machine, notes: a title and its lines.
+    /// Common settings, deviations, builds, machine and notes. Each has a title and its lines.
     pub terms: Vec<(&'static str, Vec<String>)>,
 }
 
-/// One workload.
+/// The figures of all engines in one workload.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Name of the workload; ` #2` follows if it runs a second time.
+    /// Name of the workload. If the workload runs a second time, ` #2` follows.
     pub workload: String,
     /// One line per engine, in the order of the plan.
     pub lines: Vec<Line>,
 }
 
 impl Report {
-    /// Summarises the valid records.
+    /// Computes the figures from the valid records.
     pub fn new(plan: &Plan, device: &str, records: &[&Record]) -> Report {
         let base = plan.engines()[0].clone();
         let group = |step: usize| {
@@ -49,12 +49,12 @@ impl Report {
         }
     }
 
-    /// Returns whether any line has a WA2; the column is omitted otherwise.
+    /// Returns whether any line has a WA2. Otherwise this column is omitted.
     pub(super) fn has_wa2(&self) -> bool {
         self.groups.iter().flat_map(|group| &group.lines).any(|line| line.wa2.is_some())
     }
 
-    /// Returns a statement on the confidence that the number of rounds permits.
+    /// Returns a sentence on how far the number of rounds supports a claim.
     pub fn verdict(&self) -> String {
         let lines = || self.groups.iter().flat_map(|group| &group.lines);
         let rounds = |estimate: &Option<Estimate>| estimate.map(|estimate| estimate.rounds);
@@ -76,7 +76,7 @@ fn rows<'a>(records: &[&'a Record], engine: &str, step: usize) -> Vec<&'a Row> {
     mine.map(|record| &record.row).collect()
 }
 
-/// Returns the name of workload number `step`; ` #2` follows if it runs a second time.
+/// Returns the name of workload number `step`. If the workload runs a second time, ` #2` follows.
 pub(crate) fn title(steps: &[String], step: usize) -> String {
     match steps[..step].iter().filter(|name| **name == steps[step]).count() {
         0 => steps[step].clone(),

@@ -6,9 +6,9 @@ use super::{
     summary::{Group, Report},
 };
 
-/// Length of the longest bar in characters.
+/// Length of the longest bar, in characters.
 const BAR: usize = 12;
-/// Each is one eighth of a character longer.
+/// Characters for the end of a bar. Each is one eighth of a character longer than the one before.
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// Returns the whole report as text.
@@ -55,7 +55,7 @@ pub(crate) fn widths<'a>(lines: impl Iterator<Item = &'a [String]>) -> Vec<usize
     widths
 }
 
-/// Returns the cells of a workload's lines, with or without WA2.
+/// Returns the cells of the lines of a workload, with or without the column of WA2.
 fn lines(group: &Group, wa2: bool) -> impl Iterator<Item = Vec<String>> {
     let median = |line: &Line| line.micros.map_or(0.0, |micros| micros.median);
     let longest = group.lines.iter().map(median).fold(0.0, f64::max);
@@ -81,7 +81,7 @@ fn lines(group: &Group, wa2: bool) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// Returns a line with the name and its bar left-aligned and figures right-aligned.
+/// Returns a line of text. The name and its bar are left-aligned, the figures right-aligned.
 pub(crate) fn aligned(cells: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
@@ -94,7 +94,7 @@ pub(crate) fn aligned(cells: &[String], widths: &[usize]) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// Returns a bar for `value`; `longest` has the full length.
+/// Returns a bar for `value`. The bar of `longest` has the full length.
 fn bar(value: f64, longest: f64) -> String {
     if value <= 0.0 {
         return String::new();

@@ -1,4 +1,5 @@
-//! Conditions of a table: settings, deviations, builds, machine, notes, errors.
+//! The conditions under which a table was measured: settings, deviations, builds, machine, notes
+//! and errors.
 use crate::{
     machine::Machine,
     plan::{Plan, results::Record},
@@ -7,11 +8,11 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// Returns first and last start of the workloads, if known: figures of different days are not
-/// comparable.
+/// Returns the start times of the first and of the last workload, if known. Figures of different
+/// days are not comparable.
 fn dates(records: &[&Record]) -> Option<String> {
     let began = || records.iter().filter_map(|record| record.row.began.as_deref());
-    let (first, last) = (began().min()?, began().max()?); // their text order is their time order
+    let (first, last) = (began().min()?, began().max()?); // RFC 3339 texts sort by time
     Some(if first == last {
         format!("the workload started at {first}")
     } else {
@@ -19,7 +20,7 @@ fn dates(records: &[&Record]) -> Option<String> {
     })
 }
 
-/// Returns the lines under a table, by title; titles without lines are omitted.
+/// Returns the lines that follow a table, by title. Titles without lines are omitted.
 pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, Vec<String>)> {
     let spec = plan.spec(plan.round(1, 1).next().expect("a plan has an engine"), PathBuf::new(), None);
     let good = || records.iter().filter(|record| record.row.error.is_none());
@@ -139,7 +140,8 @@ fn build(build: &EngineBuild) -> String {
     )
 }
 
-/// Returns notes of rows, rows that did not settle, and other load of the machine.
+/// Returns the notes of all rows, the rows whose background work did not finish in time, and the
+/// load of the machine by other programs.
 fn notes(records: &[&Record]) -> Vec<String> {
     let noted = records.iter().flat_map(|record| {
         let row = &record.row;
@@ -168,7 +170,7 @@ fn of_row(record: &Record, text: &str) -> String {
     format!("{} in round {}: {text}", record.row.workload, record.row.round)
 }
 
-/// Returns `engine: text`, without duplicates.
+/// Returns lines of the form `engine: text`, without duplicates.
 fn by_engine_once<'a>(texts: impl Iterator<Item = (&'a String, String)>) -> Vec<String> {
     let mut by_engine: BTreeMap<&String, Vec<String>> = BTreeMap::new();
     for (engine, text) in texts {

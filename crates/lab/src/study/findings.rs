@@ -1,4 +1,4 @@
-//! Figures of a run by engine, row and point.
+//! The figures of a run by engine, row and point (combination of swept values).
 use super::folder::{Facts, Folder};
 use crate::{
     cell::Row,
@@ -24,15 +24,15 @@ pub struct Findings {
     pub experiment: Experiment,
     /// Parameters of the run.
     pub facts: Facts,
-    /// The points.
+    /// The points of the experiment.
     pub points: Vec<Point>,
-    /// One entry per point, row and engine that ran, in this order.
+    /// One entry for each point, row and engine that ran, in this order.
     pub entries: Vec<Entry>,
-    /// Every valid record, with the index of its point.
+    /// Every valid record, with the index of the point that it belongs to.
     records: Vec<(usize, Record)>,
 }
 
-/// One engine in one row at one point.
+/// The results of one engine in one row at one point.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Engine name as `--engine` spells it.
@@ -41,9 +41,9 @@ pub struct Entry {
     pub workload: String,
     /// Axes and labels of the point.
     pub at: Vec<(String, String)>,
-    /// Rows of all rounds without an error.
+    /// The rows of all rounds that ended without an error.
     pub rows: Vec<Row>,
-    /// Error of a round without figures.
+    /// Error of a round that has no figures.
     pub error: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Entry {
         bytes::line(&self.rows.iter().collect::<Vec<_>>())
     }
 
-    /// Returns the metric in one round, or its median over all.
+    /// Returns the metric of one round, or its median over all rounds.
     fn figure(&self, metric: &Metric, round: Option<u32>) -> Option<f64> {
         median(&mut self.figures(metric, round)?)
     }
@@ -63,8 +63,8 @@ impl Entry {
         Estimate::of(self.figures(metric, None)?)
     }
 
-    /// Returns the metric in one round, or in all. `None` if one of them lacks it: the remaining
-    /// rounds would be a biased sample.
+    /// Returns the metric of one round, or of all rounds. Returns `None` if one of the rounds lacks
+    /// it, because the remaining rounds would be a biased sample.
     fn figures(&self, metric: &Metric, round: Option<u32>) -> Option<Vec<f64>> {
         let rows = self.rows.iter().filter(|row| round.is_none_or(|round| row.round == round));
         rows.map(|row| (metric.of)(row).filter(|value| value.is_finite())).collect()
@@ -79,7 +79,7 @@ impl Entry {
 }
 
 impl Findings {
-    /// Reads the results on disk, complete or not.
+    /// Reads the results on disk. They may be incomplete.
     pub fn read(folder: &Folder, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<Findings> {
         let (experiment, facts) = folder.read(engine_is_known)?;
         let points = facts.points(&experiment).map_err(|why| anyhow!(why))?;
@@ -93,7 +93,7 @@ impl Findings {
         for (number, point) in points.iter().enumerate() {
             let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };
             let results = Results::read(&folder.rows(), &plan)?;
-            // A run with fewer rounds than an earlier one is judged by its own rounds.
+            // If an earlier run had more rounds, only the rounds of this run are used.
             let last: Vec<_> =
                 results.last(&plan).into_iter().filter(|record| record.row.round <= facts.rounds).collect();
             for step in 0..plan.steps().len() {
@@ -113,12 +113,12 @@ impl Findings {
         Ok(Findings { experiment, facts, points, entries, records })
     }
 
-    /// Returns every valid record, with axes and labels of its point.
+    /// Returns every valid record, with the axes and labels of its point.
     pub fn records_at(&self) -> impl Iterator<Item = (&[(String, String)], &Record)> {
         self.records.iter().map(|(point, record)| (&self.points[*point].at[..], record))
     }
 
-    /// Returns the single entry of an engine at this point and row.
+    /// Returns the only entry of an engine at this point and row.
     pub fn entry(&self, engine: &str, at: &[(String, String)]) -> Result<&Entry, String> {
         if let Some(why) = self.facts.pending.get(engine) {
             return Err(format!("{engine} is pending: {why}"));
@@ -128,7 +128,7 @@ impl Findings {
         match (&entry.error, found.next()) {
             (_, Some(_)) => Err(format!("{engine} was measured more than once at this point")),
             (Some(error), None) if entry.rows.is_empty() => Err(format!("{engine} failed: {error}")),
-            // The remaining rounds would be a biased sample.
+            // The figures of the remaining rounds would be a biased sample.
             (Some(error), None) => Err(format!("{engine} failed in some rounds: {error}")),
             (None, None) if entry.rows.is_empty() => Err(format!("{engine} was not measured yet")),
             (None, None) if entry.rows.len() < self.facts.rounds as usize => {
@@ -138,8 +138,8 @@ impl Findings {
         }
     }
 
-    /// Returns a figure in one round, or its median over all. Free axes take their values from
-    /// `context`.
+    /// Returns a figure of one round, or its median over all rounds. `context` gives the labels of
+    /// the axes that the figure leaves free.
     pub fn figure(&self, figure: &Figure, context: &[(String, String)], round: Option<u32>) -> Result<f64, String> {
         let at = bind_axes(figure, context);
         let one = |at: &[(String, String)]| {
@@ -161,7 +161,8 @@ impl Findings {
         exponent(&pairs).ok_or_else(|| format!("no exponent fits {pairs:?}"))
     }
 
-    /// Returns whether the figure is a time that was measured while others used the machine.
+    /// Returns whether the figure is a time that was measured while other processes used the
+    /// machine.
     pub fn is_disturbed(&self, figure: &Figure, context: &[(String, String)]) -> bool {
         let at = bind_axes(figure, context);
         let mine = self.entries.iter().filter(|entry| entry.engine == figure.engine && entry.is_at(&at));
@@ -169,15 +170,16 @@ impl Findings {
     }
 }
 
-/// Returns the figure's own labels and those of `context` for its free axes, except the axis of a
-/// fit.
+/// Returns the labels of the figure's own axes, and those of `context` for its free axes. The axis
+/// along which an exponent is fitted is omitted.
 fn bind_axes(figure: &Figure, context: &[(String, String)]) -> Vec<(String, String)> {
     let named = |axis: &String| figure.at.iter().any(|(known, _)| known == axis);
     let free = context.iter().filter(|(axis, _)| !named(axis) && figure.along.as_ref() != Some(axis));
     figure.at.iter().chain(free).cloned().collect()
 }
 
-/// Looks figures up in findings, with free axes from a context, in one round or over all.
+/// Looks up figures in findings. The fields are the findings, the labels of free axes, and the
+/// round (`None` for the median over all rounds).
 pub struct FiguresAt<'a>(pub &'a Findings, pub &'a [(String, String)], pub Option<u32>);
 
 impl Lookup for FiguresAt<'_> {
@@ -186,8 +188,8 @@ impl Lookup for FiguresAt<'_> {
     }
 }
 
-/// Returns k of y = c x^k, by least squares of logarithms; `None` for fewer than two different x,
-/// or figures not above 0.
+/// Returns k of y = c x^k, fitted by least squares of the logarithms. Returns `None` for fewer than
+/// two different x, or if a number is not above 0.
 pub fn exponent(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.iter().any(|(x, y)| *x <= 0.0 || *y <= 0.0) {
         return None;

@@ -1,4 +1,4 @@
-//! Files of a run, in one directory per experiment:
+//! The files of a run. Each experiment has one directory:
 //! ```text
 //! OUT/NAME/
 //!     experiment.toml   the experiment's file at the time of the run
@@ -21,43 +21,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The directory of one experiment.
+/// The directory of the results of one experiment.
 #[derive(Clone, Debug)]
 pub struct Folder {
     dir: PathBuf,
 }
 
-/// Parameters of a run, in addition to its experiment.
+/// The parameters of a run, in addition to its experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// 1 is the paper's own size.
+    /// Scale of the run. 1 is the paper's own size.
     pub scale: f64,
     /// Number of rounds per engine and point.
     pub rounds: u32,
-    /// A number that differs between builds.
+    /// A number that identifies the build.
     pub program: u64,
-    /// The argument of `--device`, if stores are not on the experiment's device.
+    /// The argument of `--device`, if the stores are not on the experiment's own device.
     #[serde(default)]
     pub device: Option<String>,
-    /// Plan ids of its points, in order. They also depend on the machine of the run.
+    /// Identifiers of the plans of its points, in order. They depend on the machine of the run,
+    /// too.
     #[serde(default)]
     pub plans: Vec<String>,
-    /// What enforced the rate of drives in memory, by point
+    /// What enforced the rate of a drive in memory, for each point
     /// ([`DriveOptions::rate_limiter`](crate::device::DriveOptions::rate_limiter)).
     #[serde(default)]
     pub rates_kept_by: Vec<String>,
-    /// The command line.
+    /// The command line of the run.
     pub command: String,
-    /// Engines that are not available, with the reason.
+    /// Engines that are not available, each with the reason.
     pub pending: BTreeMap<String, String>,
 }
 
 impl Facts {
-    /// Adds the parameters that are known only on the machine where `experiment` is run; files of
+    /// Adds the parameters that are known only on the machine that runs `experiment`. Files of
     /// devices are created in `work`.
     ///
     /// # Errors
-    /// As [`points`](Self::points); or a profile cannot be read.
+    /// The errors of [`points`](Self::points). A profile that cannot be read is an error, too.
     pub fn here(mut self, experiment: &Experiment, work: &Path) -> Result<Facts, String> {
         let points = self.points(experiment)?;
         let name = |point: &Point| Plan::id_of(&point.spec, &point.place.identity(work)?, self.program);
@@ -67,10 +68,11 @@ impl Facts {
         Ok(self)
     }
 
-    /// Returns the points of `experiment` at this scale, with their devices.
+    /// Returns the points of `experiment` at the scale of the run, with their devices.
     ///
     /// # Errors
-    /// An invalid point, with its line; or the experiment compares devices and a device was given.
+    /// A point is invalid; the error names its line. Or the experiment compares devices, and the
+    /// user requested a device.
     pub fn points(&self, experiment: &Experiment) -> Result<Vec<Point>, String> {
         let mut points = experiment.points(self.scale)?;
         for (point, plan) in points.iter_mut().zip(&self.plans) {
@@ -97,8 +99,8 @@ impl Facts {
 }
 
 impl Folder {
-    /// Creates the directory of `experiment` below `out`, if it is missing, and stores the
-    /// parameters of the new run.
+    /// Creates the directory of `experiment` below `out` if it is missing, and stores the
+    /// parameters of the new run in it.
     pub fn begin(out: &Path, experiment: &Experiment, facts: &Facts) -> Result<Folder> {
         let folder = Folder { dir: out.join(&experiment.name) };
         let drives = folder.dir.join("drives");
@@ -108,7 +110,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Returns the directories below `out`, by name; none is an error.
+    /// Returns the directories of results below `out`, by name. If there are none, this is an
+    /// error.
     pub fn all(out: &Path) -> Result<Vec<Folder>> {
         let entries = fs::read_dir(out).with_context(|| out.display().to_string())?;
         let mut dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -135,13 +138,13 @@ impl Folder {
         self.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// Returns the path of the rows.
+    /// Returns the path of the file with the rows.
     pub fn rows(&self) -> PathBuf {
         self.dir.join("rows.jsonl")
     }
 
-    /// Returns the `--device` argument for `place`; `None` for a temporary directory. A drive's
-    /// profile is written to a file.
+    /// Returns the `--device` argument for `place`; `None` for a temporary directory. The profile
+    /// of a virtual SSD is written to a file.
     pub fn device(&self, place: &PointDevice) -> Result<Option<String>> {
         match place {
             PointDevice::Temporary => Ok(None),
@@ -158,7 +161,7 @@ impl Folder {
         }
     }
 
-    /// Returns the plan of one point for the available engines; `None` if all are pending.
+    /// Returns the plan of one point for the available engines; `None` if no engine is available.
     pub fn plan(experiment: &Experiment, facts: &Facts, point: &Point) -> Result<Option<Plan>> {
         let here: Vec<String> =
             experiment.engines().filter(|name| !facts.pending.contains_key(*name)).map(String::from).collect();

@@ -1,4 +1,5 @@
-//! A lock for one study at a time per machine: two would disturb each other.
+//! A lock that permits one study at a time per machine, because two studies would disturb each
+//! other.
 use anyhow::{Context, Result, bail};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::{
@@ -9,19 +10,19 @@ use std::{
     },
 };
 
-/// Held until it is dropped, or its process ends.
+/// The lock. It is held until it is dropped or its process ends.
 ///
-/// It is an abstract socket name in the kernel, not a file. It is the same for every user and
-/// every `TMPDIR`, and disappears with its process. A container with its own network namespace has
-/// names of its own.
+/// The lock is an abstract socket name in the kernel, not a file. The name is the same for every
+/// user and every `TMPDIR`, and it disappears with its process. A container with its own network
+/// namespace has its own names.
 #[derive(Debug)]
 pub struct Lock(#[allow(dead_code, reason = "closing it releases the name")] UnixListener);
 
 impl Lock {
-    /// Takes the lock called `name`, common to all studies on this machine.
+    /// Takes the lock called `name`, which all studies on this machine share.
     ///
     /// # Errors
-    /// Another study is running; the text names its process.
+    /// Another study is running. The text names its process.
     pub fn take(name: &str) -> Result<Lock> {
         let what = || format!("the lock {name}");
         let address = SocketAddr::from_abstract_name(name).with_context(what)?;

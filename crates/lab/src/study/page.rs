@@ -1,13 +1,13 @@
-//! Output of findings.
+//! Output of the findings of a study.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `text` `markdown` `html` `json` | for the terminal, a paper, a browser, a program |
+//! | `text` `markdown` `html` `json` | output for the terminal, a paper, a browser, a program |
 //! | `cascade` | picture of one engine's bytes from the user down to flash |
-//! | `plot` | a figure along a sweep, or by engine |
+//! | `plot` | plot of a figure along a sweep, or by engine |
 //! | `over_time` | throughput and latencies from the first operation to the last |
 //! | `chart` `strips` | drawing of lines and bars, and of curves over time |
-//! | `fitted` | fitted exponents of such figures |
+//! | `fitted` | fitted exponents of figures along a sweep |
 mod cascade;
 mod chart;
 mod fitted;
@@ -38,7 +38,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// Metrics of the table, shown if any entry has them.
+/// The metrics in the table. A metric is shown if any entry has it.
 const COLUMNS: [&str; 13] = [
     "micros",
     "micros_settled",
@@ -55,10 +55,10 @@ const COLUMNS: [&str; 13] = [
     "synced_mib",
 ];
 
-/// A header and lines; the first two columns are names.
+/// A header and lines. The first two columns are names.
 type Table = Vec<Vec<String>>;
 
-/// Returns every entry with every metric that any entry has.
+/// Returns the table of every entry, with every metric that any entry has.
 fn figures(findings: &Findings) -> Table {
     let metrics: Vec<&Metric> = COLUMNS.iter().filter_map(|name| metric::find(name).ok()).collect();
     let has = |metric: &&Metric| findings.entries.iter().any(|entry| entry.estimate(metric).is_some());
@@ -86,21 +86,23 @@ fn figures(findings: &Findings) -> Table {
     table
 }
 
-/// Returns bytes by layer and cause of every entry with writes; empty if there are none.
+/// Returns the table of bytes by layer and cause, for every entry with writes. It is empty if there
+/// are none.
 fn bytes(findings: &Findings) -> Table {
     bytes::table(
         findings.entries.iter().map(|entry| ([describe_point(findings, entry), entry.engine.clone()], entry.bytes())),
     )
 }
 
-/// Returns the point of an entry in words, or its workload if the point is the only one.
+/// Returns the point of an entry in words. If the experiment has only one point, returns the
+/// workload.
 fn describe_point(findings: &Findings, entry: &Entry) -> String {
     let mut at = entry.at.clone();
     at.push((WORKLOAD.into(), entry.workload.clone()));
     Some(verdict::describe(findings, &at)).filter(|text| !text.is_empty()).unwrap_or_else(|| entry.workload.clone())
 }
 
-/// Returns the comparison with the paper's figures; empty without any.
+/// Returns the comparison with the paper's figures. It is empty if there are none.
 fn compared(findings: &Findings) -> Table {
     let compared = verdict::compared(findings);
     if compared.is_empty() {
@@ -119,7 +121,7 @@ fn compared(findings: &Findings) -> Table {
     [header].into_iter().chain(compared.into_iter().map(line)).collect()
 }
 
-/// Returns the known reasons for differences from the paper, for the available figures.
+/// Returns the known reasons for differences from the paper, for the figures that are available.
 fn reasons(findings: &Findings) -> Vec<(&str, &str)> {
     let compared = verdict::compared(findings);
     let is_there = |what: &str| compared.iter().any(|it| it.what == what && it.here.is_ok());
@@ -132,13 +134,13 @@ struct Judged {
     outcome: Outcome,
     that: String,
     because: String,
-    /// Both sides of some cases, or the missing figures; failing cases first, and those that hold
-    /// in the fewest rounds before others.
+    /// Both sides of some cases, or the reasons for missing figures. Failing cases are first; among
+    /// the others, those that hold in the fewest rounds are first.
     cases: Vec<String>,
     otherwise: Option<String>,
 }
 
-/// Maximum number of cases shown per expectation.
+/// Maximum number of cases that are shown per expectation.
 const CASES_MAX: usize = 4;
 
 fn judged(findings: &Findings) -> Vec<Judged> {
@@ -174,7 +176,7 @@ fn judged(findings: &Findings) -> Vec<Judged> {
 }
 
 impl Outcome {
-    /// Returns the outcome in words.
+    /// Returns the outcome as a word.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Held => "holds",
@@ -184,8 +186,8 @@ impl Outcome {
     }
 }
 
-/// Returns the conditions of the figures: devices, common settings, deviations, builds, machine,
-/// notes, errors.
+/// Returns the conditions under which the figures were measured: devices, common settings,
+/// deviations, builds, machine, notes and errors.
 fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     let records: Vec<&Record> = findings.records_at().map(|(_, record)| record).collect();
     let place: BTreeSet<String> = findings.points.iter().map(|point| point.place.describe()).collect();
@@ -203,14 +205,15 @@ fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     own.into_iter().filter(|(_, lines)| !lines.is_empty()).chain(terms).collect()
 }
 
-/// Returns the round of an entry whose figure is nearest to the median; it represents all rounds.
+/// Returns the round of an entry whose figure is nearest to the median. This round represents all
+/// rounds.
 fn median_round(entry: &Entry, of: impl Fn(&Row) -> Option<f64>) -> Option<&Row> {
     let median_round = median(&mut entry.rows.iter().filter_map(&of).collect::<Vec<_>>())?;
     let off = |row: &Row| of(row).map_or(f64::INFINITY, |figure| (figure - median_round).abs());
     entry.rows.iter().min_by(|a, b| off(a).total_cmp(&off(b)))
 }
 
-/// Returns the scale in words, with the confidence that the number of rounds permits.
+/// Returns the scale in words, and a sentence on how far the number of rounds supports a claim.
 fn scale(findings: &Findings) -> String {
     let rounds = findings.facts.rounds;
     let mut rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });

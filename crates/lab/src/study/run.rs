@@ -1,5 +1,5 @@
-//! Runs every cell of every experiment, point by point; at each point engines alternate as in a
-//! bench.
+//! Runs every cell of every experiment, point by point. At each point the engines alternate as in
+//! `terrace bench`.
 use super::folder::{Facts, Folder};
 use crate::{
     cell::{Progress, Row},
@@ -26,54 +26,55 @@ use std::{
     time::Duration,
 };
 
-/// An experiment, ready to be run.
+/// An experiment that is ready to run.
 pub struct Task {
     /// The experiment.
     pub experiment: Experiment,
     /// Parameters of the run.
     pub facts: Facts,
-    /// Directory of the results.
+    /// Directory for the results.
     pub folder: Folder,
-    /// Its points at the scale of the run.
+    /// The points of the experiment at the scale of the run.
     pub points: Vec<Point>,
 }
 
-/// Resources of a run in addition to its tasks; like [`run::RunContext`].
+/// What a run needs in addition to its tasks. It corresponds to [`run::RunContext`].
 pub struct RunContext<'a> {
-    /// Command of a cell's process.
+    /// Creates the command that starts the process of a cell.
     pub command: &'a dyn Fn() -> Command,
     /// Directory for device files and temporary directories.
     pub work: &'a Path,
     /// Maximum duration of a cell.
     pub timeout: Duration,
-    /// Number of processors used by others above which a row counts as disturbed.
+    /// Number of processors used by other processes above which a row is disturbed.
     pub others_max: f64,
     /// Whether finished cells on disk are discarded and run again.
     pub fresh: bool,
-    /// Whether a given device may lose its data.
+    /// Whether the data on a requested device may be overwritten.
     pub destroy_data: bool,
-    /// Set when the user asks the run to stop.
+    /// The flag that is set when the user asks the run to stop.
     pub stop: &'a AtomicBool,
-    /// Called with the experiment and the point that starts.
+    /// Called when a point starts, with its experiment.
     pub begin: &'a mut dyn FnMut(&Task, &Point),
-    /// Receives progress of cells; shares are of all tasks together.
+    /// Receives the progress of cells. Its shares refer to all tasks together.
     pub watch: &'a mut dyn Watch,
 }
 
-/// Runs the missing cells of `tasks`. Returns engine and experiment of each failed cell, or `None`
-/// if the run was stopped.
+/// Runs the cells of `tasks` that have no results yet. Returns the engine and the experiment of
+/// each failed cell, or `None` if the run was stopped.
 pub fn run(tasks: &[Task], context: &mut RunContext<'_>) -> Result<Option<Vec<String>>> {
     let mut parts = Vec::new();
     for (task, point) in tasks.iter().flat_map(|task| task.points.iter().map(move |point| (task, point))) {
         let Some(plan) = Folder::plan(&task.experiment, &task.facts, point)? else { continue };
         let device = device_of(task, point, context.work)?;
         if !matches!(point.place, PointDevice::Given(_)) {
-            // Other devices are created per cell; a given one was checked before.
+            // A requested device was checked before. Other devices are created per cell.
             device.check(false).with_context(|| task.experiment.name.clone())?;
         }
         parts.push((task, point, plan, device));
     }
-    // All at once, so that a stopped run leaves no rows of an earlier run among its own.
+    // The rows of all points are removed before the first cell runs. Otherwise a stopped run would
+    // leave rows of an earlier run among its own.
     for (task, _, plan, _) in parts.iter().filter(|_| context.fresh) {
         Results::forget(&task.folder.rows(), plan)?;
     }
@@ -95,7 +96,7 @@ pub fn run(tasks: &[Task], context: &mut RunContext<'_>) -> Result<Option<Vec<St
     Ok(Some(failed))
 }
 
-/// Position of one point in the whole run.
+/// The part of the whole run that one point is.
 #[derive(Clone, Copy)]
 struct Share {
     before: f64,
@@ -121,7 +122,7 @@ impl Watch for ShareWatch<'_> {
     }
 }
 
-/// Returns the device of a point; a temporary directory is in `work`.
+/// Returns the device of a point. A temporary directory is created in `work`.
 fn device_of(task: &Task, point: &Point, work: &Path) -> Result<DeviceSpec> {
     match task.folder.device(&point.place)? {
         Some(text) => text.parse().map_err(|why: String| anyhow!(why)),
@@ -157,7 +158,7 @@ fn run_point(
         },
     );
     if let (DeviceSpec::Dir(dir), false) = (device, is_given) {
-        // The cells have emptied it.
+        // The cells have removed the contents of the directory.
         let _ = fs::remove_dir(dir);
     }
     if context.stop.load(Ordering::Relaxed) { ended.map(|_| Ended::Stopped) } else { ended }

@@ -1,64 +1,65 @@
-//! Verdicts on expectations, and comparisons with the paper: each statement at every value of its
-//! free axes.
+//! Verdicts on expectations, and comparisons with the paper. Each statement is evaluated at every
+//! value of its free axes.
 use super::findings::{FiguresAt, Findings};
 use crate::experiment::{WORKLOAD, expression::Figure};
 
-/// Axes and labels at which a statement was evaluated.
+/// The axes and labels at which a statement is evaluated.
 pub type Context = Vec<(String, String)>;
 
 /// Outcome of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Holds in every case.
+    /// The inequality holds in every case.
     Held,
-    /// Fails in at least one case.
+    /// The inequality fails in at least one case.
     Broken,
-    /// Fails in no case, but figures are missing.
+    /// The inequality fails in no case, but figures are missing.
     Pending,
 }
 
-/// An expectation at one context.
+/// An expectation at one combination of the values of its free axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Labels of its free axes.
+    /// Labels of the expectation's free axes.
     pub at: Context,
-    /// Both sides, from medians over all rounds, or the reason for a missing figure.
+    /// Both sides of the inequality, from medians over all rounds, or the reason why a figure is
+    /// missing.
     pub sides: Result<(f64, f64), String>,
-    /// Whether the inequality holds.
+    /// Whether the inequality holds; `None` if a figure is missing.
     pub holds: Option<bool>,
-    /// Number of rounds whose own figures satisfy it; `None` if a round lacks one.
+    /// Number of rounds whose own figures satisfy the inequality; `None` if a round lacks a figure.
     pub rounds_held: Option<u32>,
-    /// Whether times in it were measured while others used the machine.
+    /// Whether a time in the inequality was measured while other processes used the machine.
     pub disturbed: bool,
 }
 
-/// A judged expectation.
+/// An expectation that was judged.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Source text of the inequality.
     pub that: String,
     /// Source or reason of the expectation.
     pub because: String,
-    /// Known reason if it does not hold.
+    /// Known reason why the expectation does not hold, if there is one.
     pub otherwise: Option<String>,
-    /// Overall outcome.
+    /// Outcome over all cases.
     pub outcome: Outcome,
-    /// Each case.
+    /// The cases: one per combination of the values of its free axes.
     pub cases: Vec<Case>,
 }
 
-/// Comparison of a paper's figure with a measured one.
+/// A figure of a paper, compared with the measured one.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// Description.
+    /// Description of the figure.
     pub what: String,
     /// Labels of the free axes of the measured figure.
     pub at: Context,
     /// The paper's figure.
     pub paper: f64,
-    /// Its path in `papers.toml`.
+    /// Path of the paper's figure in `papers.toml`.
     pub path: String,
-    /// The measured figure, or the reason for its absence.
+    /// The measured figure, or the reason why it is missing.
     pub here: Result<f64, String>,
 }
 
@@ -91,7 +92,7 @@ pub fn verdicts(findings: &Findings) -> Vec<Verdict> {
     findings.experiment.expect.iter().map(judge).collect()
 }
 
-/// Returns all comparisons with the paper.
+/// Returns all comparisons with the figures of the paper.
 pub fn compared(findings: &Findings) -> Vec<Compared> {
     let rows = findings.experiment.compare.iter().flat_map(|compare| {
         let contexts = contexts(findings, &compare.here.get_ref().figures());
@@ -117,7 +118,7 @@ fn contexts(findings: &Findings, figures: &[&Figure]) -> Vec<Context> {
     })
 }
 
-/// Returns every combination of the values of the free axes, including the workload.
+/// Returns every combination of the values of the free axes. `workload` is an axis, too.
 pub fn combinations(findings: &Findings, is_free: impl Fn(&str) -> bool) -> Vec<Context> {
     let experiment = &findings.experiment;
     let axes = experiment.sweep.iter().map(|sweep| sweep.axis()).chain([WORKLOAD]);
@@ -133,7 +134,8 @@ pub fn combinations(findings: &Findings, is_free: impl Fn(&str) -> bool) -> Vec<
     contexts
 }
 
-/// Describes a context in words, without axes that have a single value; empty if none is left.
+/// Describes a context in words. Axes with a single value are omitted; the text is empty if there
+/// are no others.
 pub fn describe(findings: &Findings, at: &Context) -> String {
     let several = |axis: &str| findings.experiment.labels(axis).is_some_and(|labels| labels.len() > 1);
     let parts = at.iter().filter(|(axis, _)| several(axis)).map(|(axis, label)| match axis.as_str() {
@@ -153,13 +155,13 @@ mod tests {
         study::folder::{Facts, Folder},
     };
 
-    /// Two engines, one of them pending, at sizes 100 B and 1 KiB; WA1 is 3 and 6 on a new drive,
-    /// and 1 more on a used one.
+    /// Returns findings of two engines, one of them pending, at the sizes 100 B and 1 KiB. On a new
+    /// drive WA1 is 3 at the first size and 6 at the second. On a used drive it is 1 more.
     fn findings(out: &std::path::Path, more: &str) -> Findings {
         measured(out, more, &Some)
     }
 
-    /// Returns the changed row, or `None` to drop it.
+    /// A function that returns the changed row, or `None` to drop it.
     type Each<'a> = &'a dyn Fn(Row) -> Option<Row>;
 
     fn measured(out: &std::path::Path, more: &str, each: Each<'_>) -> Findings {
@@ -173,7 +175,8 @@ mod tests {
             assert_eq!(plan.engines(), ["terrace:leveldb"]);
             let mut results = Results::open(Some(&folder.rows()), &plan).unwrap();
             for round in 1..=3 {
-                // The median is the second: the third would shift a mean.
+                // The median is the figure of the second round. A mean would be shifted by the
+                // third round.
                 let wa1 = [0.0, 3.0, 4.0, 6.0, 7.0][index + 1] * [1.0, 1.0, 100.0][round as usize - 1];
                 let wa = Amplification { wa1: Some(wa1), ..Amplification::default() };
                 let row =
@@ -190,8 +193,8 @@ mod tests {
         format!("[[expect]]\nthat = \"{that}\"\nbecause = \"a test\"\n")
     }
 
-    /// An engine that fails in one round is not judged by its other rounds, nor an interrupted
-    /// study by its finished part.
+    /// If an engine fails in one round, it is not judged by its other rounds. An interrupted study
+    /// is not judged by its finished part.
     #[test]
     fn a_figure_of_some_rounds_only_is_unknown() {
         let broken_off = |row: Row| (row.round < 3).then_some(row);
@@ -252,7 +255,8 @@ mod tests {
         let broken: Vec<_> = verdicts[1].cases.iter().filter(|case| case.holds == Some(false)).collect();
         assert_eq!((broken.len(), &broken[0].sides), (1, &Ok((6.0, 4.0))));
         assert_eq!(describe(&findings, &broken[0].at), "value_size 1KiB");
-        // By the figures of each round: those of the third are a hundred times as large.
+        // Each round is also judged by its own figures. Those of the third round are a hundred
+        // times as large.
         let in_rounds = |at: usize| verdicts[at].cases.iter().map(|case| case.rounds_held).collect::<Vec<_>>();
         assert_eq!(in_rounds(1), [Some(2), Some(0)], "3 < 4 but not 300; 6 and 600 not");
         assert_eq!((in_rounds(0), in_rounds(3)[0]), (vec![Some(3); 4], None));

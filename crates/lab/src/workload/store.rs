@@ -50,7 +50,7 @@ struct KeyOrder {
 impl Content {
     /// Creates empty contents for `num` keys and room for `room` inserts.
     pub fn new(keys: Keys, values: Values, num: u64, room: u64) -> Content {
-        let exact = values.form() == Form::Fields; // whose fields are replaced in turn
+        let exact = values.form() == Form::Fields; // the replaced field depends on it
         Content {
             keys,
             values,

@@ -300,7 +300,7 @@ mod tests {
         let mut chooser = RecordChooser::new(stage("ycsb-d").unwrap().unwrap().mix.unwrap(), &content(records), 1000);
         let (mut rng, mut counts) = (Rng::new(17, 17), vec![0u64; records as usize]);
         (0..draws).for_each(|_| counts[chooser.choose(&mut rng, records) as usize] += 1);
-        counts.reverse(); // the newest is the first
+        counts.reverse(); // the newest record is now the first
         let zipf = Zipf::new(records - 1);
         assert_eq!(counts.pop(), Some(0), "the oldest is never drawn, as in the original");
         let expected: Vec<f64> = (0..records - 1).map(|age| draws as f64 * zipf.probability(age)).collect();

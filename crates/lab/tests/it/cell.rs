@@ -1,4 +1,4 @@
-//! A cell with an engine of known costs reports exactly these costs.
+//! A cell (one engine in one round) whose engine has known costs reports exactly these costs.
 use std::{
     sync::{Mutex, MutexGuard},
     time::Duration,
@@ -12,7 +12,7 @@ use terrace_lab::{
 };
 use terrace_peers::require;
 
-/// The kernel counts the whole process, so cells run one at a time.
+/// Returns a lock for one cell at a time, because the kernel counts the whole process.
 fn exclusive() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -27,7 +27,8 @@ fn spec(workloads: &str) -> CellSpec {
     }
 }
 
-/// Returns the rows of a cell in a directory of its own, on a disk: a tmpfs has no bytes to count.
+/// Returns the rows of a cell in its own directory. The directory is on a disk, because the kernel
+/// counts no bytes of a tmpfs.
 fn rows(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the store");
     rows_of(&CellSpec { dir: dir.path().into(), ..spec.clone() }, fake)
@@ -47,7 +48,7 @@ fn try_rows_of(spec: &CellSpec, fake: &Fake) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Returns the rows of a cell on a loop device of so many bytes, if this machine supports one.
+/// Returns the rows of a cell on a loop device of `bytes`, if this machine supports one.
 fn rows_on_loop(bytes: u64, spec: &CellSpec, fake: &Fake) -> Option<Vec<Row>> {
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
     let prepared = DeviceSpec::Loop(bytes, FileSystem::Ext4).prepare(work.path(), StoreMedium::FileSystem, false, None);
@@ -82,10 +83,10 @@ fn known_bytes_syncs_and_times_are_reported() {
     assert_eq!(fill.wa.engine, Some(4_096_000.0 / 116_000.0));
     assert_eq!(fill.bytes.engine_by_purpose.as_ref().unwrap()["wal"], 4_096_000);
     let process = fill.bytes.process.expect("/proc/self/io");
-    // inode, extents, bitmaps: pages that the file system dirties in addition
+    // The file system also dirties its own pages: inodes, extents and bitmaps.
     let metadata = 256 << 10;
     assert!((4_096_000..4_096_000 + metadata).contains(&process), "{process}");
-    // including the block that a file system may need for extents
+    // The file system may need one more block for extents.
     let space = fill.space_bytes.expect("a directory");
     assert!((4_096_000..=4_096_000 + 4096).contains(&space), "{space}");
     assert_eq!(fill.sa, Some(space as f64 / 116_000.0));
@@ -107,7 +108,7 @@ fn known_bytes_syncs_and_times_are_reported() {
     assert!(put.p50 <= put.p90 && put.p90 <= put.p99 && put.p99 <= put.p999 && put.p9999 <= put.max, "{put:?}");
     let over_time = fill.over_time.as_ref().expect("latencies are recorded");
     assert_eq!(over_time.ops.iter().sum::<u64>(), 1000);
-    // A call takes at least 300 µs, so no span can contain more calls than this.
+    // A call takes at least 300 µs, which limits the number of calls in a span.
     let most = (over_time.span_seconds / 300e-6) as u64 + 1;
     assert!(over_time.ops.len() >= 30 && over_time.ops.iter().all(|ops| *ops <= most), "{over_time:?}");
     assert_eq!(over_time.latency_us.keys().collect::<Vec<_>>(), ["put"]);
@@ -140,8 +141,8 @@ fn the_device_counts_the_written_bytes() {
     assert!(row.device_flushes >= Some(1) && row.journal_commits >= Some(1), "the lab's own sync, at least");
 }
 
-/// The engine `null` loses everything: a checking driver detects this at once, another one does
-/// not.
+/// The engine `null` loses all writes. A driver that checks results finds the loss immediately; a
+/// driver that does not check reports no error.
 #[test]
 fn answers_are_checked_unless_the_spec_says_otherwise() {
     let _exclusive = exclusive();
@@ -203,7 +204,7 @@ fn a_lost_write_is_found_by_every_kind_of_read() {
         let error = rows[1].error.as_ref().unwrap_or_else(|| panic!("{read} saw nothing"));
         assert!(error.contains("wrong result for key 0000000000000500"), "{read}: {error}");
     }
-    // a lost overwrite leaves an older value
+    // A lost overwrite leaves the older value of the key.
     let rows = rows(&spec("fillseq,overwrite,readseq"), &Fake { forgets_after: Some(1999), ..Fake::default() });
     assert!(rows[2].error.as_ref().unwrap().contains("wrong result"), "{:?}", rows[2].error);
 }
@@ -218,7 +219,7 @@ fn an_unavailable_engine_is_reported_in_its_row() {
 
 #[test]
 fn every_workload_runs_and_verifies_on_terrace() {
-    let _exclusive = exclusive(); // it writes
+    let _exclusive = exclusive(); // the workloads of this test write
     let lists = [
         "fillseq,readseq,readreverse,overwrite,readrandom,readmissing,readhot,seekrandom,deleterandom,readrandom,readseq,\
          deleteseq,readseq,seekrandom",
@@ -264,7 +265,8 @@ fn every_workload_runs_and_verifies_on_terrace() {
     }
 }
 
-/// Writes without an engine report exactly the bytes written; an impossible stage is refused.
+/// Workloads without an engine report exactly the bytes that they write. A stage that is impossible
+/// is an error.
 #[test]
 fn writes_without_an_engine_are_counted_as_written() {
     let _exclusive = exclusive();
@@ -278,7 +280,7 @@ fn writes_without_an_engine_are_counted_as_written() {
     let rows = whole(rows(&spec, &fake));
     assert!(rows.iter().all(|row| (row.ops, row.bytes.user) == (100, 819_200)), "{rows:?}");
     let process = rows[2].bytes.process.expect("/proc/self/io");
-    // including the block that a file system may need for extents
+    // The file system may need one more block for extents.
     let space = rows[2].space_bytes.expect("a directory");
     assert!(process >= 819_200 && (2 * 819_200..=2 * 819_200 + 4096).contains(&space), "{process} {space}");
     if let Some(outside) = &rows[2].syncs_outside {
@@ -288,7 +290,7 @@ fn writes_without_an_engine_are_counted_as_written() {
     assert!(refused[0].error.as_ref().unwrap().contains("a multiple of 4096"), "{:?}", refused[0].error);
 }
 
-/// On a device without a file system, only the written bytes reach the device.
+/// On a device without a file system, the device receives only the bytes that the workload writes.
 #[test]
 fn only_the_written_bytes_reach_a_bare_device() {
     let _exclusive = exclusive();
@@ -315,7 +317,7 @@ fn only_the_written_bytes_reach_a_bare_device() {
     device.remove().expect("it is not in use");
 }
 
-/// A row is not reported if others write to its device.
+/// If other programs write to the device, the cell reports an error instead of a row.
 #[test]
 fn a_shared_device_is_an_error_instead_of_a_row() {
     let _exclusive = exclusive();
@@ -331,7 +333,7 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     let stranger = device.dir.parent().expect("the mount point").join("stranger");
     let rows = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // During the first of two fills, which takes a second.
+            // The other program writes during the first of two fills, which takes a second.
             while !device.dir.join("store/fake.log").metadata().is_ok_and(|log| log.len() > 100 * 4096) {
                 std::thread::yield_now();
             }
@@ -347,7 +349,7 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     assert!(error.contains("not reported: others wrote") && error.contains("% of all"), "{error}");
 }
 
-/// Values are written to the value log once, and GC relocations are counted separately.
+/// Each value is written to the value log once. The relocations of GC are counted separately.
 #[test]
 fn value_log_bytes_are_counted_by_purpose() {
     let _exclusive = exclusive();
@@ -363,8 +365,8 @@ fn value_log_bytes_are_counted_by_purpose() {
     assert!(rows.iter().all(|row| !row.bytes.engine_by_purpose.as_ref().unwrap().contains_key("wal")));
 }
 
-/// Obsolete files are deleted before the space of a stage is measured, also if their deletion
-/// waits for a journal commit.
+/// Obsolete files are deleted before the space of a stage is measured, even if their deletion waits
+/// for a journal commit.
 #[test]
 fn a_stage_ends_when_all_of_it_is_durable() {
     let _exclusive = exclusive();
@@ -391,7 +393,7 @@ fn compaction_bytes_are_reported_by_level() {
     }
 }
 
-/// In a store with one file per entry, the device's bytes still have causes.
+/// In a store with one file per entry, the causes of the device's bytes are known, too.
 #[test]
 fn entry_files_count_as_tables() {
     let _exclusive = exclusive();
@@ -405,8 +407,8 @@ fn entry_files_count_as_tables() {
     assert!(causes["tables"] < 5500 * 4096 && !causes.contains_key("unknown"), "{causes:?}");
 }
 
-/// Recently read data is read again from the device if memory cannot hold it, and from memory
-/// otherwise.
+/// If the memory limit is too small for recently read data, the data is read from the device again.
+/// Otherwise it is read from memory.
 #[test]
 fn a_memory_limit_limits_the_page_cache() {
     let _exclusive = exclusive();

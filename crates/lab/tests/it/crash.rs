@@ -1,5 +1,5 @@
-//! Crash tests with a real ext4: Terrace keeps the contract, and intentional faults are found.
-//! Needs root, FUSE and loop devices.
+//! Crash tests with a real ext4. Terrace must meet the durability contract, and the tests must find
+//! intentional faults. They need root, FUSE and loop devices.
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     env, fs,
@@ -32,16 +32,16 @@ use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};
 const CAMPAIGN: &str = "TERRACE_TEST_CRASH_CAMPAIGN";
 const ROLE: &str = "TERRACE_TEST_CRASH_WORKER";
 
-/// The worker: mounts and judges.
 /// Whether whole campaigns are run, as `make full` wants, and not a sample of each.
 fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }
 
+/// Entry point of the worker process, which mounts and judges the crash states.
 #[test]
 fn role_of_a_worker() {
     if env::var_os(ROLE).is_some() {
-        println!(); // the harness has begun a line
+        println!(); // the test harness has begun a line
         worker::serve(&mut std::io::stdout(), &find).expect("a worker");
     }
 }
@@ -63,7 +63,7 @@ fn command() -> Command {
     command
 }
 
-/// Runs a campaign of so many states; `None` on a machine that lacks a requirement.
+/// Runs a campaign of `states` crash states. Returns `None` on a machine that lacks a requirement.
 fn campaign(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>) -> Option<Tally> {
     can_mount(work)?;
     Some(run(&plan(work, engine, states, control)))
@@ -90,8 +90,8 @@ fn plan(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>
     }
 }
 
-/// Every durability mode, with the promises that it makes by itself: `noblsm` waits for journal
-/// commits.
+/// Tests every durability mode with the promises that the mode makes. Preset `noblsm`, for example,
+/// waits for journal commits.
 #[test]
 fn terrace_keeps_the_contract() {
     let exact = CommitIterator::open(Path::new(DEFAULT_PIN_PATH)).map(drop);
@@ -106,7 +106,7 @@ fn terrace_keeps_the_contract() {
         "terrace:bolt",
         "terrace:delsm",
         "terrace:wisckey+value_log_gc_percent=1+durability=background",
-        // On the device, and partly on it.
+        // These stores are on the device, or partly on it.
         "terrace:device",
         "terrace:leveldb-raw",
     ];
@@ -120,8 +120,8 @@ fn terrace_keeps_the_contract() {
     }
 }
 
-/// A machine is killed while it fills a store, boots again, judges the store, continues, and is
-/// killed again.
+/// An emulated machine is killed while it fills a store. It boots again, judges the store and
+/// continues to fill it, until it is killed again.
 #[test]
 fn a_killed_machine_has_all_promised_batches() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -135,8 +135,8 @@ fn a_killed_machine_has_all_promised_batches() {
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
-/// A drive repeatedly loses power while a store is under load, on every medium; and missing syncs
-/// are detected.
+/// A drive repeatedly loses power while a store is under load, on every medium. The test also
+/// checks that missing syncs are found.
 #[test]
 fn a_store_under_load_has_all_promised_batches_after_each_cut() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -154,14 +154,14 @@ fn a_store_under_load_has_all_promised_batches_after_each_cut() {
         assert_eq!((tally.states, tally.failed), (states, 0), "ORACLE: {engine}: {tally:?}");
         assert!(tally.events > 1000, "almost nothing was written: {tally:?}");
     }
-    // The kernel may have written everything just before the cut, but not each time.
+    // The kernel may have written all data just before a power cut, but not before each of them.
     let tally = run("terrace:leveldb", 20, Some(NegativeControl::Unsynced));
     assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
     fs::remove_dir_all(dir.path().join("kept")).expect("failing states were saved");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
-/// A worker does not keep a mount in use that others unmount after its start.
+/// A worker must not keep a mount in use that another process unmounts after the worker's start.
 #[test]
 fn a_worker_does_not_keep_mounts_of_others_in_use() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -175,7 +175,7 @@ fn a_worker_does_not_keep_mounts_of_others_in_use() {
     mount(None::<&str>, &outer, None::<&str>, MsFlags::MS_SHARED, None::<&str>).expect("shared");
     mounted(&inner);
     let mut worker = command().stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
-    // The mount namespace is that of the serving thread.
+    // The thread that serves requests has the worker's mount namespace.
     let space = |of: &Path| fs::read_link(of.join("ns/mnt")).ok();
     let own = space(Path::new("/proc/self"));
     let threads = || fs::read_dir(format!("/proc/{}/task", worker.id())).into_iter().flatten().flatten();
@@ -188,7 +188,7 @@ fn a_worker_does_not_keep_mounts_of_others_in_use() {
         }
         thread::sleep(Duration::from_millis(10));
     };
-    thread::sleep(Duration::from_millis(300)); // until its propagation settings are in effect
+    thread::sleep(Duration::from_millis(300)); // until its mount propagation is set
     let inner_name = inner.to_str().expect("text");
     let has_inner = || fs::read_to_string(thread.join("mountinfo")).expect("a list").contains(inner_name);
     assert!(has_inner(), "it was there before");
@@ -200,8 +200,8 @@ fn a_worker_does_not_keep_mounts_of_others_in_use() {
     assert!(!kept, "the worker still has it");
 }
 
-/// A drive that others unmount and stop disappears, although a worker in a private mount namespace
-/// was started while a file system on it was mounted.
+/// A drive that other processes unmount and stop must disappear, although a worker in a private
+/// mount namespace was started while a file system on the drive was mounted.
 #[test]
 fn a_worker_does_not_keep_other_drives_in_use() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -216,7 +216,7 @@ fn a_worker_does_not_keep_other_drives_in_use() {
         front_end.serve(Arc::new(memory), Arc::new(NoDesk)).expect("served")
     };
     let (mut own, mut other) = (serve(false), serve(true));
-    // Other processes: this one serves the drive that they wait for.
+    // Other processes run these programs, because this process serves the drive that they wait for.
     let run = |program: &str, args: &[&Path]| {
         let output = Command::new(program).args(args).output().expect(program);
         assert!(output.status.success(), "{program}: {output:?}");
@@ -241,24 +241,26 @@ fn a_worker_does_not_keep_other_drives_in_use() {
     assert!(is_gone, "the worker still has it: {stopped:?}");
 }
 
-/// ext4's threads determine the requests between two flushes, so equal seeds do not select equal
-/// states. Of 200 states, ignored flushes show in 43 to 67; of 40, very rarely in only 4.
+/// The threads of ext4 determine the requests between two flushes, so equal seeds do not select
+/// equal crash states. Ignored flushes lose data in 43 to 67 of 200 states. Of 40 states, they may
+/// very rarely lose data in only 4.
 #[test]
 fn intentional_faults_are_found() {
     for (name, control) in NegativeControl::ALL {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(tally) = campaign(dir.path(), "terrace:leveldb", 200, Some(control)) else { return };
-        // A missing SSTable is a loss, too: the store cannot be opened. One of a wrong length fails
-        // the reads that need it.
+        // If an SSTable is missing, the store cannot be opened. If an SSTable has a wrong length,
+        // some reads fail. Both are lost data.
         let lost: u64 = ["LOST", "OPEN", "READ"].iter().filter_map(|kind| tally.by_kind.get(*kind)).sum();
         let states = tally.states;
         assert!(lost > states / 10, "{name}: only {lost} of {states} states show the lost data: {tally:?}");
     }
 }
 
-/// LevelDB does not sync a completed WAL before it acknowledges synced writes in the next one. The
-/// duration of the hole depends on LevelDB's threads: its compaction closes it. A history may
-/// therefore have none, and the next one is tried.
+/// LevelDB does not sync a completed WAL before it acknowledges synced writes to the next WAL, so a
+/// power cut can leave a hole in the history. LevelDB's compaction ends this period, whose length
+/// depends on LevelDB's threads. A history may therefore show no hole; then the test tries the next
+/// one.
 #[test]
 fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     let Some(_) = require("leveldb", Library::load()) else { return };
@@ -274,7 +276,7 @@ fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     assert_eq!(again.err().as_deref(), kept["reason"].as_str());
 }
 
-/// The serving process is killed during a campaign: its workers end, and cleanup finds all
+/// The serving process of a campaign is killed. Its workers must end, and cleanup must remove all
 /// leftovers.
 #[test]
 fn cleanup_removes_all_leftovers_of_a_killed_campaign() {
@@ -288,7 +290,7 @@ fn cleanup_removes_all_leftovers_of_a_killed_campaign() {
     while left() < 3 && begin.elapsed() < Duration::from_secs(60) {
         thread::sleep(Duration::from_millis(20));
     }
-    thread::sleep(Duration::from_millis(300)); // into the first states
+    thread::sleep(Duration::from_millis(300)); // until the first states are being judged
     killed.kill().expect("killed");
     killed.wait().expect("waited for");
     assert!(left() >= 3, "no leftovers of a record and stations: the kill came too early");
@@ -296,7 +298,7 @@ fn cleanup_removes_all_leftovers_of_a_killed_campaign() {
     assert_eq!((cleaned.failed.len(), left()), (0, 0), "{cleaned:?}");
 }
 
-/// Runs a long campaign.
+/// Entry point of a process that runs a long campaign.
 #[test]
 fn role_of_a_campaign() {
     if let Some(work) = env::var_os(CAMPAIGN) {

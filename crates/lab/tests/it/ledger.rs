@@ -1,8 +1,9 @@
-//! Independent checks of the ledger: `strace`, file sizes, and the file system's own counters
-//! agree with it.
+//! Independent checks of the ledger: it must agree with `strace`, with the sizes of files, and with
+//! the file system's own counters.
 //!
-//! A ledger counts its whole process, so each measurement runs in a child: this binary again, with
-//! the name of a part in its environment. The child writes its result to the file that `ANSWER`
+//! A ledger counts its whole process, so each measurement runs in a child process. The child is
+//! this test binary with the name of a measurement in its environment. It writes its result to the
+//! file that `ANSWER` names.
 //! names.
 use std::{
     collections::BTreeMap,
@@ -26,7 +27,8 @@ const DIR: &str = "TERRACE_LAB_DIR";
 const NODE: &str = "TERRACE_LAB_NODE";
 const ANSWER: &str = "TERRACE_LAB_ANSWER";
 
-/// Runs a child's part and reports its result; returns at once if no part is requested.
+/// Runs the measurement of a child process and reports its result. Returns immediately if this
+/// process is not such a child.
 #[test]
 fn part_of_a_child() {
     let Ok(part) = env::var(PART) else { return };
@@ -69,7 +71,7 @@ fn child(part: &str, under: Option<&str>, dir: &Path, node: &Path) -> (Output, S
     (output, fs::read_to_string(answer.path()).expect("an answer"))
 }
 
-/// Returns a loop device with an empty store, if this machine supports one.
+/// Returns a loop device with an empty store directory, if this machine supports one.
 fn loop_device() -> Option<(tempfile::TempDir, Device)> {
     let work = tempfile::tempdir().expect("a directory");
     let device = require(
@@ -126,7 +128,7 @@ fn syncs_counted_by_the_kernel_match_strace() {
     for line in text.lines().filter(|line| line.contains("sync(") || line.contains("syncfs(")) {
         *expected.entry(kind_in(line)).or_insert(0) += 1;
     }
-    // The ledger's own probe, before counting starts.
+    // The ledger performs one sync as a probe before it starts to count.
     *expected.get_mut("directory").expect("the probe at least") -= 1;
     let expected: String = expected.iter().map(|(kind, count)| format!("{kind} {count}\n")).collect();
     assert_eq!(counted, expected);
@@ -149,7 +151,7 @@ fn kind_in(line: &str) -> &'static str {
     }
 }
 
-/// Writes 3 MiB that stay and 1 MiB that is deleted before its writeback; then reads the ledger.
+/// Writes 3 MiB that remain and 1 MiB that is deleted before its writeback. Then reads the ledger.
 fn bytes(dir: &Path, node: &Path) -> String {
     let mut ledger = Ledger::open(dir, Some(node));
     let before = ledger.mark();
@@ -167,7 +169,7 @@ fn bytes(dir: &Path, node: &Path) -> String {
     assert!(device.abs_diff(session) <= 4096, "device {device}, ext4 {session}");
     assert!(((3 << 20)..(4 << 20)).contains(&device), "the deleted file never reached the device: {device}");
     let process = process_write_bytes.expect("the kernel counts");
-    // Directory and inode blocks are charged to the process too, but never a whole file's worth.
+    // The kernel charges directory and inode blocks to the process, too. They are less than a file.
     assert!(process.abs_diff(3 << 20) <= 64 << 10, "process {process}");
     assert!(device_flushes.is_some_and(|flushes| flushes > 0), "the sync flushed the device: {notes:?}");
     "same".into()
@@ -184,7 +186,7 @@ fn bytes_of_process_and_device_match_the_files_and_ext4() {
     assert_eq!(size, 3 << 20);
 }
 
-/// Writes files of several kinds, with one file existing before; then reads the causes of the
+/// Writes files of several kinds, after one file that already exists. Then reads the causes of the
 /// device's bytes.
 fn causes(dir: &Path, node: &Path) -> String {
     fs::write(dir.join("000001.ldb"), vec![1; 1 << 20]).expect("written");
@@ -195,8 +197,8 @@ fn causes(dir: &Path, node: &Path) -> String {
     fs::write(dir.join("000003.sst"), vec![2; 5000]).expect("written");
     fs::write(dir.join("MANIFEST-000004"), vec![3; 8192]).expect("written");
     fs::write(dir.parent().expect("the mount point").join("stranger"), vec![4; 4096]).expect("written");
-    // Ten syncs of one block: the first writes it, nine rewrite it. One byte in an existing SSTable
-    // is a rewrite, too.
+    // The log is synced ten times: the first sync writes its block, nine rewrite it. The write of
+    // one byte in an existing SSTable is a rewrite, too.
     synced(dir.join("000005.log"), 10, true);
     let mut there = File::options().write(true).open(dir.join("000001.ldb")).expect("opened");
     there.write_all(b"!").expect("written");
@@ -205,7 +207,8 @@ fn causes(dir: &Path, node: &Path) -> String {
     assert!(settle(&mut ledger, &mut |_| {}).expect("settled").settled);
     let delta = ledger.mark().since(&before);
     let Some(causes) = delta.device_by_cause else { return format!("none: {:?}", delta.notes) };
-    // The kernel may hold the existing SSTable in one folio, and charge all of it for one byte.
+    // The kernel may have the existing SSTable in one folio, and charge the whole folio for one
+    // byte.
     assert!(delta.notes.iter().all(|note| note.contains("the kernel charged")), "{:?}", delta.notes);
     assert_eq!(delta.process_write_bytes.is_some(), delta.notes.is_empty(), "{:?}", delta.process_write_bytes);
     assert_eq!(Some(causes.values().sum::<u64>()), delta.device_write_bytes, "{causes:?}");
@@ -243,7 +246,8 @@ fn settle_after_work(dir: &Path) -> String {
         }
     });
     let chatter = File::create(dir.join("progress")).expect("created");
-    // Writes by `progress` are not the engine's work; otherwise this would never settle.
+    // The bytes that `progress` writes are not the engine's. If they were counted, the wait would
+    // never end.
     let settled = settle(&mut ledger, &mut |_| (&chatter).write_all(b".").expect("written")).expect("settled");
     work.join().expect("it writes");
     assert!(settled.settled);
@@ -261,8 +265,8 @@ fn settling_takes_as_long_as_the_remaining_work() {
     assert_eq!(answer, "settled", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns ns of a small write and of one with a sync, medians of windows: without a ledger, and
-/// with one.
+/// Returns the time in ns of a small write and of a small write with a sync, without and with a
+/// ledger. Each is the median over several windows.
 fn cost(dir: &Path) -> String {
     let path = dir.join("000001.log");
     let mut windows = [const { [const { Vec::new() }; 2] }; 2];
@@ -293,9 +297,9 @@ fn cost(dir: &Path) -> String {
     format!("{write} {counted_write} {sync} {counted_sync}")
 }
 
-/// Figures: `cargo test --release -p terrace-lab --test it being_counted -- --nocapture`, on a
-/// quiet machine. The assertion also holds on a busy machine: counting never becomes the main cost
-/// of a call.
+/// The command `cargo test --release -p terrace-lab --test it being_counted -- --nocapture` prints
+/// the figures; the machine should be idle. The assertion must hold on a busy machine, too:
+/// counting must not become the main cost of a call.
 #[test]
 fn being_counted_costs_little() {
     let dir = tempfile::tempdir().expect("a directory");

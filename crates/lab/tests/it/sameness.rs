@@ -45,7 +45,7 @@ fn operations_are_frozen() {
     for (name, (sum, other)) in workloads.iter().zip(sums.iter().zip(&other)) {
         assert_ne!(sum, other, "{name} does not depend on the seed");
     }
-    // one checksum per stage; fillbatch has the same operations as fillseq
+    // Each stage has one checksum. fillbatch has the same operations as fillseq.
     let frozen: [u64; 26] = [
         12996551020806265073,
         14604687796308256605,
@@ -77,7 +77,8 @@ fn operations_are_frozen() {
     assert_eq!(sums, frozen);
 }
 
-/// 1/1000 of the entries for large values, plus merging and complete reads.
+/// Operations that the test above lacks: synced writes and large values (a thousandth of `num`),
+/// updates with a merge, and reads of the whole store.
 #[test]
 fn rarer_operations_are_frozen() {
     let workloads = ["fill100K", "fillsync", "ycsb-load", "ycsb-b", "ycsb-c", "write-delete-read:30", "deleteseq"];

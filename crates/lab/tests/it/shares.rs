@@ -1,4 +1,5 @@
-//! Operations, scans and keys have the shares published by the workloads' authors, by chi-square.
+//! The operations, scans and keys of workloads have the shares that the authors of the workloads
+//! published. The chi-square statistic decides.
 use crate::common;
 use common::{Operations, operations};
 use terrace_lab::cell::CellSpec;
@@ -10,14 +11,14 @@ fn chi_square(pairs: impl IntoIterator<Item = (u64, f64)>) -> f64 {
     pairs.into_iter().map(|(count, expected)| (count as f64 - expected).powi(2) / expected).sum()
 }
 
-/// Returns the operations of the last workload.
+/// Returns the operations of the last of `workloads`.
 fn last(num: u64, workloads: &[&str]) -> Operations {
     let spec = CellSpec { num, reads: Some(OPS), ..CellSpec::default() };
     operations(spec, workloads).pop().expect("there is one")
 }
 
-/// YCSB's core workloads as its package defines them; of a read-modify-write, only the put is
-/// counted. mixgraph: FAST 2020, section 6.
+/// The shares of YCSB are those that its package defines. Of a read-modify-write, only the put is
+/// counted. The shares of mixgraph are in section 6 of its paper (FAST 2020).
 #[test]
 fn operations_have_their_published_shares() {
     for (load, name, [gets, puts, scans]) in [
@@ -41,7 +42,7 @@ fn operations_have_their_published_shares() {
         assert_eq!(never.map(|(count, _)| count).sum::<u64>(), 0, "{name}: {counts:?}");
         let pairs = counts.into_iter().zip(shares).filter(|(_, share)| *share > 0.0);
         let chi = chi_square(pairs.map(|(count, share)| (count, share * OPS as f64)));
-        // At most two degrees of freedom: one in a million is beyond 27.6.
+        // With at most two degrees of freedom, one statistic in a million exceeds 27.6.
         assert!(chi < 27.6, "{name}: {chi}, {counts:?}");
         assert_eq!(operations.deletes, 0, "{name}");
     }
@@ -53,8 +54,8 @@ fn scan_lengths_of_ycsb_are_uniform_from_1_to_100() {
     let mut counts = [0u64; 100];
     operations.scans.iter().for_each(|pairs| counts[*pairs as usize - 1] += 1);
     let expected = operations.scans.len() as f64 / 100.0;
-    // 99 degrees of freedom: five deviations of 14.1 above. A scan near the last record is shorter
-    // than drawn: one in a thousand.
+    // With 99 degrees of freedom, the bound is five deviations of 14.1 above the mean. About one
+    // scan in a thousand starts near the last record and is shorter than its drawn length.
     let chi = chi_square(counts.map(|count| (count, expected)));
     assert!(chi < 169.5, "{chi}: {counts:?}");
 }
@@ -67,6 +68,6 @@ fn keys_of_db_bench_are_read_uniformly() {
     let expected = OPS as f64 / 1000.0;
     let never = (1000 - operations.gets.len() as u64) as f64 * expected;
     let chi = chi_square(operations.gets.values().map(|count| (*count, expected))) + never;
-    // 999 degrees of freedom: five deviations of 44.7 either way.
+    // With 999 degrees of freedom, the bounds are five deviations of 44.7 from the mean.
     assert!((775.0..1223.0).contains(&chi), "{chi}");
 }

@@ -1,6 +1,6 @@
-//! Commit trackers on a recorded device with a real ext4. When a file is reported as committed, it
-//! must be complete on a device that has lost everything not flushed. Needs root, FUSE and loop
-//! devices.
+//! Durability trackers on a recorded device with a real ext4. When a tracker reports a file as
+//! committed, the file must be complete on a device that has lost all unflushed data. The tests
+//! need root, FUSE and loop devices.
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
@@ -27,19 +27,20 @@ use terrace_storage::{DurabilityHandle, DurabilityMode, Watch};
 
 const DEVICE_BYTES: u64 = 64 << 20;
 const FILES: u64 = 16;
-/// Maximum number of pending files: they are written at any moment between two commits.
+/// Maximum number of files that wait for a commit. With several, files are written at any moment
+/// between two commits.
 const IN_FLIGHT: usize = 6;
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Environment of a child: the device's file, mount point and options, features of the file
-/// system, and task.
+/// Names of the environment variables of a child process: the device's file, mount point and mount
+/// options, the features of the file system, and the task.
 const DISK: &str = "TERRACE_TEST_DISK";
 const MOUNT: &str = "TERRACE_TEST_MOUNT";
 const OPTIONS: &str = "TERRACE_TEST_OPTIONS";
 const FEATURES: &str = "TERRACE_TEST_FEATURES";
 const TASK: &str = "TERRACE_TEST_TASK";
 
-/// Features and mount options of an ext4.
+/// Features and mount options of an ext4 file system.
 #[derive(Clone, Copy, Debug)]
 struct Journal {
     features: &'static str,
@@ -47,13 +48,14 @@ struct Journal {
 }
 
 const ORDERED: Journal = Journal { features: "none", options: "commit=1" };
-/// Data is written through the journal, or without ordering relative to metadata.
+/// ext4 with other journal modes: data is written through the journal, or without an order relative
+/// to metadata.
 const OTHERS: [Journal; 2] = [
     Journal { features: "none", options: "commit=1,data=journal" },
     Journal { features: "none", options: "commit=1,data=writeback" },
 ];
-/// An fsync writes its data outside the journal's commits. If that includes an unnamed file, the
-/// file system cannot be mounted again.
+/// ext4 with fast commits: an fsync writes its data outside the journal's commits. If this data
+/// belongs to an unnamed file, the file system cannot be mounted again.
 const FAST: Journal = Journal { features: "fast_commit", options: "commit=1" };
 
 fn contents(number: u64) -> Vec<u8> {
@@ -61,8 +63,8 @@ fn contents(number: u64) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-/// The child: mounts the device in a mount namespace of its own, and writes or reads. The serving
-/// process must not do that.
+/// Entry point of the child process. It mounts the device in its own mount namespace, and writes or
+/// reads. The process that serves the device must not mount it.
 #[test]
 fn role_of_a_child() {
     let Ok(task) = env::var(TASK) else { return };
@@ -100,7 +102,8 @@ fn is_whole(point: &Path, number: u64) -> bool {
     fs::read(point.join(number.to_string())).is_ok_and(|bytes| bytes == contents(number))
 }
 
-/// Writes files, and marks each when it is reported as committed. Commits are reported in order.
+/// Writes files, and sets a mark for each file when it is reported as committed. Files are reported
+/// in order.
 fn write(point: &Path, tier: DurabilityMode) {
     let control = File::options().write(true).open(env::var_os("TERRACE_TEST_CONTROL").unwrap()).expect("control");
     let watch = Watch::open(point, tier, Duration::from_millis(20)).expect("a tracker");
@@ -125,7 +128,7 @@ fn write(point: &Path, tier: DurabilityMode) {
     }
 }
 
-/// Runs a child on `device`. Returns its output.
+/// Runs a child process on `device`. Returns its output.
 fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, journal: Journal, work: &Path, task: &str) -> String {
     let served = FuseLoop { work: work.into(), attached: false }.serve(device, desk).expect("serve");
     let mut command = Command::new(env::current_exe().expect("this test"));
@@ -139,8 +142,8 @@ fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, journal: Journal, wo
     said
 }
 
-/// Returns the number of marks, and the number of marks at which a device without unflushed data
-/// lacks a marked file.
+/// Returns the number of marks. Also returns the number of marks at which a marked file is missing
+/// or incomplete on a device without unflushed data.
 fn marks_and_losses(tier: DurabilityMode, journal: Journal) -> (usize, usize) {
     let work = tempfile::tempdir().expect("a directory");
     let record = work.path().join("record");
@@ -174,7 +177,8 @@ fn are_kept(tier: DurabilityMode, journal: Journal) {
     assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
 }
 
-/// Negative control: files reported as committed at once are not.
+/// Negative control: files are reported as committed immediately, and the test must find that most
+/// are not.
 fn are_lost(journal: Journal) {
     let (marks, losses) = marks_and_losses(DurabilityMode::None, journal);
     assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");

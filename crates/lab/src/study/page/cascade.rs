@@ -1,5 +1,5 @@
-//! Picture of one engine's bytes from the user down to flash: a bar per layer, in proportion to
-//! its bytes, and wedges between the bars with the factor from one layer to the next.
+//! Picture of one engine's bytes from the user down to flash. It has a bar per layer, in proportion
+//! to the layer's bytes. Wedges between the bars show the factor from one layer to the next.
 use crate::{cell::Bytes, ledger::CAUSES, report::figure};
 use std::fmt::Write;
 use terrace_device::ssd::Cause;
@@ -10,13 +10,13 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 132.0;
 const BAR: f64 = 26.0;
 const STEP: f64 = 58.0;
-/// The purpose that is split by level.
+/// The purpose of writes that is divided by level.
 const COMPACTION: &str = "compaction";
 
-/// A layer: its name and its parts.
+/// A layer, with its name and its parts.
 struct Layer {
     name: &'static str,
-    /// Part names are also CSS classes.
+    /// The parts: names and bytes. The names are also CSS classes.
     parts: Vec<(String, u64)>,
 }
 
@@ -26,8 +26,8 @@ impl Layer {
     }
 }
 
-/// Returns the picture, in which a bar of full length is `longest` bytes; `None` if no layer below
-/// the user is known.
+/// Returns the picture. A bar of full length represents `longest` bytes. Returns `None` if no layer
+/// below the user is known.
 pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
     let layers = layers(bytes);
     if layers.len() < 2 || bytes.user == 0 {
@@ -59,7 +59,7 @@ pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
                 "<rect class=\"part {part}\" x=\"{x:.2}\" y=\"{top:.1}\" width=\"{wide:.2}\" height=\"{BAR}\"><title>{part}: {}</title></rect>",
                 mebibytes(*sum)
             );
-            // The name is shown if it fits, at some 6.6 units per letter.
+            // The name is shown if it fits. A letter needs about 6.6 units.
             if wide > part.len() as f64 * 6.6 + 8.0 && layer.parts.len() > 1 {
                 let _ = writeln!(svg, "<text class=\"in\" x=\"{:.1}\" y=\"{:.1}\">{part}</text>", x + 5.0, top + 17.0);
             }
@@ -77,7 +77,7 @@ pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
     Some(svg)
 }
 
-/// Draws the wedge from a layer to the one below, and its factor.
+/// Draws the wedge from a layer to the next one, with its factor.
 fn between(svg: &mut String, upper: &Layer, lower: &Layer, top: f64, unit: f64) {
     let (wide, wider) = (upper.bytes() as f64 * unit, lower.bytes() as f64 * unit);
     let bottom = top + STEP - BAR;
@@ -96,7 +96,7 @@ fn between(svg: &mut String, upper: &Layer, lower: &Layer, top: f64, unit: f64) 
     );
 }
 
-/// Returns the known layers, from the user down.
+/// Returns the layers that are known, from the user down.
 fn layers(bytes: &Bytes) -> Vec<Layer> {
     let one = |name: &'static str, sum| Layer { name, parts: vec![(name.to_owned(), sum)] };
     let several = |name, mut parts: Vec<(String, u64)>| {
@@ -136,7 +136,7 @@ fn layers(bytes: &Bytes) -> Vec<Layer> {
     layers
 }
 
-/// Returns the bytes of the longest layer.
+/// Returns the bytes of the layer with the most bytes.
 pub fn longest(bytes: &Bytes) -> u64 {
     layers(bytes).iter().map(Layer::bytes).max().unwrap_or(0)
 }

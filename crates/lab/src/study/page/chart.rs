@@ -1,4 +1,4 @@
-//! Lines and bars as SVG without scripts. Black takes the text colour of the page.
+//! Draws lines and bars as SVG without scripts. Black is replaced by the text colour of the page.
 use anyhow::{Result, anyhow};
 use plotters::{
     coord::{
@@ -19,27 +19,28 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(128, 110, 220),
     RGBColor(140, 140, 140),
 ];
-/// Size of a picture with lines.
+/// Width and height of a picture with lines.
 const SIZE: (u32, u32) = (560, 340);
-/// Sizes in a picture with bars: height of a bar, width of the bars next to their names, and
-/// approximate width of a character.
+/// Sizes in a picture with bars: the height of a bar, the width of the bars beside their names, and
+/// the approximate width of a character.
 const BAR_HEIGHT: u32 = 24;
 const BARS_WIDTH: u32 = 340;
 const CHARACTER_WIDTH: u32 = 7;
 /// Font of all text.
 pub const FONT: (&str, u32) = ("sans-serif", 14);
 
-/// Formats the numbers of an axis.
+/// A function that formats the numbers of an axis.
 type Spelled<'a> = &'a dyn Fn(&f64) -> String;
 
-/// x, low, middle, high.
+/// A point of a line: x, and the low, middle and high y.
 pub type Dot = (f64, f64, f64, f64);
 
-/// One line.
+/// One line of a plot.
 pub struct Series {
     /// Name in the legend.
     pub engine: String,
-    /// Index of the engine. Each engine has the same colour in every picture.
+    /// Index of the engine. It determines the colour, so that an engine has the same colour in
+    /// every picture.
     pub index: usize,
     /// Points from left to right.
     pub dots: Vec<Dot>,
@@ -50,7 +51,7 @@ pub fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Draws lines along a sweep with the values `labels`, which are numbers or categories.
+/// Draws lines along a sweep. `labels` are the values of the sweep: numbers or categories.
 pub fn lines(
     series: &[Series],
     axis: &str,
@@ -132,11 +133,11 @@ where
     legend.map_err(draw_error)
 }
 
-/// Draws one bar per engine, with its interval. The title names the metric.
+/// Draws one bar per engine, with its interval.
 pub fn bars(series: &[Series]) -> Result<String> {
     let top = series.iter().flat_map(|series| &series.dots).map(|dot| dot.3).fold(1e-9, f64::max) * 1.1;
     let names_width = names_width(series.iter().map(|series| &*series.engine));
-    let slots = series.len().max(2); // an axis with one category has no length
+    let slots = series.len().max(2); // an axis with one category would have no length
     let label = |place: &SegmentValue<usize>| match place {
         SegmentValue::CenterOf(at) => {
             series.get(slots - 1 - at).map_or_else(String::new, |series| series.engine.clone())
@@ -177,7 +178,7 @@ pub fn bars(series: &[Series]) -> Result<String> {
     })
 }
 
-/// Returns the width of a column with these names.
+/// Returns the width of a column that contains these names.
 pub fn names_width<'a>(names: impl Iterator<Item = &'a str>) -> u32 {
     let longest = names.map(|name| name.chars().count()).max().unwrap_or(0) as u32;
     16 + longest * CHARACTER_WIDTH
@@ -188,7 +189,7 @@ pub fn width_with_names(names_width: u32) -> u32 {
     SIZE.0.max(names_width + BARS_WIDTH)
 }
 
-/// Draws on an empty picture of `size`.
+/// Draws on an empty picture of `size` and returns the SVG.
 pub fn draw(size: (u32, u32), onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     {
@@ -196,42 +197,42 @@ pub fn draw(size: (u32, u32), onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shi
         onto(&root)?;
         root.present().map_err(draw_error)?;
     }
-    // The page sets the size, and black becomes its text colour.
+    // The page determines the size, and black is replaced by the page's text colour.
     let fixed = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
     Ok(svg.replacen(&fixed, "class=\"plot\" role=\"img\" ", 1).replace("#000000", "currentColor"))
 }
 
-/// Returns a drawing error.
+/// Converts an error of the drawing library.
 pub fn draw_error(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("draw a plot: {error}")
 }
 
-/// Returns minimum and maximum.
+/// Returns the minimum and the maximum of `values`.
 pub fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Returns the range of a logarithmic axis for these values: slightly wider, and including a power
-/// of ten, since only those have labels.
+/// Returns the range of a logarithmic axis for these values. It is slightly wider than the values,
+/// and it includes a power of ten, because only powers of ten have labels.
 pub fn powers(bottom: f64, top: f64) -> std::ops::Range<f64> {
     let (low, high) = ((bottom / 1.3).log10(), (top * 1.3).log10());
     let power = low.ceil();
     if power <= high {
         return 10f64.powf(low)..10f64.powf(high);
     }
-    // The nearest power of ten.
+    // Extends the range to the nearest power of ten.
     let below = power - 1.0;
     if low - below < power - high { 10f64.powf(below)..10f64.powf(high) } else { 10f64.powf(low)..10f64.powf(power) }
 }
 
-/// Formats a number on a logarithmic axis: of each decade, only 1, 2 and 5.
+/// Formats a number on a logarithmic axis. Only the numbers 1, 2 and 5 of each decade have a text.
 pub fn sparse(value: &f64) -> String {
     let first = *value / 10f64.powf(value.log10().floor());
     let shown = [1.0, 2.0, 5.0, 10.0].iter().any(|digit| (first - digit).abs() < 0.01);
     if shown { short_number(value) } else { String::new() }
 }
 
-/// Formats a number on an axis: short, in powers of 1024 if it is a whole multiple.
+/// Formats a number on an axis in a short form. A multiple of a power of 1024 is shown as such.
 pub fn short_number(value: &f64) -> String {
     let value = *value;
     for (shift, unit) in [(30, "Gi"), (20, "Mi"), (10, "Ki")] {
@@ -247,7 +248,7 @@ pub fn short_number(value: &f64) -> String {
 mod tests {
     use super::*;
 
-    /// Heights of bars, and number of names.
+    /// Returns the heights of the bars, and the number of names.
     fn drawn(engines: &[&str]) -> (Vec<f64>, usize) {
         let of = |engine: &&str| Series { engine: (*engine).into(), index: 0, dots: vec![(0.0, 1.0, 2.0, 3.0)] };
         let svg = bars(&engines.iter().map(of).collect::<Vec<_>>()).expect("a picture");
@@ -273,7 +274,7 @@ mod tests {
     fn intervals_are_drawn_and_axes_and_lines_named() {
         let series = |spread: f64| {
             let dots = [100.0, 1024.0].map(|x| (x, 5.0 - spread, 5.0, 5.0 + spread)).to_vec();
-            // The same in both pictures, so that axes and grids are equal.
+            // The bounds are the same in both pictures, so that axes and grids are equal.
             let wide = Series { engine: "wide".into(), index: 1, dots: vec![(512.0, 1.0, 5.0, 9.0)] };
             [Series { engine: "one".into(), index: 0, dots }, wide]
         };

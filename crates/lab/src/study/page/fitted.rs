@@ -1,4 +1,4 @@
-//! Growth of figures along a sweep: the fitted exponents of plots with logarithmic axes.
+//! Growth of figures along a sweep: the fitted exponents for plots with logarithmic axes.
 use super::Table;
 use crate::{
     experiment::{expression, metric::Metric},
@@ -6,10 +6,10 @@ use crate::{
     study::{findings::Findings, verdict},
 };
 
-/// Fewer points always lie on a line.
+/// Minimum number of points for a fit. Fewer points are always on a line.
 const POINTS_MIN: usize = 3;
 
-/// METRIC ~ AXIS^exponent.
+/// A fit of METRIC ~ AXIS^exponent.
 pub struct Fitted {
     /// The metric.
     pub metric: &'static Metric,
@@ -19,11 +19,11 @@ pub struct Fitted {
     pub engine: String,
     /// The point.
     pub at: verdict::Context,
-    /// k.
+    /// The fitted exponent.
     pub exponent: f64,
 }
 
-/// Returns the fit over all values for each logarithmic plot, row and engine.
+/// Returns a fit over all values of the axis, for each logarithmic plot, row and engine.
 pub fn all(findings: &Findings) -> Vec<Fitted> {
     let experiment = &findings.experiment;
     let enough = |axis: &str| experiment.labels(axis).is_some_and(|labels| labels.len() >= POINTS_MIN);
@@ -44,7 +44,7 @@ pub fn all(findings: &Findings) -> Vec<Fitted> {
     all
 }
 
-/// Returns the fits as a table; empty without any.
+/// Returns the fits as a table, which is empty if there are none.
 pub fn exponents(findings: &Findings) -> Table {
     let all = all(findings);
     if all.is_empty() {

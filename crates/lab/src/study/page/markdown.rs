@@ -5,7 +5,7 @@ use crate::{
     study::findings::Findings,
 };
 
-/// Returns all experiments, in order.
+/// Returns the text of all experiments, in order.
 pub fn render(all: &[Findings]) -> String {
     all.iter().map(one).collect::<Vec<_>>().join("\n")
 }

@@ -8,20 +8,20 @@ use anyhow::Result;
 
 /// A picture with its title.
 pub struct Picture {
-    /// Metric and point.
+    /// Metric and point that the picture shows.
     pub title: String,
-    /// SVG for the page.
+    /// The picture as SVG.
     pub svg: String,
 }
 
-/// Returns one picture for every combination of the axes other than the x axis; pictures without a
-/// figure are omitted.
+/// Returns one picture for every combination of the values of the axes other than the x axis.
+/// Pictures without any figure are omitted.
 pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
     let metric = plot.y.0;
     let axis = plot.x.as_ref().map(|x| x.get_ref().clone());
     let labels = axis.as_ref().and_then(|axis| findings.experiment.labels(axis)).unwrap_or_else(|| vec![String::new()]);
     let numbers: Option<Vec<f64>> = labels.iter().map(|label| number(label)).collect();
-    // Labels that are not numbers are categories.
+    // If a label is not a number, the labels are categories at equal distances.
     let places = numbers.clone().unwrap_or_else(|| (0..labels.len()).map(|at| at as f64).collect());
     let mut pictures = Vec::new();
     for rest in verdict::combinations(findings, |name| Some(name) != axis.as_deref()) {

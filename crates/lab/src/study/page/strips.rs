@@ -1,5 +1,5 @@
-//! Curves over time, one strip per engine, on the same scales: in one frame they would hide each
-//! other.
+//! Curves over time, with one strip per engine on the same scales. In one common frame, the curves
+//! would hide each other.
 use super::chart::{
     FONT, bounds, colour, draw, draw_error, names_width, powers, short_number, sparse, width_with_names,
 };
@@ -11,24 +11,24 @@ use plotters::{
 };
 
 const STRIP_HEIGHT: u32 = 46;
-/// Height below the last strip, and width left of each.
+/// Height of the space below the last strip, and width of the space to the left of each strip.
 const X_AXIS_HEIGHT: u32 = 44;
 const Y_LABELS_WIDTH: u32 = 52;
 
-/// Pieces from left to right, with gaps between them.
+/// A curve: pieces from left to right, with gaps between them.
 pub type Curve = Vec<Vec<(f64, f64)>>;
 
-/// One engine.
+/// The strip of one engine.
 pub struct Strip {
-    /// Its name.
+    /// Name of the engine.
     pub engine: String,
-    /// Index of the engine.
+    /// Index of the engine, which determines the colour.
     pub index: usize,
-    /// The first is drawn thick, the others thin.
+    /// Curves of the engine. The first is drawn thick, the others thin.
     pub curves: Vec<Curve>,
 }
 
-/// Draws the strips from top to bottom, each from 0; heights may differ by powers of ten.
+/// Draws the strips from top to bottom. Each starts at 0, unless the axis is logarithmic.
 pub fn strips(strips: &[Strip], x_title: &str, log: bool) -> Result<String> {
     let dots = || strips.iter().flat_map(|strip| strip.curves.iter().flatten().flatten());
     let (_, right) = bounds(dots().map(|dot| dot.0));
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn every_engine_has_its_name_and_its_curves() {
         for log in [false, true] {
-            // Heights between two powers of ten.
+            // The heights are between two powers of ten.
             let curve = |height: f64| vec![vec![(0.5, height), (1.5, height + 1.0), (2.5, height)]];
             let one = |index, engine: &str, curves| Strip { engine: engine.into(), index, curves };
             let all = [

@@ -5,7 +5,7 @@ use crate::{
     study::{findings::Findings, verdict::Outcome},
 };
 
-/// Returns one experiment.
+/// Returns the text of one experiment.
 pub fn render(findings: &Findings) -> String {
     let experiment = &findings.experiment;
     let mut text = format!("{}: {}\n{}; {}\n\n", experiment.name, experiment.title, experiment.source, scale(findings));

@@ -1,4 +1,4 @@
-//! An engine that behaves like the fake and records the requested operations.
+//! An engine that behaves like the fake engine and records all operations that are requested.
 use std::{
     collections::BTreeMap,
     path::Path,
@@ -11,7 +11,7 @@ use terrace_lab::{
     workload::{self, Job, rng::mix, store::Store},
 };
 
-/// Operations of one stage.
+/// The operations of one stage.
 #[derive(Clone, Debug, Default)]
 pub struct Operations {
     /// A checksum of all operations, in order.
@@ -20,7 +20,7 @@ pub struct Operations {
     pub deletes: u64,
     /// Number of reads per key.
     pub gets: BTreeMap<Vec<u8>, u64>,
-    /// Number of entries per scan.
+    /// Number of entries of each scan.
     pub scans: Vec<u64>,
 }
 
