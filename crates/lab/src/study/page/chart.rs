@@ -21,8 +21,8 @@ const COLOURS: [RGBColor; 8] = [
 ];
 /// Width and height of a picture with lines.
 const SIZE: (u32, u32) = (560, 340);
-/// Sizes in a picture with bars: the height of a bar, the width of the bars beside their names, and
-/// the approximate width of a character.
+/// Sizes in a picture with bars: the height of a bar, the width of the bars without their names,
+/// and the approximate width of a character.
 const BAR_HEIGHT: u32 = 24;
 const BARS_WIDTH: u32 = 340;
 const CHARACTER_WIDTH: u32 = 7;
