@@ -39,7 +39,7 @@ pub struct Plan {
 /// One engine in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell<'a> {
-    /// Engine name as `--engine` spells it.
+    /// Name of the engine, in the form of `--engine`.
     pub engine: &'a str,
     /// Number of the round, from 1.
     pub round: u32,

@@ -111,7 +111,7 @@ pub fn bare_device_link(dir: &Path, name: &str) -> Result<PathBuf> {
 
 /// An engine, which opens stores.
 pub trait Engine: Send + Sync {
-    /// Returns the name as `--engine` spells it, preset included: `terrace:volatile`, `leveldb`,
+    /// Returns the name in the form of `--engine`, with the preset: `terrace:volatile`, `leveldb`,
     /// `rocksdb:universal`.
     fn name(&self) -> String;
     /// Returns the build. If the engine is not installed, the error explains how to install it.

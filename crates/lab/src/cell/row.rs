@@ -158,7 +158,7 @@ pub struct DriverCost {
 /// `name`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Engine name as `--engine` spells it.
+    /// Name of the engine, in the form of `--engine`.
     pub name: String,
     /// Engine name without its preset.
     pub engine: String,

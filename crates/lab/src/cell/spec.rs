@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The complete description of a cell. The same seed gives the same operations for every engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellSpec {
-    /// Engine name as `--engine` spells it.
+    /// Name of the engine, in the form of `--engine`.
     pub engine: String,
     /// Settings that all engines have in common.
     pub settings: Settings,

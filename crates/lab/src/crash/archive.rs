@@ -16,7 +16,7 @@ const CHARACTER_DEVICE: u32 = 0o020_600;
 /// Writes an archive.
 pub struct Archive<W> {
     to: W,
-    /// Inodes are numbered from 1.
+    /// Number of entries so far. The inodes are numbered from 1.
     entries: u32,
 }
 

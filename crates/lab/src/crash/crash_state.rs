@@ -183,7 +183,7 @@ pub fn everything(events: &[Event]) -> CrashState {
     Events(events).state(events.len(), events.len(), Vec::new())
 }
 
-/// A recorded history.
+/// A recorded history: all of its events, in order.
 struct Events<'a>(&'a [Event]);
 
 impl Events<'_> {

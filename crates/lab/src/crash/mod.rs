@@ -49,7 +49,7 @@ use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
 /// Parameters of a campaign.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// Engine name as `--engine` spells it.
+    /// Name of the engine, in the form of `--engine`.
     pub engine: String,
     /// Seed of the first history. Each further history has the next seed.
     pub seed: u64,

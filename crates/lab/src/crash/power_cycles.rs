@@ -111,13 +111,13 @@ struct Store {
     cut: Option<PowerCut>,
 }
 
-/// A power cut.
+/// A power cut: the recorded requests before it, and the crash state that was chosen.
 struct PowerCut {
     record: Record,
     choice: CrashState,
 }
 
-/// A host with power.
+/// A host that has power, and the disk that is served to it.
 struct Running {
     // Declared before `served`, because a served disk can be unmounted only when it is not in use.
     started: StartedHost,

@@ -23,7 +23,7 @@ pub struct SavedState {
     pub reason: String,
     /// File with the recorded requests of the device, in the same directory.
     pub record: PathBuf,
-    /// Engine name as `--engine` spells it.
+    /// Name of the engine, in the form of `--engine`.
     pub engine: String,
     /// Seed of the history.
     pub seed: u64,

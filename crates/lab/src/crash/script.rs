@@ -15,7 +15,7 @@ const AFTER_KEY: &[u8] = b"\xffafter";
 /// A history: the batches that a seed determines.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Script {
-    /// The seed.
+    /// The seed that determines the batches.
     pub seed: u64,
     /// Number of batches.
     pub batches: u64,

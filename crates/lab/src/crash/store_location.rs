@@ -9,7 +9,7 @@ pub struct StoreLocation {
     pub image: PathBuf,
     /// An empty directory that becomes the mount point.
     pub mount_point: PathBuf,
-    /// Engine name as `--engine` spells it.
+    /// Name of the engine, in the form of `--engine`.
     pub engine: String,
     /// Mount options.
     pub options: String,

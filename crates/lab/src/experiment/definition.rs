@@ -49,13 +49,13 @@ pub struct Experiment {
     /// Fields that take several values. Every combination of these values is a point.
     #[serde(default)]
     pub sweep: Vec<Sweep>,
-    /// Plots.
+    /// The plots of the results.
     #[serde(default)]
     pub plot: Vec<Plot>,
     /// Comparisons with the paper's figures.
     #[serde(default)]
     pub compare: Vec<Compare>,
-    /// Expectations.
+    /// Expectations about the figures.
     #[serde(default)]
     pub expect: Vec<Expect>,
 }

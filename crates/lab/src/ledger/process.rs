@@ -20,9 +20,9 @@ pub struct Io {
 /// Processor time in seconds, without the time of the ledger's own threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {
-    /// User mode.
+    /// Seconds in user mode.
     pub user: f64,
-    /// Kernel mode.
+    /// Seconds in kernel mode.
     pub system: f64,
 }
 

@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 const REPORT_EVERY: u32 = 5;
 /// Name of the watching thread.
 const WATCHER: &str = "ledger-settle";
-/// 1 % of [`QUIET`], in ns.
+/// Time on a processor, in ns, above which a thread is busy: 1 % of [`QUIET`].
 const BUSY_NS: u64 = 10_000_000;
 
 /// Result of waiting for background work.

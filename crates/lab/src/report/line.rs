@@ -9,7 +9,7 @@ use crate::cell::Row;
 /// has the figure.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// Engine name as `--engine` spells it.
+    /// Name of the engine, in the form of `--engine`.
     pub engine: String,
     /// Error of a round that has no figures.
     pub error: Option<String>,

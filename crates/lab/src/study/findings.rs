@@ -35,7 +35,7 @@ pub struct Findings {
 /// The results of one engine in one row at one point.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Engine name as `--engine` spells it.
+    /// Name of the engine, in the form of `--engine`.
     pub engine: String,
     /// Name of the row.
     pub workload: String,

@@ -1,5 +1,6 @@
 //! The chi-square statistic, with which tests compare drawn numbers with a distribution.
-/// Computes chi-square over the possible outcomes.
+
+/// Returns the chi-square statistic of `counts` against `expected`, over all possible outcomes.
 pub(super) fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
     assert_eq!(counts.len(), expected.len());
     let (possible, never): (Vec<_>, Vec<_>) = counts.iter().zip(expected).partition(|(_, expected)| **expected > 1e-3);

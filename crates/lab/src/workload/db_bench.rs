@@ -19,7 +19,7 @@ use terrace_format::crc::crc32c;
 /// One of db_bench's workloads.
 #[derive(Debug)]
 pub struct DbBench {
-    /// Name as `--workload` spells it.
+    /// Name of the workload, in the form of `--workload`.
     pub name: &'static str,
     /// Description.
     pub help: &'static str,

@@ -229,7 +229,7 @@ pub struct ExpectedScan<'a> {
     /// The scan may miss inserted keys from this number on, because their insert may have happened
     /// after the scan started.
     sure_below: u64,
-    /// See [`Driver::with_concurrent_writers`].
+    /// Whether values may be older than the newest; see [`Driver::with_concurrent_writers`].
     overwritten: bool,
     key: Vec<u8>,
 }
