@@ -22,8 +22,8 @@ use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 const STABLE: &str = "/mnt";
 /// Directory of the store on a file system.
 const STORE: &str = "store";
-/// Size of the file system on a divided device, in bytes: ext4 needs 16 MiB for a file system with
-/// a journal.
+/// Size in bytes of the file system in the first partition of a divided device. An ext4 with a
+/// journal needs at least 16 MiB.
 const META_BYTES: u64 = 32 << 20;
 
 /// The medium of a store. It stays mounted until it is dropped.
@@ -47,7 +47,7 @@ impl MountedMedium {
         let device = Device::at(&place.image)?;
         let node = device.node.clone();
         match engine.below() {
-            // The guest has no tools; its host has created the file system.
+            // The guest (an emulated machine) has no tools; its host has created the file system.
             StoreMedium::FileSystem if guest::is_guest_init() => Ok(()),
             StoreMedium::FileSystem => make_file_system(&node),
             StoreMedium::Device => {
