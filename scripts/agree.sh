@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# LevelDB under this driver and under its own db_bench, both on the same build: do they tell the same µs/op?
-# Rounds alternate; the medians of each workload are printed with their ratio. Ends with 1 if one is more than 10 % off.
-# db_bench looks at no answer, so the ratio is that of this driver with --check-answers off; what checking adds stands beside it.
+# Runs LevelDB under `terrace bench` and under LevelDB's own db_bench, with the same build of LevelDB, and compares the µs/op.
+# Rounds of the two drivers alternate. The script prints the medians of each workload and their ratio. It exits with 1 if the
+# two medians of a workload differ by more than 10 %. db_bench does not check results, so the ratio uses `terrace bench
+# --check-answers off`. The last column is the median with checking.
 # Usage: agree.sh [ROUNDS] [DIRECTORY for the stores]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,11 +14,11 @@ cargo build --release --quiet -p terrace-cli
 work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/terrace-agree-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# Each line is a store of its own; no workload follows one that leaves LevelDB with compactions to do, because the
-# driver waits for those and db_bench does not.
+# Each element is a list of workloads that run on one new store. A workload that leaves pending compactions must be the last of
+# its list, because `terrace bench` waits for compactions before the next workload and db_bench does not.
 plans=(fillseq,readseq,readreverse,readrandom,seekrandom fillrandom)
 
-# Lines "workload who µs/op".
+# Both functions print lines of the form "WORKLOAD DRIVER µs/op".
 their_round() {
   "$theirs" --db="$work/db" --benchmarks="$1" --num=$num --value_size=$value --bloom_bits=10 --cache_size=$((8 << 20)) \
     --write_buffer_size=$((4 << 20)) --max_file_size=$((2 << 20)) --open_files=1000 >"$work/out" 2>"$work/err" ||

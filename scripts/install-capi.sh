@@ -3,7 +3,7 @@
 #
 #   scripts/install-capi.sh PREFIX     lib/libterrace.{a,so…}, lib/pkgconfig/terrace.pc, include/terrace/…
 #
-# DESTDIR, if set, goes before PREFIX in the paths written to, and nowhere else: for packages.
+# For packages: DESTDIR, if set, is prepended to the paths to which files are written. The contents of the files have only PREFIX.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${1:?usage: scripts/install-capi.sh PREFIX}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# lines-speed.sh [PAIRS]: how fast `load` and `dump` are with hex lines, against the bar of 200 MB/s: megabytes of lines for each second
-# of processor time, user and system, of all threads, so that other work on the machine counts little. Pairs of 16 and 400 bytes; they
-# come in random order, in order, and go out again. Needs `cargo build --release -p terrace-cli`, or TERRACE.
+# lines-speed.sh [PAIRS]: measures the speed of `terrace load` and `terrace dump` with hex lines; fails below 200 MB/s.
+# The speed is megabytes of lines per second of processor time (user and system, all threads), so that other work on the machine
+# has little effect. Keys have 16 bytes and values 400. The script loads the pairs in random order and in key order, and dumps
+# them. Needs `cargo build --release -p terrace-cli`, or the path of a binary in TERRACE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 terrace=${TERRACE:-${CARGO_TARGET_DIR:-target}/release/terrace}
@@ -12,11 +13,11 @@ head -c $((416 * ${1:-500000})) /dev/urandom | od -An -v -tx1 -w416 | tr -d ' ' 
 bytes=$(stat -c %s "$lines")
 slow=0
 
-# measure WHAT COMMAND…: runs it and judges its speed
+# measure NAME COMMAND…: runs COMMAND, prints its speed, and sets `slow` if it is below 200 MB/s
 measure() {
   local what=$1 used
   shift
-  sync # what the steps before have left to be written is not its cost
+  sync # writes back dirty pages of earlier steps, so that COMMAND does not pay for them
   TIMEFORMAT='%U %S'
   used=$({ time "$@" > "$folder/out" 2> "$folder/told"; } 2>&1)
   awk -v what="$what" -v bytes="$bytes" '{

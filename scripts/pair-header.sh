@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Bytes that reach the device for pairs in files of their own, by where a pair's header is: in the file's name, before the
-# value, or in an attribute of the inode. On a fresh ext4 each; needs root. Usage: pair-header.sh [PAIRS] [VALUE_BYTES]
+# Measures the bytes written to the device if each pair is a file, for three places of the pair's header: in the name of the
+# file, in the file before the value, or in an extended attribute of the inode. Uses a fresh ext4 for each; needs root.
+# Usage: pair-header.sh [PAIRS] [VALUE_BYTES]
 set -euo pipefail
 pairs=${1:-10000} value_bytes=${2:-4096}
 folder=$(mktemp -d)
@@ -13,7 +14,7 @@ cleanup() {
 trap cleanup EXIT
 mkdir "$folder/mount"
 
-# Prints device bytes for each pair, and blocks of files.
+# Prints the device bytes for each pair, and the blocks of all files.
 try() {
   local form=$1 before after name
   truncate -s 1G "$folder/image"

@@ -1,18 +1,18 @@
 #!/bin/sh
-# Fetches and builds the strongest libraries of other stores that this machine can have, for `terrace bench`.
+# Fetches and builds the peers of `terrace bench` (the libraries of other engines) with the fastest build for this machine.
 #
 #   scripts/peers.sh [leveldb] [rocksdb-maven] [rocksdb]     all three, in this order, if none is named
 #
-# leveldb        LevelDB 1.23, Debian's source package, with Google's crc32c (out of the crate libbitcoinkernel-sys) and
-#                Snappy (out of the crate leveldb-sys); also its own db_bench from the same objects. A minute.
+# leveldb        LevelDB 1.23, Debian's source package, with Google's crc32c (from the crate libbitcoinkernel-sys) and
+#                Snappy (from the crate leveldb-sys); also LevelDB's db_bench from the same objects. Takes a minute.
 #                Needs: apt-get on Debian 12 (or LEVELDB_SOURCE=directory of LevelDB 1.23), cargo, cmake, g++.
-# rocksdb-maven  RocksDB 10.4.2, the shared object in Maven's jar of its Java binding: a portable build without the CRC
-#                instruction, for the time until the next is done. Needs: mvn, unzip.
-# rocksdb        RocksDB 11.8.1 out of the crate librocksdb-sys, for this processor. Half a processor hour.
+# rocksdb-maven  RocksDB 10.4.2, the shared object from the Maven jar of its Java binding. This is a portable build without the
+#                CRC instruction, for use until the build of `rocksdb` is complete. Needs: mvn, unzip.
+# rocksdb        RocksDB 11.8.1 from the crate librocksdb-sys, built for this processor. Takes half an hour of processor time.
 #                Needs: cargo, g++, libclang (installed from Debian where it is missing, by root).
 #
-# Results go to $TERRACE_PEERS, by default ~/.cache/terrace/peers: each lib*.so with a lib*.so.txt beside it that holds
-# version and source, one line each. What is there is not built again: delete a library to get it anew.
+# The libraries are written to $TERRACE_PEERS, by default ~/.cache/terrace/peers. For each lib*.so, a file lib*.so.txt has its
+# version and source, one line each. An existing library is not built again; delete it to rebuild it.
 # JOBS=n sets how many compilers run at once (default: all processors).
 set -eu
 
@@ -25,14 +25,14 @@ peers=$(cd "$peers" && pwd) build=$peers/build
 say() { echo "peers: $*" >&2; }
 have() { for tool; do command -v "$tool" >/dev/null || { say "needs $tool"; return 1; }; done; }
 
-# publish FILE NAME VERSION SOURCE: renames last, so that a library that is there is complete.
+# publish FILE NAME VERSION SOURCE: installs a library; the rename is the last step, so an existing library is always complete.
 publish() {
     printf '%s\n%s\n' "$3" "$4" >"$peers/$2.txt"
     mv "$1" "$peers/$2"
     say "$peers/$2: $3, $4"
 }
 
-# package DIRECTORY DEPENDENCY...: an empty crate that depends on crates of the registry, to fetch or to build them.
+# package DIRECTORY DEPENDENCY...: creates an empty crate with these dependencies, to fetch or build crates of the registry.
 package() {
     mkdir -p "$1"
     : >"$1/lib.rs"
@@ -40,7 +40,8 @@ package() {
     (cd "$1" && shift && printf '%s\n' "$@" >>Cargo.toml)
 }
 
-# LevelDB's source in $build/leveldb/source, from Debian by lists of its own: the machine's stay as they are.
+# Fetches LevelDB's source from Debian into $build/leveldb/source. apt uses separate package lists; those of the machine do not
+# change.
 leveldb_source() {
     source=$build/leveldb/source
     if [ -n "${LEVELDB_SOURCE:-}" ]; then ln -sfn "$LEVELDB_SOURCE" "$source"; return; fi
@@ -48,7 +49,7 @@ leveldb_source() {
     have apt-get dpkg-source || return 1
     apt=$build/leveldb/apt
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$apt/parts"
-    # The machine's own sources, asked for source packages.
+    # Copies the machine's apt sources, changed to source packages (deb-src).
     for list in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
         [ -f "$list" ] || continue
         sed 's/^Types:.*/Types: deb-src/; s/^deb /deb-src /' "$list" >"$apt/parts/$(basename "$list")"
@@ -61,7 +62,8 @@ leveldb_source() {
     mv "$build/leveldb/leveldb-1.23" "$source"
 }
 
-# cmake_install SOURCE NAME OPTION...: a static library with position-independent code, below $build/leveldb/prefix.
+# cmake_install SOURCE NAME OPTION...: builds a static library with position-independent code, and installs it below
+# $build/leveldb/prefix.
 cmake_install() {
     from=$1 name=$2
     shift 2
@@ -82,7 +84,8 @@ leveldb() {
     cmake_install "$vendor/libbitcoinkernel-sys/bitcoin/src/crc32c" crc32c \
         -DCRC32C_BUILD_TESTS=OFF -DCRC32C_BUILD_BENCHMARKS=OFF -DCRC32C_USE_GLOG=OFF
     cmake_install "$vendor/leveldb-sys/deps/snappy-1.1.7" snappy -DSNAPPY_BUILD_TESTS=OFF
-    # Told rather than searched for: LevelDB's search links with the C compiler, which these two do not stand.
+    # Sets HAVE_CRC32C and HAVE_SNAPPY explicitly. LevelDB's own detection links with the C compiler, and this fails for these
+    # two C++ libraries.
     export CPATH="$prefix/include" LIBRARY_PATH="$prefix/lib"
     cmake_install "$build/leveldb/source" leveldb -DHAVE_CRC32C=1 -DHAVE_SNAPPY=1 \
         -DLEVELDB_BUILD_TESTS=OFF -DLEVELDB_BUILD_BENCHMARKS=OFF
@@ -93,7 +96,8 @@ leveldb() {
     publish "$build/leveldb/out.so" libleveldb.so 1.23 "Debian's source 1.23-4, built here for this processor, with Google's crc32c and Snappy 1.1.7"
 }
 
-# LevelDB's own db_bench from the same objects. Its helpers name a test framework that they do not use here.
+# Builds LevelDB's db_bench from the same objects. Its helper files include headers of a test framework that is not used here,
+# so the function creates empty substitutes for these headers.
 leveldb_bench() {
     mkdir -p "$build/leveldb/stand-in/gmock" "$build/leveldb/stand-in/gtest"
     echo '#define MATCHER(name, text) template <class T> bool name(const T& arg)' >"$build/leveldb/stand-in/gmock/gmock.h"
@@ -113,7 +117,8 @@ rocksdb_maven() {
     publish "$build/maven/out.so" librocksdb-maven.so 10.4.2 "Maven org.rocksdb:rocksdbjni:10.4.2:linux64, a portable build"
 }
 
-# What the crate reads RocksDB's header with, and what most machines lack: the library, and headers of the compiler's own.
+# Finds or installs libclang and the compiler's headers, with which the crate parses RocksDB's C header. Most machines do not
+# have them.
 libclang() {
     [ -z "${LIBCLANG_PATH:-}" ] || return 0
     for library in /usr/lib*/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib/llvm*/lib/libclang*.so* /usr/local/lib/libclang*.so*; do
@@ -142,7 +147,7 @@ rocksdb() {
     publish "$at/out.so" librocksdb.so 11.8.1 "crate librocksdb-sys 0.19.0, built here for this processor"
 }
 
-# One peer a process, so that an error ends that peer alone.
+# Builds each peer in its own process, so that an error ends only the build of that peer.
 case ${1:-} in
     --one)
         case $2 in

@@ -1,11 +1,12 @@
 #!/bin/sh
-# The engine's suites that ask what must hold anywhere (`Place::any` in tests/it/common/kit.rs), once more elsewhere than in
-# memory: on a device without a file system, and with half of a store on one. And those that take LevelDB's numbers (`options` there),
-# once more with tables in bundles, and with tables that are directories. Either once more with the numbers of preset
-# `default`, and on a device with those of `device`.
+# Runs suites of the engine again with other storage, tables and option values than the defaults of the tests.
+# Suites that work on any storage (`Place::any` in tests/it/common/kit.rs) run on a raw device and on split storage (half of the
+# store in a directory, half on a raw device) instead of in memory. Suites that use LevelDB's option values (`options` in kit.rs)
+# run with bundles and with directory tables. In addition, the latter run with preset `default`, and the former on a raw device
+# with preset `device`.
 #
 #   scripts/places.sh [PLACE...]     by default: device split bundled directory preset-default preset-device
-#   scripts/places.sh sample         on a device and with bundles, a few of these suites
+#   scripts/places.sh sample         a few of these suites, on a device and with bundles
 set -eu
 cd "$(dirname "$0")/.."
 find_suites() { (cd crates/engine/tests/it && grep -lE "$1" *.rs | sed 's/\.rs$/::/'); }

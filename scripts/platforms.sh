@@ -1,7 +1,8 @@
 #!/bin/sh
-# What README says of compilers and platforms, as far as this machine can tell: with which Rust everything was compiled here, that
-# nothing newer than the oldest that is promised is used, and that the library compiles for 64-bit ARM, where that compiler's library is
-# installed (rustup target add aarch64-unknown-linux-gnu). Nothing runs there, and no C is compiled for it.
+# Checks the README's statements about compilers and platforms, as far as this machine permits. Prints the Rust version of this
+# machine and the minimum version that the README promises (`make lint` checks that the code uses nothing newer). Checks that the
+# library compiles for 64-bit ARM if the target is installed (rustup target add aarch64-unknown-linux-gnu). It runs nothing on
+# that target and compiles no C for it.
 set -eu
 cd "$(dirname "$0")/.."
 promised=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -12,7 +13,7 @@ case $here in
 esac
 arm=aarch64-unknown-linux-gnu
 if [ -d "$(rustc --print sysroot)/lib/rustlib/$arm" ]; then
-  # Zstd's C is not linked by a check: whatever compiles nothing will do.
+  # `cargo check` does not link Zstandard's C code, so `true` can replace the C compiler.
   CC_aarch64_unknown_linux_gnu=true AR_aarch64_unknown_linux_gnu=true cargo check --quiet --target $arm -p terrace
   echo "$arm: compiles"
 else

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Builds the wheel of the package terracedb and tests it as a user would have it: installed into a fresh environment.
+# Builds the wheel of the package terracedb, installs it into a new virtual environment, and tests it there.
 #
-#   scripts/python.sh [python3]     the interpreter to test with; the wheel serves CPython 3.9 and newer
+#   scripts/python.sh [python3]     the interpreter for the tests; the wheel works with CPython 3.9 and newer
 #
-# The wheel is left in target/wheels. Tools come from the package index: the versions below, and what they need.
+# The wheel stays in target/wheels. The tools, in the versions below, and their dependencies come from the package index.
 set -eu
 cd "$(dirname "$0")/.."
 target=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
@@ -16,7 +16,7 @@ cd bindings/python
 "$environment/bin/maturin" build --release --strip --out "$target/wheels"
 "$environment/bin/pip" install --quiet --disable-pip-version-check "$target"/wheels/terracedb-*.whl
 "$environment/bin/pytest" --quiet
-# The package's own sources must not stand in for what is installed.
+# Changes the directory, so that mypy checks the installed package and not the sources.
 cd "$environment"
 bin/mypy --strict --no-error-summary "$OLDPWD/tests/uses_types.py"
 ls "$target"/wheels

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# sanitize.sh [address|thread]…: tests under AddressSanitizer and ThreadSanitizer, both if none is named. Needs a nightly compiler.
+# sanitize.sh [address|thread]…: runs tests under AddressSanitizer and ThreadSanitizer; both if none is named. Needs a nightly
+# compiler.
 #
-# Our crates and all dependencies in Rust are instrumented; the standard library is not, since it comes compiled, nor is C
-# (Zstd). So ThreadSanitizer does not see what the library does between its own atomics: what it reports of `Arc` and channels
-# is taken for its own mistake (scripts/tsan.txt says which), everything else for ours.
+# The crates of this repository and all Rust dependencies are instrumented. The standard library is not, because it is already
+# compiled, and C code (Zstandard) is not either. So ThreadSanitizer does not see how atomics inside the standard library order
+# memory accesses, and reports false races of `Arc` and channels. scripts/tsan.txt suppresses these. Any other report is treated
+# as a fault of this repository.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 host=$(rustc -vV | sed -n 's/^host: //p')
