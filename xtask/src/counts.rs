@@ -1,10 +1,10 @@
-//! `cargo xtask counts`: compares the cost of operations, counted instead of timed, with
-//! recorded limits.
+//! `cargo xtask counts`: counts instructions, allocations and system calls of operations, and
+//! compares them with recorded limits.
 //!
-//! Runs an example of each [`Subject`] under callgrind; results agree within a few percent on
-//! any machine. The limits are in `counts.txt`: `PRESET KIND INSTRUCTIONS ALLOCATIONS CALLS` per
-//! operation, where calls are system calls that read or write. Exceeding a limit by more than
-//! [`TOLERANCE`] is an error.
+//! Runs the example of each [`Subject`] under callgrind. The counts differ by only a few percent
+//! between machines. The limits are in a file `counts.txt` of each crate, in lines `PRESET KIND
+//! INSTRUCTIONS ALLOCATIONS CALLS`. The three numbers are for one operation; calls are system calls
+//! that read or write. It is an error if a count exceeds its limit by more than [`TOLERANCE`].
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeSet,
@@ -19,8 +19,8 @@ struct Subject {
     package: &'static str,
     example: &'static str,
     limits: &'static str,
-    /// Functions that callgrind counts, callees included; `None` for the whole process with all
-    /// threads.
+    /// The functions whose instructions callgrind counts, callees included. `None` counts the whole
+    /// process with all threads.
     within: Option<&'static str>,
 }
 
@@ -35,9 +35,10 @@ const SUBJECTS: [Subject; 3] = [
     },
 ];
 
-/// Variation between compilers and C libraries.
+/// Accepted factor above a limit, because compilers and C libraries differ.
 const TOLERANCE: f64 = 1.05;
-/// Negligible differences per operation: 0.02 is 400 allocations or calls in 20,000 operations.
+/// Accepted difference per operation in instructions, allocations and calls. 0.02 is 400
+/// allocations or calls in 20,000 operations.
 const SLACK: [f64; 3] = [10.0, 0.02, 0.02];
 const HEAD: &str =
     "# What one operation costs at most, see xtask/src/counts.rs: preset kind instructions allocations calls\n";
@@ -50,7 +51,8 @@ struct Line {
     costs: [f64; 3],
 }
 
-/// Compares with the limits; with `write`, records the measured values as limits.
+/// Measures all costs and compares them with the limits. With `write`, records the measured values
+/// as limits.
 pub fn run(root: &Path, write: bool) -> Result<()> {
     println!("{:14} {:12} {:>24} {:>24} {:>24}", "preset", "kind", COLUMNS[0], COLUMNS[1], COLUMNS[2]);
     let mut worse = 0;
@@ -131,7 +133,8 @@ impl Subject {
             valgrind.arg(program).args([&line.preset, &line.kind]).output().context("run valgrind (install it)")?;
         let log = String::from_utf8_lossy(&output.stderr);
         let instructions = log.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
-        // Without valgrind, which makes several system calls of one.
+        // Allocations and calls are counted in a second run without valgrind, because valgrind may
+        // split one system call into several.
         let alone = Command::new(program).args([&line.preset, &line.kind]).output();
         let alone = alone.with_context(|| program.display().to_string())?;
         let told = String::from_utf8_lossy(&alone.stdout);

@@ -1,6 +1,6 @@
 //! `cargo xtask licences`: checks all dependencies, their licences and their sources against
-//! `deny.toml`, in the syntax of `cargo deny` but without installing it. The list is
-//! docs/licences.md, which must be current.
+//! `deny.toml`. The file has the syntax of `cargo deny`, but this check does not need that tool.
+//! The list of dependencies is docs/licences.md, and the check fails if that page is not current.
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -13,11 +13,13 @@ use std::{
 
 const PAGE: &str = "docs/licences.md";
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// Groups of dependencies, the first match counts, and their titles on the page.
+/// Workspace packages whose dependencies form a group, and the title of the group on the page. A
+/// dependency belongs to the first group that matches.
 const USERS: &[(&str, &str)] =
     &[("terrace", "the library"), ("terrace-cli", "the command"), ("", "tests, tools, bindings")];
 
-/// Compares with the rules and the page; with `write`, writes the page.
+/// Checks the dependencies against the rules and compares them with the page. With `write`, writes
+/// the page.
 pub fn run(root: &Path, write: bool) -> Result<()> {
     let rules = Rules::read(&fs::read_to_string(root.join("deny.toml")).context("deny.toml")?)?;
     let packages = packages(root)?;
@@ -67,7 +69,7 @@ impl Rules {
         Ok(Rules { allowed: names(licences.get("allow"))?, exceptions })
     }
 
-    /// Returns why `package` must not be used, if so.
+    /// Returns the reason if the rules do not allow `package`.
     fn refuse(&self, package: &Package) -> Option<String> {
         let Package { name, version, licence, source, .. } = package;
         let except = self.exceptions.get(name);
@@ -79,8 +81,8 @@ impl Rules {
     }
 }
 
-/// Returns whether a licence expression offers an `allowed` choice. `AND` binds tighter than
-/// `OR`; a slash is an old `OR`.
+/// Returns whether a licence expression can be satisfied with `allowed` licences. `AND` binds
+/// tighter than `OR`. A slash is an old form of `OR`.
 fn permits(expression: &str, allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ").replace(" WITH ", "\0WITH\0");
     let words: Vec<String> = spaced.split_whitespace().map(|word| word.replace('\0', " ")).collect();
@@ -118,7 +120,8 @@ fn one(words: &mut &[String], allowed: &dyn Fn(&str) -> bool) -> Option<bool> {
     (close == ")").then_some(permitted)
 }
 
-/// Returns all packages the workspace is built from on this platform, with all features, sorted.
+/// Returns all third-party packages from which the workspace is built on this platform with all
+/// features, sorted.
 fn packages(root: &Path) -> Result<Vec<Package>> {
     let mut cargo = Command::new("cargo");
     cargo.args(["metadata", "--format-version=1", "--locked", "--all-features"]);

@@ -1,5 +1,5 @@
-//! Repository checks, in Rust so that they need only cargo: `cargo xtask tidy`, `mutants`,
-//! `counts`, `licences`.
+//! Checks of the repository: `cargo xtask tidy`, `mutants`, `counts`, `licences`. They are written
+//! in Rust, so they need no tool but cargo.
 #![forbid(unsafe_code)]
 
 mod counts;
@@ -13,12 +13,12 @@ use mutants::Choice;
 use std::{path::Path, process::ExitCode};
 
 const USAGE: &str = "\
-usage: cargo xtask tidy              imports, file lengths, dead modules, links, banned calls, unsafe, README's example,
-                                   mutants that do not apply
+usage: cargo xtask tidy              checks imports, file lengths, dead modules, links, banned calls, unsafe, README's
+                                   example, and that every mutant applies
        cargo xtask mutants [--sample | NAME…]   applies each mutant of mutants/*.toml, or those that CI runs, or those
                                    whose names contain NAME, and requires that its tests then fail
-       cargo xtask counts [--write]  what operations cost under callgrind, against what is written down
-       cargo xtask licences [--write]  what we build on, against deny.toml and docs/licences.md";
+       cargo xtask counts [--write]  compares the cost of operations under callgrind with recorded limits, or records it
+       cargo xtask licences [--write]  compares dependencies with deny.toml and docs/licences.md, or writes that page";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

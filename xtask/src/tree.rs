@@ -1,4 +1,5 @@
-//! The repository's files, found by walking the tree: works in a tarball as well as in a clone.
+//! The list of the repository's files. It comes from the directory tree and not from git, so it
+//! also works in an unpacked tarball.
 use anyhow::{Context, Result};
 use std::{
     fs,
@@ -24,7 +25,8 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Cargo marks its build directories with `CACHEDIR.TAG`.
+/// Returns whether a directory is `.git` or a build directory. Cargo marks its build directories
+/// with `CACHEDIR.TAG`.
 fn is_skipped(directory: &Path) -> bool {
     directory.ends_with(".git") || directory.join("CACHEDIR.TAG").exists()
 }

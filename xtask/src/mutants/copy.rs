@@ -1,4 +1,5 @@
-//! A copy of the source in which mutants are built, with a shared build directory.
+//! A copy of the source in which mutants are applied, built and tested. All mutants share one build
+//! directory.
 use super::Mutant;
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -11,7 +12,7 @@ use std::{
 /// Timeout of a build or test run in seconds. A mutant that hangs is not caught.
 const RUN_SECONDS_MAX: &str = "900";
 
-/// See the module.
+/// A copy of the source at `root`.
 pub struct Copy<'a> {
     root: &'a Path,
     source: PathBuf,
@@ -19,8 +20,8 @@ pub struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    /// Makes the copy in `folder` equal to the source at `root`. Keeps equal files, so that
-    /// cargo does not rebuild them.
+    /// Makes the copy in `folder` equal to the source at `root`. Does not write files that are
+    /// equal already, so that cargo does not rebuild them.
     pub fn new(root: &'a Path, folder: PathBuf) -> Result<Copy<'a>> {
         let copy = Copy { root, source: folder.join("source"), build: folder.join("build") };
         fs::create_dir_all(&copy.source)?;
@@ -40,12 +41,13 @@ impl<'a> Copy<'a> {
         }
         fs::create_dir_all(to.parent().expect("a file has a folder"))?;
         fs::write(&to, bytes)?;
-        // `fs::copy` would preserve the old modification time, which cargo takes for unchanged.
+        // `fs::write` sets a new modification time. `fs::copy` could keep an old one, and cargo
+        // would not rebuild the file.
         fs::set_permissions(&to, fs::metadata(&from)?.permissions())?;
         Ok(())
     }
 
-    /// Fails if the tests of `mutant` fail without it, or if there are none.
+    /// Returns an error if the tests of `mutant` fail without the mutant, or if no test matches.
     pub fn passes(&self, mutant: &Mutant) -> Result<()> {
         println!("without mutants: {} {}", mutant.package, mutant.test);
         let output = self.test(mutant, &["--", &mutant.test])?;
@@ -61,8 +63,8 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Applies the mutant, runs its tests, and reverts it. The inner error says why it was not
-    /// caught.
+    /// Applies the mutant, runs its tests, and reverts it. The inner error states why no test
+    /// failed as expected.
     pub fn verdict(&self, mutant: &Mutant) -> Result<Result<(), String>> {
         let verdict = match self.apply(mutant) {
             Ok(()) => self.try_tests(mutant)?,
@@ -104,7 +106,8 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Loom tests are selected by a part of their names.
+/// Returns whether `line` of the output names a Loom test of `mutant`. Loom tests are selected by a
+/// part of their names.
 fn is_of_loom(mutant: &Mutant, line: &str) -> bool {
     mutant.loom && line.starts_with("test ") && line.contains(&mutant.test)
 }

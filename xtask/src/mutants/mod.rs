@@ -1,4 +1,5 @@
-//! `cargo xtask mutants`: each known way to break a promise must make a test fail.
+//! `cargo xtask mutants`: breaks the code with one mutant at a time, and requires that a test
+//! fails.
 //!
 //! ```text
 //! [edit-before-outputs-durable]                       in mutants/*.toml; the name
@@ -14,8 +15,9 @@
 //! search = '''…'''                                    occurs exactly once in the file
 //! replace = '''…'''
 //! ```
-//! The source is copied, never modified. The copy must pass the same tests without the edit. An
-//! edit that does not apply or does not compile proves nothing and fails.
+//! Mutants are applied to a copy of the source; the source itself is never modified. The copy must
+//! pass the same tests without the mutant. A mutant that does not apply or does not compile is an
+//! error, because it proves nothing about the tests.
 mod copy;
 
 use anyhow::{Context, Result, bail};
@@ -28,7 +30,7 @@ use std::{
     time::Instant,
 };
 
-/// A way to break the code, and the tests that must notice.
+/// A change that breaks the code, and the tests that must then fail.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Mutant {
@@ -60,11 +62,11 @@ struct Edit {
 pub enum Choice<'a> {
     /// The sample that CI runs.
     Sample,
-    /// Those whose names contain one of these strings, or all if there are none.
+    /// The mutants whose names contain one of these strings, or all mutants if the list is empty.
     Named(&'a [String]),
 }
 
-/// Runs the selected mutants; an error unless all are caught.
+/// Runs the selected mutants. Returns an error unless tests fail for each of them.
 pub fn run(root: &Path, choice: &Choice<'_>) -> Result<()> {
     let mut mutants = read_all(root)?;
     mutants.retain(|mutant| choice.includes(mutant));
@@ -98,7 +100,7 @@ pub fn run(root: &Path, choice: &Choice<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the mutants that no longer apply to this source, and why.
+/// Returns the names of the mutants that do not apply to this source, with the reasons.
 pub fn outdated(root: &Path) -> Result<Vec<(String, String)>> {
     let mut outdated = Vec::new();
     for mutant in read_all(root)? {
@@ -138,7 +140,7 @@ impl Choice<'_> {
 }
 
 impl Edit {
-    /// Replaces the search text in `text`; an error unless it occurs exactly once.
+    /// Replaces the search text in `text`. Returns an error unless it occurs exactly once.
     fn apply(&self, text: &str) -> Result<String> {
         match text.matches(&self.search).count() {
             1 => Ok(text.replacen(&self.search, &self.replace, 1)),
@@ -148,7 +150,7 @@ impl Edit {
 }
 
 impl Mutant {
-    /// Returns the arguments of `cargo test` that build or run its tests.
+    /// Returns the arguments of `cargo test` that build or run the tests of this mutant.
     fn arguments(&self) -> Vec<String> {
         let words: &[&str] = match (self.loom, self.unit) {
             (true, _) => &["--profile", "loom", "--config", "build.rustflags=[\"--cfg\",\"loom\"]", "--lib"],

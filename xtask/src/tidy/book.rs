@@ -1,9 +1,11 @@
-//! The book contains every page, and its Rust examples are compiled.
+//! Checks that the book contains every page of `docs`, and that the Rust examples of pages are
+//! compiled.
 use super::{Report, source::Source};
 use std::path::{Path, PathBuf};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
-/// Includes pages with Rust examples as documentation, which makes them doc tests.
+/// The file that includes pages with Rust examples as documentation, so that the examples are doc
+/// tests.
 const COMPILED: &str = "crates/engine/src/lib.rs";
 
 /// Compares the pages below `docs` with the book's summary and with the compiled pages.

@@ -1,4 +1,4 @@
-//! Dependencies between crates follow the layering.
+//! Checks that crates depend only on the crates that the layering allows.
 use super::Report;
 use anyhow::{Context, Result};
 use std::{fs, path::Path};

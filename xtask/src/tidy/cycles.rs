@@ -1,13 +1,14 @@
 //! Import cycles between the source files of a crate.
 //!
-//! An edge leads from a file to the file that defines a name it uses. A re-export (`pub use`) is
-//! followed to the definition and is no edge of its own, unless the file uses the name itself;
-//! `mod name;` is no edge either. Unit tests do not count.
+//! The files are the nodes of a graph. It has an edge from each file to every file that defines a
+//! name which the first file uses. A re-export (`pub use`) is followed to the definition. It is an
+//! edge itself only if the file also uses the name. A declaration `mod name;` is not an edge. Unit
+//! tests are ignored.
 use super::{Report, source::Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Source folders, and the number of their files that may lie on a cycle. The numbers may only
-/// shrink.
+/// Source folders, and the permitted number of their files on import cycles. These numbers may only
+/// decrease.
 const ALLOWED: &[(&str, usize)] =
     &[("crates/vfs/src/", 0), ("crates/storage/src/", 0), ("crates/engine/src/", 0), ("crates/lab/src/", 0)];
 
@@ -33,13 +34,13 @@ type Module = Vec<String>;
 
 /// One name that a file imports.
 struct Import {
-    /// The name by which the file knows it; `*` for a glob.
+    /// The name that the file uses for the import; `*` for a glob.
     name: String,
     path: Vec<String>,
     public: bool,
 }
 
-/// One file: its module, its imports, and its code without them.
+/// One source file: its module, its imports, and its code without the imports.
 struct File<'a> {
     name: &'a str,
     module: Module,
@@ -67,7 +68,7 @@ impl<'a> Crate<'a> {
         Crate { files, by_module }
     }
 
-    /// Groups of files that reach each other.
+    /// Returns the groups of files that are on a common cycle, so that each reaches all others.
     fn cycles(&self) -> Vec<Vec<String>> {
         let edges: Vec<BTreeSet<usize>> = (0..self.files.len()).map(|at| self.edges(at)).collect();
         let reached: Vec<BTreeSet<usize>> = (0..edges.len()).map(|from| reach(&edges, from)).collect();
@@ -82,7 +83,7 @@ impl<'a> Crate<'a> {
         groups.into_values().collect()
     }
 
-    /// The files whose definitions file `at` uses.
+    /// Returns the files whose definitions file `at` uses.
     fn edges(&self, at: usize) -> BTreeSet<usize> {
         let file = &self.files[at];
         let mut found = BTreeSet::new();
@@ -98,7 +99,8 @@ impl<'a> Crate<'a> {
         found
     }
 
-    /// The file that defines `path` as file `at` sees it; `None` for names of other crates.
+    /// Returns the file that defines `path`, resolved from file `at`. Returns `None` for names of
+    /// other crates.
     fn resolve(&self, at: usize, path: &[String], depth: usize) -> Option<usize> {
         let mut module = self.files[at].module.clone();
         let mut rest = path;
@@ -141,7 +143,7 @@ impl<'a> Crate<'a> {
     }
 }
 
-/// Every file that `from` reaches, in one step or more.
+/// Returns every file that `from` reaches in one step or more.
 fn reach(edges: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
     let (mut found, mut waiting) = (BTreeSet::new(), vec![from]);
     while let Some(at) = waiting.pop() {
@@ -150,14 +152,16 @@ fn reach(edges: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
     found
 }
 
-/// `read/get.rs` is `[read, get]`, `read/mod.rs` is `[read]`, `lib.rs` is the crate itself.
+/// Returns the module path of a file: `[read, get]` for `read/get.rs`, `[read]` for `read/mod.rs`,
+/// and an empty path for `lib.rs`.
 fn module(name: &str) -> Module {
     let path = name.trim_end_matches(".rs");
     let path = path.strip_suffix("/mod").unwrap_or(path);
     if path == "lib" { Vec::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
-/// Every `use` declaration of `code`, one import for each name, and the code without them.
+/// Returns the imports of all `use` declarations in `code`, one for each name, and the code without
+/// these declarations.
 fn imports(code: &str) -> (Vec<Import>, String) {
     let (mut found, mut rest, mut from) = (Vec::new(), String::new(), 0);
     while let Some(at) = next_use(code, from) {
@@ -172,7 +176,8 @@ fn imports(code: &str) -> (Vec<Import>, String) {
     (found, without_declarations(&rest))
 }
 
-/// `code` without `mod name;` and without the paths of visibilities, neither of which uses a name.
+/// Returns `code` without `mod name;` and without the paths of visibilities, because neither uses a
+/// name.
 fn without_declarations(code: &str) -> String {
     let is_module = |line: &&str| line.trim_end().ends_with(';') && line.trim_start().starts_with("mod ");
     let is_module =
@@ -185,8 +190,8 @@ fn without_declarations(code: &str) -> String {
     kept
 }
 
-/// Where the next declaration's `use` stands: at the start of a line, but for blanks and a
-/// visibility.
+/// Returns the offset of `use` in the next declaration. Only blanks and a visibility may precede
+/// `use` on its line.
 fn next_use(code: &str, from: usize) -> Option<usize> {
     code[from..].match_indices("use ").map(|(at, _)| from + at).find(|at| {
         let line = code[..*at].rfind('\n').map_or(0, |end| end + 1);
@@ -195,7 +200,7 @@ fn next_use(code: &str, from: usize) -> Option<usize> {
     })
 }
 
-/// The imports of one tree: `a::{b, c as d, e::*}`.
+/// Adds the imports of one `use` tree to `found`, such as `a::{b, c as d, e::*}`.
 fn expand(tree: &str, before: &[String], public: bool, found: &mut Vec<Import>) {
     let tree = tree.trim();
     let (path, group) = match tree.find('{') {
@@ -234,13 +239,15 @@ fn expand(tree: &str, before: &[String], public: bool, found: &mut Vec<Import>) 
     }
 }
 
-/// `group` with the closing braces that [`expand`] took off together with its own.
+/// Returns `group` with the closing braces that [`expand`] removed in addition to the one of the
+/// group itself.
 fn balanced(group: &str) -> String {
     let missing = group.matches('{').count().saturating_sub(group.matches('}').count());
     format!("{group}{}", "}".repeat(missing))
 }
 
-/// Paths in code that begin with a lower-case name: `crate::a::B`, `super::c()`, `child::d()`.
+/// Returns the paths in code that begin with a lower-case name: `crate::a::B`, `super::c()`,
+/// `child::d()`.
 fn inline_paths(code: &str) -> Vec<Vec<String>> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = Vec::new();

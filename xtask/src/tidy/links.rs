@@ -1,8 +1,8 @@
-//! Relative links in pages lead to existing files, and so do the paths in the glossary.
+//! Checks that relative links in pages, and paths in the glossary, lead to existing files.
 use super::Report;
 use std::path::{Path, PathBuf};
 
-/// Follows every `[text](target)` that is neither an address nor an anchor.
+/// Checks every `[text](target)` whose target is neither a web address nor an anchor.
 pub fn check(root: &Path, pages: &[(PathBuf, String)], report: &mut Report) {
     for (path, text) in pages {
         let folder = root.join(path).parent().expect("a file has a folder").to_owned();

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: checks that the compiler does not make.
+//! `cargo xtask tidy`: checks of the source and the pages that the compiler does not do.
 mod book;
 mod crates;
 mod cycles;
@@ -34,7 +34,7 @@ impl Report {
     }
 }
 
-/// Checks the repository at `root`; an error if any rule is broken.
+/// Checks the repository at `root`. Returns an error if any rule is broken.
 pub fn run(root: &Path) -> Result<()> {
     let sources: Vec<Source> = tree::texts(root, "rs")?.into_iter().map(Source::new).collect();
     let pages = tree::texts(root, "md")?;

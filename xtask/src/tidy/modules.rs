@@ -1,4 +1,5 @@
-//! Every source file is reachable from the root of its crate or test by `mod`; others are dead.
+//! Checks that every source file is reachable by `mod` from the root of its crate or test. Other
+//! files are dead code.
 use super::{Report, source::Source};
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +18,7 @@ pub fn check(sources: &[Source], report: &mut Report) {
     }
 }
 
-/// Roots of libraries, programs, tests, examples, benches, build scripts.
+/// Returns whether a file is the root of a library, program, test, example, bench or build script.
 fn is_root(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let kind = folder.rsplit('/').next().unwrap_or("");
@@ -28,8 +29,8 @@ fn is_root(name: &str) -> bool {
     }
 }
 
-/// Returns the files that the `mod name;` lines of `source` may denote: both spellings, or the
-/// one in `#[path]`.
+/// Returns the files to which the `mod name;` lines of `source` may refer: `name.rs` and
+/// `name/mod.rs`, or the path in `#[path]`.
 fn children(source: &Source) -> Vec<String> {
     let (folder, file) = source.name.rsplit_once('/').unwrap_or(("", &source.name));
     let own = if file == "mod.rs" || is_root(&source.name) {

@@ -1,15 +1,14 @@
-//! Inside the engine and inside storage, imports run one way: a module may use the modules of
-//! earlier rows.
+//! Layers inside the crates `engine` and `storage`: a module may use only modules of earlier rows
+//! (lower layers).
 use super::{Report, source::Source};
 use std::collections::HashMap;
 
 /// The order of one crate's modules.
 struct Order {
     folder: &'static str,
-    /// Modules in the order in which data meets them from below. Those of one row may use each
-    /// other only in the first.
+    /// Rows of modules from the lowest layer up. Only in the first row may modules use each other.
     rows: &'static [&'static [&'static str]],
-    /// Pairs that must not meet although the order would allow it.
+    /// Pairs of modules that must not use each other although the rows would allow it.
     apart: &'static [(&'static str, &'static str)],
 }
 
@@ -30,8 +29,8 @@ const STORAGE: Order = Order {
     apart: &[],
 };
 
-/// Modules from the lowest layer up. In a row, only the first module may be used by the others.
-/// `work` is low because it knows jobs as closures only.
+/// The engine's modules from the lowest layer up. `work` is in the lowest row because it treats
+/// jobs as closures and uses no other module.
 const ROWS: &[&[&str]] = &[
     &[
         "batch",
@@ -63,8 +62,9 @@ const ROWS: &[&[&str]] = &[
     &["check", "db"],
 ];
 
-/// Pairs that must not meet although the order would allow it: a sealed memtable reaches its
-/// flush through `state`, and compactions are picked without reading data.
+/// Pairs of modules that must not use each other although the rows would allow it. `write` passes a
+/// sealed memtable to its flush job only through `state`. Compaction policies in `compact` must not
+/// read data.
 const APART: &[(&str, &str)] = &[("write", "jobs"), ("read", "compact")];
 
 /// Compares every `crate::` and `super::` of both crates with their orders.
@@ -100,8 +100,8 @@ impl Order {
         self.rows.iter().position(|row| row.contains(&module))
     }
 
-    /// Names that are no module of the order (macros, names of other crates re-exported) are not
-    /// judged.
+    /// Returns whether `user` may use `used`. Names that are not modules of a row (macros,
+    /// re-exported names of other crates) are always allowed.
     fn may_use(&self, user: &str, used: &str) -> bool {
         let (Some(from), Some(to)) = (self.row(user), self.row(used)) else { return true };
         let apart = self.apart.iter().any(|&(a, b)| (a, b) == (user, used) || (b, a) == (user, used));
@@ -109,7 +109,8 @@ impl Order {
     }
 }
 
-/// `read/get.rs` is `[read, get]`, `read/mod.rs` is `[read]`, `lib.rs` is the crate itself.
+/// Returns the module path of a file: `[read, get]` for `read/get.rs`, `[read]` for `read/mod.rs`,
+/// and an empty path for `lib.rs`.
 fn module_path(name: &str) -> Vec<&str> {
     let path = name.trim_end_matches(".rs");
     let path = path.strip_suffix("/mod").unwrap_or(path);
@@ -129,8 +130,8 @@ fn reexports(lib: &str) -> HashMap<String, String> {
     found
 }
 
-/// Returns the first segments of all paths from the crate root, by `crate::` or by enough
-/// `super::`.
+/// Returns the first segments of all paths that begin at the crate root, through `crate::` or
+/// through enough `super::`.
 fn uses(code: &str, path: &[&str]) -> Vec<String> {
     let to_root = "super::".repeat(path.len());
     let mut found = Vec::new();

@@ -1,14 +1,15 @@
-//! Prose uses the glossary's words and fits on a line.
+//! Checks of comments and pages: they avoid certain words, comment lines are not too wide, and
+//! table cells are not too long.
 use super::{Report, source::Source};
 use std::path::PathBuf;
 
 /// Maximum width of a comment line in columns.
 const COLUMNS_MAX: usize = 100;
-/// Maximum length of a table cell in characters; longer text belongs into a paragraph.
+/// Maximum length of a table cell in characters. Longer text belongs in a paragraph.
 const CELL_MAX: usize = 200;
 
-/// Words of no storage engineer's vocabulary, or words for actors without a name. The glossary has
-/// the terms to use instead.
+/// Words that storage engineers do not use, and pronouns for actors that should have a name. The
+/// glossary has the terms to use instead.
 const AVOIDED: &[&str] = &[
     "baton",
     "somebody",

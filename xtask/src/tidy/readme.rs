@@ -1,5 +1,5 @@
-//! The README's Rust example equals a compiled example, and its Rust version the one in the
-//! manifest.
+//! Checks that the README's Rust example equals a compiled example, and that its minimum Rust
+//! version equals the one in `Cargo.toml`.
 use super::Report;
 use anyhow::{Context, Result};
 use std::{fs, path::Path};

@@ -1,4 +1,4 @@
-//! A Rust source file as the checks see it: without tests, comments and strings.
+//! A Rust source file, and its code without unit tests, comments and strings, which the checks use.
 use std::path::PathBuf;
 
 /// A source file.
@@ -7,8 +7,8 @@ pub struct Source {
     pub name: String,
     /// The whole text.
     pub text: String,
-    /// The text without comments, string contents and the module of unit tests, with the line
-    /// numbers of the text.
+    /// The text without comments, string contents and the module of unit tests. Its line numbers
+    /// are those of the text.
     pub code: String,
 }
 
@@ -73,7 +73,7 @@ fn skip_string(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut St
     }
 }
 
-/// After a quote: skips a character literal, keeps a lifetime.
+/// Handles the characters after a `'`: skips a character literal, but keeps a lifetime.
 fn skip_character(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut String) {
     let ahead: Vec<char> = rest.clone().take(2).collect();
     match ahead[..] {

@@ -1,16 +1,16 @@
-//! Words restricted to certain files: I/O and clocks to their wrappers, `unsafe` to the listed
-//! files.
+//! Words that only certain files may contain: names of I/O and clock functions only in their
+//! wrappers, and `unsafe` only in the listed files.
 use super::{Report, source::Source};
 
-/// Folders whose code does no I/O of its own, reads no clock, and draws no random numbers.
+/// Folders whose code must not do I/O, read a clock or use random numbers directly.
 const PURE: &[&str] = &["crates/format/src/", "crates/engine/src/"];
-/// The only file there that may read the clock.
+/// The only file in these folders that may read the clock.
 const CLOCK: &str = "crates/engine/src/clock.rs";
 const BANNED: &[&str] = &["std::fs", "Instant::now", "SystemTime::now", "RandomState", "thread_rng", "getrandom"];
 
-/// The only files, and one folder, with `unsafe`: the memtable's arena and its list, memory that
-/// the kernel fills, foreign functions, functions called from C, ioctls of devices, the counting
-/// allocator, and forks in tests.
+/// The only files, and one folder, that may use `unsafe`. They have the arena and skip list of the
+/// memtable, memory that the kernel fills, calls of C functions, functions that C calls, ioctls of
+/// devices, the counting allocator, and forks in tests.
 const UNSAFE: &[&str] = &[
     "crates/capi/src/",
     "crates/device/src/node.rs",
