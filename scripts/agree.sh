@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs LevelDB under `terrace bench` and under LevelDB's own db_bench, with the same build of LevelDB, and compares the µs/op.
-# Rounds of the two drivers alternate. The script prints the medians of each workload and their ratio. It exits with 1 if the
-# two medians of a workload differ by more than 10 %. db_bench does not check results, so the ratio uses `terrace bench
-# --check-answers off`. The last column is the median with checking.
-# Usage: agree.sh [ROUNDS] [DIRECTORY for the stores]
+# Runs LevelDB under `terrace bench` and under LevelDB's own db_bench, with the same build of
+# LevelDB, and compares the µs/op. Rounds of the two drivers alternate. The script prints the
+# medians of each workload and their ratio. It exits with 1 if the two medians of a workload differ
+# by more than 10 %. db_bench does not check results, so the ratio uses `terrace bench
+# --check-answers off`. The last column is the median with checking. Usage: agree.sh [ROUNDS]
+# [DIRECTORY for the stores]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-9} num=1000000 value=100
@@ -14,8 +15,9 @@ cargo build --release --quiet -p terrace-cli
 work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/terrace-agree-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# Each element is a list of workloads that run on one new store. A workload that leaves pending compactions must be the last of
-# its list, because `terrace bench` waits for compactions before the next workload and db_bench does not.
+# Each element is a list of workloads that run on one new store. A workload that leaves pending
+# compactions must be the last of its list, because `terrace bench` waits for compactions before the
+# next workload and db_bench does not.
 plans=(fillseq,readseq,readreverse,readrandom,seekrandom fillrandom)
 
 # Both functions print lines of the form "WORKLOAD DRIVER µs/op".

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Measures the cost of random reads of files of 1 KiB from a cold cache, without a store: each read opens, reads and closes one
-# of FILES files, which are in folders of 1900. The process may use MIB MiB of memory, page cache included. 37 of 100 reads look
-# for a file that does not exist: after N random puts over N keys, 37 % of the keys were never put, and a benchmark that reads
-# random keys looks for them too. Uses a fresh ext4; needs root and memory control groups of version 1.
-# Usage: cold-files.sh [FILES] [MIB]
+# Measures the cost of random reads of files of 1 KiB from a cold cache, without a store: each read
+# opens, reads and closes one of FILES files, which are in folders of 1900. The process may use MIB
+# MiB of memory, page cache included. 37 of 100 reads look for a file that does not exist: after N
+# random puts over N keys, 37 % of the keys were never put, and a benchmark that reads random keys
+# looks for them too. Uses a fresh ext4; needs root and memory control groups of version 1. Usage:
+# cold-files.sh [FILES] [MIB]
 set -euo pipefail
 files=${1:-380000} mib=${2:-192}
 folder=$(mktemp -d)

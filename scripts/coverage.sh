@@ -1,6 +1,7 @@
 #!/bin/sh
-# Measures the share of lines that tests reach in the crates format, storage and engine. Fails if a crate has less than 90 %.
-# Writes the lines that no test reaches to target/coverage/missed.txt. Needs: rustup component add llvm-tools
+# Measures the share of lines that tests reach in the crates format, storage and engine. Fails if a
+# crate has less than 90 %. Writes the lines that no test reaches to target/coverage/missed.txt.
+# Needs: rustup component add llvm-tools
 set -eu
 cd "$(dirname "$0")/.."
 tools=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin
@@ -11,8 +12,8 @@ export CARGO_TARGET_DIR="$target" RUSTFLAGS=-Cinstrument-coverage LLVM_PROFILE_F
 cargo test --no-run --message-format=json -p terrace-format -p terrace-vfs -p terrace-storage -p terrace -p terrace-sim --lib --tests > "$target/built"
 sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p' "$target/built" |
   sed 's/\(\/engine .*\/it-[^ ]*\)$/\1 --skip crash::/' > "$target/tests" # with counters this suite takes more than half an hour
-# Each test program runs on one processor. If its threads run on several processors and increment the same counters, the program
-# takes ten times as long.
+# Each test program runs on one processor. If its threads run on several processors and increment
+# the same counters, the program takes ten times as long.
 cpus=$(awk '/^Cpus_allowed_list/ {
   parts = split($2, part, ",")
   for (p = 1; p <= parts; p++) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes many pairs to directory tables on an ext4 with few inodes. Each pair is a file while inodes are free. Prints the time and
-# the inodes used, then checks the store and writes to it again.
+# Writes many pairs to directory tables on an ext4 with few inodes. Each pair is a file while inodes
+# are free. Prints the time and the inodes used, then checks the store and writes to it again.
 #
 #   scripts/few-inodes.sh [PAIRS]     as root; takes 6 GiB of a sparse file in ${TMPDIR:-/tmp}
 set -eu

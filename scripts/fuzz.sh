@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# fuzz.sh SECONDS [TARGET…]: runs every target of fuzz/, or the named ones, for SECONDS each, and prints the number of inputs that
-# it executed. A target starts with the seeds, the corpus of fuzz/corpus and the failing inputs of earlier runs. A failing input
-# is written to fuzz/found/TARGET; crates/engine/tests/it/corpus.rs replays it in every test run.
-# KEEP=BYTES replaces fuzz/corpus/TARGET after the run by the shortest inputs that together reach all known paths, up to BYTES.
-# RUNS=N ends a target after N inputs. SANITIZER=none runs without AddressSanitizer, which is a few times faster.
-# Each run adds a line to target/fuzz/executions.tsv: commit, sanitizer, target, executions.
+# fuzz.sh SECONDS [TARGET…]: runs every target of fuzz/, or the named ones, for SECONDS each, and
+# prints the number of inputs that it executed. A target starts with the seeds, the corpus of
+# fuzz/corpus and the failing inputs of earlier runs. A failing input is written to
+# fuzz/found/TARGET; crates/engine/tests/it/corpus.rs replays it in every test run. KEEP=BYTES
+# replaces fuzz/corpus/TARGET after the run by the shortest inputs that together reach all known
+# paths, up to BYTES. RUNS=N ends a target after N inputs. SANITIZER=none runs without
+# AddressSanitizer, which is a few times faster. Each run adds a line to target/fuzz/executions.tsv:
+# commit, sanitizer, target, executions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 missing() { echo "fuzz.sh: $1 is missing: $2" >&2; exit 2; }

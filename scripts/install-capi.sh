@@ -3,7 +3,8 @@
 #
 #   scripts/install-capi.sh PREFIX     lib/libterrace.{a,so…}, lib/pkgconfig/terrace.pc, include/terrace/…
 #
-# For packages: DESTDIR, if set, is prepended to the paths to which files are written. The contents of the files have only PREFIX.
+# For packages: DESTDIR, if set, is prepended to the paths to which files are written. The contents
+# of the files have only PREFIX.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${1:?usage: scripts/install-capi.sh PREFIX}

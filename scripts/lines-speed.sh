@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# lines-speed.sh [PAIRS]: measures the speed of `terrace load` and `terrace dump` with hex lines; fails below 200 MB/s.
-# The speed is megabytes of lines per second of processor time (user and system, all threads), so that other work on the machine
-# has little effect. Keys have 16 bytes and values 400. The script loads the pairs in random order and in key order, and dumps
-# them. Needs `cargo build --release -p terrace-cli`, or the path of a binary in TERRACE.
+# lines-speed.sh [PAIRS]: measures the speed of `terrace load` and `terrace dump` with hex lines;
+# fails below 200 MB/s. The speed is megabytes of lines per second of processor time (user and
+# system, all threads), so that other work on the machine has little effect. Keys have 16 bytes and
+# values 400. The script loads the pairs in random order and in key order, and dumps them. Needs
+# `cargo build --release -p terrace-cli`, or the path of a binary in TERRACE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 terrace=${TERRACE:-${CARGO_TARGET_DIR:-target}/release/terrace}

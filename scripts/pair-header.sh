@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures the bytes written to the device if each pair is a file, for three places of the pair's header: in the name of the
-# file, in the file before the value, or in an extended attribute of the inode. Uses a fresh ext4 for each; needs root.
-# Usage: pair-header.sh [PAIRS] [VALUE_BYTES]
+# Measures the bytes written to the device if each pair is a file, for three places of the pair's
+# header: in the name of the file, in the file before the value, or in an extended attribute of the
+# inode. Uses a fresh ext4 for each; needs root. Usage: pair-header.sh [PAIRS] [VALUE_BYTES]
 set -euo pipefail
 pairs=${1:-10000} value_bytes=${2:-4096}
 folder=$(mktemp -d)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Runs suites of the engine again with other storage, tables and option values than the defaults of the tests.
-# Suites that work on any storage (`Place::any` in tests/it/common/kit.rs) run on a raw device and on split storage (half of the
-# store in a directory, half on a raw device) instead of in memory. Suites that use LevelDB's option values (`options` in kit.rs)
-# run with bundles and with directory tables. In addition, the latter run with preset `default`, and the former on a raw device
-# with preset `device`.
+# Runs suites of the engine again with other storage, tables and option values than the defaults of
+# the tests. Suites that work on any storage (`Place::any` in tests/it/common/kit.rs) run on a raw
+# device and on split storage (half of the store in a directory, half on a raw device) instead of in
+# memory. Suites that use LevelDB's option values (`options` in kit.rs) run with bundles and with
+# directory tables. In addition, the latter run with preset `default`, and the former on a raw
+# device with preset `device`.
 #
 #   scripts/places.sh [PLACE...]     by default: device split bundled directory preset-default preset-device
 #   scripts/places.sh sample         a few of these suites, on a device and with bundles

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Checks the README's statements about compilers and platforms, as far as this machine permits. Prints the Rust version of this
-# machine and the minimum version that the README promises (`make lint` checks that the code uses nothing newer). Checks that the
-# library compiles for 64-bit ARM if the target is installed (rustup target add aarch64-unknown-linux-gnu). It runs nothing on
-# that target and compiles no C for it.
+# Checks the README's statements about compilers and platforms, as far as this machine permits.
+# Prints the Rust version of this machine and the minimum version that the README promises (`make
+# lint` checks that the code uses nothing newer). Checks that the library compiles for 64-bit ARM if
+# the target is installed (rustup target add aarch64-unknown-linux-gnu). It runs nothing on that
+# target and compiles no C for it.
 set -eu
 cd "$(dirname "$0")/.."
 promised=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Builds the wheel of the package terracedb, installs it into a new virtual environment, and tests it there.
+# Builds the wheel of the package terracedb, installs it into a new virtual environment, and tests
+# it there.
 #
 #   scripts/python.sh [python3]     the interpreter for the tests; the wheel works with CPython 3.9 and newer
 #
-# The wheel stays in target/wheels. The tools, in the versions below, and their dependencies come from the package index.
+# The wheel stays in target/wheels. The tools, in the versions below, and their dependencies come
+# from the package index.
 set -eu
 cd "$(dirname "$0")/.."
 target=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)

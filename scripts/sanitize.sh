@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# sanitize.sh [address|thread]…: runs tests under AddressSanitizer and ThreadSanitizer; both if none is named. Needs a nightly
-# compiler.
+# sanitize.sh [address|thread]…: runs tests under AddressSanitizer and ThreadSanitizer; both if none
+# is named. Needs a nightly compiler.
 #
-# The crates of this repository and all Rust dependencies are instrumented. The standard library is not, because it is already
-# compiled, and C code (Zstandard) is not either. So ThreadSanitizer does not see how atomics inside the standard library order
-# memory accesses, and reports false races of `Arc` and channels. scripts/tsan.txt suppresses these. Any other report is treated
-# as a fault of this repository.
+# The crates of this repository and all Rust dependencies are instrumented. The standard library is
+# not, because it is already compiled, and C code (Zstandard) is not either. So ThreadSanitizer does
+# not see how atomics inside the standard library order memory accesses, and reports false races of
+# `Arc` and channels. scripts/tsan.txt suppresses these. Any other report is treated as a fault of
+# this repository.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 host=$(rustc -vV | sed -n 's/^host: //p')

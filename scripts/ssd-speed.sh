@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures the speed of a virtual drive in memory through ext4 and direct I/O, and the cost of recording its requests. Prints the
-# medians of ROUNDS (5) rounds. Each round runs two servers, one without and one with a recording.
-# Needs root, /dev/fuse, loop devices and fio, 4 GiB of memory and 3 GiB of disk.
-# Exits with 1 if the drive without recording has less than 600 MB/s or 40,000 IOPS, or if recording takes more than three times
-# the processor time.
+# Measures the speed of a virtual drive in memory through ext4 and direct I/O, and the cost of
+# recording its requests. Prints the medians of ROUNDS (5) rounds. Each round runs two servers, one
+# without and one with a recording. Needs root, /dev/fuse, loop devices and fio, 4 GiB of memory and
+# 3 GiB of disk. Exits with 1 if the drive without recording has less than 600 MB/s or 40,000 IOPS,
+# or if recording takes more than three times the processor time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" -eq 0 ] || { echo "ssd-speed: mounting a file system takes root" >&2; exit 1; }
@@ -27,7 +27,8 @@ trap end EXIT
 
 # Prints the processor time that the server has used, in clock ticks.
 ticks() { awk '{ print $14 + $15 }' "/proc/$server/stat"; }
-# Runs a job of fio. Appends a line to the file $1: MB/s, requests per second, and clock ticks of the server.
+# Runs a job of fio. Appends a line to the file $1: MB/s, requests per second, and clock ticks of
+# the server.
 job() {
   local out=$1 before
   shift
@@ -57,7 +58,8 @@ round() {
   down
 }
 median() { cut -d' ' -f"$1" "$work/$2" | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
-# Prints the cost of recording as a factor, the median over the rounds: of processor time (field 3), or of time (other fields).
+# Prints the cost of recording as a factor, the median over the rounds: of processor time (field 3),
+# or of time (other fields).
 factor() {
   paste -d' ' "$work/plain.$1" "$work/recorded.$1" | awk -v at="$2" '{ print at == 3 ? $6 / $3 : $(at) / $(at + 3) }' |
     sort -n | awk '{ all[NR] = $1 } END { printf "%.2f", all[int((NR + 1) / 2)] }'

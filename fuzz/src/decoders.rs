@@ -66,9 +66,9 @@ pub fn log(input: &[u8]) {
     }
 }
 
-/// Frames (the records of a value-log segment) must be in file order and within the file. They must
-/// round-trip under the segment's number. The entry of each put must also verify when it is read
-/// alone.
+/// Frames (the records of a value-log segment) must be in file order and within the file. They
+/// must round-trip under the segment's number. The entry of each put must also verify when it is
+/// read alone.
 pub fn value_log(input: &[u8]) {
     let _ = (StoredValue::parse(input), read_entry(input, |key| key == b"key", SeqNo(7)));
     let (mut frames, mut at) = (Frames::new(7, input.len() as u64), 0);

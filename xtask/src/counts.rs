@@ -3,8 +3,9 @@
 //!
 //! Runs the example of each [`Subject`] under callgrind. The counts differ by only a few percent
 //! between machines. The limits are in a file `counts.txt` of each crate, in lines `PRESET KIND
-//! INSTRUCTIONS ALLOCATIONS CALLS`. The three numbers are for one operation; calls are system calls
-//! that read or write. It is an error if a count exceeds its limit by more than [`TOLERANCE`].
+//! INSTRUCTIONS ALLOCATIONS CALLS`. The three numbers are for one operation; calls are system
+//! calls that read or write. It is an error if a count exceeds its limit by more than
+//! [`TOLERANCE`].
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,5 @@
-//! Exceptions. Each kind of error has a class, which is defined in `terracedb._errors`. The text is
-//! the engine's.
+//! Exceptions. Each kind of error has a class, which is defined in `terracedb._errors`. The text
+//! is the engine's.
 use pyo3::{prelude::*, sync::PyOnceLock};
 use terrace::Error;
 

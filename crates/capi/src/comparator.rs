@@ -38,8 +38,8 @@ impl terrace::Comparator for Order {
 }
 
 /// # Safety
-/// `name` returns a zero-terminated string. All three functions accept `state` until the destructor
-/// has been called. Several threads may call `compare` at the same time.
+/// `name` returns a zero-terminated string. All three functions accept `state` until the
+/// destructor has been called. Several threads may call `compare` at the same time.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_comparator_create(
     state: *mut c_void,

@@ -4,8 +4,8 @@ use crate::memory;
 use libc::c_int;
 use std::{env, fs, os::unix::ffi::OsStringExt, path::PathBuf, ptr};
 
-/// `leveldb_cache_t`: only a cache size. Each store that is opened with it gets a separate cache of
-/// that size.
+/// `leveldb_cache_t`: only a cache size. Each store that is opened with it gets a separate cache
+/// of that size.
 pub struct Cache {
     pub bytes: u64,
 }
@@ -23,7 +23,8 @@ extern "C" fn leveldb_cache_destroy(cache: Box<Cache>) {
     drop(cache);
 }
 
-/// `leveldb_env_t`: the operating system's files, threads and clock. There is no other environment.
+/// `leveldb_env_t`: the operating system's files, threads and clock. There is no other
+/// environment.
 pub struct Env;
 
 #[unsafe(no_mangle)]

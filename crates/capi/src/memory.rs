@@ -30,8 +30,8 @@ pub unsafe fn path<'a>(name: *const u8) -> &'a Path {
     Path::new(OsStr::from_bytes(unsafe { text(name) }))
 }
 
-/// Returns a copy of `bytes` from `malloc`, which the C program frees. Ends the process if there is
-/// not enough memory, as Rust's allocator does.
+/// Returns a copy of `bytes` from `malloc`, which the C program frees. Ends the process if there
+/// is not enough memory, as Rust's allocator does.
 pub fn copy(bytes: &[u8]) -> *mut u8 {
     // SAFETY: malloc accepts any size. The size is at least one byte, so that NULL always means
     // failure.

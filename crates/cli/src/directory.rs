@@ -1,5 +1,5 @@
-//! Classifies the contents of a directory by file names and the format file, before a command opens
-//! or creates anything there.
+//! Classifies the contents of a directory by file names and the format file, before a command
+//! opens or creates anything there.
 use anyhow::{Context, Result, bail};
 use std::{fs, io, path::Path};
 use terrace_format::{FileName, LEVELS};

@@ -15,7 +15,8 @@ pub fn text_at(path: &Path, layout: Layout) -> String {
     format!("{}, {} tables, values in {}", storage(path, layout), layout.tables.name(), layout.values.name())
 }
 
-/// Returns the layout of the store at `path` as JSON. The field names are those of the format file.
+/// Returns the layout of the store at `path` as JSON. The field names are those of the format
+/// file.
 pub fn json_at(path: &Path, layout: Layout) -> Value {
     let mut object = json(layout);
     object["storage"] = storage(path, layout).into();

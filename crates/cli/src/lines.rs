@@ -5,9 +5,9 @@
 //! escaped  key TAB value, escaped (see `bytes`)
 //! jsonl    {"key":"…","value":"…"}; non-UTF-8 bytes as {"base64":"…"} instead of the string
 //! ```
-//! A line that has only a key (in `jsonl`, no `value`) has no value. `load` treats such a line as a
-//! delete if the user requests it. A key followed by a tab is a pair with an empty value. An empty
-//! line is the empty key without a value.
+//! A line that has only a key (in `jsonl`, no `value`) has no value. `load` treats such a line as
+//! a delete if the user requests it. A key followed by a tab is a pair with an empty value. An
+//! empty line is the empty key without a value.
 use crate::{
     bytes::Form,
     json::{self, bytes_of},

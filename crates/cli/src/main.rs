@@ -1,5 +1,5 @@
-//! The `terrace` command. This file selects the subcommand and reports errors. Each subcommand is a
-//! file in `cmd/`.
+//! The `terrace` command. This file selects the subcommand and reports errors. Each subcommand is
+//! a file in `cmd/`.
 //!
 //! Results are printed on stdout, everything else on stderr. Exit status: 0 success, 1 failure, 2
 //! wrong usage.

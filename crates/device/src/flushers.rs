@@ -3,8 +3,8 @@
 //!
 //! The kernel reports a write failure once per open file description (`errseq_t`). If two flushes
 //! shared a description, only one of them would see the failure. Therefore each running flush uses
-//! its own description. All descriptions are opened together with the device, because a description
-//! that is opened later does not report earlier failures.
+//! its own description. All descriptions are opened together with the device, because a
+//! description that is opened later does not report earlier failures.
 use super::node::Whole;
 use std::{
     fs::File,

@@ -33,8 +33,8 @@ pub fn below(node: &Path) -> Option<PathBuf> {
     backing(&block).or_else(|| backing(&block.join("..")))
 }
 
-/// Returns the device number of a block device in the mount table's form (`MAJOR:MINOR`), or `None`
-/// for a partition that was removed.
+/// Returns the device number of a block device in the mount table's form (`MAJOR:MINOR`), or
+/// `None` for a partition that was removed.
 ///
 /// # Errors
 /// If the kernel does not list the device.

@@ -8,8 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tolerance of the pacing: how much time the device may be ahead of the pace before it sleeps, and
-/// how much lost time it may catch up. A sleep for a single page would be too short to be accurate.
+/// Tolerance of the pacing: how much time the device may be ahead of the pace before it sleeps,
+/// and how much lost time it may catch up. A sleep for a single page would be too short to be
+/// accurate.
 const AHEAD_MAX: Duration = Duration::from_micros(200);
 
 /// The speed of a drive.

@@ -1,8 +1,8 @@
 //! Closed WALs: they take no more records, but may still have to be synced, because no durable
 //! SSTable has their entries.
 //!
-//! A closed WAL's writer stays open until those SSTables are durable. It must not stay open longer:
-//! while a deleted file is open, the kernel still writes its pages to the device.
+//! A closed WAL's writer stays open until those SSTables are durable. It must not stay open
+//! longer: while a deleted file is open, the kernel still writes its pages to the device.
 use crate::Result;
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The executor: lanes of threads that run closures. It does not know the content of a job.
 //!
-//! A lane starts a thread when a job finds none waiting, and a thread ends after a second without a
-//! job, so an idle store has no threads. If a thread cannot be started, the job waits; callers
+//! A lane starts a thread when a job finds none waiting, and a thread ends after a second without
+//! a job, so an idle store has no threads. If a thread cannot be started, the job waits; callers
 //! that wait for it try again ([`Work::start_missing_threads`]).
 //!
 //! A manual executor has no threads: jobs wait until a test [steps](Work::step), which decides

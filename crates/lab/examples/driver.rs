@@ -2,9 +2,8 @@
 //! program under callgrind and compares the counts.
 //!
 //! `driver plain|timed KIND` prints the numbers of operations, allocations, and read or write
-//! system calls. callgrind counts the instructions of the whole process, so the program performs so
-//! many operations that its startup is negligible.
-//! the startup negligible.
+//! system calls. callgrind counts the instructions of the whole process, so the program performs
+//! so many operations that its startup is negligible. the startup negligible.
 #[path = "../../engine/tests/it/common/counting.rs"]
 mod counting;
 

@@ -16,7 +16,8 @@ use std::{
 /// in one round).
 pub type Result<T> = anyhow::Result<T>;
 
-/// Settings that all engines of a run have in common. Every report prints them. Sizes are in bytes.
+/// Settings that all engines of a run have in common. Every report prints them. Sizes are in
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Size at which a memtable is full. Each engine may have two memtables.

@@ -11,8 +11,8 @@ const VARIABLE: &str = "TERRACE_REQUIRE";
 /// Returns the object that a test requires, if the machine has it.
 ///
 /// `name` is the word for the requirement in `TERRACE_REQUIRE`: `blkio`, `bpf`, `chromium`, `fio`,
-/// `leveldb`, `loop`, `memcg`, `mkfs`, `peers`, `qemu`, `root`, `strace`, `tracefs`, `valgrind`. If
-/// the requirement is missing, this function prints `skipped: <reason>` and returns `None`. The
+/// `leveldb`, `loop`, `memcg`, `mkfs`, `peers`, `qemu`, `root`, `strace`, `tracefs`, `valgrind`.
+/// If the requirement is missing, this function prints `skipped: <reason>` and returns `None`. The
 /// test must then return.
 ///
 /// ```

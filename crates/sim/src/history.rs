@@ -1,5 +1,5 @@
-//! The recorded history of a directory. Its indexes give the state after any step with a few binary
-//! searches.
+//! The recorded history of a directory. Its indexes give the state after any step with a few
+//! binary searches.
 //!
 //! Steps are numbered from 1. Step 0 is the initial state. A name refers to a file, and a file
 //! outlives its names, like an inode. A removed file can therefore reappear after a power cut.
@@ -97,8 +97,8 @@ pub(crate) struct Commit {
     covers: usize,
 }
 
-/// ext4's journal as user space can observe it. It runs one commit at a time and counts each commit
-/// when it completes. Between two observations a commit may begin or complete.
+/// ext4's journal as user space can observe it. It runs one commit at a time and counts each
+/// commit when it completes. Between two observations a commit may begin or complete.
 struct Journal {
     rng: Rng,
     counted: u64,
@@ -386,7 +386,8 @@ impl History {
 }
 
 /// Returns the parent folder of `name`, with its trailing `/`. Returns `None` for top-level names,
-/// and for names in `lost`, which is created implicitly. A folder is a file whose name ends in `/`.
+/// and for names in `lost`, which is created implicitly. A folder is a file whose name ends in
+/// `/`.
 fn folder_of(name: &str) -> Option<&str> {
     let end = name.trim_end_matches('/').rfind('/')?;
     (name[..end].rsplit('/').next() != Some("lost")).then_some(&name[..=end])

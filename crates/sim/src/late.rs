@@ -1,10 +1,11 @@
 //! A durability mode for tests: durability handles (they say whether a build's files are durable
 //! yet) become durable late, out of order, or never.
 //!
-//! The engine may remove an obsolete file only when its replacement is durable (docs/durability.md,
-//! §2). If handles were durable immediately, tests would never exercise this rule. Here each build
-//! (the files of one flush or compaction) becomes durable only after some calls of `advance`, and
-//! its files are synced only then. A power cut before that really loses them.
+//! The engine may remove an obsolete file only when its replacement is durable
+//! (docs/durability.md, §2). If handles were durable immediately, tests would never exercise this
+//! rule. Here each build (the files of one flush or compaction) becomes durable only after some
+//! calls of `advance`, and its files are synced only then. A power cut before that really loses
+//! them.
 use crate::Rng;
 use parking_lot::Mutex;
 use std::{io, time::Duration};
@@ -17,8 +18,8 @@ use terrace_storage::{
 /// Longest time that a build waits, in calls of `advance`.
 const STEPS_MAX: usize = 12;
 
-/// The durability tracker of this module. The wait and the failure of the n-th build depend only on
-/// the seed and on n.
+/// The durability tracker of this module. The wait and the failure of the n-th build depend only
+/// on the seed and on n.
 pub struct LateTracker {
     permille: usize,
     // Locked during syncs, so that `commit` also waits for builds that another thread is

@@ -1,9 +1,9 @@
 //! The states that a power cut may leave.
 //!
 //! Two things are uncertain after a power cut. The first is which directory operations reached the
-//! disk ([`Rules`]). The second is which pages reached the disk of those that were appended after a
-//! file's last sync. A seed decides both. The model never invents bytes: each byte is as written,
-//! zero, or missing (docs/durability.md, §4).
+//! disk ([`Rules`]). The second is which pages reached the disk of those that were appended after
+//! a file's last sync. A seed decides both. The model never invents bytes: each byte is as
+//! written, zero, or missing (docs/durability.md, §4).
 use crate::{
     Image, Rng,
     history::{File, FileId, History},

@@ -7,8 +7,8 @@ use terrace_storage::{
     durability::{DurabilityTracker, Finished},
 };
 
-/// The durability tracker of this module. WALs and roots (the manifest and `CURRENT`) are synced as
-/// usual. Only the reports about tables are false.
+/// The durability tracker of this module. WALs and roots (the manifest and `CURRENT`) are synced
+/// as usual. Only the reports about tables are false.
 pub struct LyingTracker;
 
 impl DurabilityTracker for LyingTracker {

@@ -1,5 +1,5 @@
-//! A directory that scrambles all bytes. An access that bypasses the file-system interface reads or
-//! writes garbage, so a test detects it.
+//! A directory that scrambles all bytes. An access that bypasses the file-system interface reads
+//! or writes garbage, so a test detects it.
 use crate::rng::mix;
 use std::{io, sync::Arc};
 use terrace_format::Medium;
@@ -7,8 +7,8 @@ use terrace_vfs::{
     Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, JournalCommit, ReadFile, WriteFile,
 };
 
-/// A wrapper that XORs every byte with a mask that depends on the byte's offset, for writes and for
-/// reads. Names are unchanged.
+/// A wrapper that XORs every byte with a mask that depends on the byte's offset, for writes and
+/// for reads. Names are unchanged.
 #[derive(Clone)]
 pub struct ScrambleFs(Arc<dyn FileSystem>);
 

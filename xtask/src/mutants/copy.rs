@@ -1,5 +1,5 @@
-//! A copy of the source in which mutants are applied, built and tested. All mutants share one build
-//! directory.
+//! A copy of the source in which mutants are applied, built and tested. All mutants share one
+//! build directory.
 use super::Mutant;
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -106,8 +106,8 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Returns whether `line` of the output names a Loom test of `mutant`. Loom tests are selected by a
-/// part of their names.
+/// Returns whether `line` of the output names a Loom test of `mutant`. Loom tests are selected by
+/// a part of their names.
 fn is_of_loom(mutant: &Mutant, line: &str) -> bool {
     mutant.loom && line.starts_with("test ") && line.contains(&mutant.test)
 }

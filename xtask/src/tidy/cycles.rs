@@ -7,8 +7,8 @@
 use super::{Report, source::Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Source folders, and the permitted number of their files on import cycles. These numbers may only
-/// decrease.
+/// Source folders, and the permitted number of their files on import cycles. These numbers may
+/// only decrease.
 const ALLOWED: &[(&str, usize)] =
     &[("crates/vfs/src/", 0), ("crates/storage/src/", 0), ("crates/engine/src/", 0), ("crates/lab/src/", 0)];
 
@@ -160,8 +160,8 @@ fn module(name: &str) -> Module {
     if path == "lib" { Vec::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
-/// Returns the imports of all `use` declarations in `code`, one for each name, and the code without
-/// these declarations.
+/// Returns the imports of all `use` declarations in `code`, one for each name, and the code
+/// without these declarations.
 fn imports(code: &str) -> (Vec<Import>, String) {
     let (mut found, mut rest, mut from) = (Vec::new(), String::new(), 0);
     while let Some(at) = next_use(code, from) {
@@ -176,8 +176,8 @@ fn imports(code: &str) -> (Vec<Import>, String) {
     (found, without_declarations(&rest))
 }
 
-/// Returns `code` without `mod name;` and without the paths of visibilities, because neither uses a
-/// name.
+/// Returns `code` without `mod name;` and without the paths of visibilities, because neither uses
+/// a name.
 fn without_declarations(code: &str) -> String {
     let is_module = |line: &&str| line.trim_end().ends_with(';') && line.trim_start().starts_with("mod ");
     let is_module =

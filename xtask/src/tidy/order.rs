@@ -62,9 +62,9 @@ const ROWS: &[&[&str]] = &[
     &["check", "db"],
 ];
 
-/// Pairs of modules that must not use each other although the rows would allow it. `write` passes a
-/// sealed memtable to its flush job only through `state`. Compaction policies in `compact` must not
-/// read data.
+/// Pairs of modules that must not use each other although the rows would allow it. `write` passes
+/// a sealed memtable to its flush job only through `state`. Compaction policies in `compact` must
+/// not read data.
 const APART: &[(&str, &str)] = &[("write", "jobs"), ("read", "compact")];
 
 /// Compares every `crate::` and `super::` of both crates with their orders.

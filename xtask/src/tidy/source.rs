@@ -1,4 +1,5 @@
-//! A Rust source file, and its code without unit tests, comments and strings, which the checks use.
+//! A Rust source file, and its code without unit tests, comments and strings, which the checks
+//! use.
 use std::path::PathBuf;
 
 /// A source file.

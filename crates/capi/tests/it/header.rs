@@ -5,8 +5,8 @@ use crate::kit::{self, Kit, LEVELDB_HEADER, ours, repository, said};
 use std::{collections::BTreeSet, path::Path, process::Command};
 use terrace_peers::require;
 
-/// Returns the declarations of a header with single spaces between words. Included headers are left
-/// out.
+/// Returns the declarations of a header with single spaces between words. Included headers are
+/// left out.
 fn declarations(header: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(header).unwrap();
     let own: String =

@@ -1,5 +1,5 @@
-//! Compiles and runs C programs. A program is linked either to LevelDB or to this library, which is
-//! installed as by `make install`.
+//! Compiles and runs C programs. A program is linked either to LevelDB or to this library, which
+//! is installed as by `make install`.
 use std::{
     env, fs,
     os::unix::fs::symlink,

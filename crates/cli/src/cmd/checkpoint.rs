@@ -8,9 +8,9 @@ use terrace_storage::lies_in;
 /// Copies the present state of a store into a new directory. This takes seconds, because SSTables
 /// are hard-linked where possible.
 ///
-/// The copy is an independent store. It is durable when the command returns. On another file system
-/// SSTables are copied, which takes time in proportion to their size. The store must not be open in
-/// another program; a program that has it open can call Db::checkpoint.
+/// The copy is an independent store. It is durable when the command returns. On another file
+/// system SSTables are copied, which takes time in proportion to their size. The store must not be
+/// open in another program; a program that has it open can call Db::checkpoint.
 #[derive(clap::Args)]
 pub struct Checkpoint {
     #[command(flatten)]

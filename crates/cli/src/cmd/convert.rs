@@ -18,8 +18,8 @@ const RECORD: &str = "CONVERTING";
 /// Copies a store into a new one with another preset or other options.
 ///
 /// SRC is only read; no program may write to it meanwhile. The new store is built in
-/// DST.converting. It is renamed to DST after it is complete and its pairs were compared with those
-/// of SRC. If the command is interrupted, the same command continues. On a device, or in a
+/// DST.converting. It is renamed to DST after it is complete and its pairs were compared with
+/// those of SRC. If the command is interrupted, the same command continues. On a device, or in a
 /// directory prepared with a device by `terrace raw format`, the store is built in place.
 #[derive(clap::Args)]
 pub struct Convert {

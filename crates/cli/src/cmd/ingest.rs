@@ -6,10 +6,10 @@ use terrace::Ingested;
 
 /// Adds the contents of SSTables to a store atomically. Creates the store if it is missing.
 ///
-/// The SSTables may be made by `terrace export`, by a program that builds them (SortedTableWriter),
-/// or by LevelDB. They are not modified. Their entries become newer than the store's. Their key
-/// ranges must not overlap each other. Ingest is faster than `load`, because it bypasses WAL and
-/// memtable. The result is durable when the command returns.
+/// The SSTables may be made by `terrace export`, by a program that builds them
+/// (SortedTableWriter), or by LevelDB. They are not modified. Their entries become newer than the
+/// store's. Their key ranges must not overlap each other. Ingest is faster than `load`, because it
+/// bypasses WAL and memtable. The result is durable when the command returns.
 #[derive(clap::Args)]
 pub struct Ingest {
     #[command(flatten)]

@@ -19,8 +19,8 @@ const BATCH_BYTES: usize = 16 << 20;
 const LINE_BYTES: usize = 64;
 /// Number of bad lines that `--skip-bad` prints. Further bad lines are only counted.
 const BAD_LINES_SHOWN: u64 = 20;
-/// Total size of the memtables, unless options set it. Large memtables make long sorted runs, which
-/// are compacted fewer times.
+/// Total size of the memtables, unless options set it. Large memtables make long sorted runs,
+/// which are compacted fewer times.
 const MEMTABLES_BYTES: u64 = 128 << 20;
 
 /// Stores pairs from a file. Creates the store if it is missing.

@@ -16,8 +16,8 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// Lists, shows, restores or discards WAL files that opens set aside under lost/.
 ///
-/// A WAL may have bytes that are not part of the store's history: a torn tail after a power cut, or
-/// corruption. The open then keeps a copy of the WAL under lost/. `check`, `stats` and `doctor`
+/// A WAL may have bytes that are not part of the store's history: a torn tail after a power cut,
+/// or corruption. The open then keeps a copy of the WAL under lost/. `check`, `stats` and `doctor`
 /// mention the copies until they are restored or discarded.
 #[derive(clap::Args)]
 pub struct Lost {

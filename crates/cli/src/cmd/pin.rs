@@ -10,9 +10,9 @@ use terrace_storage::bpf;
 
 /// Lets all users of this machine use durability mode `journal-bpf`; requires root.
 ///
-/// Loads a small BPF program into the kernel. For each open file of the process that reads from it,
-/// the program reports the ext4 journal commit that the file waits for. The program stays pinned in
-/// a bpf file system until it is removed or the machine restarts.
+/// Loads a small BPF program into the kernel. For each open file of the process that reads from
+/// it, the program reports the ext4 journal commit that the file waits for. The program stays
+/// pinned in a bpf file system until it is removed or the machine restarts.
 #[derive(clap::Args)]
 pub struct Pin {
     /// Path of the pin. Stores search at the default path.

@@ -202,8 +202,8 @@ fn lists_tell_what_there_is() {
     }
 }
 
-/// After SIGTERM and after SIGKILL, the process of the cell (one engine in one round) must end with
-/// its run. After SIGTERM the run must also remove its store; after SIGKILL the next run must
+/// After SIGTERM and after SIGKILL, the process of the cell (one engine in one round) must end
+/// with its run. After SIGTERM the run must also remove its store; after SIGKILL the next run must
 /// remove it.
 #[test]
 fn a_stopped_run_leaves_no_process_and_no_store() {

@@ -121,8 +121,8 @@ fn record(store: &Path) -> String {
     )
 }
 
-/// A conversion that was killed after it copied everything must be completed by the next run. It is
-/// killed once before the rename of the directory, and once after it, before the record was
+/// A conversion that was killed after it copied everything must be completed by the next run. It
+/// is killed once before the rename of the directory, and once after it, before the record was
 /// removed.
 #[test]
 fn one_that_was_killed_near_its_end_ends() {
@@ -155,9 +155,9 @@ fn what_was_begun_as_something_else_is_not_taken_up() {
     terrace(["convert", store.to_str().unwrap(), &at("to")]).ok();
 }
 
-/// A device has no record of the conversion's source. Therefore a store on it that differs from the
-/// source must stay unchanged. An earlier version treated any store as a partial copy if its last
-/// pair was also in the source.
+/// A device has no record of the conversion's source. Therefore a store on it that differs from
+/// the source must stay unchanged. An earlier version treated any store as a partial copy if its
+/// last pair was also in the source.
 #[test]
 fn a_device_with_pairs_of_its_own_stays_as_it_is() {
     let (folder, store) = fresh();

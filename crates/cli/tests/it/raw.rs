@@ -103,8 +103,8 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     assert!(all[0] == all[1] && all[0].len() > pairs.len());
 }
 
-/// A split store has its manifest in a directory and its WALs and SSTables on a device. The store's
-/// path is the directory. Neither half may work with another store's half.
+/// A split store has its manifest in a directory and its WALs and SSTables on a device. The
+/// store's path is the directory. Neither half may work with another store's half.
 #[test]
 fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     let (directory, store) = fresh();

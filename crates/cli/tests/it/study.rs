@@ -14,7 +14,8 @@ use tempfile::TempDir;
 use terrace_device::serve::{FrontEnd, FuseLoop};
 use terrace_peers::require;
 
-/// A short experiment. Its preset `l2sm` does not exist, so the cells with this preset are pending.
+/// A short experiment. Its preset `l2sm` does not exist, so the cells with this preset are
+/// pending.
 const SMALL: &str = r#"
 title = "Small & <quick>"
 source = "ours"
@@ -65,8 +66,8 @@ that = "wa1(terrace:leveldb, workload=fillrandom) > 1 + wa1(terrace:l2sm, worklo
 because = "no device is counted"
 "#;
 
-/// A directory with the experiment. All studies on a machine share one lock; here the lock is named
-/// after the directory.
+/// A directory with the experiment. All studies on a machine share one lock; here the lock is
+/// named after the directory.
 struct Place(TempDir);
 
 impl Place {

@@ -11,9 +11,9 @@
 //!                                       24  8  length
 //!                                       32  n  data of a write
 //! ```
-//! Records are in the order in which the device executed the requests. A file is corrupt if it ends
-//! within a record or if a checksum is wrong. A recording with a gap would yield crash states that
-//! cannot occur.
+//! Records are in the order in which the device executed the requests. A file is corrupt if it
+//! ends within a record or if a checksum is wrong. A recording with a gap would yield crash states
+//! that cannot occur.
 use super::appender::Appender;
 use crate::{Error, Result, Stream, error::check_range};
 use std::{

@@ -1,6 +1,6 @@
 //! A crash state of a recorded device. It consists of all requests before a given event, selected
-//! parts of later requests, and writes that were made to the crash state itself. Only the blocks of
-//! the selected parts and of those writes are copied.
+//! parts of later requests, and writes that were made to the crash state itself. Only the blocks
+//! of the selected parts and of those writes are copied.
 use super::{Kind, Past, past::BLOCK};
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{

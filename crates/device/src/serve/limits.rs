@@ -3,8 +3,8 @@
 //! Discards use almost nothing of it.
 //!
 //! Only cgroup version 1 has machine-wide limits, in the root group of `blkio`. A limit of any
-//! other group would not apply to processes outside it. The kernel stores a limit by device number,
-//! so a limit remains after its loop device is detached.
+//! other group would not apply to processes outside it. The kernel stores a limit by device
+//! number, so a limit remains after its loop device is detached.
 use crate::{Error, Result, loops::number_of};
 use std::{
     fs::{self, File},
@@ -23,8 +23,8 @@ const GROUPS: &str = "/proc/self/cgroup";
 /// write-back on their behalf.
 ///
 /// # Errors
-/// If the kernel has no such limits, if this process may not set them, or if this process is not in
-/// the root group.
+/// If the kernel has no such limits, if this process may not set them, or if this process is not
+/// in the root group.
 pub fn available() -> std::result::Result<(), String> {
     let failed = |file| move |error: io::Error| format!("{file}: {error}");
     fs::metadata(ROOT).map_err(failed(ROOT))?;

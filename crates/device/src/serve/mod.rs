@@ -12,9 +12,9 @@
 //! - `mounts`: mounts of the device, and their removal
 //! - `kernel`: system calls without a safe wrapper
 //!
-//! Each flush, discard and zeroed range of the file system becomes one request to the device. A FUA
-//! write (a write that must be durable when it completes) becomes a write and a flush. Requires
-//! root.
+//! Each flush, discard and zeroed range of the file system becomes one request to the device. A
+//! FUA write (a write that must be durable when it completes) becomes a write and a flush.
+//! Requires root.
 //!
 //! The serving process must not wait for its own device. It must not access a file on the device,
 //! call `sync`, or unmount the device. A process that waits for a device that one of its own

@@ -54,8 +54,8 @@ struct Mount {
     source: PathBuf,
 }
 
-/// Creates a directory that belongs to this process alone. After the process has ended, [`cleanup`]
-/// removes the directory and a file `record` in it.
+/// Creates a directory that belongs to this process alone. After the process has ended,
+/// [`cleanup`] removes the directory and a file `record` in it.
 pub fn new_directory(work: &Path) -> Result<PathBuf> {
     let failed = |source| Error::Io { what: format!("make a directory below {}", work.display()), source };
     let identity = identity(std::process::id()).ok_or_else(|| failed(io::Error::other("/proc is not mounted")))?;
@@ -66,7 +66,8 @@ pub fn new_directory(work: &Path) -> Result<PathBuf> {
 }
 
 /// Removes everything that killed servers left below `work`, or anywhere if `work` is `None`: file
-/// systems on their devices, loop devices, mounts and directories. Running servers are not touched.
+/// systems on their devices, loop devices, mounts and directories. Running servers are not
+/// touched.
 pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     // The mount table has canonical paths.
     let whole = |work: &Path| fs::canonicalize(work).unwrap_or_else(|_| work.to_owned());
@@ -94,8 +95,8 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     Ok(cleaned)
 }
 
-/// Removes everything that belongs to `dir`, innermost first. It removes only objects that a server
-/// creates, and never a directory tree.
+/// Removes everything that belongs to `dir`, innermost first. It removes only objects that a
+/// server creates, and never a directory tree.
 ///
 /// Steps that may wait for the device run in other processes, because the caller may be the
 /// device's server. A process that waits for its own device cannot be killed.
@@ -165,8 +166,8 @@ fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
-/// Aborts requests that wait for a dead server. The kernel usually does that, but not if the server
-/// was killed while it waited for its own device.
+/// Aborts requests that wait for a dead server. The kernel usually does that, but not if the
+/// server was killed while it waited for its own device.
 fn abort(device: &str) {
     let Some((_, minor)) = device.split_once(':') else { return };
     let write = || fs::write(format!("{CONNECTIONS}/{minor}/abort"), "1");

@@ -166,8 +166,8 @@ fn named<'a>(text: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// Reads a number in any of the forms in which `nvme` prints large numbers: a number, a string, two
-/// halves, or a field `raw` next to other fields.
+/// Reads a number in any of the forms in which `nvme` prints large numbers: a number, a string,
+/// two halves, or a field `raw` next to other fields.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::String(digits) => digits.parse().ok(),

@@ -7,7 +7,8 @@ use crate::{Result, Stream};
 
 /// Maximum relative difference among three consecutive windows.
 const TOLERANCE: f64 = 0.05;
-/// Maximum number of windows. A drive that is not steady by then is assumed never to become steady.
+/// Maximum number of windows. A drive that is not steady by then is assumed never to become
+/// steady.
 const WINDOWS_MAX: u64 = 200;
 /// Pages written between two progress reports.
 const PAGES_PER_STEP: u64 = 1 << 16;

@@ -1,4 +1,5 @@
-//! Tests real block devices and checks the kernel's request counters. Needs root and a loop device.
+//! Tests real block devices and checks the kernel's request counters. Needs root and a loop
+//! device.
 use std::{fs, path::PathBuf, process::Command};
 use terrace_device::{BlockDevice, File, Stream};
 use terrace_peers::require;

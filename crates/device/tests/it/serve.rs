@@ -1,6 +1,6 @@
-//! Tests that a served device works with real file systems, and that it is always removed, whatever
-//! happens to its server. Needs root, FUSE and loop devices. The server is a separate process,
-//! because a process that waits for its own device could not be killed.
+//! Tests that a served device works with real file systems, and that it is always removed,
+//! whatever happens to its server. Needs root, FUSE and loop devices. The server is a separate
+//! process, because a process that waits for its own device could not be killed.
 use std::{
     env,
     fs::{self, File},
@@ -376,8 +376,8 @@ fn a_backing_file_is_written_without_the_server() {
     server.stop();
 }
 
-/// The kernel must enforce the rate limit. It must drop the limit together with the device, whether
-/// the server removed the device or was killed.
+/// The kernel must enforce the rate limit. It must drop the limit together with the device,
+/// whether the server removed the device or was killed.
 #[test]
 fn a_kernel_rate_limit_is_removed_with_the_device() {
     let _alone = alone();

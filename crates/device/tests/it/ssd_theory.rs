@@ -1,10 +1,10 @@
 //! Compares the virtual SSD with theory.
 //!
 //! Under uniform random overwrites of all pages, the victim of garbage collection has the valid
-//! fraction u = e^(−α(1−u)), and WA2 = 1/(1−u). This is exact for FIFO with many superblocks and an
-//! upper bound for greedy (Desnoyers, *Analytic modeling of SSD write performance*, SYSTOR 2012). α
-//! is the size of the flash, without open and reserved superblocks, divided by the size of the
-//! data.
+//! fraction u = e^(−α(1−u)), and WA2 = 1/(1−u). This is exact for FIFO with many superblocks and
+//! an upper bound for greedy (Desnoyers, *Analytic modeling of SSD write performance*, SYSTOR
+//! 2012). α is the size of the flash, without open and reserved superblocks, divided by the size
+//! of the data.
 use terrace_device::Stream;
 use terrace_device::ssd::{Cause, Collection, Counts, Ftl, GcFrontier, Profile};
 
@@ -49,7 +49,8 @@ impl Random {
 }
 
 /// Fills the drive below page `end` and overwrites it uniformly until WA2 is steady. Then
-/// overwrites it for the same number of passes again, and returns the counters of that second part.
+/// overwrites it for the same number of passes again, and returns the counters of that second
+/// part.
 fn uniform(ftl: &mut Ftl, end: u64, passes: u64) -> Counts {
     let mut random = Random(1);
     (0..end).for_each(|page| ftl.write(page, Stream(0)).unwrap());

@@ -5,8 +5,9 @@ use terrace_device::ssd::{Ftl, GcFrontier, Latency, Profile};
 
 const PAGE: u64 = 4096;
 
-/// A drive on which reading a program unit takes 60 µs and programming a unit of four pages 500 µs.
-/// The transfer of a page takes 4.096 µs through the channel and as much through the interface.
+/// A drive on which reading a program unit takes 60 µs and programming a unit of four pages 500
+/// µs. The transfer of a page takes 4.096 µs through the channel and as much through the
+/// interface.
 fn profile() -> Profile {
     Profile {
         capacity_bytes: 256 << 20,

@@ -26,8 +26,9 @@ use terrace_format::{KeyOrder, LEVELS};
 /// Picks the first compaction, from level 0 down, that tombstones pay for. `admits` checks
 /// whether a plan may start.
 ///
-/// Runs under the state lock after every change, so it does not visit all tables: a chunk of tables
-/// remembers which of them have much garbage, and the version remembers that nothing paid off.
+/// Runs under the state lock after every change, so it does not visit all tables: a chunk of
+/// tables remembers which of them have much garbage, and the version remembers that nothing paid
+/// off.
 pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
     let Situation { version, limits, busy, .. } = ctx;
     if limits.tombstone_compaction_percent == 0 {

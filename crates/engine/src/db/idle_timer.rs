@@ -115,7 +115,8 @@ impl IdleTimer {
 }
 
 /// Whether no later tick could find work unless something is written: no job runs or waits for
-/// space, everything is durable, and no snapshot is held whose release would make entries obsolete.
+/// space, everything is durable, and no snapshot is held whose release would make entries
+/// obsolete.
 fn has_nothing_to_do(shared: &DbInner) -> bool {
     let state = shared.state.lock();
     let jobs = state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty();

@@ -60,8 +60,8 @@ fn is_over(state: &DbState) -> bool {
     state.versions.pending() == 0 || state.failed.is_some() || state.closed
 }
 
-/// Waits until an edit is installed, a caller has committed the storage, the store is closing, or a
-/// deadline has passed.
+/// Waits until an edit is installed, a caller has committed the storage, the store is closing, or
+/// a deadline has passed.
 fn wait_for_event(shared: &DbInner, mut state: MutexGuard<'_, DbState>, seen: u64) {
     let end = shared.clock.now() + time_to_deadline(shared, &state);
     while state.commit_epoch == seen && !is_over(&state) {
@@ -165,8 +165,8 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     Ok((count, ended))
 }
 
-/// Replaces the manifest if it has become large and there is space. Without space the old one stays
-/// in use.
+/// Replaces the manifest if it has become large and there is space. Without space the old one
+/// stays in use.
 fn rewrite_large_manifest(shared: &DbInner) -> Result<()> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store open for writing has a manifest");

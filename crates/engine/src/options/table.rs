@@ -3,8 +3,8 @@
 //! An entry is `name: type ["unit"] = default, in bounds, alias "name";` with the rustdoc before
 //! it. The unit, the bounds and the aliases may be left out. The default is LevelDB's value, or
 //! the value that turns off a feature which LevelDB lacks; presets (`presets.rs`) change it. The
-//! first paragraph of the rustdoc is the help text. After a change run `UPDATE_OPTIONS_PAGE=1 cargo
-//! test -p terrace --lib options::page` for `docs/options.md`.
+//! first paragraph of the rustdoc is the help text. After a change run `UPDATE_OPTIONS_PAGE=1
+//! cargo test -p terrace --lib options::page` for `docs/options.md`.
 use super::{
     CompactionPri, CompactionStyle, GcMode, Recovery,
     declare::{Spec, declare_options, out_of_bounds, parse},

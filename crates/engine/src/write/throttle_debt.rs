@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 /// In seconds: a write sleeps only once the debt has reached this value. The shortest sleep takes
-/// about this long on a virtual machine. With a larger value, sleeps would be rarer but longer, and
-/// would determine the p99.9 latency wherever writes are delayed (decision 29).
+/// about this long on a virtual machine. With a larger value, sleeps would be rarer but longer,
+/// and would determine the p99.9 latency wherever writes are delayed (decision 29).
 const SLEEP_MIN: f64 = 16e-6;
 /// Seconds: the longest sleep of one write, whatever its size; the rest of its debt is dropped. A
 /// late wake-up may be credited up to the same amount.

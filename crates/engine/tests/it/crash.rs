@@ -2,9 +2,9 @@
 //! opens and holds a prefix of the history that includes everything acknowledged as durable
 //! (docs/durability.md).
 //!
-//! `TERRACE_CRASH_SEEDS` scales the campaign (images per step; default 1, with `TERRACE_FULL` 8). A
-//! failure names tracker, rules, history seed, step and image seed; the same numbers reproduce the
-//! image.
+//! `TERRACE_CRASH_SEEDS` scales the campaign (images per step; default 1, with `TERRACE_FULL` 8).
+//! A failure names tracker, rules, history seed, step and image seed; the same numbers reproduce
+//! the image.
 use crate::common::{cuts, history, kit};
 use cuts::{Cuts, histories};
 use history::{Collected, Tracker};

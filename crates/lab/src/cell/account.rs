@@ -53,8 +53,8 @@ impl EngineCountsPair {
     }
 }
 
-/// Fills `row` with the measurements. `own` is `None` if the engine's counters before and after the
-/// stage cannot be compared.
+/// Fills `row` with the measurements. `own` is `None` if the engine's counters before and after
+/// the stage cannot be compared.
 pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&EngineCountsPair>, ledger: LedgerDelta) {
     let tally = outcome.tally;
     let seconds = outcome.seconds;

@@ -16,8 +16,8 @@ pub struct OverTime {
     pub latency_us: BTreeMap<String, LatencyOverTime>,
 }
 
-/// Latencies of one kind of operation in µs, at most 1/16 too large. A span without such operations
-/// has `None`.
+/// Latencies of one kind of operation in µs, at most 1/16 too large. A span without such
+/// operations has `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyOverTime {
     /// Median.

@@ -112,8 +112,8 @@ pub struct SyncRow {
     pub seconds: Option<f64>,
 }
 
-/// Syncs in total and by kind. Every kind of [`SYNC_KINDS`] is present. The kernel's counts may add
-/// `other` and `unknown`.
+/// Syncs in total and by kind. Every kind of [`SYNC_KINDS`] is present. The kernel's counts may
+/// add `other` and `unknown`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncRows {
     /// Number of calls of all kinds.

@@ -1,5 +1,5 @@
-//! Runs a cell: opens an empty store, runs and measures each stage of its workloads, and closes the
-//! store.
+//! Runs a cell: opens an empty store, runs and measures each stage of its workloads, and closes
+//! the store.
 use super::{
     CellSpec, Event, Progress, Row,
     account::{self, EngineCountsPair},
@@ -97,7 +97,8 @@ fn failed(blank: &Row, workload: String, error: &anyhow::Error) -> Event {
     Event::Row(Box::new(Row { workload, error: Some(format!("{error:#}")), ..blank.clone() }))
 }
 
-/// Runs one stage: prepares the store, measures the work, and waits for the end of background work.
+/// Runs one stage: prepares the store, measures the work, and waits for the end of background
+/// work.
 fn measure(
     stage: &dyn Stage,
     store: &mut Store<'_>,

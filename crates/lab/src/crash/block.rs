@@ -1,6 +1,7 @@
-//! The campaign on a recorded device. A campaign is a series of crash tests. A worker process fills
-//! a store on a real file system on that device, or on the device itself. Then worker processes
-//! mount, open and judge the disk contents that a power cut could have left, several in parallel.
+//! The campaign on a recorded device. A campaign is a series of crash tests. A worker process
+//! fills a store on a real file system on that device, or on the device itself. Then worker
+//! processes mount, open and judge the disk contents that a power cut could have left, several in
+//! parallel.
 use super::{
     Campaign, NegativeControl, Tally,
     crash_state::{CrashState, CrashStateSelector},

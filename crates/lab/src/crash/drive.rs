@@ -12,8 +12,8 @@ use anyhow::Result;
 use std::{ops::Range, process::Command};
 use terrace_device::serve::Served;
 
-/// Runs a campaign. A crash state is the content of a drive after a power cut. `worker` and `watch`
-/// are as in [`block::run`](super::block::run).
+/// Runs a campaign. A crash state is the content of a drive after a power cut. `worker` and
+/// `watch` are as in [`block::run`](super::block::run).
 ///
 /// # Errors
 /// A requirement is missing, or a store cannot be filled. A broken contract is a result, not an

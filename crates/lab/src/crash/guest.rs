@@ -1,5 +1,5 @@
-//! A worker that is the first and only process of an emulated machine. It has the duties of an init
-//! process.
+//! A worker that is the first and only process of an emulated machine. It has the duties of an
+//! init process.
 use super::emulator::{MODULES, PORT};
 use anyhow::{Context, Result, bail};
 use nix::{
@@ -52,8 +52,8 @@ fn prepare() -> Result<File> {
     }
 }
 
-/// Loads all kernel modules. The dependencies between modules are not recorded. Each pass therefore
-/// loads every module whose dependencies are loaded, until all are.
+/// Loads all kernel modules. The dependencies between modules are not recorded. Each pass
+/// therefore loads every module whose dependencies are loaded, until all are.
 fn load_modules(dir: &Path) -> Result<()> {
     let mut left: Vec<PathBuf> =
         fs::read_dir(dir).context("list the modules")?.flatten().map(|entry| entry.path()).collect();

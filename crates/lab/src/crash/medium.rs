@@ -17,8 +17,8 @@ use terrace_device::serve::{self, Loop};
 use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
 /// Mount point under which every worker finds its device. A store on both a file system and a
-/// device records the device's path, so this path must be the same for all workers. Each worker has
-/// its own mount namespace.
+/// device records the device's path, so this path must be the same for all workers. Each worker
+/// has its own mount namespace.
 const STABLE: &str = "/mnt";
 /// Directory of the store on a file system.
 const STORE: &str = "store";

@@ -1,7 +1,7 @@
-//! Campaigns in which one store survives many power cuts. A host, a process or an emulated machine,
-//! fills the store on a disk. The host loses power, and the disk keeps the flushed writes and any
-//! part of the rest. The next host starts with that disk, judges the store, and continues to fill
-//! it.
+//! Campaigns in which one store survives many power cuts. A host, a process or an emulated
+//! machine, fills the store on a disk. The host loses power, and the disk keeps the flushed writes
+//! and any part of the rest. The next host starts with that disk, judges the store, and continues
+//! to fill it.
 //!
 //! ```text
 //! worker ─ engine ─ ext4 or none ─ disk │ ... ─ FUSE ─ Recorder ─ memory

@@ -1,4 +1,5 @@
-//! Readers that run while a history is written. They compute the expected results from the history.
+//! Readers that run while a history is written. They compute the expected results from the
+//! history.
 use super::script::{Model, Scan, Script};
 use crate::target::Target;
 use std::{

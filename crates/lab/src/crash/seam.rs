@@ -34,8 +34,8 @@ const STEPS: usize = 32;
 /// returns false to stop.
 ///
 /// # Errors
-/// The engine is not a preset of Terrace, or the negative control needs a device. A broken contract
-/// is a result, not an error.
+/// The engine is not a preset of Terrace, or the negative control needs a device. A broken
+/// contract is a result, not an error.
 pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
     let options = options(&campaign.engine)?;
     let trackers = match campaign.control {

@@ -3,8 +3,8 @@
 //!
 //! The worker is a separate process for two reasons. A process that waits for a device must not be
 //! the server of this device. An engine that crashes must not end the campaign. The worker has its
-//! own mount namespace, and its loop devices are detached automatically, so nothing remains when it
-//! ends, for whatever reason. The worker receives requests as JSON, one per line, and sends
+//! own mount namespace, and its loop devices are detached automatically, so nothing remains when
+//! it ends, for whatever reason. The worker receives requests as JSON, one per line, and sends
 //! responses in the same form.
 pub use super::store_location::StoreLocation;
 

@@ -155,8 +155,8 @@ impl Drop for Drive {
     }
 }
 
-/// Reads a server's error output continuously, so that the server never blocks on the pipe. Returns
-/// the last lines when the server has ended.
+/// Reads a server's error output continuously, so that the server never blocks on the pipe.
+/// Returns the last lines when the server has ended.
 fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut last = std::collections::VecDeque::new();

@@ -168,8 +168,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns whether the first bytes of `node` are zero. Data in a format that `blkid` does not know,
-/// such as an encrypted volume or a database on the device, usually starts there.
+/// Returns whether the first bytes of `node` are zero. Data in a format that `blkid` does not
+/// know, such as an encrypted volume or a database on the device, usually starts there.
 pub fn begins_with_zeros(node: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     File::open(node)?.take(START_BYTES).read_to_end(&mut start)?;
@@ -183,8 +183,8 @@ fn clear_start(node: &Path) -> io::Result<()> {
     device.sync_all()
 }
 
-/// Divides a device into a first partition of `meta_bytes` and a second one with the rest. Only the
-/// kernel's partition table in memory changes.
+/// Divides a device into a first partition of `meta_bytes` and a second one with the rest. Only
+/// the kernel's partition table in memory changes.
 pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     let meta_sectors = meta_bytes / 512;
     let sectors = run(Command::new("blockdev").arg("--getsz").arg(node))?;
@@ -204,8 +204,8 @@ pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     Ok([1, 2].map(|number| format!("{name}{infix}{number}").into()))
 }
 
-/// Attaches `image` to a free loop device. `losetup` finds a free device and takes it in two steps,
-/// so another process may take it between them. The function therefore tries several times.
+/// Attaches `image` to a free loop device. `losetup` finds a free device and takes it in two
+/// steps, so another process may take it between them. The function therefore tries several times.
 fn attach(image: &Path) -> Result<PathBuf> {
     let mut result = Ok(String::new());
     for attempt in 0..20 {

@@ -1,6 +1,6 @@
 //! An engine with known costs, for tests of the lab. Each call takes a fixed time, each change
-//! writes a fixed number of bytes to one file, and every n-th write syncs the file. The entries are
-//! in memory. The engine can be configured to fail or to return wrong results.
+//! writes a fixed number of bytes to one file, and every n-th write syncs the file. The entries
+//! are in memory. The engine can be configured to fail or to return wrong results.
 use crate::target::{Change, Engine, EngineBuild, EngineCounts, Result, Settings, SyncCount, Target};
 use anyhow::{Context, bail};
 use std::{

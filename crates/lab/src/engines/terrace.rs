@@ -253,8 +253,8 @@ impl Engine for Terrace {
     }
 }
 
-/// Returns whether checksums of this build use the processor's CRC instruction on this machine. The
-/// CRC library detects the instruction in the same way.
+/// Returns whether checksums of this build use the processor's CRC instruction on this machine.
+/// The CRC library detects the instruction in the same way.
 fn hardware_crc() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("sse4.2");

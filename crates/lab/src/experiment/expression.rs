@@ -11,8 +11,8 @@
 //!             exponent(METRIC, ENGINE, AXIS, …)
 //!                 k of METRIC ~ AXIS^k, fitted over all values of AXIS
 //! ```
-//! An axis is a sweep, or `workload`, whose labels are the names of the rows. An axis that a figure
-//! does not mention is free. The statement then applies to each of its values.
+//! An axis is a sweep, or `workload`, whose labels are the names of the rows. An axis that a
+//! figure does not mention is free. The statement then applies to each of its values.
 use super::metric::{self, Metric};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The three tables of an experiment that a sweep may vary: `[load]`, `[terms]` and `[device]`. All
-//! their sizes are those of the paper.
+//! The three tables of an experiment that a sweep may vary: `[load]`, `[terms]` and `[device]`.
+//! All their sizes are those of the paper.
 use super::size::Size;
 use crate::{cell::CellSpec, device::FileSystem, target::Settings, workload::ycsb::Update};
 use serde::Deserialize;

@@ -85,8 +85,8 @@ impl BlockDevice {
     }
 }
 
-/// Returns the counter file of a virtual SSD. `terrace ssd serve` makes the SSD the backing file of
-/// a loop device, and puts the counter file into the same directory.
+/// Returns the counter file of a virtual SSD. `terrace ssd serve` makes the SSD the backing file
+/// of a loop device, and puts the counter file into the same directory.
 fn drive_below(name: &str) -> Option<PathBuf> {
     let file = fs::read_to_string(format!("/sys/class/block/{name}/loop/backing_file")).ok()?;
     let stats = Path::new(file.trim_end()).with_file_name("stats");

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! ext4's trace shows which blocks ext4 allocates to which inode. The block layer's trace shows
-//! which blocks are written. The owner of a block is known from the first trace, or from the layout
-//! of the file system at the start. Writes to a block without a known owner are counted as
+//! which blocks are written. The owner of a block is known from the first trace, or from the
+//! layout of the file system at the start. Writes to a block without a known owner are counted as
 //! `unknown`. This module does not read the kernel's counter of the device, so that the ledger can
 //! compare two independent counts.
 use super::{
@@ -132,7 +132,8 @@ fn root_of(dir: &Path, device: u64) -> &Path {
     dir.ancestors().take_while(is_here).last().unwrap_or(dir)
 }
 
-/// Lists every file of the file system at `root`, with the kind that it has for the store in `dir`.
+/// Lists every file of the file system at `root`, with the kind that it has for the store in
+/// `dir`.
 fn existing_files(root: &Path, dir: &Path, device: u64) -> Inodes {
     let mut todo = vec![root.to_owned()];
     let mut files = Vec::new();

@@ -11,8 +11,8 @@ use terrace_device::smart::{self, Reading};
 /// Maximum difference between the drive's count of host writes and the kernel's count: one part in
 /// this number, plus two of the drive's units.
 const MAY_DIFFER: u64 = 100;
-/// Minimum number of units of host writes and of flash writes; with fewer, the rounding error would
-/// exceed 1/100.
+/// Minimum number of units of host writes and of flash writes; with fewer, the rounding error
+/// would exceed 1/100.
 const UNITS_MIN: u64 = 100;
 
 /// A drive whose counters can be read.

@@ -18,9 +18,9 @@
 //!
 //! A [`Ledger`] counts this process, so each cell (one engine in one round) is a separate process.
 //! The difference of two [`Reading`]s is a [`LedgerDelta`]. A figure that cannot be counted is
-//! `None`, and a note gives the reason. The work of the ledger's own threads is excluded from every
-//! figure, but its memory is not. The ledger needs one byte per block of the device, the path of
-//! each file, and some MiB for the kernel's trace text.
+//! `None`, and a note gives the reason. The work of the ledger's own threads is excluded from
+//! every figure, but its memory is not. The ledger needs one byte per block of the device, the
+//! path of each file, and some MiB for the kernel's trace text.
 mod block;
 mod causes;
 mod entry_files;
@@ -62,7 +62,8 @@ const OTHERS_MAY_WRITE: u64 = 100;
 /// Maximum share of the device's bytes that may have no known cause, as 1/n. With a larger share,
 /// the other causes are not reported.
 const MAY_BE_UNKNOWN: u64 = 100;
-/// Number of bytes that is always negligible: a few blocks in flight, or an update of a superblock.
+/// Number of bytes that is always negligible: a few blocks in flight, or an update of a
+/// superblock.
 const NEGLIGIBLE_BYTES: u64 = 64 << 10;
 /// Maximum number of attempts to read the device's counter and the trace without a write between
 /// the two reads.

@@ -9,13 +9,13 @@ use terrace_format::names::FileName;
 
 /// Maximum depth of the directories below the store's directory that are listed.
 const DEPTH_MAX: u32 = 4;
-/// Maximum number of listings per lookup. A file that is renamed during a listing may be missed, or
-/// be listed under its old name. Only the last listing includes the directory tables.
+/// Maximum number of listings per lookup. A file that is renamed during a listing may be missed,
+/// or be listed under its old name. Only the last listing includes the directory tables.
 const LISTINGS_MAX: u8 = 2;
 
-/// Returns the kind of a file from its path relative to the store's directory or to a parent of it.
-/// The file names of Terrace, LevelDB and RocksDB are known. The kinds are the words that reports
-/// use.
+/// Returns the kind of a file from its path relative to the store's directory or to a parent of
+/// it. The file names of Terrace, LevelDB and RocksDB are known. The kinds are the words that
+/// reports use.
 pub fn kind_of(below: &Path) -> &'static str {
     // In a directory table, file names are the keys of the entries.
     if below.parent().is_some_and(is_table_folder) {
@@ -62,10 +62,10 @@ pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static st
 /// remembered.
 ///
 /// A file system may give the inode number of a deleted file to a new file immediately. A
-/// remembered path is therefore verified before it is used, and if it no longer has this inode, the
-/// directories are listed again. Events of the trace are read in batches, after they happened. A
-/// listing that begins after a batch was read suffices for all events of the batch, even if a file
-/// has been renamed or deleted since.
+/// remembered path is therefore verified before it is used, and if it no longer has this inode,
+/// the directories are listed again. Events of the trace are read in batches, after they happened.
+/// A listing that begins after a batch was read suffices for all events of the batch, even if a
+/// file has been renamed or deleted since.
 pub struct Names {
     top: PathBuf,
     store: PathBuf,

@@ -6,8 +6,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Seconds of processor time by thread, in user mode and in kernel mode. `finished` is the total of
-/// the threads that have ended.
+/// Seconds of processor time by thread, in user mode and in kernel mode. `finished` is the total
+/// of the threads that have ended.
 struct LedgerThreads {
     threads: BTreeMap<i32, (f64, f64)>,
     finished: (f64, f64),

@@ -51,8 +51,8 @@ pub fn cpu() -> Cpu {
     Cpu { user: user - own_user, system: system - own_system }
 }
 
-/// Returns the time on a processor for each thread, in ns, without the ledger's own threads; `None`
-/// if the kernel does not report it.
+/// Returns the time on a processor for each thread, in ns, without the ledger's own threads;
+/// `None` if the kernel does not report it.
 ///
 /// The time is read from `schedstat`, which is exact. The kernel's `stat` files count in 1/100 s.
 pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {

@@ -64,8 +64,8 @@ pub fn settle(ledger: &mut Ledger, progress: &mut dyn FnMut(Duration)) -> io::Re
     Ok(Settled { seconds: waited.as_secs_f64() + sync_seconds, sync_seconds, settled })
 }
 
-/// Waits until the process is quiet. A thread of the ledger watches, so the cost of watching is not
-/// charged to the engine. The calling thread reports progress.
+/// Waits until the process is quiet. A thread of the ledger watches, so the cost of watching is
+/// not charged to the engine. The calling thread reports progress.
 fn wait_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Result<(Duration, bool)> {
     // The lock is held during a progress report, so that no sample is taken before the report's
     // bytes are accounted.

@@ -2,8 +2,8 @@
 //!
 //! The module does not use system call tracepoints. Enabling one makes *every* system call of
 //! *every* process take the slow path, which costs a small `write` about 40 ns. Only syncs pass
-//! ext4's tracepoints. Other calls cost the same as without tracing, and a sync costs a few µs more
-//! (`being_counted_costs_little` in `tests/it/ledger.rs`). This choice has two consequences:
+//! ext4's tracepoints. Other calls cost the same as without tracing, and a sync costs a few µs
+//! more (`being_counted_costs_little` in `tests/it/ledger.rs`). This choice has two consequences:
 //!
 //! - `fsync`, `fdatasync` and `msync` of files and directories are counted with the kind of the
 //!   file. `syncfs` and `sync` are counted as `filesystem`, without a duration. `sync_file_range`

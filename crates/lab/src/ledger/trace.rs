@@ -1,4 +1,5 @@
-//! Reads a tracefs instance (a private trace buffer of the kernel) continuously, on its own thread.
+//! Reads a tracefs instance (a private trace buffer of the kernel) continuously, on its own
+//! thread.
 use super::{own_threads::Registration, tracefs::Instance};
 use std::{
     fs::File,

@@ -1,8 +1,8 @@
 //! Runs one cell (one engine in one round) in its own process. The parent sends the specification
 //! as JSON and receives events, one per line.
 //!
-//! The child's standard input stays open while the parent runs. When the child reads the end of its
-//! input, the parent has ended, and the child ends, too ([`serve`]). The child leads a process
+//! The child's standard input stays open while the parent runs. When the child reads the end of
+//! its input, the parent has ended, and the child ends, too ([`serve`]). The child leads a process
 //! group, so that Ctrl-C reaches only the parent.
 use crate::cell::{CellSpec, Event};
 use anyhow::{Context, Result, anyhow};

@@ -1,13 +1,13 @@
-//! Processor time of other processes during a cell (one engine in one round). This is the time that
-//! neither this run uses nor the kernel on its behalf.
+//! Processor time of other processes during a cell (one engine in one round). This is the time
+//! that neither this run uses nor the kernel on its behalf.
 //!
 //! Kernel threads are not other processes, because they do writeback, journal commits and loop
 //! device I/O for the cell. Interrupts are excluded for the same reason. Time that a hypervisor
 //! takes away is included, because the run lacks it.
 use std::{collections::BTreeMap, fs, process, time::Instant};
 
-/// Number of ticks per second in which Linux reports processor times to programs. It is the same on
-/// every architecture.
+/// Number of ticks per second in which Linux reports processor times to programs. It is the same
+/// on every architecture.
 const TICKS: f64 = 100.0;
 /// The flag of a kernel thread in field 9 of /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;

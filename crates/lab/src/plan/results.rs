@@ -1,5 +1,5 @@
-//! Results on disk, one JSON object per line. Each is written as soon as a workload ends, so that a
-//! stopped run can resume.
+//! Results on disk, one JSON object per line. Each is written as soon as a workload ends, so that
+//! a stopped run can resume.
 use super::{Cell, Plan};
 use crate::cell::Row;
 use anyhow::{Context, Result, ensure};
@@ -180,8 +180,8 @@ fn records(text: &str, plan: &Plan) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Adds a record in memory. The first row of a cell discards earlier rows of this cell, because all
-/// rows of a cell must come from one store.
+/// Adds a record in memory. The first row of a cell discards earlier rows of this cell, because
+/// all rows of a cell must come from one store.
 fn put(records: &mut Vec<Record>, record: Record) {
     let cell = |record: &Record| (record.row.name.clone(), record.row.round, record.attempt);
     if record.step == 0 {

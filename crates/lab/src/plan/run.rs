@@ -80,7 +80,8 @@ enum CellEnd {
 
 /// Runs the cells of `plan` that `results` lack. Then each disturbed round is repeated once with
 /// all of its engines, so that results remain comparable within a round. A failed cell leaves an
-/// error row, and the run continues. An engine that fails at its first workload is not tried again.
+/// error row, and the run continues. An engine that fails at its first workload is not tried
+/// again.
 ///
 /// # Errors
 /// The run itself fails: there is no device for a store, no process, or no space for results.

@@ -1,5 +1,5 @@
-//! Ctrl-C stops a run and lets it remove its temporary files: the signal sets a flag, which the run
-//! polls.
+//! Ctrl-C stops a run and lets it remove its temporary files: the signal sets a flag, which the
+//! run polls.
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use std::{

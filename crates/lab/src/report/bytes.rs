@@ -1,5 +1,5 @@
-//! Bytes by layer and cause: the medians of each layer's total, and of the device's bytes by cause.
-//! In each round, the causes add up to the device's total.
+//! Bytes by layer and cause: the medians of each layer's total, and of the device's bytes by
+//! cause. In each round, the causes add up to the device's total.
 pub use super::byte_table::of_report;
 
 use super::{figures::figure, stats::median};
@@ -11,8 +11,8 @@ use crate::{
 /// The first columns of the table. The columns of the causes follow.
 const LAYERS: [&str; 6] = ["user", "engine", "process", "never written", "device", "flash"];
 
-/// Median bytes of one engine in one workload, in the order of the columns. A column is `None` if a
-/// round lacks the figure.
+/// Median bytes of one engine in one workload, in the order of the columns. A column is `None` if
+/// a round lacks the figure.
 pub type ByteLine = [Option<f64>; LAYERS.len() + CAUSES.len()];
 
 /// Returns the medians of the rows of several rounds.

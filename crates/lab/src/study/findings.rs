@@ -188,8 +188,8 @@ impl Lookup for FiguresAt<'_> {
     }
 }
 
-/// Returns k of y = c x^k, fitted by least squares of the logarithms. Returns `None` for fewer than
-/// two different x, or if a number is not above 0.
+/// Returns k of y = c x^k, fitted by least squares of the logarithms. Returns `None` for fewer
+/// than two different x, or if a number is not above 0.
 pub fn exponent(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.iter().any(|(x, y)| *x <= 0.0 || *y <= 0.0) {
         return None;

@@ -86,8 +86,8 @@ fn figures(findings: &Findings) -> Table {
     table
 }
 
-/// Returns the table of bytes by layer and cause, for every entry with writes. It is empty if there
-/// are none.
+/// Returns the table of bytes by layer and cause, for every entry with writes. It is empty if
+/// there are none.
 fn bytes(findings: &Findings) -> Table {
     bytes::table(
         findings.entries.iter().map(|entry| ([describe_point(findings, entry), entry.engine.clone()], entry.bytes())),

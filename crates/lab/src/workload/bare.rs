@@ -1,12 +1,12 @@
-//! Writes without an engine, to measure the device and the file system alone. The engine is `null`.
-//! User bytes are the bytes written, in `num` writes of `value_size` bytes each.
+//! Writes without an engine, to measure the device and the file system alone. The engine is
+//! `null`. User bytes are the bytes written, in `num` writes of `value_size` bytes each.
 //!
 //! `bare:sequential` and `bare:random` write one file with direct I/O. With engine `null:device`
 //! they write the device itself. `bare:sequential` writes in order. `bare:random` overwrites the
 //! same data at random positions. `bare:frames` appends entries as a value log would, with one
 //! frame and one write per entry, and stores nothing in memory. Its result is an upper bound for a
-//! store that writes each value once. `files:async`, `files:direct` and `files:sync` write one file
-//! per entry (NobLSM, Figure 2a).
+//! store that writes each value once. `files:async`, `files:direct` and `files:sync` write one
+//! file per entry (NobLSM, Figure 2a).
 use super::{Job, Stage, store::Store};
 use crate::measure::{self, Kind, Outcome, ThreadPlan};
 use anyhow::{Context, Result, ensure};

@@ -2,11 +2,11 @@
 //! and the changes of a minute are written in one burst. Such loads wear out users' drives today.
 //!
 //! `num` coins are loaded. Each simulated minute then has three steps: it reads coins that are
-//! drawn at random from the existing ones, it spends them (one delete each), and it creates as many
-//! new ones (one put each). The deletes and puts are a burst of 2 MiB, in two unsynced writes.
-//! There is no pause between two minutes. `reads` is the total number of spent coins, by default
-//! `num`. Keys have 32 bytes. The keys of a Bitcoin node have a few more, which name the output of
-//! the transaction.
+//! drawn at random from the existing ones, it spends them (one delete each), and it creates as
+//! many new ones (one put each). The deletes and puts are a burst of 2 MiB, in two unsynced
+//! writes. There is no pause between two minutes. `reads` is the total number of spent coins, by
+//! default `num`. Keys have 32 bytes. The keys of a Bitcoin node have a few more, which name the
+//! output of the transaction.
 use super::{
     Job, Stage,
     keys::Keys,
@@ -110,8 +110,8 @@ impl Chainstate {
     }
 }
 
-/// Draws a coin that exists and is not in `spent`, the coins that the current burst spends. A large
-/// share of all coins ever created exists, so few draws are needed.
+/// Draws a coin that exists and is not in `spent`, the coins that the current burst spends. A
+/// large share of all coins ever created exists, so few draws are needed.
 fn unspent(content: &Content, rng: &mut Rng, spent: &HashSet<u64>) -> Result<u64> {
     for _ in 0..1_000_000 {
         let number = rng.below(content.inserts.below());

@@ -1,5 +1,5 @@
-//! LevelDB's db_bench, with its names and scales. The help text of each workload says how `num` and
-//! `reads` are used. If `writes` is set, it replaces `num` as the number of random puts.
+//! LevelDB's db_bench, with its names and scales. The help text of each workload says how `num`
+//! and `reads` are used. If `writes` is set, it replaces `num` as the number of random puts.
 //!
 //! Where LevelDB's comments contradict its code, the numbers and batches here follow the code:
 //! `fillsync` and `fill100K` perform `num` / 1000 operations on keys of the whole range.

@@ -4,8 +4,8 @@
 //! This workload differs from the original in two points. The original draws the lengths of keys
 //! and values from normal distributions around 32 and 512 bytes; here all keys and values have the
 //! fixed sizes of the run, as in the paper. The original's Zipfian distribution is over groups of
-//! eight adjacent keys; here popularity is spread over all keys (YCSB's scrambled Zipfian), so that
-//! no block cache profits from adjacent keys.
+//! eight adjacent keys; here popularity is spread over all keys (YCSB's scrambled Zipfian), so
+//! that no block cache profits from adjacent keys.
 use super::{
     Job, Stage,
     deletes::share_of,
@@ -42,8 +42,8 @@ enum ForestDbKind {
     Read,
 }
 
-/// Returns the stage of the workload called `name`, if this module has it. An invalid batch size is
-/// an error.
+/// Returns the stage of the workload called `name`, if this module has it. An invalid batch size
+/// is an error.
 pub fn stage(name: &str) -> Result<Option<ForestDb>> {
     let kind = match name.split_once(':') {
         None if name == "forestdb-load" => ForestDbKind::Load,

@@ -5,9 +5,9 @@
 //!
 //! As in db_bench, one random number determines the operation, the key range and the key. Three
 //! points differ. The source of random numbers is another one. The size of a value depends only on
-//! its key and generation, so that results can be checked. The rate of operations does not follow a
-//! sine, because the cost of an operation is measured. `reads` is the total number of operations of
-//! all threads.
+//! its key and generation, so that results can be checked. The rate of operations does not follow
+//! a sine, because the cost of an operation is measured. `reads` is the total number of operations
+//! of all threads.
 use super::{
     Job, Stage,
     deletes::share_of,
@@ -89,8 +89,8 @@ impl KeyPopularity {
     }
 }
 
-/// Returns the popularity rank of a key in its range; 1 is the most popular. `u` is a random number
-/// in 0 to 1.
+/// Returns the popularity rank of a key in its range; 1 is the most popular. `u` is a random
+/// number in 0 to 1.
 fn rank(u: f64) -> u64 {
     (u / KEYS_A).powf(1.0 / KEYS_B).ceil() as u64
 }

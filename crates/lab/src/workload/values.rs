@@ -2,12 +2,12 @@
 //! changes of the key) select. Every value can be checked without storing it, and making a value
 //! needs no copy.
 //!
-//! The buffer is that of db_bench. It consists of pieces of 100 bytes. Each piece is a random text,
-//! repeated until the piece is full; the random numbers are those of LevelDB with seed 301. A value
-//! starts at one of 2^20 positions. A value that consists of whole pieces starts at one of 10,485
-//! positions; its pieces are those of db_bench and compress in the same way. The probability that a
-//! wrong value equals the right one is one in the number of positions, so a store that confuses
-//! values is detected soon.
+//! The buffer is that of db_bench. It consists of pieces of 100 bytes. Each piece is a random
+//! text, repeated until the piece is full; the random numbers are those of LevelDB with seed 301.
+//! A value starts at one of 2^20 positions. A value that consists of whole pieces starts at one of
+//! 10,485 positions; its pieces are those of db_bench and compress in the same way. The
+//! probability that a wrong value equals the right one is one in the number of positions, so a
+//! store that confuses values is detected soon.
 use super::rng::mix;
 
 /// The values of one store: makes them and checks them.
@@ -224,8 +224,8 @@ fn turn(number: u64, update: u64) -> u64 {
     (mix(number) % FIELDS as u64 + update) % FIELDS as u64
 }
 
-/// Appends a piece of 100 bytes: a random printable text of 100 × `ratio` bytes, at least one byte,
-/// repeated.
+/// Appends a piece of 100 bytes: a random printable text of 100 × `ratio` bytes, at least one
+/// byte, repeated.
 fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
     let raw = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);
     let start = buffer.len();
@@ -235,8 +235,8 @@ fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
     }
 }
 
-/// The minimal standard generator of Park and Miller, which LevelDB uses: each number x is followed
-/// by 16807 x mod 2^31 − 1.
+/// The minimal standard generator of Park and Miller, which LevelDB uses: each number x is
+/// followed by 16807 x mod 2^31 − 1.
 struct ParkMiller(u32);
 
 impl ParkMiller {

@@ -2,9 +2,9 @@
 //!
 //! Records are numbered in the order of insertion. The key of a record is `user` and the hash of
 //! its number. A record is one value of `value_size` bytes, which represents ten fields. `num`
-//! records are loaded. A workload performs `reads` operations (by default `num`), divided among the
-//! threads. The order of keys and the distributions are those of the original; the source of random
-//! numbers is another one.
+//! records are loaded. A workload performs `reads` operations (by default `num`), divided among
+//! the threads. The order of keys and the distributions are those of the original; the source of
+//! random numbers is another one.
 //!
 //! YCSB's own bindings differ in the meaning of an update, so the meaning is explicit here. An
 //! *update* puts a whole record (`blind`), or reads the record, replaces one field and puts the

@@ -265,8 +265,8 @@ fn every_workload_runs_and_verifies_on_terrace() {
     }
 }
 
-/// Workloads without an engine report exactly the bytes that they write. A stage that is impossible
-/// is an error.
+/// Workloads without an engine report exactly the bytes that they write. A stage that is
+/// impossible is an error.
 #[test]
 fn writes_without_an_engine_are_counted_as_written() {
     let _exclusive = exclusive();
@@ -365,8 +365,8 @@ fn value_log_bytes_are_counted_by_purpose() {
     assert!(rows.iter().all(|row| !row.bytes.engine_by_purpose.as_ref().unwrap().contains_key("wal")));
 }
 
-/// Obsolete files are deleted before the space of a stage is measured, even if their deletion waits
-/// for a journal commit.
+/// Obsolete files are deleted before the space of a stage is measured, even if their deletion
+/// waits for a journal commit.
 #[test]
 fn a_stage_ends_when_all_of_it_is_durable() {
     let _exclusive = exclusive();
@@ -407,8 +407,8 @@ fn entry_files_count_as_tables() {
     assert!(causes["tables"] < 5500 * 4096 && !causes.contains_key("unknown"), "{causes:?}");
 }
 
-/// If the memory limit is too small for recently read data, the data is read from the device again.
-/// Otherwise it is read from memory.
+/// If the memory limit is too small for recently read data, the data is read from the device
+/// again. Otherwise it is read from memory.
 #[test]
 fn a_memory_limit_limits_the_page_cache() {
     let _exclusive = exclusive();

@@ -1,5 +1,5 @@
-//! Crash tests with a real ext4. Terrace must meet the durability contract, and the tests must find
-//! intentional faults. They need root, FUSE and loop devices.
+//! Crash tests with a real ext4. Terrace must meet the durability contract, and the tests must
+//! find intentional faults. They need root, FUSE and loop devices.
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     env, fs,
@@ -90,8 +90,8 @@ fn plan(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>
     }
 }
 
-/// Tests every durability mode with the promises that the mode makes. Preset `noblsm`, for example,
-/// waits for journal commits.
+/// Tests every durability mode with the promises that the mode makes. Preset `noblsm`, for
+/// example, waits for journal commits.
 #[test]
 fn terrace_keeps_the_contract() {
     let exact = CommitIterator::open(Path::new(DEFAULT_PIN_PATH)).map(drop);
@@ -257,10 +257,10 @@ fn intentional_faults_are_found() {
     }
 }
 
-/// LevelDB does not sync a completed WAL before it acknowledges synced writes to the next WAL, so a
-/// power cut can leave a hole in the history. LevelDB's compaction ends this period, whose length
-/// depends on LevelDB's threads. A history may therefore show no hole; then the test tries the next
-/// one.
+/// LevelDB does not sync a completed WAL before it acknowledges synced writes to the next WAL, so
+/// a power cut can leave a hole in the history. LevelDB's compaction ends this period, whose
+/// length depends on LevelDB's threads. A history may therefore show no hole; then the test tries
+/// the next one.
 #[test]
 fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     let Some(_) = require("leveldb", Library::load()) else { return };

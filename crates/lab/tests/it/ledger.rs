@@ -1,5 +1,5 @@
-//! Independent checks of the ledger: it must agree with `strace`, with the sizes of files, and with
-//! the file system's own counters.
+//! Independent checks of the ledger: it must agree with `strace`, with the sizes of files, and
+//! with the file system's own counters.
 //!
 //! A ledger counts its whole process, so each measurement runs in a child process. The child is
 //! this test binary with the name of a measurement in its environment. It writes its result to the

@@ -1,7 +1,7 @@
-//! Cost of a store without a file system on an SSD in steady state: the bytes written to the drive,
-//! and the bytes programmed into flash for each of them (WA2), with and without discards. Before
-//! the store is created, the drive is filled and overwritten until its write amplification is
-//! constant. All sizes are those of `ssd-s`, reduced by the same factor. The seed determines
+//! Cost of a store without a file system on an SSD in steady state: the bytes written to the
+//! drive, and the bytes programmed into flash for each of them (WA2), with and without discards.
+//! Before the store is created, the drive is filled and overwritten until its write amplification
+//! is constant. All sizes are those of `ssd-s`, reduced by the same factor. The seed determines
 //! everything.
 use std::sync::Arc;
 use terrace::{Db, Options, WriteBatch, WriteOptions};

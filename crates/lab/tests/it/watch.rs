@@ -48,8 +48,8 @@ struct Journal {
 }
 
 const ORDERED: Journal = Journal { features: "none", options: "commit=1" };
-/// ext4 with other journal modes: data is written through the journal, or without an order relative
-/// to metadata.
+/// ext4 with other journal modes: data is written through the journal, or without an order
+/// relative to metadata.
 const OTHERS: [Journal; 2] = [
     Journal { features: "none", options: "commit=1,data=journal" },
     Journal { features: "none", options: "commit=1,data=writeback" },
@@ -63,8 +63,8 @@ fn contents(number: u64) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-/// Entry point of the child process. It mounts the device in its own mount namespace, and writes or
-/// reads. The process that serves the device must not mount it.
+/// Entry point of the child process. It mounts the device in its own mount namespace, and writes
+/// or reads. The process that serves the device must not mount it.
 #[test]
 fn role_of_a_child() {
     let Ok(task) = env::var(TASK) else { return };
@@ -102,8 +102,8 @@ fn is_whole(point: &Path, number: u64) -> bool {
     fs::read(point.join(number.to_string())).is_ok_and(|bytes| bytes == contents(number))
 }
 
-/// Writes files, and sets a mark for each file when it is reported as committed. Files are reported
-/// in order.
+/// Writes files, and sets a mark for each file when it is reported as committed. Files are
+/// reported in order.
 fn write(point: &Path, tier: DurabilityMode) {
     let control = File::options().write(true).open(env::var_os("TERRACE_TEST_CONTROL").unwrap()).expect("control");
     let watch = Watch::open(point, tier, Duration::from_millis(20)).expect("a tracker");

@@ -1,5 +1,5 @@
-//! The part of LevelDB's C API that RocksDB also has. The functions of both libraries have the same
-//! names except for the first word, and follow the same rules.
+//! The part of LevelDB's C API that RocksDB also has. The functions of both libraries have the
+//! same names except for the first word, and follow the same rules.
 //!
 //! Every type has the library's marker type `L` as a parameter, so that an object of one library
 //! cannot be passed to a function of the other. The safe methods rely on the invariants of `super`

@@ -1,10 +1,10 @@
-//! Peers (other engines) that are Rust crates. Each has a feature of the same name that compiles it
-//! in, so default builds do not contain it.
+//! Peers (other engines) that are Rust crates. Each has a feature of the same name that compiles
+//! it in, so default builds do not contain it.
 #[cfg(not(all(feature = "fjall", feature = "redb")))]
 pub use absent::Absent;
 
-/// Returns the build information of a peer that consists of these crates, the main crate first. The
-/// workspace has exactly one version of each crate.
+/// Returns the build information of a peer that consists of these crates, the main crate first.
+/// The workspace has exactly one version of each crate.
 #[cfg(any(feature = "fjall", feature = "redb"))]
 pub fn build(crates: &[&str]) -> terrace_lab::target::EngineBuild {
     let parts = crates.iter().enumerate().map(|(at, name)| match at {

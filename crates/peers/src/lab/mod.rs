@@ -48,8 +48,8 @@ fn build(version: String, info: LibraryInfo) -> EngineBuild {
     EngineBuild { version, source: info.source, hardware_crc: info.hardware_crc, assertions: info.assertions }
 }
 
-/// An open store and a pool of write batches. A write reuses the memory of an earlier batch, as the
-/// benchmark programs of these engines do with one thread.
+/// An open store and a pool of write batches. A write reuses the memory of an earlier batch, as
+/// the benchmark programs of these engines do with one thread.
 struct Batched<L: store::PeerLibrary> {
     store: store::Store<L>,
     /// Batches that are not in use. The lock is held only to take a batch or to return it.

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 /// Keys with their values.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A cursor over a snapshot, made by [`Store::cursor`](super::Store::cursor). It borrows the store,
-/// so the store stays open while the cursor exists.
+/// A cursor over a snapshot, made by [`Store::cursor`](super::Store::cursor). It borrows the
+/// store, so the store stays open while the cursor exists.
 pub struct Cursor<'a> {
     iter: Handle<ffi::Iter>,
     api: &'static Api,

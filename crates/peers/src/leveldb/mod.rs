@@ -23,12 +23,12 @@ use ffi::Api;
 use options::Opening;
 use std::path::Path;
 
-/// File names of the system's LevelDB library, in the order in which they are tried: Debian's name,
-/// upstream's soname, and the development link.
+/// File names of the system's LevelDB library, in the order in which they are tried: Debian's
+/// name, upstream's soname, and the development link.
 const LIBRARY_NAMES: [&str; 3] = ["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
-/// LevelDB's loaded library. The value is cheap to copy. The library stays loaded until the process
-/// ends.
+/// LevelDB's loaded library. The value is cheap to copy. The library stays loaded until the
+/// process ends.
 #[derive(Clone, Copy)]
 pub struct Library {
     api: &'static Api,

@@ -24,8 +24,8 @@ use std::{
 };
 
 /// File names of RocksDB in the directory of `make peers`, the fastest build first. The first is
-/// the build for this processor, the second the build from Maven. The packages of distributions are
-/// not used, because they may not show RocksDB's speed: Debian's is compiled with assertions.
+/// the build for this processor, the second the build from Maven. The packages of distributions
+/// are not used, because they may not show RocksDB's speed: Debian's is compiled with assertions.
 const LIBRARY_FILES: [&str; 2] = ["librocksdb.so", "librocksdb-maven.so"];
 
 /// RocksDB's loaded library. It stays loaded until the process ends.

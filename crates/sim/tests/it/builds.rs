@@ -1,6 +1,6 @@
-//! Tests of open files. A build (the job that writes the SSTables of one flush or compaction) keeps
-//! the files of its finished tables open until it ends. The number of such files is bounded across
-//! all builds.
+//! Tests of open files. A build (the job that writes the SSTables of one flush or compaction)
+//! keeps the files of its finished tables open until it ends. The number of such files is bounded
+//! across all builds.
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},

@@ -1,5 +1,5 @@
-//! Tests that the durability handles of the late tracker become durable step by step, out of order,
-//! and never before their files are synced.
+//! Tests that the durability handles of the late tracker become durable step by step, out of
+//! order, and never before their files are synced.
 use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
     DurabilityHandle, IoStats, Purpose, SyncKind,

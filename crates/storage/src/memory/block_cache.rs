@@ -20,7 +20,8 @@ use terrace_format::block::Block;
 /// Identifies a block: the SSTable's [`uid`](BlockCache::new_uid) and the offset of the block.
 pub(crate) type BlockKey = (u64, u64);
 
-/// Memory of a cached block other than its bytes: its struct, its reference count, its cache entry.
+/// Memory of a cached block other than its bytes: its struct, its reference count, its cache
+/// entry.
 const BLOCK_OVERHEAD_BYTES: u64 = 128;
 /// Upper bound of the estimated number of blocks. More shards and ghost entries gain nothing.
 const BLOCKS_ESTIMATE_MAX: u64 = 1 << 20;

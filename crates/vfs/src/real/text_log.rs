@@ -12,7 +12,8 @@ const OLD: &str = "LOG.old";
 /// Size at which the file becomes `LOG.old` and another one begins.
 const BYTES_MAX: i64 = 16 << 20;
 
-/// The messages of one open store. The file is open during a write only, so it costs no descriptor.
+/// The messages of one open store. The file is open during a write only, so it costs no
+/// descriptor.
 #[derive(Debug)]
 pub struct TextLog {
     directory: Arc<File>,

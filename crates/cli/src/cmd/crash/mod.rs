@@ -29,11 +29,11 @@ use terrace_lab::{
 /// discard. Crash states are derived from the recording: each has everything flushed, and any part
 /// of the later requests, torn and reordered. Each state is mounted, so that ext4 replays its
 /// journal, and the store is opened. Every write acknowledged as synced must be present, all other
-/// writes must be a prefix of the history, and the store must accept new writes. Failing states are
-/// kept as files, with the command that replays them. Requires Linux and root. --level seam does
-/// the same on a directory in memory, with thousands of states per second and without root. --level
-/// machine kills an emulated machine while it fills a store, boots it from the contents of its
-/// disk, checks the store and continues; each kill is one state. It requires QEMU and a kernel
+/// writes must be a prefix of the history, and the store must accept new writes. Failing states
+/// are kept as files, with the command that replays them. Requires Linux and root. --level seam
+/// does the same on a directory in memory, with thousands of states per second and without root.
+/// --level machine kills an emulated machine while it fills a store, boots it from the contents of
+/// its disk, checks the store and continues; each kill is one state. It requires QEMU and a kernel
 /// (make machine). --level drive cuts the power of a drive on this machine while several threads
 /// write, read and compact a store of tens of MiB. Stores on a raw device use the recorded device
 /// directly.

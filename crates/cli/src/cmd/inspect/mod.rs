@@ -1,6 +1,6 @@
-//! `inspect`: prints a store, or one of its files, in its stored form. It takes no lock and changes
-//! nothing. Therefore it also works on a store that does not open. If the store is in use, it shows
-//! the state of one moment.
+//! `inspect`: prints a store, or one of its files, in its stored form. It takes no lock and
+//! changes nothing. Therefore it also works on a store that does not open. If the store is in use,
+//! it shows the state of one moment.
 mod bundles;
 mod edits;
 mod logs;

@@ -21,8 +21,8 @@ pub fn reference(internal: &[u8], stored: &[u8]) -> String {
     }
 }
 
-/// Prints the pair in the file at `path`, whose name is `name`. Returns an error if the contents do
-/// not match the name.
+/// Prints the pair in the file at `path`, whose name is `name`. Returns an error if the contents
+/// do not match the name.
 pub fn show(path: &Path, name: &PairName, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut file = Vec::new();
     open_store_file(path)?.read_to_end(&mut file)?;

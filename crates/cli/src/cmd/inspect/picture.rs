@@ -7,8 +7,8 @@
 pub type Range<'a> = (&'a [u8], &'a [u8]);
 
 /// Draws one line per level, `columns` wide. A column without an SSTable is blank. Neighbouring
-/// SSTables alternate between `█` and `▓`. A digit (`+` from ten on) is the number of SSTables that
-/// overlap there.
+/// SSTables alternate between `█` and `▓`. A digit (`+` from ten on) is the number of SSTables
+/// that overlap there.
 pub fn draw(levels: &[Vec<Range<'_>>], columns: usize) -> Vec<String> {
     let mut keys: Vec<&[u8]> = levels.iter().flatten().flat_map(|&(first, last)| [first, last]).collect();
     keys.sort_unstable();

@@ -1,5 +1,5 @@
-//! `raw export` and `raw import`: copy a store from a device into a directory, and from a directory
-//! to a device.
+//! `raw export` and `raw import`: copy a store from a device into a directory, and from a
+//! directory to a device.
 use super::open;
 use crate::{directory::refuse_foreign, table::size};
 use anyhow::{Context, Result};
@@ -11,8 +11,8 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// Copies the store on a device into a new directory: the same files, byte for byte. The store must
-/// not be open for writing.
+/// Copies the store on a device into a new directory: the same files, byte for byte. The store
+/// must not be open for writing.
 #[derive(clap::Args)]
 pub struct Export {
     /// A prepared device.

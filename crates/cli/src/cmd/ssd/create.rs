@@ -7,8 +7,8 @@ use terrace_device::ssd::Image;
 
 /// Creates a virtual SSD in a directory, new or preconditioned.
 ///
-/// The directory holds the drive's data, in a sparse file that occupies only written space, and the
-/// state of its flash. `terrace ssd smart DIR` prints that state.
+/// The directory holds the drive's data, in a sparse file that occupies only written space, and
+/// the state of its flash. `terrace ssd smart DIR` prints that state.
 #[derive(clap::Args)]
 pub struct Create {
     /// Directory of the drive; must be empty or absent.

@@ -26,8 +26,8 @@ use terrace_lab::{
 
 /// Serves a virtual SSD as a block device until Ctrl-C.
 ///
-/// Prints the path of the device, on which mkfs, mount and any database work. Also prints the paths
-/// of two files: `stats` has request counters and the bytes programmed into flash, as JSON;
+/// Prints the path of the device, on which mkfs, mount and any database work. Also prints the
+/// paths of two files: `stats` has request counters and the bytes programmed into flash, as JSON;
 /// `control` accepts commands. Ctrl-C unmounts file systems on the drive and removes the drive. A
 /// drive in a directory keeps its contents; any other drive is in memory and loses them. After a
 /// kill, `terrace ssd cleanup` removes the remains. Requires root, /dev/fuse and loop devices.

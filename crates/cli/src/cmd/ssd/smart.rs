@@ -21,8 +21,8 @@ use terrace_device::{
 ///
 /// A real drive is read with `smartctl` and `nvme` (needs root and the packages smartmontools and
 /// nvme-cli). With --from-json the earlier output of these programs is read instead. A missing
-/// counter is reported with the reason, and as null in JSON. Nothing is estimated. A virtual SSD is
-/// named by its directory and has all counters.
+/// counter is reported with the reason, and as null in JSON. Nothing is estimated. A virtual SSD
+/// is named by its directory and has all counters.
 #[derive(clap::Args)]
 pub struct Smart {
     /// A block device, or the directory of a virtual SSD.

@@ -1,6 +1,6 @@
-//! Tables of error situations, and their check. A situation sets up a store and runs a command. The
-//! check compares the exit status and the exact first line on stderr (of `check`, the first line of
-//! its report). `{}` in a line stands for the store's path.
+//! Tables of error situations, and their check. A situation sets up a store and runs a command.
+//! The check compares the exit status and the exact first line on stderr (of `check`, the first
+//! line of its report). `{}` in a line stands for the store's path.
 use crate::common::{Ran, fresh, terrace};
 use std::{
     fs,

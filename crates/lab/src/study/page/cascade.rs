@@ -1,5 +1,6 @@
-//! Picture of one engine's bytes from the user down to flash. It has a bar per layer, in proportion
-//! to the layer's bytes. Wedges between the bars show the factor from one layer to the next.
+//! Picture of one engine's bytes from the user down to flash. It has a bar per layer, in
+//! proportion to the layer's bytes. Wedges between the bars show the factor from one layer to the
+//! next.
 use crate::{cell::Bytes, ledger::CAUSES, report::figure};
 use std::fmt::Write;
 use terrace_device::ssd::Cause;
@@ -26,8 +27,8 @@ impl Layer {
     }
 }
 
-/// Returns the picture. A bar of full length represents `longest` bytes. Returns `None` if no layer
-/// below the user is known.
+/// Returns the picture. A bar of full length represents `longest` bytes. Returns `None` if no
+/// layer below the user is known.
 pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
     let layers = layers(bytes);
     if layers.len() < 2 || bytes.user == 0 {

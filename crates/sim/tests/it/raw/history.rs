@@ -1,5 +1,5 @@
-//! A random history that creates, writes, renames and removes files, and the oracle that checks the
-//! state after a power cut.
+//! A random history that creates, writes, renames and removes files, and the oracle that checks
+//! the state after a power cut.
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_sim::{CrashDevice, Rng};
 use terrace_vfs::{DirectoryLock, FileSystem, FileUse, WalWriteMode, WriteFile, raw::RawFs};

@@ -39,8 +39,8 @@ fn formatted() -> DeviceImage {
     device.now()
 }
 
-/// Writes the history of `seed` and simulates power cuts after every request. Returns the number of
-/// crash states, and the first wrong state if there is one.
+/// Writes the history of `seed` and simulates power cuts after every request. Returns the number
+/// of crash states, and the first wrong state if there is one.
 fn campaign(device: CrashDevice, seed: u64, seeds: u64) -> (usize, Option<String>) {
     let mut history = History::new(device, seed);
     for round in 0..4 {

@@ -23,8 +23,8 @@ const PIECE: u64 = 1 << 20;
 /// store of the valid data.
 ///
 /// # Errors
-/// Neither superblock is intact, no half of the journal has an intact head, or the directory cannot
-/// be written.
+/// Neither superblock is intact, no half of the journal has an intact head, or the directory
+/// cannot be written.
 pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
     let device: Arc<dyn BlockDevice> = Arc::new(File::open_read_only(from).map_err(|error| refused(from, error))?);
     let failed = |e| Error::io("read the list of files of", from.display().to_string(), e);
