@@ -168,6 +168,9 @@ pub struct DbInner {
     pub visible: AtomicU64,
     /// Durable watermark: every write up to this sequence number survives a power cut.
     pub durable: AtomicU64,
+    /// In durability mode `none`, which has no durable watermark: every write up to this sequence
+    /// number survives a kill, unlogged ones too.
+    pub kill_safe: AtomicU64,
     /// Asynchronous tasks that wait for the durable watermark.
     pub waiters: Waiters,
     /// See the lock order above. `None` in a store opened for reading only.
@@ -206,9 +209,16 @@ impl DbInner {
         }
     }
 
+    /// Returns the sequence number up to which callers need not wait any more: the durable
+    /// watermark, or in durability mode `none` what survives a kill.
+    pub fn safe_sequence(&self) -> u64 {
+        let watermark = if self.storage.promises() { &self.durable } else { &self.kill_safe };
+        watermark.load(Ordering::Acquire)
+    }
+
     /// Wakes the tasks that wait for the durable watermark.
     pub fn wake_durable(&self) {
-        self.waiters.wake(self.durable.load(Ordering::Acquire));
+        self.waiters.wake(self.safe_sequence());
     }
 
     /// Wakes all waiting tasks after a failure. Like [`wake_durable`](DbInner::wake_durable) to be

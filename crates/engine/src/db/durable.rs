@@ -3,7 +3,7 @@ use super::{Db, make_durable};
 use crate::{Result, state::DbInner, work::Lane, write::WritePath};
 use std::{
     pin::Pin,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -59,8 +59,7 @@ impl Durable {
         if let Err(forked) = self.shared.check_process() {
             return Poll::Ready(Err(forked));
         }
-        let durable = self.shared.durable.load(Ordering::Acquire) >= self.sequence;
-        if durable || !self.shared.storage.promises() {
+        if self.shared.safe_sequence() >= self.sequence {
             return Poll::Ready(Ok(()));
         }
         match self.shared.check_writable(&self.shared.state.lock()) {

@@ -11,7 +11,7 @@ use crate::{state::DbInner, write::WritePath};
 use parking_lot::Mutex;
 use std::{
     mem,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Weak},
     time::Duration,
 };
 use terrace_format::SeqNo;
@@ -121,7 +121,7 @@ fn has_nothing_to_do(shared: &DbInner) -> bool {
     let state = shared.state.lock();
     let jobs = state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty();
     let gc = state.gc.relocating || state.gc.forced || state.gc.out_of_space || state.gc.low_on_space;
-    let durable = !shared.storage.promises() || shared.durable.load(Ordering::Acquire) >= shared.visible().0;
+    let durable = shared.safe_sequence() >= shared.visible().0;
     !jobs && !gc && !state.optional_suspended && durable && shared.snapshots.len() == 0
 }
 

@@ -123,13 +123,16 @@ impl Drop for Inner {
     }
 }
 
-/// Makes every visible write durable, unless the durability mode promises nothing.
+/// Makes every visible write durable. In durability mode `none` nothing is synced; it then makes
+/// them survive a kill, which unlogged writes otherwise do not.
 fn make_durable(shared: &Arc<DbInner>, writes: &WritePath) -> Result<()> {
-    let durable = shared.durable.load(Ordering::Acquire) >= shared.visible().0;
-    if durable || !shared.storage.promises() {
+    let visible = shared.visible().0;
+    if shared.safe_sequence() >= visible {
         return Ok(());
     }
-    writes.write(shared, WriteRequest::Batch(Batch::new()), true).map(drop)
+    writes.write(shared, WriteRequest::Batch(Batch::new()), true)?;
+    shared.kill_safe.fetch_max(visible, Ordering::AcqRel);
+    Ok(())
 }
 
 impl Db {

@@ -199,6 +199,7 @@ impl Db {
             jobs_out_of_space: AtomicUsize::new(0),
             visible: AtomicU64::new(found.last.0),
             durable: AtomicU64::new(0),
+            kill_safe: AtomicU64::new(found.last.0),
             waiters: Default::default(),
             manifest: Mutex::new(manifest),
             state: Mutex::new(initial_state(found.versions)),

@@ -238,7 +238,8 @@ impl Db {
     }
 
     /// Waits until every write up to `sequence` survives a power cut, with a sync if necessary. In
-    /// durability mode `none` it returns at once, without that promise.
+    /// durability mode `none`, which syncs nothing, it waits until they survive a kill of the
+    /// process, also those of [`write_unlogged`](Db::write_unlogged).
     ///
     /// # Errors
     /// As of [every write](Db#errors). [`Error::Invalid`] if `sequence` has not been written yet.
@@ -256,7 +257,7 @@ impl Db {
     pub fn wait_durable(&self, sequence: u64) -> Result<()> {
         self.shared().check_process()?;
         self.check_written(sequence)?;
-        if self.durable_sequence() >= sequence { Ok(()) } else { make_durable(self.shared(), self.writes()?) }
+        if self.shared().safe_sequence() >= sequence { Ok(()) } else { make_durable(self.shared(), self.writes()?) }
     }
 
     pub(super) fn check_written(&self, sequence: u64) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Writes with `disable_wal`: a power cut or a kill still leaves a prefix of the history with
 //! everything promised.
 use crate::common::kit;
-use kit::{TIGHT, batch, contents, options, prefix, states};
+use kit::{Place, TIGHT, batch, contents, options, prefix, states};
 use std::sync::Arc;
 use terrace::{Db, Error, Options, WriteBatch, WriteOptions, check_on};
 use terrace_sim::{CrashFs, Rng, Rules};
@@ -112,4 +112,43 @@ fn writes_without_wal_are_not_followed() {
     assert!(matches!(gap, Err(Error::SequenceGone { wanted: 2, oldest: 3 })), "{gap:?}");
     assert_eq!(db.updates_since(2).unwrap().count(), 1);
     assert_eq!(db.write_unlogged(WriteBatch::new()).unwrap(), 3, "nothing to write");
+}
+
+/// Each barrier keeps unlogged writes in every durability mode: at least across a kill.
+#[test]
+fn a_barrier_keeps_unlogged_writes_across_a_kill() {
+    type Barrier = fn(&Db) -> terrace::Result<()>;
+    let barriers: [(&str, Barrier); 4] = [
+        ("wait_durable", |db| db.wait_durable(db.last_sequence())),
+        ("when_durable", |db| {
+            let mut waiting = std::pin::pin!(db.when_durable(db.last_sequence())?);
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            loop {
+                match waiting.as_mut().poll(&mut context) {
+                    std::task::Poll::Ready(outcome) => return outcome,
+                    std::task::Poll::Pending => std::thread::yield_now(),
+                }
+            }
+        }),
+        ("a synced put", |db| db.put_with("c", "synced", WriteOptions::synced())),
+        ("flush", Db::flush),
+    ];
+    for preset in ["volatile", "leveldb", "default", "noblsm"] {
+        for (name, barrier) in barriers {
+            let place = Place::directory();
+            let mut options = Options::preset(preset).unwrap();
+            options.idle_durability_ms = 0;
+            let db = place.open(&options, false).unwrap();
+            db.put("a", "logged before").unwrap();
+            let mut batch = WriteBatch::new();
+            batch.put("b", "unlogged");
+            db.write_unlogged(batch).unwrap();
+            barrier(&db).unwrap_or_else(|e| panic!("{preset}, {name}: {e}"));
+            db.put("d", "logged after").unwrap();
+            drop(db); // like a kill
+            let found = contents(&place.open(&options, false).unwrap()).unwrap();
+            let keys: Vec<_> = found.iter().map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect();
+            assert!(["a", "b", "d"].iter().all(|key| keys.contains(&key.to_string())), "{preset}, {name}: {keys:?}");
+        }
+    }
 }

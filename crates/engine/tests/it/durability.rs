@@ -63,7 +63,7 @@ fn mode_none_promises_and_syncs_nothing() {
     let db = place.open(&volatile, false).unwrap();
     db.put_with("a", "1", WriteOptions::synced()).unwrap();
     db.compact_range(None, None).unwrap();
-    db.wait_durable(1).expect("it returns, without the promise");
+    db.wait_durable(1).expect("it returns, without a sync");
     db.wait_idle().unwrap();
     let said = db.statistics();
     assert_eq!((said.durable_sequence, said.durability, said.preset), (0, "none", "volatile"));
