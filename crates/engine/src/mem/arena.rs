@@ -1,5 +1,6 @@
-//! The arena of a skip list: nodes in large blocks that never move and are freed together. The
-//! engine's only unsafe file, except one line in `skiplist` that follows a link.
+//! The arena of a skip list. It allocates nodes from large blocks; the blocks never move and are
+//! freed together. All of the engine's unsafe code is in this file, except one line in `skiplist`
+//! that follows a link.
 //!
 //! ```text
 //!                          NodeId, 8-aligned
@@ -8,14 +9,15 @@
 //!                          │ user key │ trailer │ value
 //! Links above 0 precede the id, so the height is not stored.
 //! ```
-//! Three rules make it sound. Each SAFETY comment names those it depends on.
-//! 1. *Owner*: an id is used only with the arena that made it, while that exists. The list owns
-//!    its arena, and passes ids only to the memtable's cursor, which keeps the memtable.
+//! Three rules make the unsafe code sound. Each SAFETY comment names the rules it depends on.
+//! 1. *Owner*: a node id is used only with the arena that made it, and only while that arena
+//!    exists. The skip list owns its arena. It passes ids only to the memtable's cursor, and the
+//!    cursor keeps the memtable alive.
 //! 2. *Stable*: a block is neither moved nor freed before the arena is dropped, and no two nodes
 //!    share a byte.
-//! 3. *Initialised*: everything in a node but its links is written before its id leaves
-//!    [`Arena::node`], and never after. Threads pass an id to each other only through a [`Link`],
-//!    stored with Release and loaded with Acquire.
+//! 3. *Initialised*: [`Arena::node`] writes everything in a node except its links before it returns
+//!    the node's id. Nothing writes these bytes afterwards. Threads pass an id to each other only
+//!    through a [`Link`], stored with Release and loaded with Acquire.
 #![allow(unsafe_code)]
 use crate::sync::{
     Mutex, Witness,
@@ -35,7 +37,7 @@ use terrace_format::key::TRAILER_BYTES;
 use terrace_storage::{Budget, Held, Pages, PooledPages};
 
 const ALIGN: usize = align_of::<Node>();
-/// The first block's size; each further block doubles it, up to the maximum.
+/// The size of the first block. Each further block is twice as large, up to the maximum.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// Blocks of at least this size are mapped pages, which the page pool gives to the next memtable
@@ -55,17 +57,17 @@ struct Node {
     prev: Link,
     user_bytes: u32,
     value_bytes: u32,
-    initialised: Witness, // of the bytes that follow
+    initialised: Witness, // whether the bytes from `start` on are initialised
 }
 
 /// The id of a node in one arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId(NonNull<Node>);
 
-// SAFETY: an id is an address; the data it gives access to is immutable or atomic (Initialised),
-// and held by the arena (Owner).
+// SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised), and
+// the arena keeps them allocated (Owner).
 unsafe impl Send for NodeId {}
-// SAFETY: as above; an id itself has no interior state.
+// SAFETY: as for `Send`; an id has no interior mutability.
 unsafe impl Sync for NodeId {}
 
 /// A link from one node to another, or to none.
@@ -96,14 +98,15 @@ fn address(id: Option<NodeId>) -> *mut Node {
 /// The memory of a block, returned to its source when dropped.
 enum BlockMemory {
     Heap(NonNull<u8>, Layout),
-    /// Pages for one node, of its size.
+    /// Pages that hold one large node and have exactly its size.
     Pages(Pages),
-    /// Pages of a shared block's size, which the next memtable can reuse.
+    /// Pages of a shared block. The next memtable can reuse them.
     PooledPages(PooledPages),
 }
 
 impl BlockMemory {
-    /// Allocates `bytes`, more than 0; `dedicated` if they are for one node.
+    /// Allocates `bytes` bytes, which must be more than 0. `dedicated` means that the block holds
+    /// only one node.
     fn new(bytes: usize, dedicated: bool, budget: &Arc<Budget>) -> BlockMemory {
         if let Some(bytes) = NonZeroUsize::new(bytes).filter(|bytes| bytes.get() >= PAGES_BYTES_MIN) {
             let pages = if dedicated {
@@ -139,7 +142,7 @@ impl Drop for BlockMemory {
     }
 }
 
-/// A block of memory that is handed out from the front.
+/// A block of memory. Nodes are allocated from its start towards its end.
 struct Block {
     start: NonNull<u8>,
     bytes: usize,
@@ -148,7 +151,8 @@ struct Block {
     initialised: Witness, // of the fields above
 }
 
-/// Nodes, made by any thread and freed together.
+/// The memory of all nodes of a skip list. Any thread may allocate a node; all nodes are freed
+/// together.
 pub struct Arena {
     /// The shared block that nodes are allocated from; one of `blocks`.
     current: AtomicPtr<Block>,
@@ -164,7 +168,7 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Makes an arena without memory. Its blocks are counted in `held`.
+    /// Makes an arena without memory. `held` counts the memory of its blocks.
     pub fn new(held: Held) -> Arena {
         Arena { current: AtomicPtr::default(), blocks: Mutex::default(), held }
     }
@@ -262,7 +266,8 @@ impl Arena {
         }
     }
 
-    /// As [`allocate`](Arena::allocate), after block `full` was too full.
+    /// Allocates `bytes` bytes as [`allocate`](Arena::allocate) does, from another block than
+    /// `full`, which had no room for them.
     #[cold]
     fn grow(&self, full: *mut Block, bytes: usize) -> NonNull<u8> {
         let mut blocks = self.blocks.lock();
@@ -271,7 +276,7 @@ impl Arena {
             return self.allocate(bytes); // another thread has added a block
         }
         let shared_size = (BLOCK_BYTES_MIN << blocks.len().min(16)).min(BLOCK_BYTES_MAX);
-        // A large node gets its own block; the current one stays.
+        // A large node gets its own block; smaller nodes still use the current block.
         let dedicated = bytes > shared_size / 4;
         let size = if dedicated { bytes } else { shared_size };
         let memory = BlockMemory::new(size, dedicated, self.held.budget());

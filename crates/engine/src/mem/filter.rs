@@ -1,5 +1,6 @@
-//! A Bloom filter of a memtable's keys, read while it is filled. Without it a lookup of an absent
-//! key in a large memtable visits a dozen nodes that are in no processor cache.
+//! A Bloom filter of a memtable's keys. Lookups read it while writers add keys. Without the filter,
+//! a lookup of an absent key in a large memtable visits about a dozen nodes that are in no
+//! processor cache.
 //!
 //! All bits of a key are in one word, so a check costs one load and an insert one atomic
 //! operation.
@@ -7,11 +8,12 @@ use super::arena::zeroed_words;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use terrace_storage::Held;
 
-/// Bits set per key. With a word for eight keys, as the smallest pairs have, fewer than one
-/// absent key in 25 passes; with pairs of 100 B one in 250.
+/// Bits set per key. With the smallest key-value pairs, about eight keys share a word, and the
+/// filter passes fewer than one absent key in 25. With pairs of 100 B it passes one in 250.
 const BITS: u32 = 4;
 
-/// A filter for keys of the bytewise order, in which equal keys have equal bytes.
+/// A filter for keys in the bytewise order. In this order equal keys have equal bytes, so they have
+/// equal hashes.
 pub struct KeyFilter {
     words: Box<[AtomicU64]>,
     _held: Held,
@@ -25,14 +27,14 @@ impl KeyFilter {
         KeyFilter { words: zeroed_words(words as usize), _held: held }
     }
 
-    /// Adds a key. A reader at the key's sequence number sees it: the sequence number becomes
-    /// visible by a later `Release` store.
+    /// Adds a key. A reader that may see the write finds the key in the filter, because the write's
+    /// sequence number becomes visible by a later `Release` store.
     pub fn add(&self, user: &[u8]) {
         let (word, bits) = self.locate(user);
         word.fetch_or(bits, Relaxed);
     }
 
-    /// Whether `user` may have been added. No false negatives.
+    /// Returns whether `user` may have been added. If it returns false, `user` was not added.
     pub fn may_hold(&self, user: &[u8]) -> bool {
         let (word, bits) = self.locate(user);
         word.load(Relaxed) & bits == bits

@@ -1,18 +1,18 @@
-//! Model checks of the skip list: a few threads, in every interleaving, with every value that
-//! their loads may return: `make loom`.
+//! Model checks of the skip list, run by `make loom`. The loom model checker runs a few threads in
+//! every interleaving, with every value that their loads may return.
 //!
-//! A read of a node that is not initialised, or not ordered after its writes, fails the model by
-//! itself; see `Witness`.
+//! A check fails if a thread reads a node that is not initialised, or whose writes are not ordered
+//! before the read; see `Witness`.
 use super::skiplist::SkipList;
 use loom::{model::Builder, sync::Arc, thread};
 use std::sync::LazyLock;
 use terrace_format::KeyOrder;
 use terrace_storage::{Budget, Holder, StorageConfig};
 
-/// Most preemptions per execution. Most bugs need one or two.
+/// Most preemptions of threads in one execution. Most concurrency bugs need one or two.
 const PREEMPTIONS_MAX: usize = 3;
 
-/// The budget of all lists; its own locks and counters are outside the model.
+/// The memory budget of all lists. The model does not include its locks and counters.
 static BUDGET: LazyLock<std::sync::Arc<Budget>> = LazyLock::new(|| Budget::new(&StorageConfig::default()));
 
 fn model(scene: impl Fn() + Send + Sync + 'static) {
@@ -72,7 +72,7 @@ fn a_reader_concurrent_with_a_writer_misses_nothing() {
     });
 }
 
-/// Two writers insert into the same splice: no node is lost, on any level.
+/// Two writers insert at the same position of the list: no node is lost on any level.
 #[test]
 fn writers_at_one_splice_lose_nothing() {
     model(|| {
@@ -102,11 +102,11 @@ fn writers_at_the_end_lose_nothing() {
     });
 }
 
-/// Two threads insert nodes that do not fit into the first block: one adds a block, and each byte
-/// is handed out once.
+/// Two threads insert nodes that do not fit into the arena's first block. One of them adds a block,
+/// and the arena allocates each byte only once.
 #[test]
 fn a_growing_arena_hands_out_each_byte_once() {
-    // One fits into the first block of 16 KiB, three into the second of 32 KiB.
+    // One node fits into the first block of 16 KiB, three into the second of 32 KiB.
     const BYTES: usize = 8100;
     let budget = Budget::new(&StorageConfig::default());
     model(move || {

@@ -1,6 +1,6 @@
-//! Counts memory as LevelDB's arena does, so that `write_buffer_size` has LevelDB's meaning and
-//! the same history seals its memtables at the same places. Source of the rules: LevelDB's
-//! `util/arena.cc`.
+//! Counts a memtable's memory as LevelDB's arena does. `write_buffer_size` therefore has LevelDB's
+//! meaning, and the same writes seal memtables at the same places as in LevelDB. Source of the
+//! rules: LevelDB's `util/arena.cc`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ const BLOCK_BYTES: u64 = 4096;
 const OWN_BLOCK_ABOVE: u64 = BLOCK_BYTES / 4;
 const POINTER_BYTES: u64 = 8;
 
-/// Bits of a meter's state for the bytes left in the block.
+/// Bits of a meter's state that hold the number of bytes left in the block.
 const LEFT_BITS: u32 = 13;
 
 /// Counts the memory that an arena with blocks of 4 KiB would use. Thread-safe.
@@ -17,7 +17,7 @@ const LEFT_BITS: u32 = 13;
 pub struct ArenaMeter(AtomicU64); // bytes used, then bytes left in the last block
 
 impl ArenaMeter {
-    /// Counts one entry: its encoding, and a skip-list node of `height` links.
+    /// Counts one entry: its encoded size, and a skip-list node with `height` links.
     pub fn entry(&self, key_bytes: usize, value_bytes: usize, height: usize) {
         let encoded = varint_bytes(key_bytes) + key_bytes as u64 + varint_bytes(value_bytes) + value_bytes as u64;
         let after = |state: u64| {
@@ -28,12 +28,12 @@ impl ArenaMeter {
         self.0.fetch_update(Relaxed, Relaxed, after).expect("every state has a successor");
     }
 
-    /// Counts bytes that LevelDB's arena would not hold.
+    /// Counts `bytes` bytes that LevelDB's arena would not contain.
     pub fn add_bytes(&self, bytes: u64) {
         self.0.fetch_add(bytes << LEFT_BITS, Relaxed);
     }
 
-    /// Returns the bytes so far.
+    /// Returns the bytes counted so far.
     pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed) >> LEFT_BITS
     }

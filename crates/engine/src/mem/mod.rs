@@ -1,4 +1,4 @@
-//! A memtable: the newest writes, sorted, in memory. Its WAL makes them durable.
+//! A memtable: the newest writes, sorted, in memory. Its WAL makes these writes durable.
 //!
 //! ```text
 //! insert ─▶ Bloom filter ─▶ skip list (arena)      entries
@@ -40,24 +40,25 @@ pub struct MemTable {
     list: SkipList,
     /// Bloom filter of the keys in the list, if enabled.
     filter: Option<KeyFilter>,
-    /// Range tombstones. The lock guards only itself; no I/O under it.
+    /// Range tombstones. While a thread holds this lock, it takes no other lock and does no I/O.
     ranges: RwLock<RangeTombstones>,
     /// Whether there are range tombstones.
     has_ranges: AtomicBool,
     ranges_held: Held,
     meter: ArenaMeter,
     last: AtomicU64,
-    /// The WAL with these entries.
+    /// The WAL that contains these entries.
     pub log: LogId,
-    /// Number of the table that a flush writes. Drawn when the memtable is sealed: level 0 is
-    /// ordered by table number, so it is ordered by age in whatever order flushes and compactions
-    /// end.
+    /// The number of the SSTable to which this memtable is flushed. It is assigned when the
+    /// memtable is sealed. Level 0 is ordered by table number, so it is ordered by age, whatever
+    /// the order in which flushes and compactions end.
     table: OnceLock<TableId>,
 }
 
 impl MemTable {
-    /// Makes an empty memtable with its entries in WAL `log` and its memory counted in `budget`.
-    /// The filter has `filter_bytes`; there is none if that is 0 or keys are not compared bytewise.
+    /// Makes an empty memtable. WAL `log` contains its entries, and `budget` counts its memory. Its
+    /// Bloom filter has `filter_bytes` bytes. The memtable has no filter if `filter_bytes` is 0 or
+    /// if keys are not compared bytewise.
     pub fn new(order: KeyOrder, log: LogId, filter_bytes: u64, budget: &Arc<Budget>) -> MemTable {
         let filtered = filter_bytes > 0 && order.is_bytewise();
         MemTable {
@@ -73,7 +74,8 @@ impl MemTable {
         }
     }
 
-    /// Seals the memtable: no more entries are inserted, and a flush will write `table`.
+    /// Seals the memtable: no more entries are inserted, and a flush will write it as SSTable
+    /// `table`.
     pub fn seal(&self, table: TableId) {
         self.table.set(table).expect("a memtable is sealed once");
     }
@@ -83,13 +85,14 @@ impl MemTable {
         *self.table.get().expect("only sealed memtables are flushed")
     }
 
-    /// Inserts a non-empty batch. The first operation gets the batch's sequence number; the others
-    /// count up from it.
+    /// Inserts a non-empty batch. The first operation gets the batch's sequence number; each
+    /// further operation gets the next one.
     pub fn insert(&self, batch: &Batch) {
         self.insert_with_prefix(&[], batch);
     }
 
-    /// As [`insert`](MemTable::insert), with `head` before each value.
+    /// Inserts a batch as [`insert`](MemTable::insert) does, with the bytes `head` before each
+    /// value.
     pub fn insert_with_prefix(&self, head: &[u8], batch: &Batch) {
         let (first, mut seq) = (batch.sequence(), batch.sequence());
         for op in batch.ops() {
@@ -117,8 +120,9 @@ impl MemTable {
         let grown = self.ranges.write().insert_within(self.list.order(), from, to, seq, first) as u64;
         self.has_ranges.store(true, Release); // before the write becomes visible
         self.ranges_held.add(grown);
-        // Overlapping range tombstones are split into fragments, and each fragment is charged, so
-        // the memtable fills sooner. The charge is at least the size in the WAL.
+        // Overlapping range tombstones are split into fragments. The memory of each fragment is
+        // charged, so that a memtable with many fragments is full sooner. The charge is at least
+        // the size of the range tombstone in the WAL.
         self.meter.add_bytes(grown.max((from.len() + to.len() + key::TRAILER_BYTES) as u64));
     }
 
@@ -127,7 +131,8 @@ impl MemTable {
         self.has_ranges.load(Acquire)
     }
 
-    /// Returns the range tombstones. Blocks their writers while the guard exists.
+    /// Returns the range tombstones. While the returned guard exists, no range tombstone can be
+    /// inserted.
     pub fn range_tombstones(&self) -> impl Deref<Target = RangeTombstones> + '_ {
         self.ranges.read()
     }
@@ -138,8 +143,8 @@ impl MemTable {
         if self.has_range_tombstones() { self.ranges.read().newest(self.list.order(), user, at) } else { SeqNo::ZERO }
     }
 
-    /// Returns the memory in use: of entries as LevelDB's arena would count it, of range tombstones
-    /// the real size.
+    /// Returns the memory in use. Entries count as LevelDB's arena would count them; range
+    /// tombstones count with their real size.
     pub fn charged_bytes(&self) -> u64 {
         self.meter.bytes()
     }
@@ -149,7 +154,7 @@ impl MemTable {
         self.list.first().is_none() && !self.has_range_tombstones()
     }
 
-    /// Returns the number of entries. Walks the list.
+    /// Returns the number of entries. It walks over the whole list.
     pub fn len(&self) -> u64 {
         std::iter::successors(self.list.first(), |id| self.list.next(*id)).count() as u64
     }
@@ -159,12 +164,14 @@ impl MemTable {
         SeqNo(self.last.load(Relaxed))
     }
 
-    /// Whether there may be entries of this user key, by the filter; true without a filter.
+    /// Returns whether the memtable may have entries of this user key, by its Bloom filter. Returns
+    /// true if there is no filter.
     pub fn may_have(&self, user: &[u8]) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.may_hold(user))
     }
 
-    /// Returns the newest entry of `lookup`'s user key at or below its sequence number.
+    /// Returns the newest entry of `lookup`'s user key with a sequence number at or below
+    /// `lookup`'s.
     pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, NodeId)> {
         if !self.may_have(key::user_key(lookup)) {
             return None;
@@ -194,19 +201,19 @@ impl MemTable {
     }
 }
 
-/// A cursor over a memtable. It sees entries inserted while it is used.
+/// A cursor over a memtable. It also sees entries that are inserted while it is in use.
 pub struct MemCursor {
     mem: Arc<MemTable>,
     at: Option<NodeId>,
 }
 
 impl MemCursor {
-    /// As [`MemTable::may_have`].
+    /// Calls [`MemTable::may_have`].
     pub fn may_have(&self, user: &[u8]) -> bool {
         self.mem.may_have(user)
     }
 
-    /// Whether it is at an entry.
+    /// Whether the cursor is at an entry.
     pub fn valid(&self) -> bool {
         self.at.is_some()
     }
@@ -256,7 +263,7 @@ mod tests {
         mem.get(&key::lookup(user, SeqNo(at))).map(|(seq, kind, _)| (seq, kind))
     }
 
-    /// Each range splits the last one, so the last fragment has all sequence numbers.
+    /// Each inserted range splits the last fragment, so the last fragment has all sequence numbers.
     #[test]
     fn range_tombstones_are_charged_for_their_fragments() {
         let budget = Budget::new(&StorageConfig::default());
@@ -273,8 +280,8 @@ mod tests {
         assert!(charged.iter().all(|charged| charged.abs_diff(bytes) < bytes / 50), "{charged:?} for {bytes}");
     }
 
-    /// Readers see all range tombstones of a batch or none, so a fragment has one sequence number
-    /// for all of them.
+    /// Readers see either all range tombstones of a batch or none. One sequence number per fragment
+    /// is therefore enough for the whole batch.
     #[test]
     fn range_tombstones_of_one_batch_share_a_sequence_for_all_readers() {
         let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &Budget::new(&StorageConfig::default()));
@@ -290,14 +297,14 @@ mod tests {
         batch.set_sequence(SeqNo(100));
         mem.insert(&batch);
         assert!(mem.range_tombstones().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
-        // The last key has the tombstone inserted just before it; each earlier key has that of the
-        // next key.
+        // The last key is covered by the tombstone inserted just before it. Each earlier key is
+        // covered by the tombstone inserted before the next key.
         let newest = |n: u64, at: u64| mem.newest_range_tombstone(format!("key{n:04}").as_bytes(), SeqNo(at));
         assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
         assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "an older snapshot sees only the older tombstone");
     }
 
-    /// A memtable with a filter and one without get the same lookups.
+    /// A lookup returns the same result in a memtable with a filter and in one without.
     #[test]
     fn a_filter_changes_no_lookup() {
         let budget = Budget::new(&StorageConfig::default());

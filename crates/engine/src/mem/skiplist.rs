@@ -6,11 +6,15 @@
 //! level 0:  head ──▶ a ────▶ b ──▶ c ────▶ nil      links: exact, set by compare-and-swap
 //!           head ◀── a ◀──── b ◀── c                back links: some node before
 //! ```
-//! Order of publication: a node's own links are set; it is linked after its predecessors from the
-//! bottom level up, by compare-and-swap; then its successor's back link is set. A reader that
-//! follows a link sees an initialised node. A back link names *some* node before its own: the
-//! predecessor, or, during concurrent inserts, a node a little further back. Moving backward
-//! follows the back link and then goes forward to the predecessor.
+//! Order of publication of a node:
+//! 1. The node's own links are set.
+//! 2. Compare-and-swap links the node after its predecessor on each level, from the bottom level
+//!    up.
+//! 3. The back link of its successor is set.
+//!
+//! A reader that follows a link sees an initialised node. A back link names *some* node before its
+//! own: the predecessor or, during concurrent inserts, a node a little further back. To move
+//! backward, a reader follows the back link and then moves forward to the predecessor.
 use super::arena::{Arena, Link, NodeId};
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::cmp::Ordering;
@@ -18,13 +22,13 @@ use terrace_format::{KeyOrder, key::TRAILER_BYTES};
 use terrace_storage::Held;
 
 const HEIGHT_MAX: usize = 12;
-/// Bits of a random number that a node spends per link above the first: one node in four has a
-/// second link.
+/// Bits of a random number that are used for each link above the first. With two bits, one node in
+/// four has a second link.
 const BITS_PER_LINK: u32 = 2;
 
-/// Returns the number of links of the node with sequence number `seq`: 1 ..= 12, each further
-/// link four times rarer. It depends only on the sequence number, so writers share no generator
-/// and the height is known before the insert.
+/// Returns the number of links of the node with sequence number `seq`, from 1 to 12. Each further
+/// link is four times rarer. The result depends only on the sequence number. Therefore writers
+/// share no random generator, and the height is known before the insert.
 pub fn height(seq: u64) -> usize {
     // The steps of splitmix64, without its counter.
     let mixed = (seq ^ (seq >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,13 +60,14 @@ fn head(user: &[u8]) -> Option<u128> {
     user.first_chunk::<{ size_of::<u128>() }>().map(|bytes| u128::from_be_bytes(*bytes))
 }
 
-/// The position of a key: per level the last node before it and the node after it.
+/// The position of a key in the list: for each level, the last node before the key and the node
+/// after it.
 struct Splice {
     before: [NodeId; HEIGHT_MAX],
     after: [Option<NodeId>; HEIGHT_MAX],
 }
 
-/// The list. Keys are internal keys; each is inserted once.
+/// The skip list. Its keys are internal keys, and each key is inserted once.
 pub struct SkipList {
     arena: Arena,
     order: KeyOrder,
@@ -70,12 +75,13 @@ pub struct SkipList {
     head: NodeId,
     /// Number of levels in use.
     height: AtomicUsize,
-    /// The last node of each level, or one a little before it: where ascending keys are appended.
+    /// For each level the last node, or a node a little before it. Ascending keys are appended
+    /// here.
     tails: [Link; HEIGHT_MAX],
 }
 
 impl SkipList {
-    /// Makes an empty list with its memory counted in `held`.
+    /// Makes an empty list. `held` counts its memory.
     pub fn new(order: KeyOrder, held: Held) -> SkipList {
         let arena = Arena::new(held);
         let head = arena.node(HEIGHT_MAX, &[], 0, [&[]; 2]);
@@ -96,12 +102,13 @@ impl SkipList {
         &self.order
     }
 
-    /// Inserts an entry with `height` links. An existing key stays unchanged.
+    /// Inserts an entry with `height` links. If the list already has the key, its entry stays
+    /// unchanged.
     #[inline]
     pub fn insert(&self, user: &[u8], trailer: u64, value: [&[u8]; 2], height: usize) {
         let target = Target::new(user, trailer);
         if self.height.load(Relaxed) < height {
-            // A reader that sees it early finds empty links at the head.
+            // A reader that sees the new height early finds empty links at the head.
             self.height.fetch_max(height, Relaxed);
         }
         let mut splice = Splice { before: [self.head; HEIGHT_MAX], after: [None; HEIGHT_MAX] };
@@ -123,8 +130,8 @@ impl SkipList {
         }
     }
 
-    /// Links `node` at `level` after `before` or, after concurrent inserts, a little further on.
-    /// Returns its successor.
+    /// Links `node` at `level` after `before`. If concurrent inserts have added nodes in between,
+    /// it links `node` a little further on. Returns its successor.
     #[inline]
     fn link_in(
         &self,
@@ -174,7 +181,7 @@ impl SkipList {
         self.last_before(self.arena.back(id).get()?, Some(id))
     }
 
-    /// Goes forward from `at` to the node with successor `end`; `None` if that is the head.
+    /// Moves forward from `at` to the node before `end`. Returns `None` if that node is the head.
     fn last_before(&self, mut at: NodeId, end: Option<NodeId>) -> Option<NodeId> {
         while let Some(next) = self.next(at).filter(|next| Some(*next) != end) {
             at = next;
@@ -192,8 +199,8 @@ impl SkipList {
         self.arena.value(id)
     }
 
-    /// Whether `target` is after all nodes on the lowest `levels` levels; then sets `splice`.
-    /// Ascending keys need no search.
+    /// Returns whether `target` is after all nodes on the lowest `levels` levels, and if so sets
+    /// `splice`. Ascending keys then need no search.
     #[inline]
     fn is_at_end(&self, target: &Target<'_>, levels: usize, splice: &mut Splice) -> bool {
         (0..levels).all(|level| {
@@ -203,11 +210,12 @@ impl SkipList {
         })
     }
 
-    /// Returns the first node at or after `target`. Calls `record` for every level, top down, with
-    /// the last node before `target` and its successor.
+    /// Returns the first node at or after `target`. Calls `record` for every level, from the top
+    /// level down, with the last node before `target` and with its successor.
     fn find(&self, target: &Target<'_>, mut record: impl FnMut(usize, NodeId, Option<NodeId>)) -> Option<NodeId> {
         let mut at = self.head;
-        // Known not to be before the target, so not compared again one level down.
+        // This node is known not to be before the target, so it is not compared again one level
+        // down.
         let mut after = None;
         for level in (0..self.height.load(Relaxed)).rev() {
             loop {
@@ -225,8 +233,8 @@ impl SkipList {
         after
     }
 
-    /// Whether the node's key is before `target`. Most bytewise keys differ early: then this is two
-    /// loads and a comparison, without a call.
+    /// Returns whether the node's key is before `target`. Most bytewise keys differ in their first
+    /// 16 bytes. For them the comparison costs two loads and no call.
     #[inline]
     fn is_before(&self, node: NodeId, target: &Target<'_>) -> bool {
         if self.bytewise
@@ -241,17 +249,17 @@ impl SkipList {
     #[inline(never)]
     fn compare(&self, node: NodeId, target: &Target<'_>) -> Ordering {
         let key = Target::of(self.key(node));
-        // Newer entries come first.
+        // Newer entries precede older ones of the same user key.
         self.order.user(key.user, target.user).then_with(|| target.trailer.cmp(&key.trailer))
     }
 
-    /// Returns the node's link at `level`. Private, because the callers guarantee that the node has
-    /// it: they use levels on which the node was found, lower ones, or those below the height it
-    /// was made with. The head and the tails have all levels (the tail of a level was linked
-    /// there).
+    /// Returns the node's link at `level`. The function is private, because its callers must
+    /// guarantee that the node has this link. They pass a level on which the node was found, a
+    /// lower level, or a level below the height with which the node was made. The head has all
+    /// levels. The tail of a level was linked there, so it has that level.
     #[allow(unsafe_code)]
     fn link(&self, node: NodeId, level: usize) -> &Link {
-        // SAFETY: the node has more than `level` links, by the rule above.
+        // SAFETY: the node has more than `level` links, as the doc comment above explains.
         unsafe { self.arena.link(node, level) }
     }
 }
@@ -341,8 +349,8 @@ mod tests {
         }
     }
 
-    /// Writers that insert at the same positions lose no node, and readers see initialised nodes in
-    /// order both ways.
+    /// Writers that insert at the same positions lose no node. Readers see initialised nodes in key
+    /// order, in both directions.
     #[test]
     fn readers_see_sorted_nodes_while_writers_add() {
         const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };

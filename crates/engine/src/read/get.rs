@@ -1,6 +1,6 @@
-//! A point lookup: memtables newest first, then level by level, the newest run first. The first
-//! entry found is the newest. A range tombstone over the key shadows all older entries, and so
-//! everything searched later.
+//! A point lookup searches the memtables, newest first. It then searches the levels, and in each
+//! level the newest run first. The first entry found is the newest one. A range tombstone over the
+//! key shadows all older entries, so nothing that would be searched later can be the result.
 use super::{pinned::PinnedValue, view::View};
 use crate::{
     Result,
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, key};
 use terrace_storage::placement::{Bytes, Storage, Table, TableReadOptions};
 
-/// A value in its place.
+/// A value, and the memory that holds it.
 pub enum Value<'a> {
-    /// In a memtable.
+    /// A value in a memtable.
     Memory(&'a Arc<MemTable>, NodeId),
-    /// In a table.
+    /// A value that was read from an SSTable or from the value log.
     StoredValue(Bytes),
 }
 
@@ -28,12 +28,12 @@ impl Value<'_> {
         }
     }
 
-    /// Returns a copy.
+    /// Returns a copy of the bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         self.bytes().to_vec()
     }
 
-    /// Pins the value where it is.
+    /// Pins the value in the memory where it is, without a copy.
     pub fn pin(self) -> PinnedValue {
         match self {
             Value::Memory(mem, node) => PinnedValue::in_memory(mem.clone(), node),
@@ -48,22 +48,22 @@ pub struct PointLookup<'a> {
     pub storage: &'a dyn Storage,
     /// Order of user keys.
     pub order: &'a KeyOrder,
-    /// The key and the sequence number to read at, as an internal key.
+    /// The user key and the sequence number at which to read, as an internal key.
     pub lookup: &'a [u8],
-    /// Whether tables may have range tombstones.
+    /// Whether SSTables may have range tombstones.
     pub ranges: bool,
-    /// Whether to read the value of a stored value pointer.
+    /// Whether to follow a value pointer and read the value from the value log.
     pub resolve: bool,
-    /// How to read blocks.
+    /// How to read blocks of SSTables.
     pub how: TableReadOptions,
 }
 
-/// The answer of one memtable or table: it does not have the key, or its newest entry is a value
-/// or a tombstone.
+/// The result in one memtable or SSTable. The outer `None` means that it has no entry of the key,
+/// the inner `None` that its newest entry is a tombstone.
 type LookupResult<T> = Option<Option<T>>;
 
-/// Looks up `point` in `view`. Calls `on_budget_spent` with a table and its level if this lookup
-/// exhausted the table's seek budget.
+/// Looks up `point` in `view`. If this lookup exhausts the seek budget of an SSTable, it calls
+/// `on_budget_spent` with the SSTable and its level.
 pub fn get<'a>(
     point: &PointLookup<'_>,
     view: &'a View,
@@ -87,7 +87,7 @@ pub fn get<'a>(
             break;
         }
     }
-    // LevelDB's rule: the first of several probed tables pays.
+    // LevelDB's rule: if a lookup searches several SSTables, the first one is charged.
     let charged = first.filter(|_| searched > 1);
     if let Some((level, table)) = charged.filter(|(_, table)| table.charge_seek()) {
         on_budget_spent(level, table.meta.id);
@@ -111,7 +111,8 @@ fn search_memtables<'a>(view: &'a View, lookup: &[u8]) -> LookupResult<Value<'a>
 }
 
 impl PointLookup<'_> {
-    /// Probes one table. Out of line, so that the loop over the runs needs few registers.
+    /// Searches one SSTable. The function is not inlined, so that the loop over the runs needs few
+    /// registers.
     #[inline(never)]
     fn search_table(&self, table: &TableRef) -> Result<LookupResult<Bytes>> {
         let table = table.open(self.storage)?;
@@ -125,7 +126,7 @@ impl PointLookup<'_> {
         })
     }
 
-    /// Returns the value for the bytes `stored` of the put at `seq`.
+    /// Returns the value of the put at `seq`, whose SSTable or memtable stores the bytes `stored`.
     fn value(&self, seq: SeqNo, stored: Bytes) -> Result<Bytes> {
         Ok(self.storage.value(key::user_key(self.lookup), seq, stored, self.how)?)
     }
@@ -137,8 +138,8 @@ impl PointLookup<'_> {
     }
 }
 
-/// Starts to read the block that [`get`] would wait for: that of the first table that may have
-/// the key.
+/// Starts to read the block for which [`get`] would wait: a block of the first SSTable that may
+/// have the key.
 pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8]) -> Result<()> {
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
@@ -153,9 +154,9 @@ pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8
     Ok(())
 }
 
-/// LevelDB's read sampling. A scan positioned at `internal` charges a seek as a point lookup of
-/// the key would: if several tables cover the key, the first one pays. Returns the table if this
-/// exhausted its seek budget.
+/// Implements LevelDB's read sampling. A scan at the key `internal` charges a seek as a point
+/// lookup of that key would: if several SSTables cover the key, the first one is charged. Returns
+/// that SSTable if the charge exhausts its seek budget.
 pub fn sample(order: &KeyOrder, view: &View, internal: &[u8]) -> Option<(usize, TableId)> {
     let mut holding = view.version.runs().iter().filter_map(|(level, run)| Some((*level, run.find(order, internal)?)));
     let (level, first) = holding.next()?;

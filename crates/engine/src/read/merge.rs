@@ -6,18 +6,19 @@
 //! source 3 (run, L2)    ─▶ ┘
 //! source 2 (run, L1)        deferred or exhausted: not in the queue
 //! ```
-//! A move advances the head; if it still precedes the second source, which is the common case,
-//! that one comparison is all. Entries that are decoded and precede the second source's entry
-//! need no comparison. If two sources hold the same internal key the earlier source comes first;
-//! both entries are the same write.
+//! A move advances the source at the head of the queue. Usually its next entry still precedes the
+//! entry of the second source, and one comparison shows this. The head may have further decoded
+//! entries that are known to precede the second source's entry; moving over them needs no
+//! comparison. If two sources have the same internal key, both entries are the same write, and the
+//! earlier source is first.
 //!
-//! Each source moves strictly in the direction of iteration, so every iteration ends: memtables
-//! by construction; tables because their cursors report a key that does not follow the previous
-//! one; and after a skip the new key is compared here.
+//! Each source moves strictly in the direction of iteration, so every iteration ends. Memtables
+//! guarantee this by construction. Cursors over SSTables report a key that does not follow the
+//! previous key as corruption. After a skip, the merging iterator itself compares the new key.
 //!
-//! A lookup of one key often needs one source only: [`Merge::find`] asks filters first and defers
-//! positioning the other sources until the iteration continues. A seek to an existing key then
-//! costs little more than a point lookup.
+//! A lookup of one key often needs only one source. [`Merge::find`] therefore checks the filters
+//! first and defers positioning the other sources until the iteration continues. A seek to an
+//! existing key then costs little more than a point lookup.
 use super::source::{Direction, Source, Sources};
 use crate::Result;
 use std::cmp::Ordering;
@@ -27,19 +28,20 @@ use terrace_format::{
 };
 use terrace_storage::placement::{EntryRef, Origin, WholeBlock};
 
-/// All sources as one. After an error it is not positioned until the next seek.
+/// Several sorted sources as one. After an error it is not positioned until the next seek.
 pub struct Merge {
     order: KeyOrder,
     sources: Sources,
-    /// Numbers of the sources that are at an entry, in the order of `direction`; the first is the
-    /// current one.
+    /// Numbers of the sources that are at an entry, in the order of `direction`. The first is the
+    /// current source.
     queue: Vec<usize>,
     direction: Direction,
-    /// Whether all decoded entries of the current source, in `direction`, precede the second
-    /// source's entry.
+    /// Whether all decoded entries of the current source, in `direction`, precede the entry of the
+    /// second source in the queue.
     run_free: bool,
-    /// Sources (bits) that are not positioned yet. Their entries at or after the current key come
-    /// after the current entry, or are newer than the target. Only while moving forward.
+    /// Sources that are not positioned yet, one bit each. Each of their entries at or after the
+    /// current key either follows the current entry or is newer than the target. Set only while
+    /// moving forward.
     deferred: u64,
 }
 
@@ -63,10 +65,11 @@ impl Merge {
     }
 
     /// Moves to the first entry at or after `target`, the user key and sequence number of a reader.
-    /// Earlier sources must have the newer entries. If one source has the key, others stay deferred
-    /// until the iteration continues.
+    /// Earlier sources must have the newer entries. If one source has the key, the other sources
+    /// stay deferred until the iteration continues.
     pub fn find(&mut self, target: &[u8]) -> Result<()> {
-        // Keys that a custom order considers equal may differ for a filter.
+        // In a custom order two keys may be equal although their bytes, and so their filter bits,
+        // differ.
         if self.sources.len() > u64::BITS as usize || !self.order.is_bytewise() {
             return self.seek(target);
         }
@@ -138,8 +141,8 @@ impl Merge {
         self.at()
     }
 
-    /// Moves the current source to its first entry at or after `target`, which is ahead of a
-    /// forward iteration; then the iterator is at the first entry of all sources.
+    /// Moves the current source to its first entry at or after `target`, which must be ahead in a
+    /// forward iteration. The iterator is then at the first entry of all sources.
     pub fn skip_to(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Forward);
         if self.deferred > 0 {
@@ -155,8 +158,8 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves the current source to its last entry before `target`, which is ahead of a backward
-    /// iteration; then the iterator is at the last entry of all sources.
+    /// Moves the current source to its last entry before `target`, which must be ahead in a
+    /// backward iteration. The iterator is then at the last entry of all sources.
     pub fn skip_before(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Backward);
         let at = self.at();
@@ -198,8 +201,8 @@ impl Merge {
         }
     }
 
-    /// Returns the internal key, and the bytes of key and value (or of the value pointer). Must be
-    /// at an entry.
+    /// Returns the internal key and the size in bytes of key and value; for a separated value the
+    /// size of its value pointer. Must be at an entry.
     #[inline]
     pub fn sized_key(&self) -> (&[u8], usize) {
         match &self.sources[self.at()] {
@@ -208,7 +211,8 @@ impl Merge {
         }
     }
 
-    /// Makes the value available, wherever it is stored. Must be at an entry.
+    /// Makes the value of the entry available, reading its file if the value has a file of its own.
+    /// Must be at an entry.
     pub fn fetch(&mut self) -> Result<()> {
         let at = self.at();
         match &mut self.sources[at] {
@@ -226,8 +230,8 @@ impl Merge {
         }
     }
 
-    /// Whether a forward iteration is at the first entry of a block, and no other source has an
-    /// entry within the block.
+    /// Returns whether a forward iteration is at the first entry of a block, and no other source
+    /// has an entry within the range of the block.
     #[inline]
     pub fn comes_to_block(&self) -> bool {
         debug_assert!(self.direction == Direction::Forward && self.is_whole());
@@ -255,7 +259,7 @@ impl Merge {
         }
     }
 
-    /// Moves to the first entry after that block.
+    /// Moves to the first entry after the current block.
     pub fn skip_block(&mut self) -> Result<()> {
         let at = self.at();
         let Source::Run(c) = &mut self.sources[at] else { unreachable!("memtables have no blocks") };
@@ -263,8 +267,8 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves forward if the next entry is decoded, certainly has another user key, and `wanted`
-    /// accepts it. Otherwise stays and returns false.
+    /// Moves forward if the next entry is already decoded, certainly has another user key, and
+    /// `wanted` accepts that key. Otherwise does not move and returns false.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let at = self.at();
@@ -298,7 +302,7 @@ impl Merge {
         *self.queue.first().expect("the iterator is at an entry")
     }
 
-    /// Moves from an entry of a backward iteration to the next one.
+    /// Turns to moving forward: moves from an entry of a backward iteration to the next entry.
     fn turn_forward(&mut self) -> Result<()> {
         let (at, key, order) = (self.at(), self.key().to_vec(), self.order.clone());
         self.position_all(Direction::Forward, |number, source| {
@@ -310,7 +314,7 @@ impl Merge {
         })
     }
 
-    /// Moves from an entry of a forward iteration to the previous one.
+    /// Turns to moving backward: moves from an entry of a forward iteration to the previous entry.
     fn turn_backward(&mut self) -> Result<()> {
         let (at, key) = (self.at(), self.key().to_vec());
         self.position_all(Direction::Backward, |number, source| {
@@ -322,7 +326,7 @@ impl Merge {
         })
     }
 
-    /// Moves every source by `step` and queues those that are at an entry.
+    /// Moves every source by `step` and queues the sources that are then at an entry.
     fn position_all(
         &mut self,
         direction: Direction,
@@ -338,9 +342,9 @@ impl Merge {
         Ok(())
     }
 
-    /// Seeks the sources whose filters admit `target`'s user key, newest first, and stops at the
-    /// first that has it. Returns whether one does. If none does, the oldest source is positioned
-    /// as well, whatever its filter says.
+    /// Seeks the sources whose filters admit `target`'s user key, newest first. Stops at the first
+    /// source that has the key, and returns whether there is one. If no source has it, also
+    /// positions the oldest source, whatever its filter returned.
     fn probe_sources(&mut self, target: &[u8]) -> Result<bool> {
         let last = self.sources.len().wrapping_sub(1);
         for (number, source) in self.sources.iter_mut().enumerate() {
@@ -370,7 +374,7 @@ impl Merge {
     #[inline(never)]
     fn position_deferred(&mut self) -> Result<()> {
         let key = self.key().to_vec();
-        self.queue.clear(); // after an error it must not be positioned
+        self.queue.clear(); // after an error the iterator must not be positioned
         self.seek_deferred(&key)?;
         self.rebuild_queue();
         Ok(())
@@ -381,7 +385,7 @@ impl Merge {
         self.queue.clear();
         self.run_free = false;
         for (number, source) in self.sources.iter().enumerate() {
-            // With more sources than bits no bit is set.
+            // Sources are deferred only if there are at most 64 of them, one bit each.
             let is_deferred = self.deferred.checked_shr(number as u32).is_some_and(|bits| bits & 1 == 1);
             if !is_deferred && source.valid() {
                 let place = self.queue.partition_point(|&other| !self.precedes(source.key(), number, other));

@@ -1,15 +1,16 @@
-//! A value that is not copied: it stays in the memory where the store has it.
+//! Pinned values: a value that stays in the memory where the store has it, instead of a copy.
 use crate::mem::{MemTable, NodeId};
 use std::{fmt, ops::Deref, sync::Arc};
 use terrace_storage::placement::Bytes;
 
-/// The bytes of a value, in place; see [`Db::get_pinned`](crate::Db::get_pinned). They never
-/// change, whatever is written, compacted or closed meanwhile. Clones share the bytes.
+/// The bytes of a value, without a copy; see [`Db::get_pinned`](crate::Db::get_pinned). The bytes
+/// never change, even if the key is overwritten or compacted, or the store is closed. Clones share
+/// the bytes.
 ///
-/// A pinned value keeps its container in memory: a block, a whole memtable, or, with
-/// `allow_mmap_reads`, the mapping of an SSTable or segment, which then keeps its disk space
-/// after its deletion. Do not keep many; [`to_vec`](slice::to_vec) makes a copy that holds only
-/// its own bytes.
+/// A pinned value keeps its whole container in memory: a block or a memtable. With
+/// `allow_mmap_reads` the container is the memory mapping of an SSTable or of a value-log segment;
+/// the deleted file then occupies disk space until the value is dropped. Do not keep many pinned
+/// values. [`to_vec`](slice::to_vec) makes a copy that holds only the value's own bytes.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};

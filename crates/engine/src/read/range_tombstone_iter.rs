@@ -1,9 +1,9 @@
 //! Finds the range tombstones that shadow keys for a reader, over all sources of a merging
 //! iterator.
 //!
-//! A lookup of one key returns the whole span of keys around it for which the answer is the same.
-//! The span is cached until the reader leaves it, so a scan pays once per end of a range
-//! tombstone.
+//! A lookup of one key returns a span: all neighbouring keys that the same newest range tombstone
+//! shadows, or that none shadows. The reader caches the span until it leaves the span. A scan
+//! therefore looks up range tombstones only once for each start or end of a range tombstone.
 use super::view::View;
 use crate::{Result, mem::MemTable, version::Run};
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub struct RangeTombstoneIter {
     span: Option<TombstoneSpan>,
 }
 
-/// Keys from `from` on and before `to` (`None` is unbounded) with the same newest tombstone.
+/// A span of keys with the same newest range tombstone: from `from` inclusive to `to` exclusive.
+/// `None` means unbounded.
 #[derive(Clone, Debug)]
 pub struct TombstoneSpan {
     /// First key.
@@ -35,8 +36,8 @@ pub struct TombstoneSpan {
     pub to: Option<Vec<u8>>,
     /// The newest range tombstone; zero if there is none.
     pub newest: SeqNo,
-    /// Number of the source with that tombstone. Every entry of a later source within the span is
-    /// older.
+    /// Number of the source with that tombstone. Within the span every entry of a later source is
+    /// older than the tombstone.
     pub source: usize,
 }
 
@@ -74,7 +75,7 @@ impl RangeTombstoneIter {
         RangeTombstoneIter { storage, order, sources, seq, span: None }
     }
 
-    /// Returns the span around `user`. I/O if a table must be opened.
+    /// Returns the span around `user`. Does I/O if an SSTable must be opened.
     pub fn span_at(&mut self, user: &[u8]) -> Result<&TombstoneSpan> {
         if !self.span.as_ref().is_some_and(|span| span.contains(&self.order, user)) {
             self.span = Some(self.find(user)?);
@@ -82,7 +83,7 @@ impl RangeTombstoneIter {
         Ok(self.span.get_or_insert_with(TombstoneSpan::unbounded))
     }
 
-    /// Whether the cached span shows that nothing shadows `user`.
+    /// Returns whether the cached span shows that no range tombstone shadows `user`.
     #[inline]
     pub fn is_clear(&self, user: &[u8]) -> bool {
         self.span.as_ref().is_some_and(|known| known.newest == SeqNo::ZERO && known.contains(&self.order, user))

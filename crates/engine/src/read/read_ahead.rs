@@ -1,29 +1,30 @@
-//! Read-ahead of separated values: while a scan is at one pair, a prefetcher requests the values
-//! of the next ones, up to a window of bytes. A device that serves several reads at a time then
-//! serves them together.
+//! Read-ahead of separated values. While a scan is at one pair, a prefetcher requests the values of
+//! the next pairs, up to a window of bytes. A device that serves several reads in parallel then
+//! reads these values together.
 //!
-//! The prefetcher starts after a cursor has moved in one direction a few times and has stalled on
-//! a value. It looks a few pairs ahead at first, and further while its predictions hold: a short
-//! range costs almost nothing, and values in memory cost nothing. It stops after a while and
-//! restarts on the next stall, because a value that was prefetched in time cannot be
-//! distinguished from one that was in memory. Errors of the prefetcher are ignored; the scan
-//! meets them itself when it gets there.
+//! The prefetcher starts after a cursor has moved a few times in one direction and has waited for
+//! the read of a value. At first it requests only a few pairs ahead. While the scan reaches the
+//! predicted pairs, it looks further ahead. A short range therefore costs almost nothing, and
+//! values in memory cost nothing. After a number of values the prefetcher stops and starts again at
+//! the next wait, because it cannot distinguish a value that it prefetched in time from a value
+//! that was in memory. Errors of the prefetcher are ignored: the scan returns them itself when it
+//! reaches the pair.
 use crate::Result;
 use std::{cmp::Ordering, collections::VecDeque};
 use terrace_format::KeyOrder;
 
-/// Moves in one direction before the prefetcher starts.
+/// Number of moves in one direction before the prefetcher starts.
 const MOVES_MIN: u32 = 3;
-/// Bytes requested at first.
+/// Bytes that the prefetcher requests at first.
 const BYTES_FIRST: u64 = 16 << 10;
-/// Most values requested and not reached yet.
+/// Most values that are requested and that the scan has not reached yet.
 const PAIRS_MAX: usize = 256;
-/// Values that the prefetcher requests before it stops.
+/// Number of values after which the prefetcher stops.
 const PREFETCH_RUN_MAX: usize = 4096;
 
 /// Walks ahead of a cursor and requests values.
 pub trait Prefetcher: Send {
-    /// Positions at `user`, to continue in one direction.
+    /// Moves to the pair of `user`. Following calls continue in one direction.
     fn start(&mut self, user: &[u8], forward: bool) -> Result<()>;
     /// Moves to the next pair and requests its value. Returns the user key and the bytes requested,
     /// or `None` at the end of the range.
@@ -35,23 +36,23 @@ pub struct ReadAhead<S> {
     prefetcher: S,
     order: KeyOrder,
     window: u64,
-    /// Bytes to stay ahead; grows up to `window` while predictions hold.
+    /// How many bytes to request ahead. Grows up to `window` while predictions are right.
     distance: u64,
     prefetched: VecDeque<(Vec<u8>, u64)>,
     /// Bytes of the values in `prefetched`.
     bytes: u64,
-    /// Position of the scan.
+    /// User key at which the scan is.
     at: Vec<u8>,
     forward: bool,
     moves: u32,
-    /// Whether the scan has stalled since the prefetcher started.
+    /// Whether the scan has waited for a value since the prefetcher started.
     stalled: bool,
-    /// Values that the prefetcher may still request; 0 if it is stopped.
+    /// Number of values that the prefetcher may still request; 0 while it is stopped.
     run_left: usize,
 }
 
 impl<S: Prefetcher> ReadAhead<S> {
-    /// Makes a read-ahead of up to `window` bytes; 0 turns it off.
+    /// Makes a read-ahead of up to `window` bytes. A `window` of 0 turns read-ahead off.
     pub fn new(prefetcher: S, order: KeyOrder, window: u64) -> ReadAhead<S> {
         let (prefetched, at) = (VecDeque::new(), Vec::new());
         ReadAhead {
@@ -69,7 +70,7 @@ impl<S: Prefetcher> ReadAhead<S> {
         }
     }
 
-    /// Notes that the scan is at `user`.
+    /// Records that the scan is at `user`.
     pub fn reached(&mut self, user: &[u8]) {
         if self.window == 0 || self.run_left == 0 && !self.stalled {
             return; // the position does not matter yet
@@ -88,7 +89,7 @@ impl<S: Prefetcher> ReadAhead<S> {
         }
     }
 
-    /// Notes that the scan had to wait for a value.
+    /// Records that the scan had to wait for a value.
     pub fn stalled(&mut self) {
         self.stalled = true;
     }
@@ -108,7 +109,7 @@ impl<S: Prefetcher> ReadAhead<S> {
         }
     }
 
-    /// Requests values up to the distance. Returns whether there may be more.
+    /// Requests values up to `distance` bytes ahead. Returns whether there may be more pairs.
     fn prefetch(&mut self) -> Result<bool> {
         while (self.bytes < self.distance || self.prefetched.is_empty())
             && self.prefetched.len() < PAIRS_MAX
@@ -132,7 +133,7 @@ mod tests {
         atomic::{AtomicUsize, Ordering::Relaxed},
     };
 
-    /// A number of pairs with values of 4 KiB; counts requests.
+    /// A test prefetcher over a number of pairs with values of 4 KiB. It counts requests.
     struct CountingPrefetcher {
         pairs: i64,
         at: i64,
@@ -161,13 +162,14 @@ mod tests {
         }
     }
 
-    /// Returns how many values were requested after each move of a scan over `path` that stalls on
+    /// Returns the number of values requested after each move of a scan over `path` that waits for
     /// each value.
     fn prefetched(window: u64, path: impl Iterator<Item = i64>) -> Vec<usize> {
         prefetched_of(1000, window, path, |_| true)
     }
 
-    /// The same for a number of pairs, where the scan stalls as `waits` says.
+    /// Returns the same for a store with a given number of pairs. `waits` decides at which pairs
+    /// the scan waits.
     fn prefetched_of(
         pairs: i64,
         window: u64,

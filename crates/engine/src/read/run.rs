@@ -1,5 +1,5 @@
-//! A cursor over a sorted run: its SSTables one after the other, each opened when the cursor
-//! reaches it.
+//! A cursor over a sorted run: it reads the run's SSTables one after the other and opens each when
+//! it reaches it.
 use crate::{Error, Result, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};
@@ -22,14 +22,14 @@ impl RunCursor {
         RunCursor { storage, order, run, how, at: 0, table: None }
     }
 
-    /// Whether it is at an entry.
+    /// Whether the cursor is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.table.as_ref().is_some_and(|cursor| cursor.valid())
     }
 
-    /// Whether the run may have entries of `target`'s user key, as far as filters and key ranges
-    /// say.
+    /// Returns whether the run may have entries of `target`'s user key, by its filters and key
+    /// ranges.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
         match self.run.find(&self.order, target) {
             Some(table) => Ok(table.open(&*self.storage)?.may_have(target)?),
@@ -86,13 +86,13 @@ impl RunCursor {
         self.table.as_ref().expect("the cursor is at an entry")
     }
 
-    /// Returns the table cursor, to move within its decoded entries.
+    /// Returns the table cursor, so that the caller can move it within its decoded entries.
     #[inline]
     pub fn entries_mut(&mut self) -> &mut Cursor {
         self.table.as_mut().expect("the cursor is at an entry")
     }
 
-    /// Returns the error for a cursor that is positioned where no seek can lead.
+    /// Returns the corruption error for a cursor that a seek left at an impossible position.
     pub fn out_of_order(&self) -> Error {
         let table = self.run.get(self.at).map_or(TableId(0), |table| table.meta.id);
         let place = self.storage.place_of(ObjectId::Table(table));

@@ -1,4 +1,4 @@
-//! Range reads: their options and bounds, a cursor, and an iterator.
+//! Range reads: read options and bounds, a cursor, and an iterator.
 use super::{
     get,
     separated_values::SeparatedValues,
@@ -11,7 +11,8 @@ use std::sync::{Arc, Weak};
 use terrace_format::{KeyOrder, SeqNo, TableId, key};
 use terrace_storage::Process;
 
-/// How to read, and which keys. The default reads everything in its current state.
+/// Options of a read: the snapshot, the range of keys, and how to read blocks. By default a read
+/// sees all keys of the current state.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -41,52 +42,53 @@ impl ReadOptions {
     pub(crate) const DEFAULT: ReadOptions =
         ReadOptions { snapshot: None, from: None, to: None, prefix: None, verify_checksums: true, fill_cache: true };
 
-    /// Reads everything in its current state.
+    /// Makes the default options: all keys, in the current state of the store.
     pub fn new() -> ReadOptions {
         ReadOptions::default()
     }
 
-    /// Reads at `snapshot`.
+    /// Reads the state of the store at `snapshot`.
     pub fn snapshot(mut self, snapshot: &Snapshot) -> ReadOptions {
         self.snapshot = Some(snapshot.clone());
         self
     }
 
-    /// Only keys at or after `key`.
+    /// Reads only keys at or after `key`.
     pub fn from(mut self, key: impl Into<Vec<u8>>) -> ReadOptions {
         self.from = Some(key.into());
         self
     }
 
-    /// Only keys before `key`.
+    /// Reads only keys before `key`.
     pub fn to(mut self, key: impl Into<Vec<u8>>) -> ReadOptions {
         self.to = Some(key.into());
         self
     }
 
-    /// Only keys that start with `prefix`. In the bytewise order they are adjacent; in a custom
-    /// order every key from `from` to `to` is checked.
+    /// Reads only keys that start with `prefix`. In the bytewise order these keys are adjacent. In
+    /// a custom order the read checks every key between `from` and `to`.
     pub fn prefix(mut self, prefix: impl Into<Vec<u8>>) -> ReadOptions {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// Verify the checksum of every block read from storage. Cached blocks were verified, or not,
-    /// when they were read. Default true. If off, damaged bytes may be returned as values.
+    /// Sets whether to verify the checksum of every block read from storage. Default true. The
+    /// option does not apply to blocks in the block cache, which were read earlier. If it is off, a
+    /// read may return damaged bytes as a value.
     pub fn verify_checksums(mut self, yes: bool) -> ReadOptions {
         self.verify_checksums = yes;
         self
     }
 
-    /// Keep blocks in the block cache. Default true. Blocks read ahead by a scan are never kept, so
-    /// that a full scan leaves the cache unchanged.
+    /// Sets whether to keep blocks in the block cache. Default true. Blocks that a scan reads ahead
+    /// are never kept, so a full scan does not replace the contents of the cache.
     pub fn fill_cache(mut self, yes: bool) -> ReadOptions {
         self.fill_cache = yes;
         self
     }
 }
 
-/// The keys of a read: `from ..  to`, all with prefix `prefix`.
+/// The range of keys of a read: keys in `from ..  to` that start with `prefix`.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadRange {
     order: KeyOrder,
@@ -127,9 +129,10 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// A position among the pairs of a range, in the state of the store when the cursor was made.
-/// Forward and backward cost the same. After an error the cursor is not positioned; seek again.
-/// It pins the files that it reads.
+/// A position among the pairs of a key range. A cursor sees the state of the store at the moment
+/// the cursor was made. Moving forward and moving backward cost the same. After an error the cursor
+/// is not positioned until the next seek. A cursor pins the files that it reads: they are not
+/// deleted before it is dropped.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -145,37 +148,41 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 /// ```
 pub struct Cursor {
     iter: SnapshotIter,
-    /// Reads separated values. Boxed: a cursor moves when it is made.
+    /// Reads separated values. Boxed, because a cursor is moved in memory when it is made.
     separated: Option<Box<SeparatedValues>>,
     bounds: ReadRange,
     on_pair: bool,
-    /// Whether values may be stored separately from keys, in the value log or in files of a table.
+    /// Whether values may be outside the SSTables' blocks: in the value log, or in files of a
+    /// directory table.
     needs_fetch: bool,
     sampler: ReadSampler,
-    /// Whether the last seek found its key before it had probed every run and was not charged.
+    /// Whether the last seek found its key before it had searched every run, and was therefore not
+    /// charged to any SSTable.
     uncharged_seek: bool,
-    /// The error for a cursor with a snapshot of another store.
+    /// The error of every move if the snapshot is one of another store.
     refused: Option<Error>,
     _held: Option<Snapshot>,
 }
 
-/// Charges tables for a cursor's reads, which cost more with more runs.
+/// Charges the seek budgets of SSTables for a cursor's reads. A read costs more if there are more
+/// runs.
 pub(crate) struct ReadSampler {
-    /// Also pins the version that the cursor reads.
+    /// The view that the cursor reads. It also pins the version.
     view: Arc<View>,
     store: Weak<dyn ReadTrigger>,
-    /// The process that opened the store: in a forked child the cursor no longer moves.
+    /// The process that opened the store. In a forked child process the cursor does not move.
     process: Process,
-    /// Bytes of compaction that one seek is worth per run of level 0.
+    /// Bytes of compaction that one seek justifies for each run of level 0.
     seek_bytes: u64,
     left: usize,
 }
 
-/// Receives the tables that reads have charged enough.
+/// Receives the SSTables that reads have charged so much that a compaction pays off.
 pub(crate) trait ReadTrigger: Send + Sync {
-    /// Range reads have paid for a compaction of level 0, with `oldest` as its oldest table.
+    /// Reports that range reads have been charged enough for a compaction of level 0. `oldest` is
+    /// the oldest SSTable of level 0.
     fn range_reads_paid(self: Arc<Self>, oldest: TableId);
-    /// The seek budget of `table` in `level` is exhausted.
+    /// Reports that the seek budget of `table` in `level` is exhausted.
     fn seek_budget_spent(self: Arc<Self>, level: usize, table: TableId);
 }
 
@@ -184,7 +191,7 @@ impl ReadSampler {
         ReadSampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
     }
 
-    /// Charges a range read that probed every run.
+    /// Charges a range read that searched every run.
     fn seek_with(&self) {
         if let Some(oldest) = self.view.version.charge_range_read(self.seek_bytes)
             && let Some(store) = self.store.upgrade()
@@ -193,7 +200,7 @@ impl ReadSampler {
         }
     }
 
-    /// Notes that the cursor is at `user` after reading `bytes`.
+    /// Records that the cursor is at `user` and has read `bytes` bytes.
     #[inline]
     fn read(&mut self, order: &KeyOrder, user: &[u8], bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
@@ -208,7 +215,7 @@ impl ReadSampler {
         self.charge(order, user);
     }
 
-    /// Charges tables for entries that a read skipped at these keys.
+    /// Charges SSTables for the entries that a read skipped at the keys `users`.
     #[cold]
     fn skipped(&self, order: &KeyOrder, users: &[Vec<u8>]) {
         users.iter().for_each(|user| self.charge(order, user));
@@ -272,8 +279,8 @@ impl Cursor {
 
     /// Moves to the first pair of the range.
     ///
-    /// # Errors
-    /// As [`Db::get`](crate::Db::get); so for all moves.
+    /// # Errors The errors of [`Db::get`](crate::Db::get). All other moves of a cursor have the
+    /// same errors.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
             Some(from) => self.seek_with(SnapshotIter::next, |iter| iter.seek(&from)),
@@ -348,8 +355,8 @@ impl Cursor {
         if self.on_pair { self.step_with(SnapshotIter::prev) } else { Ok(()) }
     }
 
-    /// As [`position`](Cursor::position), one entry further. Charges the seek before it if that was
-    /// not charged.
+    /// Moves the cursor as [`position`](Cursor::position) does, by one entry. If the seek before
+    /// this step was not charged, charges it now.
     #[inline]
     fn step_with(&mut self, step: impl Fn(&mut SnapshotIter) -> Result<()>) -> Result<()> {
         if std::mem::take(&mut self.uncharged_seek) {
@@ -358,7 +365,8 @@ impl Cursor {
         self.position(&step, &step)
     }
 
-    /// As [`position`](Cursor::position), by a seek. Charges it if every run was probed.
+    /// Moves the cursor by a seek as [`position`](Cursor::position) does. Charges the seek if it
+    /// searched every run.
     fn seek_with(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,
@@ -376,8 +384,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves the cursor by `place`, then by `step` over keys within the bounds but without the
-    /// prefix.
+    /// Moves the cursor by `place`. If the cursor is then at a key within the bounds but without
+    /// the prefix, moves on by `step`.
     #[inline]
     fn position(
         &mut self,
@@ -430,7 +438,7 @@ impl Cursor {
     }
 }
 
-/// The pairs of a range, one after the other. Ends after its first error.
+/// An iterator over the pairs of a range. It ends after its first error.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};

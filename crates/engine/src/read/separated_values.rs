@@ -1,5 +1,5 @@
-//! Separated values: a cursor reads the value of each pair from the value log when it moves
-//! there, with read-ahead. A value stored inline with its key costs only a check.
+//! Reads separated values. When a cursor moves to a pair, it reads the pair's value from the value
+//! log, with read-ahead. For an inline value (stored next to its key) this costs only a check.
 use super::{
     read_ahead::{Prefetcher, ReadAhead},
     snapshot_iter::SnapshotIter,
@@ -12,8 +12,8 @@ use terrace_storage::{
     placement::{Bytes, Storage, StoredValue, TableReadOptions},
 };
 
-/// Most pairs with inline values that the prefetcher skips to find a separated one. If separated
-/// values are that rare, waiting for each is fine.
+/// Most pairs with inline values that the prefetcher skips to find a separated value. If separated
+/// values are rarer than this, the scan reads each of them without read-ahead.
 const INLINE_SKIP_MAX: usize = 256;
 
 /// The value at the position of a cursor.
@@ -25,17 +25,17 @@ pub struct SeparatedValues {
     ahead: ReadAhead<ValuePrefetcher>,
 }
 
-/// The location of the value.
+/// The location of the cursor's value.
 enum ValueLocation {
-    /// In the bytes stored with the key, from this offset on.
+    /// The value is in the bytes stored with the key, from this offset on.
     Inline(usize),
-    /// In the value log.
+    /// The value was read from the value log.
     Read(Bytes),
 }
 
 impl SeparatedValues {
-    /// Makes a reader without a value. `iter` makes the iterator of the read-ahead, which goes
-    /// up to `window` bytes ahead, over keys for which `in_bounds` returns true.
+    /// Makes a reader that has read no value yet. `iter` makes the iterator that read-ahead uses.
+    /// Read-ahead covers up to `window` bytes, and only keys for which `in_bounds` returns true.
     pub fn new(
         storage: Arc<dyn Storage>,
         how: TableReadOptions,
@@ -56,8 +56,8 @@ impl SeparatedValues {
         SeparatedValues { storage, how, value: ValueLocation::Inline(0), coalescer, ahead }
     }
 
-    /// Reads the value of the pair `user` written at `seq`, which has the bytes `stored` with its
-    /// key.
+    /// Reads the value of the pair of key `user` that was written at `seq`. `stored` are the bytes
+    /// stored with the key.
     #[inline]
     pub fn read(&mut self, user: &[u8], seq: SeqNo, stored: &[u8]) -> Result<()> {
         if stored.starts_with(INLINE) {

@@ -1,4 +1,5 @@
-//! Snapshots: sequence numbers at which compactions must keep entries readable.
+//! Snapshots: sequence numbers at which readers read. Compactions keep the entries that a snapshot
+//! sees.
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
@@ -8,14 +9,17 @@ use terrace_storage::Process;
 /// The snapshots of a store.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    /// Held sequence numbers, with their counts. Guards only itself; no I/O under it.
+    /// The sequence numbers of the snapshots, each with the number of snapshots that hold it. While
+    /// a thread holds this lock, it takes no other lock and does no I/O.
     held: Mutex<BTreeMap<SeqNo, usize>>,
-    /// A forked child has a copy of the lock that may never be released.
+    /// The process that opened the store. A forked child has a copy of the lock that may stay
+    /// locked forever.
     process: Process,
 }
 
-/// A snapshot: reads through it see the store as it was when the snapshot was made. It keeps
-/// shadowed entries and files from being removed, so drop it soon. Clones hold the same snapshot.
+/// A snapshot of the store. Reads with it see the store as it was when the snapshot was made. A
+/// snapshot prevents compactions from dropping shadowed entries and files, so drop it soon. Clones
+/// share one snapshot.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -41,7 +45,8 @@ impl Snapshot {
         self.0.seq.0
     }
 
-    /// Returns the sequence number if the snapshot belongs to the store with `registry`.
+    /// Returns the sequence number if the snapshot belongs to the store whose snapshots are
+    /// `registry`.
     pub(crate) fn seq_in(&self, registry: &Arc<Snapshots>) -> Result<SeqNo> {
         if Arc::ptr_eq(&self.0.registry, registry) {
             return Ok(self.0.seq);
@@ -65,10 +70,10 @@ impl Drop for HeldSnapshot {
 }
 
 impl Snapshots {
-    /// Adds a snapshot at the sequence number that `visible` returns. `visible` is called under the
-    /// lock, so that no compaction misses the snapshot.
+    /// Adds a snapshot at the sequence number that `visible` returns. `visible` is called while the
+    /// lock is held, so that no compaction can miss the snapshot.
     pub fn hold(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> Snapshot {
-        // A forked child reads nothing through it.
+        // A forked child process reads nothing with a snapshot.
         let mut held = self.process.is_current().then(|| self.held.lock());
         let seq = visible();
         if let Some(held) = &mut held {
@@ -84,8 +89,8 @@ impl Snapshots {
         held.keys().next().copied().unwrap_or_else(visible)
     }
 
-    /// Returns the held snapshots, ascending, and the current sequence number, which is the lowest
-    /// of future snapshots.
+    /// Returns the sequence numbers of the snapshots in ascending order, and the current sequence
+    /// number. Every future snapshot is at the current sequence number or above.
     pub fn positions(&self, visible: impl FnOnce() -> SeqNo) -> (Vec<SeqNo>, SeqNo) {
         let held = self.held.lock();
         (held.keys().copied().collect(), visible())

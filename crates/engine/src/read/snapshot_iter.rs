@@ -1,9 +1,11 @@
-//! The pairs that a snapshot sees in a merging iterator: of each user key the newest entry at or
-//! below its sequence number, if that is a put and no newer range tombstone shadows it.
+//! Iterates over the pairs that a snapshot sees in a merging iterator. For each user key it takes
+//! the newest entry at or below the snapshot's sequence number. The key has a pair if this entry is
+//! a put and no newer range tombstone shadows it.
 //!
-//! Forward, the merging iterator is at the current entry. Backward, the versions of a key arrive
-//! oldest first, so the merging iterator is before all of them and the current entry is saved in
-//! a copy, unless the previous entry is known to have another user key.
+//! In a forward iteration the merging iterator is at the current entry. In a backward iteration the
+//! versions of a key are reached oldest first. The merging iterator is then before all versions of
+//! the key, and a copy of the current entry is saved. No copy is made if the previous entry is
+//! known to have another user key.
 use super::{merge::Merge, range_tombstone_iter::RangeTombstoneIter};
 use crate::Result;
 use terrace_format::{
@@ -14,22 +16,23 @@ use terrace_format::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
     Nothing,
-    /// At the entry of the merging iterator.
+    /// The pair is the current entry of the merging iterator.
     Current,
-    /// At the saved pair; the merging iterator is before its key.
+    /// The pair is the saved copy. The merging iterator is before its key.
     Saved,
 }
 
 /// LevelDB's period of read sampling, in bytes of keys and values.
 pub const SAMPLE_BYTES: usize = 1 << 20;
-/// Minimum bytes charged for a skipped entry: a tombstone is short.
+/// Minimum number of bytes charged for a skipped entry. Without it tombstones, which are short,
+/// would count little.
 const SKIPPED_BYTES_MIN: usize = 1 << 10;
 
-/// Most samples per move.
+/// Most sampled keys in one move of the iterator.
 const SKIPPED_KEYS_MAX: usize = 64;
 
-/// Skipped entries: shadowed, deleted, or too new for this snapshot. They cost as much to read as
-/// others, and a compaction can remove them.
+/// Skipped entries: entries that are shadowed, deleted, or too new for this snapshot. To read them
+/// costs as much as to read other entries, and a compaction could remove them.
 #[derive(Default)]
 struct SkippedEntries {
     /// Bytes skipped since the last sampled key.
@@ -52,7 +55,8 @@ impl SkippedEntries {
     }
 }
 
-/// Iterates over user keys and values, each key once, without deleted ones.
+/// Iterates over the user keys and values that a snapshot sees. Each key is returned once; deleted
+/// keys are not returned.
 pub struct SnapshotIter {
     order: KeyOrder,
     merge: Merge,
@@ -60,7 +64,7 @@ pub struct SnapshotIter {
     tombstones: Option<RangeTombstoneIter>,
     seq: SeqNo,
     position: Position,
-    /// The current user key if saved, or the one before.
+    /// The saved user key in state `Saved`, otherwise the previous user key.
     key: Vec<u8>,
     value: Vec<u8>,
     /// Sequence number of the saved pair.
@@ -120,8 +124,8 @@ impl SnapshotIter {
         }
     }
 
-    /// Returns the user key and the bytes read for the pair, without a separated value. Must be at
-    /// a pair.
+    /// Returns the user key and the number of bytes read for the pair. The bytes of a separated
+    /// value are not counted. Must be at a pair.
     #[inline]
     pub fn sized_key(&self) -> (&[u8], usize) {
         match self.position {
@@ -150,7 +154,7 @@ impl SnapshotIter {
         }
     }
 
-    /// Returns a key per [`SAMPLE_BYTES`] of entries skipped since the last call.
+    /// Returns one key for each [`SAMPLE_BYTES`] of entries skipped since the last call.
     #[inline]
     pub fn skipped(&mut self) -> Option<Vec<Vec<u8>>> {
         (!self.skipped.keys.is_empty()).then(|| std::mem::take(&mut self.skipped.keys))
@@ -244,8 +248,8 @@ impl SnapshotIter {
         self.key.extend_from_slice(key::user_key(self.merge.key()));
     }
 
-    /// Moves to the first visible key from the current entry on; with `skip_key` to one after the
-    /// saved key.
+    /// Moves to the first visible key at or after the current entry. With `skipped`
+    /// the key must follow the saved key.
     #[inline]
     fn find_forward(&mut self, mut skipped: bool) -> Result<()> {
         while self.merge.valid() {
@@ -276,8 +280,8 @@ impl SnapshotIter {
         Ok(())
     }
 
-    /// Moves to the first visible key from the current entry back. The merging iterator ends at the
-    /// key's newest visible version, or before all versions.
+    /// Moves backward from the current entry to the first visible key. Afterwards the merging
+    /// iterator is at the newest visible version of that key, or before all of its versions.
     fn find_backward(&mut self) -> Result<()> {
         let mut found = false;
         while self.merge.valid() {

@@ -23,7 +23,8 @@ pub enum Source {
     Run(RunCursor),
 }
 
-/// Calls the corresponding method of the source's cursor. Memtables cannot fail.
+/// Calls the method of the same name of the source's cursor. Methods of memtable cursors cannot
+/// fail.
 macro_rules! dispatch {
     ($source:expr, $cursor:ident => $mem:expr, $run:expr) => {
         match $source {
@@ -49,8 +50,8 @@ impl Source {
         dispatch!(self, c => c.value(), c.entries().value())
     }
 
-    /// Whether the source may have entries of `target`'s user key, as far as filters and key ranges
-    /// say.
+    /// Returns whether the source may have entries of `target`'s user key, by filters and key
+    /// ranges.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
         dispatch!(self, c => Ok(c.may_have(key::user_key(target))), c.may_have(target))
     }
@@ -67,7 +68,7 @@ impl Source {
         dispatch!(self, c => { c.seek_last(); Ok(()) }, c.seek_last())
     }
 
-    /// Returns the error for a source that is positioned where a seek cannot lead.
+    /// Returns the corruption error for a source that a seek left at an impossible position.
     #[cold]
     pub fn out_of_order(&self) -> Error {
         match self {
@@ -84,7 +85,7 @@ impl Source {
         dispatch!(self, c => { c.prev(); Ok(()) }, c.prev())
     }
 
-    /// Moves forward within the decoded entries.
+    /// Moves forward if the next entry is already decoded. Returns whether it moved.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         match self {
@@ -93,7 +94,7 @@ impl Source {
         }
     }
 
-    /// Moves backward within the decoded entries.
+    /// Moves backward if the previous entry is already decoded. Returns whether it moved.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         match self {
@@ -102,7 +103,7 @@ impl Source {
         }
     }
 
-    /// Returns the last key that moves within the decoded entries can reach.
+    /// Returns the last key that can be reached by moves within the decoded entries.
     pub fn farthest(&self, direction: Direction) -> Option<&[u8]> {
         let Source::Run(c) = self else { return None };
         let [first, last] = c.entries().decoded().bounds();
@@ -110,20 +111,20 @@ impl Source {
     }
 }
 
-/// The sources of a merging iterator. Their memory is reused by the next iterator of the same
-/// thread: cursors often seek once, and allocating two kilobytes is not cheap.
+/// The sources of a merging iterator. Its memory is reused for the next iterator of the same
+/// thread, because a cursor often seeks only once, and an allocation of two kilobytes is not cheap.
 pub struct Sources(Vec<Source>);
 
-/// Most sources for which memory is kept (18 KiB).
+/// Most sources for which the memory is kept for reuse (18 KiB).
 const SCRATCH_MAX: usize = 64;
 
 thread_local! {
-    /// Empty memory for the next iterator.
+    /// Empty memory for this thread's next iterator.
     static SCRATCH: Cell<Vec<Source>> = const { Cell::new(Vec::new()) };
 }
 
 impl Sources {
-    /// Makes an empty list, in the memory of the last one.
+    /// Makes an empty list. Reuses the memory of the thread's previous list.
     #[inline]
     pub fn new() -> Sources {
         Sources(SCRATCH.try_with(Cell::take).unwrap_or_default()) // unset while the thread exits
@@ -134,7 +135,8 @@ impl Drop for Sources {
     fn drop(&mut self) {
         self.0.clear();
         if self.0.capacity() <= SCRATCH_MAX {
-            // If two are alive, the second replaces the first.
+            // If two lists of a thread exist at the same time, the memory of the one dropped last
+            // is kept.
             let _ = SCRATCH.try_with(|scratch| scratch.set(std::mem::take(&mut self.0)));
         }
     }

@@ -1,11 +1,12 @@
-//! The tail of the history: writes that the WALs still have, in the order of writing.
+//! Reads the newest part of the history: the writes that are still in WALs, in the order in which
+//! they were written.
 //!
 //! The first record of a WAL is empty and carries the sequence number at which the WAL begins. A
-//! WAL ends where the next one begins, whatever follows in it: writes that a power cut or a full
-//! disk cut off were never part of the history, and the next WAL reuses their sequence numbers.
-//! So the first sequence numbers of a chain of WALs ascend, and a WAL that does not start below
-//! all later ones contributes nothing. First records are read from the newest WAL back, as far as
-//! needed.
+//! WAL ends at the sequence number at which the next one begins, even if more records follow in its
+//! file. Those records are writes that a power cut or a full disk cut off. They never became part
+//! of the history, and the next WAL reuses their sequence numbers. In a chain of WALs the first
+//! sequence numbers therefore ascend. A WAL that does not begin below all later ones contributes
+//! nothing. First records are read from the newest WAL backward, as far as needed.
 use crate::{Error, Result, WriteBatch, version::obsolete_files::WalFollower};
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};
@@ -14,7 +15,7 @@ use terrace_storage::{
     placement::{LogEvent, LogKind, LogReader, ObjectId, Storage},
 };
 
-/// One record of a WAL: some writes.
+/// One record of a WAL: the batches of one commit group.
 ///
 /// ```
 /// # use terrace::{Db, Op, Options};
@@ -27,26 +28,26 @@ use terrace_storage::{
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// Sequence number of the first operation; the others count up from it.
+    /// Sequence number of the first operation. Each further operation has the next number.
     pub sequence: u64,
-    /// The operations. Batches of one commit group are in one update; no batch is split.
+    /// The operations. All batches of one commit group are in one update, and no batch is split.
     pub batch: WriteBatch,
 }
 
 impl Update {
-    /// Returns the sequence number of the last operation. Later updates have higher ones.
+    /// Returns the sequence number of the last operation. Later updates have higher numbers.
     pub fn last_sequence(&self) -> u64 {
         self.sequence + (self.batch.len() as u64).max(1) - 1
     }
 }
 
-/// The writes after some sequence number, up to the moment of the call; see
-/// [`Db::updates_since`](crate::Db::updates_since). Ends after its first error.
+/// An iterator over the writes after a sequence number, up to the moment of the call; see
+/// [`Db::updates_since`](crate::Db::updates_since). It ends after its first error.
 pub struct Updates {
     storage: Arc<dyn Storage>,
-    /// Keeps the WALs of the chain.
+    /// Keeps the WALs of the chain from being removed.
     follower: Arc<WalFollower>,
-    /// WALs to read, oldest first. Only the first is open, as there may be many.
+    /// WALs to read, oldest first. Only the first of them is open, because there may be many.
     chain: VecDeque<WalLink>,
     reader: Option<Box<dyn LogReader>>,
     /// The next sequence number to return.
@@ -63,8 +64,8 @@ struct WalLink {
 }
 
 impl Updates {
-    /// Opens the part of `logs`, oldest first and kept by `follower`, after `since` and up to
-    /// `last`.
+    /// Opens the writes after `since` and up to `last`. `logs` are the WALs, oldest first, and
+    /// `follower` keeps them from being removed.
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
         follower: Arc<WalFollower>,
@@ -74,8 +75,8 @@ impl Updates {
     ) -> Result<Updates> {
         let (mut chain, next) = (VecDeque::<WalLink>::new(), since.plus(1));
         for log in logs.into_iter().rev() {
-            // A WAL of LevelDB, or with a torn first record: earlier WALs have no link to later
-            // ones.
+            // LevelDB wrote this WAL, or its first record is torn. Earlier WALs therefore cannot be
+            // connected with later ones.
             let Some(first_sequence) = first_sequence(&mut *storage.open_log(log, LogKind::Wal)?)? else { break };
             if chain.front().is_none_or(|younger| first_sequence < younger.first_sequence) {
                 chain.push_front(WalLink { log, first_sequence });
@@ -126,8 +127,8 @@ impl Updates {
         Ok(None)
     }
 
-    /// Closes the first WAL of the chain, which is exhausted. The next one must continue where it
-    /// ended.
+    /// Closes the first WAL of the chain, which is read to its end. The next WAL must continue at
+    /// the sequence number at which this one ended.
     fn leave(&mut self) -> Result<()> {
         self.reader = None;
         self.chain.pop_front();
@@ -151,7 +152,8 @@ impl Iterator for Updates {
     }
 }
 
-/// Returns the sequence number at which a WAL of Terrace begins; `None` if it does not say.
+/// Returns the sequence number at which a WAL of Terrace begins; `None` if its first record does
+/// not state it.
 fn first_sequence(reader: &mut dyn LogReader) -> Result<Option<SeqNo>> {
     let LogEvent::Record { bytes, .. } = reader.next()? else { return Ok(None) };
     let first_sequence = reader.ours().then(|| Batch::decode(bytes)).and_then(|batch| batch.ok());

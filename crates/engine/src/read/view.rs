@@ -1,4 +1,4 @@
-//! A view: everything that a reader pins, at one moment.
+//! A view: the memtables and the version that a reader pins at one moment.
 use crate::{mem::MemTable, version::Version};
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! The format file: the layout and features of a store, and the options that it therefore refuses.
+//! The format file of a store: its layout, its feature flags, and the check of options against
+//! them.
 //!
-//! A directory without a format file, or with one that only records a durability mode, is a
-//! LevelDB store and remains one. An option that would make it unreadable to LevelDB is refused by
-//! name.
+//! A directory without a format file, or with one that only records a durability mode, is a LevelDB
+//! store and remains one. If an option would make such a store unreadable to LevelDB, the open is
+//! refused with an error that names the option.
 use crate::{CompactionStyle, Error, Options, Result};
 use terrace_format::{
     Layout, TableForm, Values,
@@ -16,8 +17,8 @@ use terrace_storage::{DurabilityMode, layout::decode_format_file, placement::Sto
 
 const LZ4: &str = "lz4";
 
-/// Returns the features that `options` would use in addition to those of the layout, each with the
-/// option that requests it.
+/// Returns the features that `options` would use in addition to those of the layout. Each is
+/// returned with the option that requests it.
 fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
     let lz4 = (options.compression == Codec::Lz4).then_some((LZ4, "compression=lz4"));
     let universal = options.compaction_style == CompactionStyle::Universal;
@@ -27,8 +28,8 @@ fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// Creates the format file of a new store if the store needs one, before the first use of any
-/// feature in it. Returns the features.
+/// Creates the format file of a new store if the store needs one. It is created before any feature
+/// in it is used. Returns the features.
 pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     let layout = storage.layout();
     agree(storage, options, layout)?;
@@ -36,8 +37,8 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     features.extend((layout.values == Values::Log && options.wal_sidecar).then_some(WAL_SIDECAR));
     let is_leveldbs = features.is_empty() && layout == Layout::default();
     let in_batches = options.durability == DurabilityMode::Inherit;
-    // A format file may be left over from an interrupted creation or removal. It describes the
-    // store of then, not this one.
+    // A format file may be left over from an interrupted creation or removal of another store. It
+    // does not describe this store.
     let left = match storage.load_format_file() {
         Ok(text) => text.map(|text| decode_format_file(&storage.name(), &text)).transpose(),
         Err(unread) => Err(unread),
@@ -48,15 +49,15 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
         _ => {} // replaced, readable or not
     }
     if !is_leveldbs && !options.range_tombstones {
-        features.push(range_tombstones::FEATURE); // no LevelDB can read this layout anyway
+        features.push(range_tombstones::FEATURE); // LevelDB cannot read this layout in any case
     }
     let file = FormatFile { in_batches, ..FormatFile::new(layout, features) };
     storage.publish_format_file(&file.encode())?;
     Ok(file.features)
 }
 
-/// Gives a new store `to` the layout and `features` of store `from`, except for the medium, and a
-/// format file if it needs one. Returns the features of `to`.
+/// Gives a new store `to` the layout of store `from` and `features`. The medium of `to` stays as it
+/// is. Creates a format file if `to` needs one. Returns the features of `to`.
 pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -> Result<Vec<String>> {
     let (there, here) = (to.layout(), from.layout());
     let place = here.medium.feature();
@@ -72,9 +73,9 @@ pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -
     Ok(features)
 }
 
-/// Checks an existing store: its format file is known, its manifest requires no feature that the
-/// format file lacks, and the options request nothing that the store does not have. Returns the
-/// features.
+/// Checks an existing store. Its format file must be of a known version, its manifest must not
+/// require a feature that the format file lacks, and the options must not request a feature that
+/// the store does not have. Returns the features.
 pub fn check(storage: &dyn Storage, options: &Options, in_manifest: &[String]) -> Result<Vec<String>> {
     let place = storage.name();
     let file = storage.load_format_file()?.map(|text| decode_format_file(&place, &text)).transpose()?;
@@ -101,7 +102,7 @@ pub fn check(storage: &dyn Storage, options: &Options, in_manifest: &[String]) -
     Ok(features)
 }
 
-/// Refuses options that name a layout other than that of the store.
+/// Refuses options that name another layout than that of the store.
 fn agree(storage: &dyn Storage, options: &Options, layout: Layout) -> Result<()> {
     for (option, asked, there) in [
         ("tables", options.tables.map(TableForm::name), layout.tables.name()),

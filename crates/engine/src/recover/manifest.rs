@@ -1,10 +1,11 @@
 //! Reads a manifest: applies its edits in order, up to the end or to the first bad byte.
 //!
-//! A bad or torn tail consists of edits whose sync never returned, as a power cut leaves them. The
-//! manifest ends there, and no edit is appended after it, because every open begins a new
-//! manifest. A durable mark, an empty record, follows each sync, so a bad record before a mark is
-//! corruption. Edits that are missing without a trace show in the files that they named: a table
-//! or a WAL is missing or has another length.
+//! A bad or torn tail of a manifest consists of edits whose sync never returned; a power cut can
+//! leave such a tail. The manifest ends before the tail. No edit is appended after it, because
+//! every open begins a new manifest. Terrace appends a durable mark (an empty record) after each
+//! sync of the manifest. A bad record before a durable mark is therefore corruption. If edits are
+//! missing without such evidence, the missing or changed files show it: a table or a WAL that an
+//! edit named is missing or has another length.
 use crate::{
     Error, Options, Result,
     version::{TableRef, Version, meta_of},
@@ -18,25 +19,27 @@ use terrace_storage::{
 
 /// The state that a manifest describes.
 pub struct ManifestState {
-    /// Whether Terrace wrote it. LevelDB's `last_sequence` has another meaning than ours.
+    /// Whether Terrace wrote the manifest. `last_sequence` in LevelDB's manifests has another
+    /// meaning.
     pub ours: bool,
     /// The live version.
     pub version: Version,
-    /// File numbers below it are taken.
+    /// The lowest free file number: all smaller numbers are in use.
     pub next_file: u64,
-    /// In our manifests the largest sequence in tables; in LevelDB's the largest one assigned.
+    /// In Terrace's manifests the largest sequence number in SSTables; in LevelDB's the largest one
+    /// that was assigned.
     pub base: SeqNo,
     /// The oldest WAL to replay.
     pub replay_from: LogId,
     /// An older WAL that LevelDB may name as well.
     pub prev_log: Option<LogId>,
-    /// Per level, the internal key at which the next compaction starts.
+    /// For each level, the internal key at which the level's next compaction starts.
     pub pointers: [Vec<u8>; LEVELS],
     /// Features that a reader must support.
     pub requires: Vec<String>,
 }
 
-/// The sum of the edits read so far.
+/// The combined result of the edits read so far.
 #[derive(Default)]
 struct EditSum {
     edits: u64,
@@ -64,8 +67,8 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
                 let edit = Edit::decode(&bytes).map_err(|e| StorageError::corrupt(name.clone(), offset, e))?;
                 sum.add(edit).map_err(|detail| Error::corrupt("manifest", name.clone(), offset, detail))?;
             }
-            // LevelDB syncs every edit and refuses such a manifest. So does Terrace if LevelDB
-            // wrote it.
+            // LevelDB syncs every edit, and it refuses a manifest with a bad record. Terrace
+            // refuses it too if LevelDB wrote the manifest.
             LogEvent::Bad { offset, reason, .. } if options.paranoid_checks || !reader.ours() || sum.edits == 0 => {
                 return Err(Error::corrupt("manifest", name, offset, reason));
             }
@@ -76,8 +79,8 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
             LogEvent::End { .. } => break,
         }
     }
-    // LevelDB writes `prev_log_number` in every edit and Terrace never does. Where LevelDB appended
-    // to a manifest of ours, its numbers count.
+    // LevelDB writes `prev_log_number` in every edit; Terrace never does. If LevelDB has appended
+    // edits to a manifest of Terrace, LevelDB's numbers are valid.
     let ours = reader.ours() && sum.numbers.prev_log_number.is_none();
     sum.finish(options, ours).map_err(|detail| match detail {
         Unusable::Text(detail) => Error::corrupt("manifest", name, 0, detail),
@@ -85,7 +88,8 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
     })
 }
 
-/// Far above the number of files that a store can create, far below an overflow.
+/// The largest valid file number. It is far above the number of files that a store can create, and
+/// far below an overflow.
 pub const NUMBER_MAX: u64 = 1 << 62;
 
 enum Unusable {
@@ -100,7 +104,7 @@ impl EditSum {
             self.pointers[level] = pointer;
         }
         for (level, id) in &edit.deleted {
-            // LevelDB accepts the deletion of an unknown table, and its own repair writes such
+            // LevelDB accepts the deletion of an unknown table, and LevelDB's repair writes such
             // edits.
             self.tables.remove(&(*level, *id));
         }
@@ -148,7 +152,7 @@ impl EditSum {
     }
 }
 
-/// Builds a version of these tables, given with their levels.
+/// Builds a version of `tables`, each given with its level.
 fn version_of(tables: Vec<(usize, TableRef)>, options: &Options) -> std::result::Result<Version, String> {
     let mut levels: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
     tables.into_iter().for_each(|(level, table)| levels[level].push(Arc::new(table)));

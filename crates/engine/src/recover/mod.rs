@@ -1,4 +1,4 @@
-//! Opening a store: root, manifest and WALs are read; then a new manifest and root are published.
+//! Opens a store: reads root, manifest and WALs, then publishes a new manifest and a new root.
 //!
 //! ```text
 //!  CURRENT ─► manifest ─► version, base, oldest WAL
@@ -8,14 +8,16 @@
 //! ```
 //!
 //! Invariants:
-//! - No file counts that the manifest does not name, except the WALs from its `replay_from` on.
+//! - A file is part of the store only if the manifest names it, or if it is a WAL at or after the
+//!   manifest's `replay_from`.
 //! - A manifest names a table only when the table is durable.
-//! - No file is removed before the new root is durable. A crash at any step leaves the old root in
-//!   force; the next open replays the same WALs and removes the tables that the interrupted one
-//!   wrote.
-//! - An open that is refused leaves the directory as it was.
-//! - A writing open holds one memtable and the tables being synced, however large the WALs are. A
-//!   read-only open cannot write tables and keeps all replayed entries in memory.
+//! - No file is removed before the new root is durable. A crash at any step leaves the old root
+//!   valid. The next open then replays the same WALs and removes the tables that the interrupted
+//!   open wrote.
+//! - An open that is refused leaves the directory unchanged.
+//! - An open for writing holds in memory one memtable and the tables that are being synced,
+//!   whatever the size of the WALs. A read-only open cannot write tables, so it keeps all replayed
+//!   entries in memory.
 mod features;
 mod manifest;
 pub mod orphans;
@@ -48,24 +50,24 @@ use terrace_storage::placement::{Listed, LogKind, ObjectId, Storage};
 pub struct Recovered {
     /// Live and durable versions.
     pub versions: VersionSet,
-    /// The last sequence of the history.
+    /// The last sequence number of the history.
     pub last: SeqNo,
-    /// Memtables, newest first, of a store opened for reading only.
+    /// Memtables of a store opened read-only, newest first.
     pub memtables: Vec<Arc<MemTable>>,
-    /// Entries replayed from WALs; counted by [`inspect`] only.
+    /// Number of entries replayed from WALs. Only [`inspect`] counts them.
     pub replayed_entries: u64,
-    /// The parts that a writing store needs; `None` in a store opened for reading only.
+    /// The parts that only a store opened for writing has; `None` in a store opened read-only.
     pub writer: Option<Writer>,
     /// Features that the manifest must announce.
     pub requires: Vec<String>,
-    /// WALs with records that do not belong to the history. A writing open keeps copies under
-    /// `lost/`.
+    /// WALs with records that do not belong to the history. An open for writing keeps copies of
+    /// them under `lost/`.
     pub set_aside: Vec<LogId>,
     /// Damage in those WALs.
     pub damage: Vec<Damage>,
 }
 
-/// The parts of a recovered store that only a writing open has.
+/// The parts of a recovered store that only an open for writing makes.
 pub struct Writer {
     /// The manifest that the root names.
     pub manifest: Manifest,
@@ -73,7 +75,7 @@ pub struct Writer {
     pub wal: Wal,
     /// The number of that WAL.
     pub log: LogId,
-    /// Obsolete files: the old root needed them, the new one does not.
+    /// Obsolete files: the old root needs them, the new root does not.
     pub orphans: Vec<ObjectId>,
 }
 
@@ -85,8 +87,8 @@ enum Purpose {
     Inspect,
 }
 
-/// Refuses a place that is not empty. `what` names the operation that needs an empty one, for the
-/// error text.
+/// Returns an error if the store at `place` is not empty. `what` names the operation that needs an
+/// empty store, for the error text.
 pub fn check_empty(place: &dyn Storage, what: &str) -> Result<()> {
     if place.load_root()?.is_none() && place.list()?.is_empty() {
         return Ok(());
@@ -94,19 +96,20 @@ pub fn check_empty(place: &dyn Storage, what: &str) -> Result<()> {
     Err(Error::Invalid(format!("{} is not empty; a {what} makes a new store", place.name())))
 }
 
-/// Opens the store in `storage`. With `read_only` nothing is changed there.
+/// Opens the store in `storage`. With `read_only` the open changes nothing there.
 pub fn open(storage: &dyn Storage, options: &Options, read_only: bool) -> Result<Recovered> {
     recover(storage, options, if read_only { Purpose::Read } else { Purpose::Write })
 }
 
-/// Reads the store in `storage` without changing it. Counts replayed entries instead of keeping
-/// them.
+/// Reads the store in `storage` without changing it. Replayed entries are counted and not kept in
+/// memory.
 pub fn inspect(storage: &dyn Storage, options: &Options) -> Result<Recovered> {
     recover(storage, options, Purpose::Inspect)
 }
 
-/// Replays all WALs without keeping their entries. Returns the error if the history is corrupt, so
-/// that an open is refused. Any other error is left to the next attempt.
+/// Replays all WALs without keeping their entries. Returns an error only if the history is corrupt,
+/// so that the open is refused. Other errors are ignored here; the next attempt to open returns
+/// them.
 pub fn check_history(storage: &dyn Storage, options: &Options) -> Result<()> {
     match inspect(storage, options) {
         Err(corrupt @ Error::Corrupt { .. }) => Err(corrupt),
@@ -168,16 +171,17 @@ fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result
     Ok(Recovered { set_aside, damage, ..begun })
 }
 
-/// Makes space after an open failed because the disk was full: gives up the reserve of an earlier
-/// session and removes tables that no manifest names. Before that the manifest is made durable,
-/// because memory may show more of it than the device has.
+/// Frees disk space after an open failed because the disk was full. It releases the reserve (space
+/// allocated for this case) of an earlier process, and removes tables that no manifest names.
+/// Before that it makes the manifest durable, because the page cache may show edits that are not on
+/// the device yet.
 pub fn make_space(storage: &dyn Storage, options: &Options) -> Result<()> {
     storage.reserve(0)?;
     let Some(root) = storage.load_root()? else { return Ok(()) };
     let manifest = manifest::read(storage, options, root)?;
     orphans::check_tables_present(storage, &manifest.version, &storage.list()?)?;
     storage.sync_manifest(root)?;
-    let _ = storage.commit(); // closes files that the failed open made
+    let _ = storage.commit(); // closes files that the failed open created
     orphans::remove_tables(storage, &manifest.version)
 }
 
@@ -185,12 +189,13 @@ fn fresh_start(listed: &[Listed]) -> Start {
     Start { next_file: above(listed).max(2), ..Start::default() }
 }
 
-/// A number above that of every file in the directory, named by the manifest or not.
+/// Returns a number above the number of every file in the directory, whether the manifest names it
+/// or not.
 fn above(listed: &[Listed]) -> u64 {
     listed.iter().map(|found| found.object.number() + 1).max().unwrap_or(0)
 }
 
-/// Adds the tables that replay wrote to level 0 of `start`, all durable. `last` becomes its base.
+/// Adds the tables that replay wrote, all durable, to level 0 of `start`. Its base becomes `last`.
 fn add_tables(
     storage: &dyn Storage,
     options: &Options,
@@ -207,8 +212,8 @@ fn add_tables(
     Ok(start)
 }
 
-/// Creates a WAL and a manifest that contains all of `start`, and publishes the root that names
-/// it.
+/// Creates a WAL and a manifest with the contents of `start`, and publishes the root that names
+/// this manifest.
 pub fn begin(
     storage: &dyn Storage,
     options: &Options,

@@ -1,12 +1,12 @@
-//! Files in the directory compared with those that the manifest names: missing ones, and obsolete
-//! ones (orphans).
+//! Compares the files in the directory with those that the manifest names. Finds missing files and
+//! obsolete ones (orphans).
 use super::manifest;
 use crate::{Error, Options, Result, version::Version};
 use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{LogId, batch::Batch};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, ObjectId, Storage, TableMeta, Within};
 
-/// Returns the listed WALs, each with the bytes of all its files.
+/// Returns the listed WALs, each with the total size of its files in bytes.
 pub fn logs(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     let mut logs = BTreeMap::new();
     for found in listed {
@@ -17,7 +17,8 @@ pub fn logs(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     logs
 }
 
-/// Returns the WALs that are kept for followers of the history: the newest, `bytes_max` in all.
+/// Returns the WALs to keep for readers of the history: the newest ones, together at most
+/// `bytes_max` bytes.
 pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
     let mut left = bytes_max;
     let fits = |(_, bytes): &(LogId, u64)| {
@@ -29,8 +30,8 @@ pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
     logs(listed).into_iter().rev().filter(is_whole).take_while(fits).collect()
 }
 
-/// Returns the obsolete files: those listed before the new root was made that neither `version`
-/// nor `kept` names. All older WALs and manifests are among them.
+/// Returns the obsolete files: files that were listed before the new root was made and that neither
+/// `version` nor `kept` names. They include all older WALs and manifests.
 pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
     let tables = version.tables().flat_map(|(_, table)| crate::version::objects(table));
     let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::WalSidecar(*log)]);
@@ -38,8 +39,8 @@ pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> V
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 
-/// Removes the tables that `version`, the durable one, does not name, and the value-log segments
-/// that compactions wrote for them.
+/// Removes the tables that `version`, the durable version, does not name, and the value-log
+/// segments that compactions wrote for those tables.
 pub fn remove_tables(storage: &dyn Storage, version: &Version) -> Result<()> {
     let is_table =
         |object: &ObjectId| matches!(object, ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_));
@@ -47,9 +48,9 @@ pub fn remove_tables(storage: &dyn Storage, version: &Version) -> Result<()> {
     orphans.into_iter().filter(is_table).try_for_each(|object| Ok(storage.remove(object)?))
 }
 
-/// Checks that every table of the manifest is present, and every segment that it points into. A
-/// present file may be damaged or have another length: reading it fails then, and the rest of the
-/// store can be read.
+/// Checks that every table that the manifest names exists, and every segment to which such a table
+/// points. A file that exists may still be damaged or have another length. Reading that file then
+/// fails, and the rest of the store can be read.
 pub fn check_tables_present(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Result<()> {
     let present: BTreeSet<ObjectId> = listed.iter().map(|found| found.object).collect();
     for (level, table) in version.tables() {
@@ -70,7 +71,7 @@ fn file_of(table: &TableMeta) -> ObjectId {
     table.within.map_or(ObjectId::Table(table.id), |within| ObjectId::Bundle(within.bundle))
 }
 
-/// Describes the files of SSTable `table` with a listed size other than the one in the manifest.
+/// Describes the files of SSTable `table` that do not have the size stated in the manifest.
 pub fn describe_length_mismatches(
     storage: &dyn Storage,
     table: &TableMeta,
@@ -95,10 +96,10 @@ pub fn describe_length_mismatches(
     wrong
 }
 
-/// Describes the WAL that LevelDB's manifest names, if it is missing. LevelDB creates a WAL before
-/// its manifest names it and keeps it until the manifest names another one, so the file was lost,
-/// with the last writes. An open continues without it, as LevelDB does. A manifest of ours whose
-/// WAL is missing is refused.
+/// Describes the WAL that LevelDB's manifest names, if this WAL is missing. LevelDB creates a WAL
+/// before its manifest names it, and keeps the WAL until the manifest names another one. A missing
+/// WAL was therefore lost, together with the last writes. An open continues without it, as LevelDB
+/// does. If Terrace wrote the manifest, the open is refused instead.
 pub fn missing_wal(storage: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<String>> {
     let Some(root) = storage.load_root()? else { return Ok(None) };
     let manifest = manifest::read(storage, options, root)?;
@@ -112,8 +113,9 @@ pub fn missing_wal(storage: &dyn Storage, options: &Options, listed: &[Listed]) 
     }))
 }
 
-/// Decides about a directory without a root. It is new, or its creation was interrupted before the
-/// first write; anything else is a store that lost its root and must not be overwritten.
+/// Checks a directory without a root. Such a directory is either new, or the creation of a store in
+/// it was interrupted before the first write. In any other case a store has lost its root; the
+/// error then prevents that the store is overwritten.
 pub fn check_no_store_lost(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
     for found in listed {
         let holds_data = match found.object {
@@ -133,7 +135,7 @@ pub fn check_no_store_lost(storage: &dyn Storage, listed: &[Listed]) -> Result<(
     Ok(())
 }
 
-/// Whether a WAL has any record other than the empty batch at its head.
+/// Returns whether a WAL has any record other than the empty batch at its start.
 fn has_writes(storage: &dyn Storage, log: LogId) -> Result<bool> {
     let mut reader = storage.open_log(log, LogKind::Wal)?;
     loop {

@@ -7,13 +7,13 @@
 //!                             └───────────────┘             └──────────────┘
 //! ```
 //!
-//! Nothing is written to the damaged store. Tables are read block by block and WALs record by
-//! record, and every block and record is verified. Entries are merged by key and sequence, so an
-//! older version never replaces a newer one, whichever file holds it. Losses are reported and
-//! skipped.
+//! A repair writes nothing to the damaged store. It reads tables block by block and WALs record by
+//! record, and verifies every block and record. It merges entries by key and sequence number, so an
+//! older version never replaces a newer one, whatever the file that contains it. Parts that cannot
+//! be read are reported and skipped.
 //!
-//! Memory: one block of each chain of tables, plus the WAL entries that
-//! [`LogEntries`](super::spill::LogEntries) allows; more of them are spilled into `to`.
+//! Memory: one block for each chain of tables (tables that do not overlap), plus the WAL entries
+//! that [`LogEntries`](super::spill::LogEntries) allows. Further WAL entries are spilled into `to`.
 use super::{
     begin, check_empty, features, fresh_start,
     salvage_iter::SalvageIter,
@@ -36,25 +36,25 @@ pub struct RepairReport {
     pub tables: u64,
     /// WALs that were read at least in part.
     pub logs: u64,
-    /// Pairs in the new store: the newest readable version of each key, unless that is a tombstone.
+    /// Pairs in the new store: the newest readable version of each key, unless it is a tombstone.
     pub pairs: u64,
-    /// Bytes of its tables.
+    /// Total size in bytes of the new store's tables.
     pub bytes: u64,
-    /// The newest sequence found.
+    /// The newest sequence number found.
     pub last_sequence: u64,
-    /// Everything that could not be read. For a key among it the new store holds an older version
-    /// or none, and a deleted key is back if its tombstone was lost and its value was not. With
-    /// key-value separation the loss of the manifest is enough for that: a segment exists as long
-    /// as one of its values is live, and only the manifest says which ones are not.
+    /// All parts that could not be read. For a key in a lost part, the new store has an older
+    /// version or none. A deleted key returns if its tombstone was lost and its value was not. With
+    /// key-value separation the loss of the manifest is enough to bring back a deleted key: a
+    /// segment exists as long as one of its values is live, and only the manifest records which of
+    /// its values are not live.
     pub lost: Vec<Lost>,
 }
 
 /// Salvages the store in `from` into `to`, which must be empty. Open `from` with
-/// [`OpenMode::Salvage`](terrace_storage::placement::OpenMode). `options` apply to the new store;
-/// their comparator must be that of the old one.
+/// [`OpenMode::Salvage`](terrace_storage::placement::OpenMode). `options` apply to the new store.
+/// Their comparator must be that of the damaged store.
 ///
-/// # Errors
-/// As of [`Db::repair`](crate::Db::repair).
+/// # Errors The errors of [`Db::repair`](crate::Db::repair).
 ///
 /// ```
 /// # use terrace::{Db, Options, DurabilityMode};
@@ -74,7 +74,7 @@ pub fn repair(from: &dyn Storage, to: &dyn Storage, options: &Options) -> Result
     build(from, &SalvageScan::of(from, options)?, to, options)
 }
 
-/// Writes the entries that `survey` found in `from` into `to`, which is empty.
+/// Writes the entries that `survey` found in `from` into the empty store `to`.
 pub fn build(
     from: &dyn Storage,
     salvage_scan: &SalvageScan,
@@ -120,8 +120,9 @@ fn level_for(options: &Options, bytes: u64) -> usize {
     (1..LEVELS).find(|level| bytes <= sizes.of(*level)).unwrap_or(LEVELS - 1)
 }
 
-/// Writes the newest version of each key if it is a put that no range tombstone deletes, in tables
-/// numbered from `next_file` on. Returns the tables, all durable, and the number of pairs in them.
+/// Writes the newest version of each key, if it is a put that no range tombstone deletes, into
+/// tables numbered from `next_file` on. Returns the tables, all durable, and the number of pairs in
+/// them.
 fn write_newest(
     salvage_scan: &SalvageScan,
     mut entries: SalvageIter<'_>,
@@ -144,7 +145,7 @@ fn write_newest(
         }
         let deleted = salvage_scan.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
         if parsed.kind == Kind::Put && !deleted {
-            // An older version is better than none.
+            // If the value cannot be read, an older version of the key is used.
             let Some(value) = values.read(&entry) else { continue };
             out.add(entry.key, &value)?;
             pairs += 1;
@@ -154,11 +155,11 @@ fn write_newest(
     Ok((out.finish()?, pairs))
 }
 
-/// Reads values of the damaged store, which may be separated from their keys.
+/// Reads values of the damaged store. Values may be separated from their keys.
 struct Values<'a> {
     from: &'a dyn Storage,
     separated: bool,
-    /// Losses of values, by file.
+    /// Values that could not be read, by file.
     lost: BTreeMap<String, Lost>,
 }
 
@@ -167,7 +168,8 @@ impl<'a> Values<'a> {
         Values { from, separated: from.layout().values == ValueForm::Log, lost: BTreeMap::new() }
     }
 
-    /// Returns the value of `entry`, a put; `None` if it cannot be read. Notes that loss.
+    /// Returns the value of `entry`, which is a put. Returns `None` and records the loss if the
+    /// value cannot be read.
     fn read<'e>(&mut self, entry: &EntryRef<'e>) -> Option<Cow<'e, [u8]>> {
         if !self.separated {
             return Some(Cow::Borrowed(entry.stored));

@@ -1,4 +1,4 @@
-//! WAL replay: decides which records belong to the history and hands them to a [`ReplaySink`].
+//! WAL replay: decides which records belong to the history, and passes them to a [`ReplaySink`].
 //!
 //! ```text
 //!  WALs, oldest first        History                        ReplaySink
@@ -8,18 +8,20 @@
 //!                           └──────────────────────┘       └─────────────────────────────┘
 //! ```
 //!
-//! In WALs that Terrace wrote, sequences are contiguous from the manifest's base on, within and
-//! across WALs. Page writeback inside an unsynced WAL is unordered, so a bad record followed by
-//! good ones is a legal crash state, a torn tail. It ends its WAL, and the history continues only
-//! in a WAL that begins at the very next sequence. Records after the end of the history are set
-//! aside under `lost/`, never deleted silently.
+//! In WALs that Terrace wrote, sequence numbers are contiguous, within a WAL and from one WAL to
+//! the next. They begin after the manifest's base. The kernel writes back the pages of an unsynced
+//! WAL in any order. After a power cut a bad record may therefore be followed by good ones. This is
+//! a legal crash state, a torn tail: the WAL ends at the bad record, and the history continues only
+//! in a WAL that begins at the very next sequence number. Records after the end of the history are
+//! set aside under `lost/`, never deleted silently.
 //!
-//! A durable mark says up to which sequence everything had been synced. Damage below the highest
-//! mark is corruption, not a torn tail: the open fails, or with [`Recovery::Salvage`] a second
-//! pass skips the unreadable part.
+//! A durable mark is an empty record that states a sequence number up to which every write was
+//! synced. Damage below the highest mark is corruption and not a torn tail. Then the open fails, or
+//! with [`Recovery::Salvage`] a second pass skips the unreadable part.
 //!
 //! WALs that LevelDB wrote are replayed by LevelDB's rules. LevelDB may have acknowledged synced
-//! writes after a hole, so bad stretches are skipped and all other records count.
+//! writes that follow a bad record. Replay therefore skips the bad parts and uses all other
+//! records.
 use super::{
     manifest::ManifestState,
     replay_sink::{ReplaySink, ReplayTarget, WrittenTables},
@@ -29,36 +31,37 @@ use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch, value_log};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Storage};
 
-/// Largest offset of a WAL's head, an empty batch at the start of the file or after a segment's
-/// magic bytes. Every later empty batch is a durable mark. The order of reading does not separate
-/// the two: a WAL in two files is read by sequence.
+/// Largest offset of a WAL's head. The head is an empty batch at the start of the file, or directly
+/// after the magic bytes of a segment. Every later empty batch is a durable mark. The offset is
+/// needed to distinguish them: a WAL with a sidecar has two files whose records are read in the
+/// order of sequence numbers, so the first record read need not be the head.
 const HEAD_OFFSET_MAX: u64 = value_log::MAGIC.len() as u64;
 
-/// Damage reports kept at most; a WAL may consist of damage only.
+/// Most damage reports that are kept. A WAL may consist of nothing but damage.
 const DAMAGE_MAX: usize = 1000;
 
 /// The result of a replay.
 pub struct Replayed<'a> {
-    /// Oldest first, each as large as a memtable may be; only for [`ReplayTarget::Memtables`].
+    /// The memtables, oldest first, each at most as large as a memtable may be. Only for
+    /// [`ReplayTarget::Memtables`].
     pub memtables: Vec<Arc<MemTable>>,
-    /// Tables of level 0; only for [`ReplayTarget::Tables`].
+    /// Tables of level 0. Only for [`ReplayTarget::Tables`].
     pub tables: WrittenTables<'a>,
-    /// Replayed entries; only for [`ReplayTarget::Count`].
+    /// Number of replayed entries. Only for [`ReplayTarget::Count`].
     pub entries: u64,
-    /// The last sequence of the history.
+    /// The last sequence number of the history.
     pub last: SeqNo,
     /// WALs with records that do not belong to the history.
     pub set_aside: Vec<LogId>,
-    /// Damage in those WALs, in reading order.
+    /// Damage in the WALs, in the order of reading.
     pub damage: Vec<Damage>,
 }
 
 /// Replays every WAL that `manifest` still needs.
 ///
-/// # Errors
-/// [`Error::Missing`] if a WAL that the manifest names is absent; [`Error::Corrupt`] if
-/// durable writes are damaged and the options say to refuse such a store. After an error no table
-/// of the replay remains.
+/// # Errors [`Error::Missing`] if a WAL that the manifest names is absent. [`Error::Corrupt`] if
+/// durable writes are damaged and the options request that such a store is refused. After an error
+/// no table that the replay wrote remains.
 pub fn replay<'a>(
     storage: &'a dyn Storage,
     options: &'a Options,
@@ -84,7 +87,7 @@ pub fn replay<'a>(
     let (damaged_from, durable) = (history.next(), history.durable);
     let first_damage = history.damage.get(history.damage_at_last_batch).cloned();
     let retry = history.sink.target_for_retry();
-    drop(history); // frees its memtable and removes its tables before the second pass makes others
+    drop(history); // frees its memtable and removes its tables before the second pass writes tables
     match options.recovery {
         Recovery::Salvage => {
             let mut salvaged = begin(retry, durable);
@@ -100,8 +103,8 @@ pub fn replay<'a>(
     }
 }
 
-/// The error of a refused open: not all durable writes in `damaged_from..durable` can be read, and
-/// `readable` writes of all WALs can.
+/// Returns the error of a refused open. The durable writes in `damaged_from..durable` cannot all be
+/// read; in all WALs together `readable` writes can be read.
 fn corruption(
     storage: &dyn Storage,
     first_damage: Option<Damage>,
@@ -122,7 +125,7 @@ fn corruption(
     Error::corrupt("log", file, offset, detail)
 }
 
-/// WALs to replay, oldest first.
+/// Returns the WALs to replay, oldest first.
 fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let mut logs: Vec<LogId> = listed
         .iter()
@@ -136,7 +139,7 @@ fn needed(manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     logs
 }
 
-/// Bytes of each WAL in all its files.
+/// Returns the total size in bytes of the files of each WAL.
 fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     let mut sizes = BTreeMap::new();
     for found in listed {
@@ -147,8 +150,8 @@ fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     sizes
 }
 
-/// WAL sidecars that lost their segment in a power cut. No write in them was acknowledged as
-/// durable.
+/// Returns the WAL sidecars whose segment was lost in a power cut. No write in such a sidecar was
+/// acknowledged as durable.
 fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let sidecars = listed.iter().filter_map(|found| match found.object {
         ObjectId::WalSidecar(log) => Some(log),
@@ -157,46 +160,48 @@ fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: 
     sidecars.filter(|log| *log >= manifest.replay_from && !needed.contains(log)).collect()
 }
 
-/// The history as far as it has been read.
+/// The part of the history that has been read so far.
 struct History<'a> {
     options: &'a Options,
     storage: &'a dyn Storage,
-    /// The next sequence, once known. LevelDB's manifests do not contain it.
+    /// The next sequence number of the history; `None` until it is known. LevelDB's manifests do
+    /// not contain it.
     expected: Option<SeqNo>,
-    /// Records at or below it are in tables.
+    /// Records at or below this sequence number are in tables.
     base: SeqNo,
-    /// Every write before it was synced, as durable marks say.
+    /// Every write before this sequence number was synced, according to durable marks.
     durable: SeqNo,
-    /// Gaps before it are skipped, because durable writes follow them.
+    /// Gaps before this sequence number are skipped, because durable writes follow them.
     salvage_to: SeqNo,
-    /// Bytes of each WAL in all its files.
+    /// Total size in bytes of the files of each WAL.
     bytes: BTreeMap<LogId, u64>,
     sink: ReplaySink<'a>,
     last: SeqNo,
     set_aside: Vec<LogId>,
     damage: Vec<Damage>,
-    /// Length of `damage` when the last batch was applied.
+    /// Length of `damage` at the time when the last batch was applied.
     damage_at_last_batch: usize,
 }
 
-/// The WAL that is being read.
+/// The WAL that is currently being read.
 struct Reading<'a> {
     log: LogId,
     reader: &'a mut dyn LogReader,
-    /// LevelDB's rules apply.
+    /// Whether LevelDB wrote the WAL, so that LevelDB's rules apply.
     leveldbs: bool,
-    /// No further record of it belongs to the history.
+    /// Whether the history has ended in this WAL: no further record of it belongs to the history.
     ended: bool,
-    /// The lowest sequence that it can hold: the one of its head, or the next of the history if the
-    /// head is damaged.
+    /// The lowest sequence number that the WAL can contain. The head states it; if the head is
+    /// damaged, it is the next sequence number of the history.
     first: SeqNo,
-    /// Its bytes in all its files.
+    /// Total size of its files in bytes.
     bytes: u64,
 }
 
 impl Reading<'_> {
-    /// Whether a write of this WAL can have this sequence; every write takes more than a byte. A
-    /// record found after damage may be part of a value, and that value may contain a WAL of
+    /// Returns whether a write of this WAL can have sequence number `seq`. The size of the WAL
+    /// bounds the number, because every write takes more than a byte. The check is needed because a
+    /// record that is found after damage may be part of a value, and a value may contain a WAL of
     /// another store.
     fn can_hold(&self, seq: SeqNo) -> bool {
         (self.first.0..=self.first.0.saturating_add(self.bytes)).contains(&seq.0)
@@ -228,7 +233,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Reads all `logs`, oldest first.
+    /// Reads all WALs in `logs`, oldest first.
     fn read(&mut self, logs: &[LogId], our_store: bool) -> Result<()> {
         for log in self.set_aside.clone() {
             self.damaged(log, 0, "its segment is missing; only its sidecar is present")?;
@@ -247,12 +252,12 @@ impl<'a> History<'a> {
         Ok(Replayed { memtables, tables, entries, last, set_aside, damage })
     }
 
-    /// The sequence that follows the history read so far.
+    /// Returns the sequence number that follows the history read so far.
     fn next(&self) -> SeqNo {
         self.expected.unwrap_or(self.base.plus(1))
     }
 
-    /// Whether durable writes are missing at the end of the history.
+    /// Returns whether durable writes are missing at the end of the history.
     fn is_corrupt(&self) -> bool {
         self.durable > self.next()
     }
@@ -260,8 +265,8 @@ impl<'a> History<'a> {
     fn log(&mut self, log: LogId, our_store: bool, reader: &mut dyn LogReader) -> Result<()> {
         let first = reader.next()?;
         let head = reader.ours();
-        // A WAL without our head in a store of ours: LevelDB wrote it if it begins with a good
-        // record; otherwise it is ours with a torn start.
+        // This WAL of a Terrace store has no Terrace head. If it begins with a good record, LevelDB
+        // wrote it. Otherwise Terrace wrote it and its start is torn.
         let leveldbs = !head && (!our_store || matches!(first, LogEvent::Record { offset: 0, .. }));
         let ended = !head && !leveldbs && !self.skips_gaps();
         let bytes = self.bytes.get(&log).copied().unwrap_or(0);
@@ -273,7 +278,7 @@ impl<'a> History<'a> {
                     match Batch::decode(bytes) {
                         Ok(batch) => self.record(&mut reading, offset, batch)?,
                         Err(corrupt) => {
-                            // The checksum is right, so the record was written like this. It
+                            // The checksum is right, so the record was written with these bytes. It
                             // belongs to no history.
                             self.bad(&mut reading, offset + corrupt.offset, &corrupt.detail)?;
                         }
@@ -322,26 +327,26 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Whether durable writes follow a gap here, so that the gap is skipped.
+    /// Returns whether durable writes follow a gap at this point. The gap is then skipped.
     fn skips_gaps(&self) -> bool {
         self.salvage_to > self.next()
     }
 
-    /// Whether the gap up to `first` is skipped. Above the durable mark, where the prefix rule
-    /// holds, none is.
+    /// Returns whether the gap up to `first` is skipped. No gap above the durable mark is skipped:
+    /// there the history must be a prefix of the writes.
     fn skips_to(&self, first: SeqNo) -> bool {
         self.skips_gaps() && first <= self.salvage_to
     }
 
-    /// Applies the batch just read if it is the next one of the history. Returns false if it is
-    /// not; then no further record of this WAL belongs to the history.
+    /// Applies the batch just read if it is the next batch of the history. Otherwise returns false,
+    /// and no further record of this WAL belongs to the history.
     fn contiguous(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<bool> {
         let (log, first) = (reading.log, batch.sequence());
-        // After LevelDB's manifest the first head says where the history begins.
+        // LevelDB's manifest does not state where the history begins; the first head does.
         let expected = *self.expected.get_or_insert(first);
         if batch.is_empty() {
-            // The head. It may be above `expected` only if tables hold everything in between: then
-            // `expected` is `base + 1`.
+            // This record is a head. A sequence number above `expected` means a gap, except if
+            // tables hold all writes in between; `expected` is then `base + 1`.
             if first > expected {
                 self.damaged(log, offset, &format!("the history ends at {expected}, this WAL begins at {first}"))?;
             }
@@ -370,7 +375,7 @@ impl<'a> History<'a> {
         let last = batch.sequence().plus(u64::from(batch.len()) - 1);
         self.last = self.last.max(last);
         self.damage_at_last_batch = self.damage.len();
-        // Not `self.last + 1`: LevelDB's base may be ahead of its WAL.
+        // `self.last + 1` would be wrong: LevelDB's base may be ahead of its WAL.
         self.expected = Some(last.plus(1));
         Ok(())
     }
@@ -381,7 +386,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Notes damage that a power cut can explain. With paranoid checks it is an error.
+    /// Records damage that a power cut can explain. With paranoid checks it is an error.
     fn damaged(&mut self, log: LogId, offset: u64, reason: &str) -> Result<()> {
         let file = self.storage.place_of(ObjectId::Wal(log));
         if self.options.paranoid_checks {

@@ -1,12 +1,14 @@
-//! The destination of replayed entries: memtables that stay in memory, tables of level 0, or a
-//! count alone.
+//! The destination of replayed entries. Replay either keeps them in memtables, writes them to
+//! tables of level 0, or only counts them.
 //!
-//! One memtable is filled at a time. When it is full it is kept, written as a table or counted, as
-//! [`ReplayTarget`] says. With the last two, replay holds one memtable whatever the WALs contain.
+//! Replay fills one memtable at a time. [`ReplayTarget`] decides whether a full memtable is kept,
+//! written as a table, or counted and dropped. With the last two targets, replay has only one
+//! memtable in memory, whatever the size of the WALs.
 //!
-//! A table that replay writes is named by no manifest until the open publishes its own. A crash
-//! before that leaves an obsolete file; the next open replays the same WALs again and removes it.
-//! An open that is refused removes its tables when [`WrittenTables`] is dropped.
+//! No manifest names a table that replay writes until the open publishes a new manifest. If a crash
+//! happens before that, the table is an obsolete file. The next open removes it and replays the
+//! same WALs again. If an open is refused, dropping [`WrittenTables`] removes the tables of that
+//! open.
 use crate::{Options, Result, jobs::flush, mem::MemTable, version::objects_written_with};
 use std::sync::Arc;
 use terrace_format::{LogId, TableId, batch::Batch};
@@ -15,17 +17,18 @@ use terrace_storage::{
     placement::{Storage, TableMeta},
 };
 
-/// Tables that may wait for durability at once. Each may hold a descriptor until it is durable.
+/// Most tables that wait for durability at the same time. Each may hold a file descriptor until it
+/// is durable.
 const UNSYNCED_TABLES_MAX: usize = 64;
 
-/// What replay does with a memtable that is full.
+/// What replay does with a full memtable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayTarget {
-    /// Keeps it: a read-only open can write no table and serves reads from memtables.
+    /// Keeps the memtable. A read-only open can write no table and serves reads from memtables.
     Memtables,
-    /// Writes it as a table of level 0. File numbers from this one on are free.
+    /// Writes the memtable as a table of level 0. File numbers from this one on are free.
     Tables(u64),
-    /// Counts its entries and drops it.
+    /// Counts the memtable's entries and drops it.
     Count,
 }
 
@@ -44,14 +47,14 @@ pub struct ReplaySink<'a> {
 }
 
 impl<'a> ReplaySink<'a> {
-    /// An empty sink. Memory of its memtables is charged to the budget of `storage`.
+    /// Makes an empty sink. The memory budget of `storage` counts the memory of its memtables.
     pub fn new(storage: &'a dyn Storage, options: &'a Options, target: ReplayTarget) -> ReplaySink<'a> {
         let next_file = if let ReplayTarget::Tables(next_file) = target { next_file } else { 0 };
         let tables = WrittenTables { storage, next_file, metas: Vec::new(), unsynced: Vec::new() };
         ReplaySink { options, storage, target, active: None, memtables: Vec::new(), entries: 0, tables }
     }
 
-    /// The target for a second replay in place of this one. No file number is used twice.
+    /// Returns the target for a second replay that replaces this one. No file number is used twice.
     pub fn target_for_retry(&self) -> ReplayTarget {
         match self.target {
             ReplayTarget::Tables(_) => ReplayTarget::Tables(self.tables.next_file),
@@ -59,7 +62,8 @@ impl<'a> ReplaySink<'a> {
         }
     }
 
-    /// Inserts `batch` of WAL `log`. It is not empty. Writes a table first if the memtable is full.
+    /// Inserts `batch` of WAL `log`. `batch` must not be empty. If the memtable is full, it is
+    /// ended first.
     pub fn insert(&mut self, log: LogId, batch: &Batch) -> Result<()> {
         let full = |mem: &Arc<MemTable>| mem.charged_bytes() > self.options.write_buffer_size;
         if self.active.as_ref().is_some_and(full) {
@@ -83,12 +87,13 @@ impl<'a> ReplaySink<'a> {
     }
 }
 
-/// Tables that replay has written and no manifest names yet. Removes them when dropped.
+/// Tables that replay has written and that no manifest names yet. They are removed when this value
+/// is dropped.
 pub struct WrittenTables<'a> {
     storage: &'a dyn Storage,
     /// File numbers from this one on are free.
     next_file: u64,
-    /// Oldest first.
+    /// Descriptions of the tables, oldest first.
     metas: Vec<TableMeta>,
     /// Handles of tables that may not be durable yet.
     unsynced: Vec<DurabilityHandle>,
@@ -111,8 +116,8 @@ impl WrittenTables<'_> {
         Ok(())
     }
 
-    /// Returns the tables, oldest first and durable, and the next free file number. They are the
-    /// caller's from now on.
+    /// Returns the tables, oldest first and durable, and the next free file number. Afterwards the
+    /// caller owns the tables: dropping this value no longer removes them.
     pub fn into_durable(mut self) -> Result<(Vec<TableMeta>, u64)> {
         self.wait_durable()?;
         Ok((std::mem::take(&mut self.metas), self.next_file))

@@ -1,9 +1,9 @@
 //! Merges the readable entries of a damaged store by internal key, newest version first.
 //!
-//! The sources are memtables with entries of the WALs, sorted runs into which such entries were
-//! spilled, and SSTables of the damaged store. Tables that do not overlap form a chain and are
-//! read one after the other, so the number of open files is the depth of the overlap. Damage that
-//! the scan has reported is skipped without a second report.
+//! The sources are memtables with entries of the WALs, sorted runs to which WAL entries were
+//! spilled, and SSTables of the damaged store. SSTables that do not overlap form a chain and are
+//! read one after the other. The number of open files is therefore the largest number of SSTables
+//! that overlap at one key. Damage that the scan has reported is skipped without a second report.
 use super::{
     salvage_scan::{Readable, SEQUENCES_END, SalvageScan},
     spill::{Run, Spilled},
@@ -13,18 +13,18 @@ use std::cmp::Ordering;
 use terrace_format::{KeyOrder, LogId, key};
 use terrace_storage::placement::{BlockCursor, EntryRef, Origin, Piece, Salvage, Storage};
 
-/// Iterates over all entries that count, in order.
+/// Iterates in order over all entries that the repair uses.
 pub struct SalvageIter<'a> {
     salvage_scan: &'a SalvageScan,
     order: KeyOrder,
     streams: Vec<Stream<'a>>,
-    /// The stream of the current entry.
+    /// Index of the stream that has the current entry.
     current: Option<usize>,
 }
 
 impl<'a> SalvageIter<'a> {
-    /// Starts before the first entry that `survey` found in `from`. `spilled` has those of the WALs
-    /// that did not fit into memory.
+    /// Makes an iterator before the first entry that `survey` found in `from`. `spilled` has the
+    /// WAL entries that did not fit into memory.
     pub fn new(
         from: &'a dyn Storage,
         options: &Options,
@@ -52,8 +52,8 @@ impl<'a> SalvageIter<'a> {
         Ok(SalvageIter { salvage_scan, order, streams, current: None })
     }
 
-    /// Returns the next entry that counts. Of two entries with one internal key, the one of the
-    /// younger file comes first.
+    /// Returns the next entry that the repair uses. If two entries have the same internal key, the
+    /// entry of the younger file is returned first.
     pub fn next(&mut self) -> Result<Option<EntryRef<'_>>> {
         loop {
             if let Some(current) = self.current.take() {
@@ -76,7 +76,7 @@ impl<'a> SalvageIter<'a> {
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let [first, second] = [a, b].map(|at| &self.streams[at]);
         let keys = self.order.internal(first.key().unwrap_or_default(), second.key().unwrap_or_default());
-        // A WAL may be in two sources. The one that was read later comes later in `streams`.
+        // A WAL may be in two sources. The source that was read later is later in `streams`.
         keys.then_with(|| (second.number(), b).cmp(&(first.number(), a)))
     }
 }
@@ -98,7 +98,7 @@ fn chains<'s>(order: &KeyOrder, tables: impl Iterator<Item = &'s Readable>) -> V
     chains
 }
 
-/// Entries of one source, in order.
+/// The entries of one source, in order.
 struct Stream<'a> {
     named: bool,
     source: Source<'a>,
@@ -127,7 +127,8 @@ impl Stream<'_> {
         }
     }
 
-    /// The number of the file that it reads; for a spilled run the youngest WAL in it.
+    /// Returns the number of the file that the stream reads; for a spilled run the number of the
+    /// youngest WAL in the run.
     fn number(&self) -> u64 {
         match &self.source {
             Source::Mem(_, log) => log.0,
@@ -157,12 +158,12 @@ struct Chain<'a> {
 
 impl Chain<'_> {
     fn step(&mut self) -> Result<()> {
-        // The block was walked to its end when it was verified.
+        // The block was verified from start to end before, so this error cannot hide entries.
         if self.block.next().is_err() || !self.block.valid() { self.enter() } else { Ok(()) }
     }
 
-    /// Moves to the first entry of the next readable block, in the next table if need be; invalid
-    /// after the last one.
+    /// Moves to the first entry of the next readable block, if necessary in the next table. The
+    /// chain is invalid after its last block.
     fn enter(&mut self) -> Result<()> {
         self.block = BlockCursor::default();
         loop {

@@ -1,5 +1,5 @@
-//! WAL entries during a repair: in memtables up to a bound, above it in sorted runs of the new
-//! store.
+//! Stores WAL entries during a repair: in memtables up to a bound, and above it in sorted runs in
+//! the new store.
 //!
 //! ```text
 //!  scan (first pass)     build (second pass, only if the entries overflowed)
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The first pass writes nothing, because a repair may still be refused. If the entries exceed the
-//! bound it drops them and keeps the range tombstones. The second pass reads the WALs again and
-//! spills.
+//! bound, the first pass drops them and keeps only the range tombstones. The second pass then reads
+//! the WALs again and writes (spills) their entries to sorted runs.
 use crate::{
     Options, Result,
     bulk::BulkTableWriter,
@@ -23,27 +23,28 @@ use terrace_storage::{
     placement::{Bytes, Cursor, Storage, TableMeta, TableReadOptions},
 };
 
-/// Bytes of WAL entries held in memory if the options do not allow more for one memtable. A cursor
-/// on a run takes about 0.6 MiB, so 4 GiB of WALs make some 90 runs with 50 MiB of cursors.
-/// Merging runs into larger ones would bound that.
+/// Bytes of WAL entries held in memory, unless the options allow more for one memtable. A cursor on
+/// a sorted run takes about 0.6 MiB. A repair with 4 GiB of WALs writes about 90 runs and needs 50
+/// MiB for their cursors. Merging runs into larger ones would bound this memory.
 const ENTRY_BYTES_MIN: u64 = 48 << 20;
 
-/// Collects the WAL entries that count.
+/// Collects the WAL entries that the repair uses.
 pub struct LogEntries<'a> {
     order: KeyOrder,
     budget: Arc<Budget>,
     /// Size in bytes of one memtable.
     write_buffer_size: u64,
-    /// Entries in the order of reading. True if they count for all keys.
+    /// Memtables in the order of reading. The flag is true if the repair uses their entries for all
+    /// keys.
     memtables: Vec<(Arc<MemTable>, bool)>,
     range_tombstones: RangeTombstones,
     /// Whether some entries are no longer in `memtables`.
     overflowed: bool,
-    /// Receives entries above the bound; without it they are dropped.
+    /// Writes the entries above the bound. Without it they are dropped.
     spill: Option<Spill<'a>>,
 }
 
-/// Writes runs into the new store.
+/// Writes sorted runs into the new store.
 struct Spill<'a> {
     spilled: Spilled<'a>,
     target_file_size: u64,
@@ -51,7 +52,7 @@ struct Spill<'a> {
 
 /// Entries that [`LogEntries`] collected.
 pub struct Collected {
-    /// In the order of reading; empty if they overflowed.
+    /// Memtables in the order of reading; none if the entries overflowed.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
     /// All range tombstones of the WALs.
     pub range_tombstones: RangeTombstones,
@@ -60,7 +61,8 @@ pub struct Collected {
 }
 
 impl<'a> LogEntries<'a> {
-    /// Keeps entries in memory, and drops them above the bound. Memory is charged to `budget`.
+    /// Makes a collector that keeps entries in memory and drops all of them if they exceed the
+    /// bound. `budget` counts the memory.
     pub fn in_memory(options: &Options, budget: &Arc<Budget>) -> LogEntries<'a> {
         LogEntries {
             order: options.order().clone(),
@@ -73,14 +75,15 @@ impl<'a> LogEntries<'a> {
         }
     }
 
-    /// Writes entries into tables of `to`, numbered from `next_file` on.
+    /// Makes a collector that writes entries above the bound into tables of `to`, numbered from
+    /// `next_file` on.
     pub fn spilling(options: &Options, budget: &Arc<Budget>, to: &'a dyn Storage, next_file: u64) -> LogEntries<'a> {
         let spilled = Spilled { to, order: options.order().clone(), runs: Vec::new(), next_file };
         let spill = Spill { spilled, target_file_size: options.target_file_size };
         LogEntries { spill: Some(spill), ..LogEntries::in_memory(options, budget) }
     }
 
-    /// Inserts `batch` of WAL `log`. Returns whether it has an entry.
+    /// Inserts `batch` of WAL `log`. Returns whether the batch has at least one entry.
     pub fn insert(&mut self, log: LogId, batch: &Batch, named: bool) -> Result<bool> {
         if batch.is_empty() {
             return Ok(false);
@@ -97,7 +100,7 @@ impl<'a> LogEntries<'a> {
         Ok(true)
     }
 
-    /// Takes all entries out of memory.
+    /// Removes all entries from memory: writes them to runs, or drops them.
     fn overflow(&mut self) -> Result<()> {
         self.overflowed = true;
         let memtables = std::mem::take(&mut self.memtables);
@@ -119,8 +122,8 @@ impl<'a> LogEntries<'a> {
         Ok(Collected { memtables, range_tombstones, overflowed })
     }
 
-    /// Writes the rest. Returns the runs, none without a store to spill to, and all range
-    /// tombstones.
+    /// Writes the remaining entries. Returns the runs and all range tombstones. Without a store to
+    /// spill to there are no runs.
     pub fn spilled(mut self) -> Result<(Option<Spilled<'a>>, RangeTombstones)> {
         self.overflow()?;
         Ok((self.spill.map(|spill| spill.spilled), self.range_tombstones))
@@ -128,8 +131,8 @@ impl<'a> LogEntries<'a> {
 }
 
 impl Spill<'_> {
-    /// Writes `memtables` as one sorted run for those that count for all keys and one for the
-    /// others.
+    /// Writes `memtables` as sorted runs: one for the entries that the repair uses for all keys,
+    /// and one for the others.
     fn write(&mut self, memtables: &[(Arc<MemTable>, bool)]) -> Result<()> {
         for named in [true, false] {
             let memtables = memtables.iter().filter(|(_, is)| *is == named).map(|(mem, _)| mem);
@@ -142,8 +145,8 @@ impl Spill<'_> {
         Ok(())
     }
 
-    /// Merges `sources`, which are in the order of reading. Of two entries with one internal key
-    /// the one of the younger WAL is kept, and within a WAL the later one.
+    /// Merges `sources`, which are in the order of reading. Of two entries with the same internal
+    /// key it keeps the entry of the younger WAL, and within one WAL the later entry.
     fn write_run(&mut self, mut sources: Vec<(MemCursor, LogId)>) -> Result<Vec<TableMeta>> {
         let Spilled { to, order, next_file, .. } = &mut self.spilled;
         let number = || {
@@ -171,18 +174,18 @@ impl Spill<'_> {
     }
 }
 
-/// One sorted run.
+/// A sorted run that was written.
 struct Written {
-    /// In key order, without overlap.
+    /// Its tables, in key order and without overlap.
     metas: Vec<TableMeta>,
-    /// Whether its entries count for all keys.
+    /// Whether the repair uses its entries for all keys.
     named: bool,
-    /// The youngest WAL in it.
+    /// The youngest WAL with entries in the run.
     log: LogId,
 }
 
-/// Sorted runs of WAL entries. Their tables are in no version and are removed when this is
-/// dropped.
+/// Sorted runs of WAL entries in the new store. No version names their tables. The tables are
+/// removed when this value is dropped.
 pub struct Spilled<'a> {
     to: &'a dyn Storage,
     order: KeyOrder,
@@ -192,17 +195,18 @@ pub struct Spilled<'a> {
 }
 
 impl<'a> Spilled<'a> {
-    /// No runs.
+    /// Makes an empty list of runs.
     pub fn none(to: &'a dyn Storage, options: &Options) -> Spilled<'a> {
         Spilled { to, order: options.order().clone(), runs: Vec::new(), next_file: 0 }
     }
 
-    /// File numbers of `to` from this one on are free; zero if nothing was spilled.
+    /// Returns the lowest free file number of `to`; zero if nothing was spilled.
     pub fn next_file(&self) -> u64 {
         self.next_file
     }
 
-    /// Returns each run on its first entry, and whether its entries count for all keys.
+    /// Returns a reader for each run, at its first entry, and whether the repair uses the run's
+    /// entries for all keys.
     pub fn runs(&self) -> Result<Vec<(Run<'_>, bool)>> {
         self.runs.iter().map(|run| Ok((Run::open(self.to, run)?, run.named))).collect()
     }
@@ -221,11 +225,11 @@ impl Drop for Spilled<'_> {
 pub struct Run<'a> {
     to: &'a dyn Storage,
     tables: std::slice::Iter<'a, TableMeta>,
-    /// In the open table; `None` after the last entry of the run.
+    /// A cursor on the open table; `None` after the last entry of the run.
     cursor: Option<Cursor>,
-    /// The value of the current entry as the WAL's memtable had it.
+    /// The value of the current entry, in the form that the WAL's memtable had.
     value: Bytes,
-    /// The youngest WAL in it.
+    /// The youngest WAL with entries in the run.
     pub log: LogId,
 }
 
@@ -238,12 +242,12 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// The internal key of the current entry; `None` after the last one.
+    /// Returns the internal key of the current entry; `None` after the last entry.
     pub fn key(&self) -> Option<&[u8]> {
         self.cursor.as_ref().map(|cursor| cursor.key())
     }
 
-    /// The value of the current entry.
+    /// Returns the value of the current entry.
     pub fn value(&self) -> &[u8] {
         &self.value
     }

@@ -15,7 +15,8 @@ use terrace_format::{
 use terrace_storage::placement::{LogEvent, LogKind, Loss, ObjectId, Storage};
 
 impl SalvageScan {
-    /// Scans all WALs, oldest first, then the segments. Entries that count go into `entries`.
+    /// Scans all WALs, oldest first, then the segments. Adds the entries that the repair uses to
+    /// `entries`.
     pub(super) fn scan_logs(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>) -> Result<()> {
         let logs = orphans::logs(&self.listed);
         if self.history_ends.is_empty() {
@@ -35,10 +36,10 @@ impl SalvageScan {
         Ok(())
     }
 
-    /// Reads the WALs a second time if the first pass could not keep their entries, and writes the
-    /// entries into sorted runs of `to`, in tables numbered from `next_file` on. On a disk that is
-    /// failing the two passes may differ: the returned scan has what either could not read, and the
-    /// range tombstones and the last sequence of both.
+    /// Reads the WALs a second time if the first pass could not keep their entries in memory.
+    /// Writes the entries into sorted runs of `to`, in tables numbered from `next_file` on. On a
+    /// failing disk the two passes may read different parts. The returned scan therefore has the
+    /// losses of both passes, and the range tombstones and the last sequence number of both.
     pub fn spill<'a>(
         &self,
         from: &dyn Storage,
@@ -63,7 +64,7 @@ impl SalvageScan {
         Ok((spilled.unwrap_or_else(|| Spilled::none(to, options)), both))
     }
 
-    /// Scans WAL `id`. Every good record below `history_end` counts.
+    /// Scans WAL `id`. The repair uses every good record below sequence number `history_end`.
     fn log(
         &mut self,
         from: &dyn Storage,
@@ -126,9 +127,9 @@ impl SalvageScan {
         Ok(())
     }
 
-    /// Scans a segment of relocated values, each stored with its key and sequence. They count where
-    /// tables that pointed to them may be lost. Damage in the segment is reported by the table that
-    /// points to it.
+    /// Scans a segment of relocated values, each stored with its key and sequence number. The
+    /// repair uses these values for keys whose tables may be lost. A damaged value is not reported
+    /// here: reading the table that points to it reports the damage.
     fn segment(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>, id: SegmentId) -> Result<()> {
         let alone = self.replay_range.is_none();
         if !alone && self.lost_ranges.is_empty() {
@@ -137,7 +138,7 @@ impl SalvageScan {
         let mut reader = match from.salvage_values(id) {
             Ok(reader) => reader,
             Err(error) => {
-                self.reason(error); // reported by the table that points to it
+                self.reason(error); // reported when the table that points to the segment is read
                 return Ok(());
             }
         };
@@ -147,13 +148,12 @@ impl SalvageScan {
                 LogEvent::Bad { .. } => continue,
                 LogEvent::End { .. } => break,
             };
-            // A value above the manifest's base is in a WAL too, or it is part of an ingest that
-            // did not finish.
+            // A value above the manifest's base is in a WAL too, or an interrupted ingest wrote it.
             let counts = |batch: &Batch| match batch.ops().next() {
                 Some(Op::Put(key, _)) => alone || batch.sequence() <= self.base && self.is_in_lost_range(key),
                 _ => false,
             };
-            // An impossible sequence here is no loss to report.
+            // A value with an impossible sequence number is not reported as a loss here.
             let batch = batch.ok().filter(counts).map(|batch| self.reachable(reader.store(batch)));
             if let Some(Ok(batch)) = batch {
                 entries.insert(LogId(id.0), &batch, alone)?;
@@ -162,14 +162,16 @@ impl SalvageScan {
         Ok(())
     }
 
-    /// Whether a batch may count: it is below the end of its WAL's history, and tables may lack it.
+    /// Returns whether the repair may use a batch: the batch is below the end of its WAL's history,
+    /// and tables may lack its writes.
     fn is_wanted(&self, batch: &Batch, named: bool, history_end: SeqNo) -> bool {
         let last = batch.sequence().0.saturating_add(u64::from(batch.len()));
         batch.sequence() < history_end && (named || !self.lost_ranges.is_empty() || last > self.base.0)
     }
 
-    /// Describes the writes that are missing before a batch of one of our WALs. Each of our WALs
-    /// begins with an empty batch, so a gap shows there.
+    /// Describes the writes that are missing before a batch of one of Terrace's WALs. Each of these
+    /// WALs begins with an empty batch that states its first sequence number, so a gap is detected
+    /// there.
     fn gap(&mut self, batch: &Batch, ours: bool) -> Option<String> {
         let (first, expected) = (batch.sequence(), self.expected.filter(|_| ours)?);
         self.expected = Some(expected.max(first.plus(u64::from(batch.len()))));
@@ -177,8 +179,8 @@ impl SalvageScan {
         (first > expected && batch.is_empty()).then(gap)
     }
 
-    /// Returns the batch if a store can have reached its sequences; otherwise the reason to drop
-    /// it.
+    /// Returns the batch if a store can have reached its sequence numbers; otherwise the reason to
+    /// drop the batch.
     fn reachable(&mut self, batch: Batch) -> std::result::Result<Batch, String> {
         if batch.is_empty() {
             return Ok(batch);
@@ -191,9 +193,9 @@ impl SalvageScan {
     }
 }
 
-/// Returns the end of the history in each of `logs`: the first sequence of any younger WAL.
-/// Records at or above it are not part of the history: they were refused or abandoned, and their
-/// sequences were used again.
+/// Returns the sequence number at which the history ends in each of `logs`: the first sequence
+/// number of any younger WAL. Records at or above it are not part of the history. They were refused
+/// or abandoned, and their sequence numbers were used again.
 fn ends(from: &dyn Storage, logs: &BTreeMap<LogId, u64>) -> Vec<SeqNo> {
     let head = |id: LogId| {
         let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;
