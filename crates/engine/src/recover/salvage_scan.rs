@@ -1,11 +1,13 @@
-//! Salvage scan of a damaged store: which files count, and which parts of them cannot be read.
+//! Salvage scan: determines which files of a damaged store a repair uses, and which parts of them
+//! cannot be read.
 //!
-//! Without a manifest every table and WAL counts. If the manifest that the root names is damaged,
-//! an older intact one takes its place. A file that an intact manifest does not name is a
-//! leftover: old versions in it must not come back. Leftovers count only for keys that a named
-//! table has lost, and for sequences above the manifest's base.
+//! Without a manifest the repair uses every table and WAL. If the manifest that the root names is
+//! damaged, an older intact manifest replaces it. A file that the intact manifest does not name is
+//! a leftover. A leftover may contain old versions, which must not replace newer data. The repair
+//! therefore uses entries of leftovers only for keys that a named table has lost, and for sequence
+//! numbers above the manifest's base.
 //!
-//! The scan reads each file once, writes nothing, and holds WAL entries in memory up to the bound
+//! The scan reads each file once and writes nothing. It keeps WAL entries in memory up to the bound
 //! of [`LogEntries`].
 use super::{
     manifest::{self, ManifestState},
@@ -19,7 +21,7 @@ use terrace_storage::placement::{Listed, Loss, ObjectId, Piece, Salvage, Storage
 
 mod logs;
 
-/// The first sequence that no store can reach.
+/// Sequence numbers from this one on are impossible: no store can reach them.
 pub const SEQUENCES_END: SeqNo = SeqNo::MAX;
 
 /// A part of a file that a repair could not read.
@@ -33,9 +35,9 @@ pub struct Lost {
     pub bytes: u64,
     /// The kind of damage.
     pub reason: String,
-    /// Lower bound of the lost user keys; `None` if unknown.
+    /// Smallest user key that may be lost; `None` if unknown.
     pub from: Option<Vec<u8>>,
-    /// Upper bound, inclusive, of the lost user keys; `None` if unknown.
+    /// Largest user key that may be lost; `None` if unknown.
     pub to: Option<Vec<u8>>,
 }
 
@@ -47,9 +49,9 @@ type LostRange = (Option<Vec<u8>>, Option<Vec<u8>>);
 pub struct Readable {
     /// Its number and location.
     pub meta: TableMeta,
-    /// Whether it counts for all keys.
+    /// Whether the repair uses its entries for all keys. False for a leftover.
     pub named: bool,
-    /// First and last internal key that can be read.
+    /// First and last internal key in the readable part.
     pub bounds: (Vec<u8>, Vec<u8>),
 }
 
@@ -61,33 +63,37 @@ pub struct SalvageScan {
     listed: Vec<Listed>,
     /// Tables that can be read at least in part.
     pub tables: Vec<Readable>,
-    /// WAL entries, and whether they count for all keys; empty if `overflowed`.
+    /// Memtables with WAL entries, each with a flag that is true if the repair uses its entries for
+    /// all keys. Empty if `overflowed`.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
-    /// Whether the WAL entries were too many for memory, so that [`spill`](SalvageScan::spill) has
-    /// to read them again.
+    /// Whether the WAL entries were too many for memory. [`spill`](SalvageScan::spill) then reads
+    /// them again.
     overflowed: bool,
-    /// Range tombstones. They count in whatever file they were found, because they delete older
-    /// entries only.
+    /// Range tombstones. The repair uses them whatever file they were found in, because they delete
+    /// only older entries.
     pub range_tombstones: RangeTombstones,
     /// Whether a damaged table may hold range tombstones that cannot be read.
     may_delete_ranges: bool,
-    /// WALs of which at least one entry was read.
+    /// Number of WALs of which at least one entry was read.
     pub logs_read: u64,
-    /// Everything that cannot be read.
+    /// All parts that cannot be read.
     pub lost: Vec<Lost>,
-    /// The newest sequence found.
+    /// The newest sequence number found.
     pub last: SeqNo,
-    /// Tables that the manifest names hold everything up to it; without a manifest the largest
-    /// sequence of all.
+    /// The tables that the manifest names have all writes up to this sequence number. Without a
+    /// manifest it is the maximum sequence number.
     base: SeqNo,
-    /// WALs that the manifest still needs: the first, and an older one; `None` without a manifest.
+    /// The WALs that the manifest still needs: the first one to replay, and an older one that
+    /// LevelDB may name. `None` without a manifest.
     replay_range: Option<(LogId, Option<LogId>)>,
-    /// The manifest is not the last one. Later changes are in files that it does not name.
+    /// Whether an older manifest replaces a damaged one. Later changes are in files that it does
+    /// not name.
     is_older: bool,
-    /// The next sequence that our WALs should have; `None` if unknown.
+    /// The next sequence number expected in WALs of Terrace; `None` if unknown.
     expected: Option<SeqNo>,
-    /// The end of the history in each WAL, oldest first. The first pass finds them, and a second
-    /// one must not find others on a disk that is failing.
+    /// For each WAL, oldest first, the sequence number at which the history ends in it. The first
+    /// pass computes these numbers. The second pass uses the same numbers, because on a failing
+    /// disk it might read others.
     history_ends: Vec<SeqNo>,
     /// Ranges of user keys that named tables have lost.
     lost_ranges: Vec<LostRange>,
@@ -98,10 +104,9 @@ pub struct SalvageScan {
 impl SalvageScan {
     /// Scans the store in `from`.
     ///
-    /// # Errors
-    /// [`Error::Missing`] if it holds no file of a store, [`Error::Invalid`] if its
-    /// comparator is another one, [`Error::Io`] if this process has no permission to read a file:
-    /// that is no damage, and skipping the file would lose data.
+    /// # Errors [`Error::Missing`] if `from` contains no file of a store. [`Error::Invalid`] if the
+    /// store has another comparator. [`Error::Io`] if this process has no permission to read a
+    /// file: such a file is not damaged, and skipping it would lose data.
     pub fn of(from: &dyn Storage, options: &Options) -> Result<SalvageScan> {
         let listed = from.list()?;
         if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {
@@ -139,8 +144,8 @@ impl SalvageScan {
         if let Some(manifest) = &manifest {
             named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
         }
-        // WALs and segments come last: which of their entries count depends on the losses of
-        // tables.
+        // WALs and segments are scanned last: the parts that tables have lost decide which of their
+        // entries are used.
         for found in &listed {
             match found.object {
                 ObjectId::Table(id) => {
@@ -173,9 +178,10 @@ impl SalvageScan {
         self.last = newest.copied().fold(self.last, SeqNo::max);
     }
 
-    /// Scans the tables of bundle `id`, which has `bytes` bytes: those that a manifest names, and
-    /// those in its own directory. If neither locates a table, the bundle is read as one table; its
-    /// entries are in order as such, too.
+    /// Scans the tables of bundle `id` (a file of several tables), which has `bytes` bytes. It
+    /// scans the tables that a manifest names and those in the bundle's directory. If neither
+    /// locates a table, the bundle is read as if it were one table; this works because its entries
+    /// are in order.
     fn bundle(
         &mut self,
         from: &dyn Storage,
@@ -207,7 +213,8 @@ impl SalvageScan {
         others.into_iter().for_each(|meta| self.table(from, meta, None, alone));
     }
 
-    /// Adds the range tombstones of a table and returns their bounds, if they can be read.
+    /// Adds the range tombstones of a table to those found so far. Returns their bounds if they can
+    /// be read.
     fn ranges_of(&mut self, file: &str, salvage: &dyn Salvage, named: bool) -> Option<[Vec<u8>; 2]> {
         match salvage.range_tombstones() {
             Ok(Some(found)) => {
@@ -221,7 +228,7 @@ impl SalvageScan {
             Ok(None) => None,
             Err(error) => {
                 if named && self.may_delete_ranges {
-                    // No lost range: the other entries of the table are present.
+                    // No key range is reported as lost: the other entries of the table are present.
                     let text = format!("{}; range tombstones that the table may hold are lost", reason(&error.into()));
                     self.lose(file.to_string(), whole(text), None);
                 }
@@ -230,8 +237,8 @@ impl SalvageScan {
         }
     }
 
-    /// Reports a loss if the table found is not the one that the manifest describes. `whole` says
-    /// that all of it could be read.
+    /// Reports a loss if the table in `file` is not the one that the manifest describes. `whole`
+    /// means that the whole table could be read.
     fn identify(
         &mut self,
         file: &str,
@@ -265,8 +272,8 @@ impl SalvageScan {
         self.lose(file.to_string(), loss, Some(meta));
     }
 
-    /// Whether an entry counts. An entry of a leftover does not if newer data for its key is
-    /// intact.
+    /// Returns whether the repair uses an entry. It does not use an entry of a leftover if newer
+    /// data for the same key is intact.
     pub fn counts(&self, named: bool, internal: &[u8]) -> bool {
         let entry = key::apart(internal);
         named || entry.seq > self.base || self.is_in_lost_range(entry.user)
@@ -280,9 +287,9 @@ impl SalvageScan {
         self.lost_ranges.iter().any(within)
     }
 
-    /// Returns the manifest that counts: the one that the root names if it is intact and matches
-    /// the files; otherwise the youngest other one that is intact and whose tables are all present.
-    /// A wrong comparator is an error.
+    /// Returns the manifest that the repair uses. This is the manifest that the root names, if it
+    /// is intact and matches the files. Otherwise it is the youngest other manifest that is intact
+    /// and whose tables are all present. Returns an error if the manifest names another comparator.
     fn manifest(&mut self, from: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<ManifestState>> {
         let manifests = listed.iter().rev().filter_map(|found| match found.object {
             ObjectId::Manifest(id) => Some(id),
@@ -397,7 +404,7 @@ impl SalvageScan {
         }
     }
 
-    /// Notes `seq`. Returns whether a store can have reached it.
+    /// Records that sequence number `seq` was found. Returns whether a store can have reached it.
     fn saw(&mut self, seq: SeqNo) -> bool {
         if seq < SEQUENCES_END {
             self.last = self.last.max(seq);
@@ -405,8 +412,8 @@ impl SalvageScan {
         seq < SEQUENCES_END
     }
 
-    /// Returns manifest `id` if it is intact; otherwise offset and reason of the damage. A wrong
-    /// comparator is an error.
+    /// Returns manifest `id` if it is intact, and otherwise the offset and the reason of the
+    /// damage. Another comparator is an error.
     fn whole_manifest(
         &mut self,
         from: &dyn Storage,
@@ -423,7 +430,7 @@ impl SalvageScan {
         }
     }
 
-    /// Returns the reason of `error` without the name of the file. Notes the first permission
+    /// Returns the reason of `error` without the name of the file. Keeps the first permission
     /// error.
     fn reason(&mut self, error: impl Into<Error>) -> String {
         let error = error.into();
@@ -434,7 +441,8 @@ impl SalvageScan {
         text
     }
 
-    /// Notes a loss. One of a table that the manifest names makes leftovers count in its key range.
+    /// Records a loss. If the manifest names the lost table, the repair may use leftovers in the
+    /// table's key range.
     fn lose(&mut self, file: String, mut loss: Loss, meta: Option<&TableMeta>) {
         if let Some(meta) = meta {
             let user = |bound: &[u8]| Some(key::user_key(bound).to_vec());
@@ -447,15 +455,15 @@ impl SalvageScan {
     }
 }
 
-/// The sequences of a table's entries.
+/// The sequence numbers of a table's entries.
 #[derive(Default)]
 struct Sequences {
     entries: u64,
-    /// The sequence that all entries have; `None` if they differ.
+    /// The sequence number that all entries have; `None` if they differ.
     only: Option<SeqNo>,
-    /// The newest one that a store can reach.
+    /// The newest sequence number that a store can reach.
     newest: SeqNo,
-    /// Entries with a sequence that no store reaches.
+    /// Number of entries with a sequence number that no store can reach.
     impossible: u64,
 }
 
@@ -469,28 +477,28 @@ impl Sequences {
         }
     }
 
-    /// Whether an ingest that did not finish wrote the table, which no manifest names: its entries
-    /// were never visible. All entries of such a table share one sequence far above the others. A
-    /// flushed memtable has as many sequences as entries.
+    /// Returns whether an ingest that was interrupted wrote the table. No manifest names such a
+    /// table, and its entries were never visible. All its entries share one sequence number, far
+    /// above the others. A flushed memtable, by contrast, has as many sequence numbers as entries.
     fn of_an_unfinished_ingest(&self, base: SeqNo) -> bool {
         let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
         self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
     }
 }
 
-/// Whether the manifest has all its edits. One that was cut at the end of an edit names a WAL that
-/// no longer exists. Zero means "no WAL" in a manifest that LevelDB's own repair wrote.
+/// Returns whether the manifest has all its edits. If it was cut between two edits, it names a WAL
+/// that no longer exists. In a manifest that LevelDB's repair wrote, zero means "no WAL".
 fn is_complete(manifest: &ManifestState, listed: &[Listed]) -> bool {
     let from = manifest.replay_from;
     from == LogId(0) || listed.iter().any(|found| found.object == ObjectId::Wal(from))
 }
 
-/// The loss of a whole file of unknown keys.
+/// Returns the loss of a whole file, for unknown keys.
 fn whole(reason: impl Into<String>) -> Loss {
     Loss { offset: 0, bytes: 0, reason: reason.into(), from: None, to: None }
 }
 
-/// The reason of `error` without the name of the file.
+/// Returns the reason of `error` without the name of the file.
 pub fn reason(error: &Error) -> String {
     match error {
         Error::Corrupt { detail, .. } => detail.clone(),
