@@ -279,8 +279,8 @@ impl Cursor {
 
     /// Moves to the first pair of the range.
     ///
-    /// # Errors The errors of [`Db::get`](crate::Db::get). All other moves of a cursor have the
-    /// same errors.
+    /// # Errors
+    /// The errors of [`Db::get`](crate::Db::get). All other moves of a cursor have the same errors.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
             Some(from) => self.seek_with(SnapshotIter::next, |iter| iter.seek(&from)),

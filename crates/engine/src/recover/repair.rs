@@ -54,7 +54,8 @@ pub struct RepairReport {
 /// [`OpenMode::Salvage`](terrace_storage::placement::OpenMode). `options` apply to the new store.
 /// Their comparator must be that of the damaged store.
 ///
-/// # Errors The errors of [`Db::repair`](crate::Db::repair).
+/// # Errors
+/// The errors of [`Db::repair`](crate::Db::repair).
 ///
 /// ```
 /// # use terrace::{Db, Options, DurabilityMode};

@@ -59,9 +59,10 @@ pub struct Replayed<'a> {
 
 /// Replays every WAL that `manifest` still needs.
 ///
-/// # Errors [`Error::Missing`] if a WAL that the manifest names is absent. [`Error::Corrupt`] if
-/// durable writes are damaged and the options request that such a store is refused. After an error
-/// no table that the replay wrote remains.
+/// # Errors
+/// [`Error::Missing`] if a WAL that the manifest names is absent. [`Error::Corrupt`] if durable
+/// writes are damaged and the options request that such a store is refused. After an error no table
+/// that the replay wrote remains.
 pub fn replay<'a>(
     storage: &'a dyn Storage,
     options: &'a Options,

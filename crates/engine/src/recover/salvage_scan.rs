@@ -104,9 +104,10 @@ pub struct SalvageScan {
 impl SalvageScan {
     /// Scans the store in `from`.
     ///
-    /// # Errors [`Error::Missing`] if `from` contains no file of a store. [`Error::Invalid`] if the
-    /// store has another comparator. [`Error::Io`] if this process has no permission to read a
-    /// file: such a file is not damaged, and skipping it would lose data.
+    /// # Errors
+    /// [`Error::Missing`] if `from` contains no file of a store. [`Error::Invalid`] if the store
+    /// has another comparator. [`Error::Io`] if this process has no permission to read a file: such
+    /// a file is not damaged, and skipping it would lose data.
     pub fn of(from: &dyn Storage, options: &Options) -> Result<SalvageScan> {
         let listed = from.list()?;
         if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {

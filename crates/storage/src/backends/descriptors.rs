@@ -1,5 +1,5 @@
-//! Divides the descriptors of a store, its share of those of the process (`shares.rs`), among its
-//! parts.
+//! Divides the file descriptors that a store may use among the parts of the store. `shares.rs`
+//! divides the descriptors of the process among its open stores.
 //!
 //! ```text
 //! 3/4   tables, and segments or directory-table values; unused descriptors go to the rest
@@ -16,15 +16,16 @@ use crate::StorageConfig;
 use terrace_format::{Layout, TableForm, Values};
 use terrace_vfs::FileSystem;
 
-/// The number of files that may be open at once on `fs`, where each takes a descriptor of the
+/// Returns the number of files that may be open at the same time on `fs`; `None` if open files take
+/// no descriptors of the process.
 /// process.
 pub(super) fn open_files_max(fs: &dyn FileSystem) -> Option<u64> {
     fs.capacity()?.open_files_max()
 }
 
-/// `setup` with at most as many open tables as there are descriptors for.
+/// Returns `setup` with `max_open_files` limited to the number of descriptors for open tables.
 pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> StorageConfig {
-    // The file of a mapped table is closed
+    // The file of a mapped table is closed after it was mapped, so it takes no descriptor.
     let mapped = setup.allow_mmap_reads && layout.tables != TableForm::Bundled;
     let kinds = u64::from(!mapped) + u64::from(layout.values == Values::Log || layout.tables == TableForm::Directory);
     let mut within = setup.clone();
@@ -34,11 +35,12 @@ pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Optio
     within
 }
 
-/// The number of files that may be open because they wait to be durable; and of closed WALs that
-/// wait for the tables that replace them.
+/// Returns two limits, which are the same number: the number of files that may be open because they
+/// wait to become durable, and the number of closed WALs that wait for the tables that replace
+/// them.
 pub(super) fn for_waiting(setup: &StorageConfig, files_max: Option<u64>) -> usize {
     let waiting = |files: u64| {
-        // Of two kinds at most
+        // Open tables are of at most two kinds, each limited to `max_open_files`.
         let tables = (files - files / 4).min((setup.max_open_files as u64).saturating_mul(2));
         usize::try_from((files - tables) / 8).unwrap_or(usize::MAX)
     };

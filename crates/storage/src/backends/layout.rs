@@ -13,8 +13,8 @@ use terrace_format::{
 };
 use terrace_vfs::{DirEntry, FileSystem};
 
-/// Decodes `text`, the format file of the store `place`; [`Error::Unsupported`] if it announces a
-/// feature that this version does not know.
+/// Decodes `text`, the format file of the store at `place`. Returns [`Error::Unsupported`] if it
+/// names a feature that this version does not know.
 pub fn decode_format_file(place: &str, text: &str) -> Result<FormatFile> {
     FormatFile::decode(text).map_err(|found: Corrupt| match found.what {
         UNKNOWN => Error::Unsupported(format!("{place}/TERRACE at byte {}: {}", found.offset, found.detail)),
@@ -22,9 +22,10 @@ pub fn decode_format_file(place: &str, text: &str) -> Result<FormatFile> {
     })
 }
 
-/// The layout of the store in `fs`: that of its format file, LevelDB's without one, and that of
-/// `setup` if there is no store yet. A store opened for salvage may have lost the root or the
-/// format file; then the names of its files decide.
+/// Returns the layout of the store in `fs`. An existing store has the layout of its format file, or
+/// LevelDB's layout if it has no format file. A new store gets the layout of `setup`. A store that
+/// is opened for salvage may have lost the root or the format file; its layout is then derived from
+/// the names of its files.
 pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfig) -> Result<Layout> {
     let wanted = Layout { medium: fs.medium(), ..setup.layout };
     if mode == OpenMode::Salvage {
@@ -57,9 +58,10 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
     format!("{} (the device that its file {DATA} names holds {what})", fs.name())
 }
 
-/// Refuses to create a store over one that has lost `CURRENT` and its format file. WALs that the
-/// new store would not read must hold no writes, and there must be no tables where it would not
-/// look. (The engine checks the files that the new store would read.)
+/// Returns an error if a new store would replace a store that has lost `CURRENT` and its format
+/// file. There must be no WAL with writes that the new store would not read, and no table in a
+/// place that the new store would not search. (The engine checks the files that the new store would
+/// read.)
 fn check_no_store_lost(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
     if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
         return Ok(());
@@ -89,7 +91,8 @@ fn lost_root(fs: &dyn FileSystem, there: &str) -> Error {
     Error::Missing { what: "CURRENT file", object }
 }
 
-/// Whether a WAL, or a value-log segment, holds more than the empty batch that begins Terrace's.
+/// Returns whether a WAL or a value-log segment has more records than the empty batch with which
+/// Terrace begins it.
 fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
     let file = fs.open(name)?;
     let bytes = file.bytes()?;
@@ -117,15 +120,17 @@ fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The layout of a store without a format file, by the names of its files; `wanted` where no file
-/// decides. The place of values must not be guessed wrong: pointers would be taken for values.
+/// Returns the layout of a store without a format file, derived from the names of its files.
+/// Returns `wanted` if no file decides. A wrong guess of the place of values is dangerous, because
+/// value pointers would be returned as values.
 fn by_names(fs: &dyn FileSystem, wanted: Layout) -> Layout {
     let names = fs.list().unwrap_or_default(); // opening the store reports the error
     let has_folders = dirs::any_folder(fs).is_ok_and(|folder| folder.is_some());
     let in_folders = Layout { tables: TableForm::Directory, values: Values::Table, ..wanted };
     let wanted = if has_folders { in_folders } else { wanted };
     let is_log = |entry: &DirEntry| matches!(FileName::parse(&entry.name), Some(FileName::Log(_)));
-    // Unless there are segments too, which no store without a value log has.
+    // The names show a store without a value log, unless there are segments, which only a value log
+    // has.
     let wanted = if names.iter().any(is_log) { Layout { values: Values::Table, ..wanted } } else { wanted };
     names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |layout, name| match name {
         FileName::ValueLog(_) | FileName::WalSidecar(_) | FileName::Values(_)

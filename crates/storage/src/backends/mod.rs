@@ -1,4 +1,4 @@
-//! Opens and removes stores at all locations: the only list of locations and of backends.
+//! Opens and removes stores at all locations. This is the only list of locations and of backends.
 //!
 //! ```text
 //! Location ── file system ── layout ─┬─ Files               tables of blocks, or bundles of them
@@ -38,15 +38,16 @@ pub enum Location {
     Directory(PathBuf),
     /// A block device, or a file in its place, that was formatted for a store.
     Device(PathBuf),
-    /// A directory, with WALs and tables on the device that its file `DATA` names.
+    /// A directory. WALs and tables are on the device that the directory's file `DATA` names.
     Split(PathBuf),
     /// The memory of this process.
     Memory(MemFs),
 }
 
 impl Location {
-    /// The location at `path`: a device if the path is that of a block device or of a regular
-    /// file, else a directory, which may be missing or may be one part of a split store.
+    /// Returns the location at `path`. The path of a block device or of a regular file is a device.
+    /// Any other path is a directory, which may be missing, and which may be one part of a split
+    /// store.
     pub fn at(path: impl Into<PathBuf>) -> Location {
         let path = path.into();
         match path {
@@ -60,9 +61,9 @@ impl Location {
 /// Opens the store at `location`.
 ///
 /// # Errors
-/// [`Error::Missing`] if there is no store and `mode` may not create it, [`Error::InUse`] if
-/// another process or handle has it open, [`Error::Unsupported`] if the file system cannot keep
-/// the promise of the durability mode.
+/// [`Error::Missing`] if there is no store and `mode` does not allow to create one.
+/// [`Error::InUse`] if another process or handle has the store open. [`Error::Unsupported`] if the
+/// file system cannot keep the promise of the durability mode.
 pub fn open(
     location: &Location,
     mode: OpenMode,
@@ -76,9 +77,10 @@ pub fn open(
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
     let particular = match durability_mode {
-        // A reader is promised nothing
+        // A read-only open needs no durability guarantee, so it also works where these modes are
+        // impossible.
         DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf => !mode.writes(),
-        DurabilityMode::Inherit => mode == OpenMode::Salvage, // its format file may be damaged
+        DurabilityMode::Inherit => mode == OpenMode::Salvage, // the format file may be damaged
         DurabilityMode::Sync | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::None => false,
     };
     let durability_mode = if particular { DurabilityMode::Auto } else { durability_mode };
@@ -86,7 +88,7 @@ pub fn open(
     open_files(fs, mode, tracker, setup)
 }
 
-/// Opens a store in the file system `fs`, with durability handles from `tracker`.
+/// Opens the store in the file system `fs`. `tracker` completes the durability handles.
 pub fn open_files(
     fs: Arc<dyn FileSystem>,
     mode: OpenMode,
@@ -110,7 +112,7 @@ pub fn open_files(
     }
 }
 
-/// Whether the directory `inner`, which need not exist yet, is `outer` or below it.
+/// Returns whether the directory `inner`, which need not exist yet, is `outer` or below it.
 pub fn lies_in(inner: &Path, outer: &Path) -> Result<bool> {
     let whole = |path: &Path| -> io::Result<PathBuf> {
         let path = std::path::absolute(path)?;
@@ -121,8 +123,9 @@ pub fn lies_in(inner: &Path, outer: &Path) -> Result<bool> {
     Ok(find(inner)?.starts_with(find(outer)?))
 }
 
-/// Removes the store at `location`: its own files, known by their names, and then the directory if
-/// it is empty. Refused with [`Error::InUse`] while the store is open; a missing store is fine.
+/// Removes the store at `location`: first the files of the store, which are recognized by their
+/// names, then the directory if it is empty. Returns [`Error::InUse`] while the store is open. A
+/// missing store is no error.
 pub fn destroy(location: &Location) -> Result<()> {
     match location {
         Location::Directory(path) => destroy_directory(path),
@@ -139,8 +142,8 @@ pub fn destroy(location: &Location) -> Result<()> {
     }
 }
 
-/// Removes `CURRENT` first, so that an interrupted removal leaves no store rather than half of
-/// one, and `LOCK` last.
+/// Removes `CURRENT` first, so that an interrupted removal leaves no store instead of a part of
+/// one. Removes `LOCK` last.
 fn destroy_directory(path: &Path) -> Result<()> {
     let fs = RealFs::new(path);
     let at = |name: &str| path.join(name).display().to_string();
@@ -152,19 +155,19 @@ fn destroy_directory(path: &Path) -> Result<()> {
         _ => Ok(()),
     };
     if own_names(&fs, &at)?.is_empty() && !fs.has("LOCK") {
-        return Ok(()); // not a store, and not ours to put a lock file into
+        return Ok(()); // not a store, so no lock file is created in it
     }
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
     remove(FileName::Current.to_string())?;
     dirs::destroy(&fs)?;
-    let names = own_names(&fs, &at)?; // again: until now a writer may have added files
+    let names = own_names(&fs, &at)?; // again: a writer may have added files
     names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;
     drop(held);
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
 }
 
-/// Removes all files. The device stays formatted, and the directory of a split store stays.
-/// `CURRENT` is removed first.
+/// Removes all files, `CURRENT` first. The device stays formatted, and the directory of a split
+/// store is not removed.
 fn destroy_prepared(path: &Path, fs: &dyn FileSystem, names: impl FnOnce() -> Result<Vec<String>>) -> Result<()> {
     let failed = |op| move |e| Error::io(op, path.display().to_string(), e);
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;

@@ -1,5 +1,5 @@
-//! The durability mode of a store: the choice of `inherit`, and the tracker that its descriptors
-//! allow.
+//! The durability mode of a store: resolves the mode `inherit`, and creates the tracker of the mode
+//! within the limit of descriptors.
 use super::{descriptors, files::root};
 use crate::{
     DurabilityMode, Result, StorageConfig, backends::layout::decode_format_file, durability::DurabilityTracker,
@@ -8,7 +8,8 @@ use std::{path::Path, sync::Arc};
 use terrace_vfs::{FileSystem, RealFs};
 
 impl DurabilityMode {
-    /// The choice of `Inherit` for the store in `fs`, existing or new. Any other mode is itself.
+    /// Returns the mode that `Inherit` means for the store in `fs`, existing or new. Any other mode
+    /// is returned as it is.
     fn resolved(self, fs: &dyn FileSystem) -> Result<DurabilityMode> {
         if self != DurabilityMode::Inherit {
             return Ok(self);
@@ -21,8 +22,9 @@ impl DurabilityMode {
     }
 
     /// Returns the durability mode that `self` means for the store in directory `path`. The store
-    /// may exist or be new. `Inherit` becomes `Auto` for a new store and for one whose format file
-    /// says so, otherwise `Sync`. Any other mode is returned as it is.
+    /// may exist or be new. `Inherit` becomes `Auto` for a new store, and for a store whose format
+    /// file requests it. For any other store it becomes `Sync`. Any other mode is returned as it
+    /// is.
     ///
     /// # Errors
     /// If the format file cannot be read, or has a feature that this version does not know.
@@ -30,7 +32,7 @@ impl DurabilityMode {
         self.resolved(&RealFs::new(path))
     }
 
-    /// The tracker of a store in `fs`.
+    /// Returns the durability tracker of a store in `fs`.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) with the reason why the file system

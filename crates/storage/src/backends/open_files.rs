@@ -1,4 +1,5 @@
-//! Files kept open for the next read, up to a limit; the least recently read one is closed first.
+//! Files that are kept open for the next read, up to a limit. Above the limit the least recently
+//! read file is closed first.
 use super::shares::{Closes, Share};
 use crate::Result;
 use parking_lot::Mutex;
@@ -15,16 +16,17 @@ pub(super) struct OpenFiles<K, F> {
 }
 
 struct Open<K, F> {
-    /// Each file with the number of its last read.
+    /// Each open file, with the number of its last read.
     files: HashMap<K, (F, u64)>,
-    /// The keys by that number, to find the oldest.
+    /// The keys of the files by the number of their last read. The first one was not read for the
+    /// longest time.
     by_read: BTreeMap<u64, K>,
-    /// Counts reads.
+    /// Number of reads so far.
     now: u64,
 }
 
 impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
-    /// Keeps as many files open as `most` allows.
+    /// Makes an empty set. `most` limits the number of open files.
     pub fn new(most: Arc<Share>) -> Arc<OpenFiles<K, F>>
     where
         K: Send + 'static,
@@ -37,7 +39,7 @@ impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
         files
     }
 
-    /// The file of `key`, opened if need be.
+    /// Returns the file of `key`. Opens it with `open` if it is not open.
     pub fn get(&self, key: &K, open: impl FnOnce() -> Result<F>) -> Result<F> {
         if let Some(file) = self.open.lock().get(key) {
             return Ok(file);
@@ -48,7 +50,7 @@ impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
         Ok(file)
     }
 
-    /// Closes files that are about to be removed.
+    /// Closes the files for which `is_one` returns true. They are about to be removed.
     pub fn forget(&self, is_one: impl Fn(&K) -> bool) {
         let closed = self.open.lock().forget(is_one);
         drop(closed);
@@ -71,10 +73,10 @@ impl<K: Clone + Eq + Hash, F: Clone> Open<K, F> {
         Some(file.clone())
     }
 
-    /// Adds a file; returns the files to close for it.
+    /// Adds a file. Returns the files that must be closed to stay within the limit.
     fn add(&mut self, key: &K, file: F, most: usize) -> Vec<F> {
         self.now += 1;
-        // Another reader may have opened it first
+        // Another reader may have opened the same file first.
         let before = self.files.insert(key.clone(), (file, self.now));
         before.iter().for_each(|(_, read)| drop(self.by_read.remove(read)));
         self.by_read.insert(self.now, key.clone());
@@ -83,7 +85,7 @@ impl<K: Clone + Eq + Hash, F: Clone> Open<K, F> {
         closed
     }
 
-    /// Takes out the files beyond `most`.
+    /// Removes files from the set until at most `most` are left, and returns them.
     fn fit(&mut self, most: usize) -> Vec<F> {
         let mut closed = Vec::new();
         while self.files.len() > most

@@ -1,9 +1,10 @@
-//! Divides the descriptors of the process among its open stores.
+//! Divides the file descriptors of the process among its open stores.
 //!
-//! Each store that reads its tables through descriptors may keep as many tables open as its
-//! options and an equal share of the process's limit allow (`descriptors.rs`). Opening a store
-//! reduces the shares of the others, which close the excess at once, even without reads. Closing
-//! one enlarges them.
+//! A store that reads its tables through descriptors may keep a number of tables open. This number
+//! is limited by the store's options and by an equal share of the process's limit
+//! (`descriptors.rs`). Opening another store reduces the shares of the stores that are open. They
+//! close the excess files immediately, even if nothing is read. Closing a store enlarges the shares
+//! of the others.
 use super::descriptors;
 use crate::{Process, StorageConfig};
 use parking_lot::Mutex;
@@ -16,32 +17,35 @@ use std::{
 };
 use terrace_format::Layout;
 
-/// The stores of this process that share descriptors. A leaf lock, held for moments; a child that
-/// was forked while its parent held it proceeds without.
+/// The stores of this process that share descriptors. A thread that holds this lock takes no other
+/// lock and holds it only briefly. If a child process was forked while a thread of its parent held
+/// the lock, the child continues without it.
 static STORES: Mutex<Vec<Weak<Share>>> = Mutex::new(Vec::new());
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Keeps files open, and closes those beyond its share.
+/// A part of a store that keeps files open, and that closes the files beyond the store's share.
 pub(super) trait Closes: Send + Sync {
-    /// Closes the files beyond the share.
+    /// Closes files until their number is within the share.
     fn fit(&self);
 }
 
-/// The number of tables that one store may keep open, and of segments or directory-table values.
+/// The number of tables that one store may keep open. The same number limits its open segments or
+/// value files of directory tables.
 pub(super) struct Share {
     most: AtomicUsize,
     setup: StorageConfig,
     layout: Layout,
-    /// `None` where this store does not share with others.
+    /// The limit of the process; `None` if this store does not share descriptors with others.
     files_max: Option<u64>,
-    /// A leaf lock.
+    /// A thread that holds this lock takes no other lock.
     holders: Mutex<Vec<Weak<dyn Closes>>>,
     process: Process,
 }
 
 impl Share {
-    /// The share of a store. `setup` has been fitted to the store's own limit, if there is one.
-    /// `files_max` is the limit of the process, if the store's files take its descriptors.
+    /// Makes the share of a store. The caller has already reduced `setup` to the store's own limit,
+    /// if there is one. `files_max` is the limit of the process; `None` if the store's files take
+    /// no descriptors.
     pub fn new(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> Arc<Share> {
         let share = Arc::new(Share {
             most: AtomicUsize::new(setup.max_open_files),
@@ -57,13 +61,13 @@ impl Share {
         share
     }
 
-    /// A share without other stores.
+    /// Makes a share of `most` that does not depend on other stores.
     #[cfg(test)]
     pub fn alone(most: usize) -> Arc<Share> {
         Share::new(&StorageConfig { max_open_files: most, ..StorageConfig::default() }, Layout::default(), None)
     }
 
-    /// The present limit.
+    /// Returns the present limit.
     #[inline]
     pub fn most(&self) -> usize {
         self.most.load(Relaxed)
@@ -88,8 +92,9 @@ impl Drop for Share {
     }
 }
 
-/// Divides the descriptors among all stores and `more`. Returns the stores: the caller drops them
-/// outside of the lock, since dropping the last owner calls this function.
+/// Divides the descriptors among all stores and `more`. Returns the stores. The caller must drop
+/// them after it has released the lock, because dropping the last owner of a share calls this
+/// function.
 fn share_out(more: Option<&Arc<Share>>) -> Vec<Arc<Share>> {
     let Some(mut stores) = STORES.try_lock_for(PATIENCE) else { return Vec::new() };
     stores.extend(more.map(Arc::downgrade));

@@ -1,5 +1,5 @@
-//! Adopts tables of other stores: directory tables by hard links to their files, single files like
-//! the files backend.
+//! Adopts (takes over) tables of other stores. For a directory table it makes hard links to the
+//! table's files. For a table in a single file it does the same as the files backend.
 use super::{
     super::files::Files,
     table_dirs::{TableDirs, meta_of},
@@ -11,7 +11,7 @@ use crate::{
 };
 use terrace_format::{LEVELS, TableId};
 
-/// Adopts `tables` under new numbers. On an error, removes the tables adopted so far.
+/// Adopts `tables` under new numbers. If an error occurs, it removes the tables adopted so far.
 pub(super) fn adopt(dirs: &TableDirs, files: &Files, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     dirs.store.writable("adopt tables")?;
     let (mut folders, mut others) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Builds directory tables: a directory for each table, a file for each large enough value. One
-//! build is made durable as a whole.
+//! Builds directory tables: one directory for each table, with one file for each value that is
+//! large enough. All tables of a build become durable together.
 use super::{
     super::files::build::{Output, purpose, watch},
     table::read_pair,
@@ -18,15 +18,16 @@ use terrace_format::{
 };
 use terrace_vfs::Room;
 
-/// Free inodes reserved for WALs, manifests and tables: at least this many, and at least this
-/// share of all. With fewer, values stay in the META file. A table takes two inodes, so tables of
-/// 64 KiB with inline values can still fill a quarter of a disk formatted by `mkfs.ext4`.
+/// Number of free inodes that are reserved for WALs, manifests and tables, and their share of all
+/// inodes. A build leaves at least this many free, and at least this share. With fewer free inodes,
+/// values are stored in the META file. A table takes two inodes, so tables of 64 KiB with inline
+/// values can still fill a quarter of a disk formatted by `mkfs.ext4`.
 const FILES_RESERVED: u64 = 1024;
 const FILES_RESERVED_SHARE: u64 = 8;
-/// Files made before the file system is queried again for free inodes.
+/// Number of files that are created before the file system is queried again for free inodes.
 const FILES_PER_QUERY: u64 = 64;
 
-/// Starts a build.
+/// Starts a build of directory tables.
 pub(super) fn begin(dirs: Arc<TableDirs>, hint: Hint) -> Result<Box<dyn TableSink>> {
     dirs.store.writable("build tables")?;
     let setup = StorageConfig { filter_form: FilterForm::Table, ..dirs.store.setup.clone() };
@@ -42,13 +43,13 @@ struct DirsBuild {
     level: usize,
     open: Option<OpenTable>,
     metas: Vec<TableMeta>,
-    /// Bytes of the finished tables.
+    /// Total size in bytes of the finished tables.
     bytes: u64,
     /// Directories of the finished tables.
     finished: Vec<String>,
-    /// All tables begun; removed if the build is abandoned.
+    /// All tables begun by this build. They are removed if the build is abandoned.
     made: Vec<TableId>,
-    /// Files that may still be made before the next query.
+    /// Number of files that may still be created before the next query of free inodes.
     files: u64,
 }
 
@@ -68,12 +69,12 @@ fn none_open() -> Error {
 
 /// Where a value is stored.
 enum ValueAt {
-    /// In a file of its own.
+    /// In a file that contains only this value.
     File(InFile),
-    /// Next to its key in the META file, because the value is small, because a file of the same
-    /// name exists (of a pair that differs only in parts of the key that the name leaves out), or
-    /// because the directory or file system takes no more files. Lack of space shows when META is
-    /// written.
+    /// In the META file, next to the key. This happens in three cases: the value is small; a file
+    /// of the same name exists (of a pair whose key differs only in the part that the name omits);
+    /// or the directory or file system accepts no more files. If the disk has no space left,
+    /// writing the META file reports that.
     Meta,
 }
 
@@ -90,7 +91,7 @@ impl DirsBuild {
         self.list(internal, placed, value)
     }
 
-    /// Whether enough inodes are free for one more value file.
+    /// Returns whether enough inodes are free to create one more value file.
     fn may_create_file(&mut self) -> Result<bool> {
         if self.files == 0 {
             let room = self.dirs.folders().room();
@@ -119,7 +120,7 @@ impl DirsBuild {
         Ok(ValueAt::File(file))
     }
 
-    /// Takes over the pair of `internal` from directory `from` of another table.
+    /// Takes over the pair of `internal` from directory `from`, which belongs to another table.
     fn take(&mut self, from: &str, internal: &[u8], stored: &[u8]) -> Result<()> {
         let corrupt = |found| Error::corrupt(self.dirs.store.path(&meta_of(from)), 0, found);
         let file = match Reference::decode(stored).map_err(corrupt)? {
@@ -159,8 +160,8 @@ impl DirsBuild {
     }
 }
 
-/// Whether the error means that no hard link can be made: too many links, no support for links, or
-/// no room in the directory.
+/// Returns whether the error means that a hard link cannot be made: the file has too many links,
+/// the file system does not support links, or the directory has no room.
 fn cannot_link(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
@@ -168,8 +169,8 @@ fn cannot_link(error: &std::io::Error) -> bool {
     ) || takes_no_more(error)
 }
 
-/// Whether the error means that the directory takes no file of this name: the name exists, or
-/// there are too many files.
+/// Returns whether the error means that the directory accepts no file of this name: the name
+/// exists, or there are too many files.
 fn takes_no_more(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::StorageFull)
 }

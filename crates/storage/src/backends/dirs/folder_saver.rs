@@ -1,4 +1,4 @@
-//! Syncs the folders of finished directory tables in batches.
+//! Syncs the directories of finished directory tables in batches.
 use parking_lot::Mutex;
 use std::{
     io::{self, ErrorKind},
@@ -6,23 +6,25 @@ use std::{
 };
 use terrace_vfs::{FileSystem, WriteFile};
 
-/// Syncs the folders of one store. Each call syncs all finished folders, since a sync of the file
-/// system includes them anyway. The kernel reports a writeback error once, to the next caller, and
-/// not whose bytes were lost. So after an error no folder counts as durable any more.
+/// Syncs the table directories of one store. Each call syncs all finished directories, because a
+/// sync of the file system includes all of them anyway. The kernel reports a writeback error only
+/// once, to the next caller, and it does not report the file that lost data. Therefore after an
+/// error no table directory is considered durable.
 pub(super) struct Saver {
     fs: Arc<dyn FileSystem>,
-    /// The first failure. Held during a sync, so that no call succeeds next to one that fails.
-    /// Taken before `finished`.
+    /// The first failure. The lock is held during a sync, so that no call succeeds while another
+    /// one fails. Lock order: this lock before `finished`.
     failed: Mutex<Option<String>>,
-    /// A leaf lock; no I/O under it.
+    /// While a thread holds this lock, it takes no other lock and does no I/O.
     finished: Mutex<Finished>,
 }
 
 #[derive(Default)]
 struct Finished {
-    /// Finished folders that no call has synced yet.
+    /// Finished directories that no call has synced yet.
     names: Vec<String>,
-    /// The number of finished builds, and the number of durable ones, which are the first of them.
+    /// The number of finished builds, and the number of durable builds. Builds become durable in
+    /// the order in which they finished.
     builds: u64,
     saved: u64,
 }
@@ -32,7 +34,7 @@ impl Saver {
         Saver { fs, failed: Mutex::default(), finished: Mutex::default() }
     }
 
-    /// Adds the finished folders `names`, to be synced together.
+    /// Adds the finished directories `names`, which are to be synced together.
     pub fn finished(self: &Arc<Saver>, names: Vec<String>) -> WholeFolders {
         let mut finished = self.finished.lock();
         finished.names.extend(names);
@@ -40,7 +42,7 @@ impl Saver {
         WholeFolders { saver: self.clone(), build: finished.builds }
     }
 
-    /// Makes the first `build` builds durable: their folders and all files in them.
+    /// Makes the first `build` builds durable: their directories and all files in these.
     fn save(&self, build: u64) -> io::Result<()> {
         let mut failed = self.failed.lock();
         if let Some(first) = &*failed {
@@ -65,7 +67,8 @@ impl Saver {
     }
 }
 
-/// The folders of a build as one file, for [trackers](crate::durability::DurabilityTracker).
+/// The directories of a build, in the form of one file for
+/// [trackers](crate::durability::DurabilityTracker).
 pub(super) struct WholeFolders {
     saver: Arc<Saver>,
     build: u64,
@@ -84,7 +87,8 @@ impl WriteFile for WholeFolders {
         self.saver.is_saved(self.build)
     }
 
-    /// Writing back small files one by one would take longer than the commit that it avoids.
+    /// Does nothing: writing back many small files one by one would take longer than the journal
+    /// commit that this saves.
     fn write_back(&self) -> io::Result<()> {
         self.saver.save(self.build)
     }

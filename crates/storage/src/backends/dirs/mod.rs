@@ -1,15 +1,15 @@
-//! Tables as directories: each pair is a file named by its key, and a compaction links names
-//! instead of copying values.
+//! Directory tables: a table is a directory with one file for each key-value pair, named by its
+//! key. A compaction makes hard links to these files instead of copying values.
 //!
 //! ```text
 //! L0/000012/META               sorted keys, filter, small values, references to the value files
 //! L0/000012/user42.1007.5a1b…  one value; see terrace_format::pair
 //! ```
-//! The WAL, manifest, root and format file are those of [`files`](super::files), as are adopted
-//! SSTables. A table is found by its number, in whichever level's directory it was made.
-//! `table_dirs.rs` keeps that map; `build.rs` builds tables, `table.rs` reads them, `adopt.rs`
-//! adopts them, `salvage.rs` salvages them. The format is specified in
-//! docs/format/directory-table.md.
+//! The WAL, the manifest, the root and the format file are those of [`files`](super::files), and so
+//! are adopted SSTables. A table is found by its number, in the directory of whichever level it was
+//! made for. `table_dirs.rs` maps numbers to directories, `build.rs` builds tables, `table.rs`
+//! reads them, `adopt.rs` takes over tables of other stores, and `salvage.rs` salvages damaged
+//! tables. The format is specified in docs/format/directory-table.md.
 use super::files::{Files, Store, open_input, tables::Tables};
 use crate::{
     Adopted, Budget, Error, IoStats, Result, TableFile,
@@ -43,8 +43,8 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// Wraps an open store of files. [`Error::Unsupported`] if the file system lacks directories or
-    /// sufficiently long names.
+    /// Wraps an open store of files. Returns [`Error::Unsupported`] if the file system lacks
+    /// directories, or if its limit for file names is too short.
     pub fn open(files: Files) -> Result<Dirs> {
         let store = &files.store;
         let rejected =
@@ -80,12 +80,12 @@ impl Dirs {
 /// Characters that appear unescaped in pair names and that some file systems reject.
 const SPECIAL_CHARS: &str = r#""*:<>?|\"#;
 
-/// Creates and removes a file with all of them in its name. The inner error is the file system's
-/// rejection.
+/// Creates and removes a file whose name contains all of `SPECIAL_CHARS`. The inner error is
+/// returned if the file system rejects the name.
 fn try_special_chars(store: &Store) -> Result<io::Result<()>> {
     match store.fs.create(SPECIAL_CHARS) {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename) => return Ok(Err(e)),
-        // Left over from an interrupted open.
+        // The file is left over from an interrupted open.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         made => drop(made.map_err(store.io("create", SPECIAL_CHARS))?),
     }
@@ -101,7 +101,8 @@ impl StoreInfo for Dirs {
         let ObjectId::Table(id) = object else { return self.files.place_of(object) };
         match self.dirs.folder(id) {
             Some(folder) => self.store().path(&folder),
-            // Adopted as a file, or missing. The level of a missing table is unknown.
+            // The table is either a single file that was adopted, or missing. The level of a
+            // missing table is unknown.
             None if self.store().name_there(object).is_some() => self.files.place_of(object),
             None => self.store().path(&format!("L*/{id}")),
         }

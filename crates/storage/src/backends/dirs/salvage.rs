@@ -1,6 +1,7 @@
-//! Salvages a directory table that may be corrupt anywhere: the pairs listed in the META file and,
-//! if entries of that are lost, also the value files that it does not list. Their names contain
-//! the keys. Every pair is verified by its checksum.
+//! Salvages a directory table that may be corrupt anywhere. It reads the pairs that the META file
+//! lists. If entries of the META file are lost, it also reads the value files that the META file
+//! does not list; the names of these files contain their keys. Every pair is verified by its
+//! checksum.
 use super::{
     table::TableDir,
     table_dirs::{TableDirs, meta_of},

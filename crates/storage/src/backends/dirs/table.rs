@@ -1,4 +1,5 @@
-//! Reads a directory table. Its META file is an SSTable with references in the place of values.
+//! Reads a directory table. Its META file is an SSTable that contains references to files instead
+//! of values.
 use super::{
     super::files::{Input, Store, tables::FileTable},
     table_dirs::{TableDirs, meta_of},
@@ -32,7 +33,8 @@ impl DirectoryTable {
         DirectoryTable { dir: TableDir { dirs, folder }, file }
     }
 
-    /// Scales `bytes` of the META file's data to bytes of the whole table, value files included.
+    /// Scales `bytes`, a number of bytes of the META file's data, to bytes of the whole table
+    /// including value files.
     fn scaled(reader: &Reader, bytes: u64) -> u64 {
         let files = reader.pair_properties().unwrap_or_default().file_bytes;
         let share = u128::from(files) * u128::from(bytes) / u128::from(reader.data_bytes().max(1));
@@ -72,7 +74,8 @@ fn open_pair(store: &Store, folder: &str, name: &str) -> Result<Input> {
 fn value_in(input: &Input, internal: &[u8], file: &InFile, verify: bool) -> Result<Bytes> {
     let corrupt = |found| Error::corrupt(input.name.clone(), 0, found);
     let short = file.file_bytes(internal) != input.bytes;
-    // Reads what the file has. A difference to the table's reference shows in the bytes.
+    // Reads as many bytes as the file has. If the size differs from the table's reference,
+    // verifying the bytes detects it.
     let bytes = input.read(0..if short { input.bytes.min(file.file_bytes(internal)) } else { input.bytes })?;
     let at = file.value_at(internal, &bytes, verify).map_err(corrupt)?;
     let value = bytes.part(at..bytes.len()).filter(|_| !short);

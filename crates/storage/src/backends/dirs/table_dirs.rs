@@ -1,6 +1,7 @@
-//! The directories of directory tables: `L2/000012` is table 12, made for level 2. A trivial move
-//! changes the manifest only, so the level in the path is the level at which the table was made.
-//! Tables are found by their numbers.
+//! The directories of directory tables. `L2/000012` is table 12, which was made for level 2. A
+//! trivial move (of a table to the next level, without rewriting it) changes only the manifest. The
+//! level in the path is therefore the level at which the table was made, and tables are found by
+//! their numbers.
 use super::super::{
     files::{Input, Store},
     open_files::OpenFiles,
@@ -24,7 +25,7 @@ pub(super) struct TableDirs {
     saver: Arc<Saver>,
     /// Open value files, by directory and name.
     pub pairs: Arc<OpenFiles<(String, String), Arc<Input>>>,
-    /// The level of the directory that each table is in. No I/O while locked.
+    /// The level in the path of each table's directory. No I/O is done while this lock is held.
     levels: Mutex<BTreeMap<TableId, usize>>,
 }
 
@@ -36,7 +37,7 @@ fn folder(level: usize, id: TableId) -> String {
     format!("L{level}/{id}")
 }
 
-/// The number of the table with a directory of this name.
+/// Returns the number of the table whose directory has this name.
 fn table_of(inside: &Inside) -> Option<TableId> {
     let Some(FileName::Table(id)) = FileName::parse(&format!("{}.ldb", inside.name)) else { return None };
     inside.is_folder.then_some(id)
@@ -57,7 +58,7 @@ impl TableDirs {
         self.store.fs.folders().expect("a store of directory tables has directories")
     }
 
-    /// The directory of a table, if it has one.
+    /// Returns the directory of a table; `None` if it has none.
     pub fn folder(&self, id: TableId) -> Option<String> {
         self.levels.lock().get(&id).map(|level| folder(*level, id))
     }
@@ -77,8 +78,8 @@ impl TableDirs {
         Ok(name)
     }
 
-    /// Lists all tables. Sizes include the value files, according to the META file; a table with a
-    /// corrupt META file counts with the size of that file only.
+    /// Lists all tables. The size of a table includes its value files, as recorded in its META
+    /// file. If the META file is corrupt, the size is that of the META file only.
     pub fn list(&self) -> Result<Vec<Listed>> {
         let mut listed = Vec::new();
         for (id, level) in found(&*self.store.fs)? {
@@ -86,7 +87,7 @@ impl TableDirs {
                 Ok(input) => match read_pair_properties(&input) {
                     Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
                     Err(Error::Corrupt { .. }) => input.bytes,
-                    // Reported as a loss when the table is read.
+                    // This damage is reported when the table is read.
                     Err(_) if self.store.salvages() => input.bytes,
                     Err(error) => return Err(error),
                 },
@@ -136,8 +137,8 @@ impl TableDirs {
         Box::new(self.saver.finished(names))
     }
 
-    /// Links the files of a directory into a new one below `lost/`. If the name exists, appends
-    /// `-2`, `-3`, ….
+    /// Links the files of a directory into a new directory below `lost/`. If that name exists, the
+    /// suffix `-2`, `-3`, … is appended.
     pub fn set_aside(&self, name: &str) -> Result<()> {
         self.store.writable("set aside")?;
         let failed = |e| self.store.io("set aside", name)(e);
@@ -176,8 +177,8 @@ fn found(fs: &dyn FileSystem) -> Result<Vec<(TableId, usize)>> {
     Ok(found)
 }
 
-/// Returns the directory of a table, if there is any. A store that has lost its root and FORMAT
-/// file still has those.
+/// Returns the directory of any table, if there is one. A store that has lost its root and its
+/// format file still has these directories.
 pub(crate) fn any_folder(fs: &dyn FileSystem) -> Result<Option<String>> {
     Ok(found(fs)?.first().map(|(id, level)| folder(*level, *id)))
 }
@@ -187,8 +188,8 @@ pub(super) fn meta_of(folder: &str) -> String {
     format!("{folder}/{}", pair::META)
 }
 
-/// Removes the table directories of a store being destroyed, including those set aside, and no
-/// others.
+/// Removes the table directories of a store that is being destroyed, including the directories
+/// below `lost/`. Other directories stay.
 pub(in crate::backends) fn destroy(fs: &dyn FileSystem) -> Result<()> {
     let Some(folders) = fs.folders() else { return Ok(()) };
     let failed = |e| Error::io("remove", fs.name(), e);
@@ -209,14 +210,14 @@ pub(in crate::backends) fn destroy(fs: &dyn FileSystem) -> Result<()> {
     Ok(())
 }
 
-/// Whether this is a further copy of a table that was set aside.
+/// Returns whether `inside` is another copy of a table that was set aside.
 fn is_copy(above: &str, inside: &Inside) -> bool {
     let stem = inside.name.rsplit_once('-').map(|(stem, _)| stem.to_string());
     above == "lost" && stem.is_some_and(|name| table_of(&Inside { name, ..inside.clone() }).is_some())
 }
 
-/// Removes a directory and its files, the META file last: until then it identifies the table. A
-/// missing directory is no error.
+/// Removes a directory and its files. The META file is removed last, because it identifies the
+/// directory as a table. A missing directory is no error.
 fn remove_all(fs: &dyn FileSystem, folders: &dyn Folders, name: &str) -> io::Result<()> {
     let absent_is_fine = |done: io::Result<()>| match done {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),

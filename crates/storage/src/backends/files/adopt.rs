@@ -1,10 +1,11 @@
-//! Takes over tables and segments from other stores or from outside: links or copies them, and
-//! makes them durable.
+//! Adopts (takes over) tables and segments from other stores or from outside any store: links or
+//! copies their files, and makes them durable.
 use super::Store;
 use crate::{Adopted, Error, Purpose, Result, SyncKind, TableFile, durability::sync_directory, placement::ObjectId};
 use std::time::Instant;
 
-/// Takes over `files` under new numbers. Removes what was taken over if something fails.
+/// Takes over `files` under new numbers. If an error occurs, it removes the files taken over so
+/// far.
 pub(super) fn adopt(store: &Store, files: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     store.writable("adopt tables")?;
     let mut adopted = Adopted::default();

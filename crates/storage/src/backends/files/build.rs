@@ -1,5 +1,5 @@
-//! The outputs of a job: one file for each table or, for compactions in a store with bundles, one
-//! file for all. All become durable together.
+//! The output files of a job. Each table is one file. For compactions in a store with bundles, all
+//! tables of the job share one file. All files of a job become durable together.
 use super::{Store, bundle, segment};
 use crate::{
     DurabilityHandle, Error, Purpose, Result,
@@ -21,14 +21,14 @@ const GATHER_BYTES: usize = 64 << 10;
 /// Starts the outputs of a job.
 pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn TableSink>> {
     store.writable("build tables")?;
-    // A flush makes one table, which costs one sync as a file of its own too.
+    // A flush makes only one table. In a file of its own this table costs one sync, as in a bundle.
     let bundled = store.layout.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
     let bundle = bundled.then(OpenBundle::default);
     let (metas, finished, parts, names) = Default::default();
     Ok(Box::new(FilesBuild { store, hint, bundle, open: None, segment: None, metas, finished, parts, names }))
 }
 
-/// The purpose of the bytes of a job.
+/// Returns the purpose for which the bytes of a job are counted.
 pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
     match hint.lifetime {
         Lifetime::Flush => Purpose::Flush,
@@ -47,24 +47,24 @@ pub(in crate::backends) fn watch(store: &Store, purpose: Purpose, files: Vec<Fin
 struct FilesBuild {
     store: Arc<Store>,
     hint: Hint,
-    /// The bundle, if the tables share a file.
+    /// The bundle that the job writes; `None` if each table is a file.
     bundle: Option<OpenBundle>,
     open: Option<(TableId, Writer<Output>)>,
     /// The open value-log segment of this job.
     segment: Option<(SegmentId, Output)>,
     metas: Vec<TableMeta>,
-    /// Finished files that the tracker does not have yet.
+    /// Finished files that were not passed to the durability tracker yet.
     finished: Vec<Finished>,
-    /// The handles of those that it has.
+    /// The durability handles of the files that were passed to the tracker.
     parts: Vec<DurabilityHandle>,
-    /// The names of all files so far, to be removed if the job is abandoned.
+    /// The names of all files created so far. They are removed if the job is abandoned.
     names: Vec<String>,
 }
 
-/// A bundle between two of its tables.
+/// A bundle, at a moment when none of its tables is being written.
 #[derive(Default)]
 struct OpenBundle {
-    /// The file for the next table; `None` before the first table, and after one that failed.
+    /// The file for the next table; `None` before the first table, and after a table that failed.
     output: Option<Output>,
     members: Vec<Member>,
 }
@@ -86,7 +86,7 @@ impl FilesBuild {
         Ok(output)
     }
 
-    /// The file for table `id`.
+    /// Returns the file for table `id`.
     fn output(&mut self, id: TableId) -> Result<Output> {
         let Some(bundle) = &mut self.bundle else { return self.create(FileName::Table(id).to_string()) };
         match bundle.output.take() {
@@ -103,8 +103,8 @@ impl FilesBuild {
             .fs
             .create_for(&name, FileUse::Table { level: self.hint.level })
             .map_err(self.store.io("create", &name))?;
-        // A compaction relocates values, which is value-log GC; flushes and ingestion write new
-        // values with their tables.
+        // Values that a compaction writes were relocated, which is value-log GC. Flushes and
+        // ingestion write new values together with their tables.
         let purpose = match self.hint.lifetime {
             Lifetime::Compaction => Purpose::ValueLogGc,
             Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),
@@ -114,8 +114,8 @@ impl FilesBuild {
         Ok(output)
     }
 
-    /// Adds a finished file. The tracker gets all files of a job together, unless this job, or all
-    /// jobs together, hold too many descriptors by then.
+    /// Adds a finished file. Normally all files of a job are passed to the tracker together at the
+    /// end. They are passed earlier if this job, or all jobs together, hold too many descriptors.
     fn ended(&mut self, file: Finished) -> Result<()> {
         self.finished.push(file);
         let most = self.store.waiting_max;
@@ -123,12 +123,13 @@ impl FilesBuild {
         if held >= most || self.finished.len() >= most.div_ceil(4) { self.pass_on() } else { Ok(()) }
     }
 
-    /// Hands the finished files to the tracker. If it refuses them, the handle of this job fails
-    /// for good.
+    /// Passes the finished files to the tracker. If the tracker refuses them, the durability handle
+    /// of this job fails permanently.
     fn pass_on(&mut self) -> Result<()> {
         let held = self.finished.len();
         let watched = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished));
-        // Only now: the tracker may first do the work that is due, with all of these files open.
+        // Subtracted only now: the tracker may first sync older files, and all of these files are
+        // open meanwhile.
         self.store.held.fetch_sub(held, Relaxed);
         self.parts.push(
             watched.as_ref().map_or_else(|error| DurabilityHandle::broken(error.clone()), DurabilityHandle::clone),
@@ -136,7 +137,7 @@ impl FilesBuild {
         watched.map(drop)
     }
 
-    /// Ends the open segment, if there is one.
+    /// Ends the open segment; does nothing if there is none.
     fn end_segment(&mut self) -> Result<()> {
         match self.segment.take() {
             Some((_, output)) => self.ended(output.finish()?),
@@ -144,7 +145,7 @@ impl FilesBuild {
         }
     }
 
-    /// Ends the bundle, if there is one.
+    /// Ends the bundle; does nothing if there is none.
     fn end_bundle(&mut self) -> Result<()> {
         let Some(OpenBundle { output: Some(mut output), members }) = self.bundle.take() else { return Ok(()) };
         let directory = terrace_format::bundle::encode(&members, output.written());
@@ -255,7 +256,7 @@ pub(in crate::backends) struct Output {
     file: Box<dyn WriteFile>,
     name: String,
     gathered: Vec<u8>,
-    /// Bytes handed to the operating system.
+    /// Number of bytes passed to the operating system.
     bytes: u64,
 }
 
@@ -266,25 +267,25 @@ impl Output {
         Ok(Output::to(file, store, purpose, level, name))
     }
 
-    /// Wraps `file`, which is new and called `name`.
+    /// Wraps `file`, which is new and has the name `name`.
     fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, level: usize, name: &str) -> Output {
-        // Allocated at its largest size: buffers that grew with each file fragmented the heap.
+        // Allocated at its maximum size. Buffers that grew with each file fragmented the heap.
         let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_size.min(GATHER_BYTES));
         Output { name: store.path(name), store: store.clone(), purpose, level, file, gathered, bytes: 0 }
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes written so far, including buffered ones.
     fn written(&self) -> u64 {
         self.bytes + self.gathered.len() as u64
     }
 
-    /// Pads the file to the alignment of tables in bundles.
+    /// Pads the file to the alignment that tables in bundles need.
     fn align(&mut self) -> Result<()> {
         let zeros = self.written().next_multiple_of(ALIGNMENT) - self.written();
         self.append(&[0; ALIGNMENT as usize][..zeros as usize])
     }
 
-    /// Hands everything to the operating system.
+    /// Passes all buffered bytes to the operating system.
     pub fn finish(mut self) -> Result<Finished> {
         self.hand_over()?;
         Ok(Finished { name: self.name, file: self.file, bytes: self.bytes, purpose: self.purpose })
@@ -297,7 +298,7 @@ impl Output {
         Ok(())
     }
 
-    /// Hands the buffer to the operating system.
+    /// Passes the contents of the buffer to the operating system.
     fn hand_over(&mut self) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());

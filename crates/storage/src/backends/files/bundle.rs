@@ -1,10 +1,13 @@
-//! Bundles: files of several tables. Readers share one descriptor, and the space of removed tables
-//! is deallocated.
+//! Bundles: files with several tables. All readers of a bundle share one descriptor. The disk space
+//! of a removed table is deallocated.
 //!
-//! The engine removes a bundle with its last table. Before that, the space of a removed table
-//! becomes a hole, which reads as zeros. No reader of this store meets it: a table is removed when
-//! no pinned version names it, and tables in bundles are never mapped. Nor does another store: a
-//! checkpoint pins the version that it copies until the link exists, and a bundle with a second
+//! The engine removes a bundle when it removes the bundle's last table. Before that, the space of a
+//! removed table becomes a hole, which reads as zeros. No reader can see these zeros, for two
+//! reasons:
+//! - In this store, a table is removed only when no pinned version names it, and tables in bundles
+//!   are never memory-mapped.
+//! - In another store, the same file may be part of a checkpoint. A checkpoint pins the version
+//!   that it copies until its hard link exists. A bundle with a second name is not deallocated.
 //! name keeps all its space.
 use super::{Input, Store, bundles::Removed};
 use crate::{
@@ -19,8 +22,8 @@ use terrace_format::{
 };
 use terrace_vfs::ReadFile;
 
-/// Removes table `id`; false if it is in no bundle. Deallocates its space, unless the whole bundle
-/// is to be removed.
+/// Removes table `id`. Returns false if the table is in no bundle. Deallocates the table's space,
+/// unless it was the last table: the whole bundle is then removed.
 pub(super) fn remove(store: &Store, id: TableId) -> Result<bool> {
     match store.bundles.remove(id) {
         Removed::NotBundled => Ok(false),
@@ -29,7 +32,7 @@ pub(super) fn remove(store: &Store, id: TableId) -> Result<bool> {
     }
 }
 
-/// The open file of `bundle`, shared by all its readers.
+/// Returns the open file of `bundle`. All readers of the bundle share it.
 fn file(store: &Store, bundle: TableId) -> Result<Arc<dyn ReadFile>> {
     if let Some(open) = store.bundles.opened(bundle) {
         return Ok(open);
@@ -43,7 +46,8 @@ pub(super) fn name(bundle: TableId) -> String {
     FileName::Bundle(bundle).to_string()
 }
 
-/// Opens a table in a bundle; of a truncated one, the rest.
+/// Opens a table in a bundle. If the bundle was truncated, opens the part of the table that is
+/// left.
 pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
     let file = file(store, within.bundle)?;
     let there = file.bytes().map_err(store.io("read size of", &name(within.bundle)))?;
@@ -52,7 +56,7 @@ pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
     Ok(Input::new(Box::new(Part { file, offset: within.offset, bytes }), bytes, shown))
 }
 
-/// The tables that the directory of `bundle` lists and that were not removed.
+/// Returns the tables that the directory of `bundle` lists, without tables that were removed.
 pub(super) fn tables_in(store: &Store, bundle: TableId) -> Result<Vec<TableMeta>> {
     let file = file(store, bundle)?;
     let mut tables = Vec::new();
@@ -65,7 +69,7 @@ pub(super) fn tables_in(store: &Store, bundle: TableId) -> Result<Vec<TableMeta>
     Ok(tables)
 }
 
-/// Deallocates the space of all tables in these bundles except `tables`.
+/// Deallocates the space of all tables that are in the bundles of `tables` but not in `tables`.
 pub(super) fn trim(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.bundles.add(tables);
     let kept: BTreeSet<TableId> = tables.iter().map(|meta| meta.id).collect();
@@ -75,7 +79,7 @@ pub(super) fn trim(store: &Store, tables: &[TableMeta]) -> Result<()> {
         let mut gone = members(store, bundle, &*file)?.into_iter().filter(|member| !kept.contains(&member.id));
         gone.try_for_each(|member| punch(store, bundle, member))
     };
-    // A failure with one bundle does not stop the others.
+    // If deallocation fails in one bundle, the other bundles are still processed.
     bundles.into_iter().map(trim).fold(Ok(()), Result::and)
 }
 
@@ -107,8 +111,8 @@ fn members(store: &Store, bundle: TableId, file: &dyn ReadFile) -> Result<Vec<Me
     bundle::decode(&read(offset..bytes)?, offset).map_err(corrupt)
 }
 
-/// Whether the space of a table was deallocated: then its first and last bytes are zeros, which
-/// those of a table never are.
+/// Returns whether the space of a table was deallocated. Then its first and last bytes are zeros;
+/// the first and last bytes of a table are never zeros.
 fn is_hole(file: &dyn ReadFile, member: &Member) -> io::Result<bool> {
     let bytes = member.bytes.min(8);
     let [first, last] = [member.offset, member.offset + member.bytes - bytes];
@@ -124,7 +128,7 @@ struct Part {
 }
 
 impl Part {
-    /// The offset in the bundle of `bytes` bytes at `offset` of the table.
+    /// Returns the offset in the bundle of the `bytes` bytes at `offset` of the table.
     fn at(&self, offset: u64, bytes: u64) -> io::Result<u64> {
         let within = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         if within { Ok(self.offset + offset) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -151,7 +155,7 @@ impl ReadFile for Part {
     }
 }
 
-/// The file that holds a table.
+/// Returns the object whose file contains a table: the bundle, or the table itself.
 pub(super) fn file_object(meta: &TableMeta) -> ObjectId {
     meta.within.map_or(ObjectId::Table(meta.id), |within| ObjectId::Bundle(within.bundle))
 }

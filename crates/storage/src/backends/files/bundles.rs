@@ -1,4 +1,4 @@
-//! The bundles of a store: their tables, and their open files.
+//! The bundles of an open store: the tables in them, and their open files.
 use crate::placement::{TableMeta, Within};
 use parking_lot::Mutex;
 use std::{
@@ -8,23 +8,23 @@ use std::{
 use terrace_format::{TableId, bundle::Member};
 use terrace_vfs::ReadFile;
 
-/// What happens to the space of a table that is removed.
+/// The consequence of removing a table for its disk space.
 pub(super) enum Removed {
     /// The table is in no bundle.
     NotBundled,
-    /// It was the last of its bundle, which the engine removes as a whole.
+    /// The table was the last one in its bundle. The engine removes the bundle as a whole.
     Last,
-    /// Others are left in this bundle: the space of this member is to be deallocated.
+    /// Other tables are left in this bundle. The space of the removed member must be deallocated.
     Hole(TableId, Member),
 }
 
-/// The bundles. A leaf lock; no I/O under it.
+/// The bundles. While a thread holds this lock, it takes no other lock and does no I/O.
 #[derive(Default)]
 pub(super) struct Bundles(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// Open files. Readers own them; a bundle without readers is closed.
+    /// Open files. Readers own them, so a bundle without readers is closed.
     files: BTreeMap<TableId, Weak<dyn ReadFile>>,
     /// The tables in bundles, with their sizes in bytes.
     tables: BTreeMap<TableId, (Within, u64)>,
@@ -45,12 +45,12 @@ impl Bundles {
         }
     }
 
-    /// The position of table `id`, if it is in a bundle.
+    /// Returns the position of table `id` in its bundle; `None` if it is in no bundle.
     pub fn find(&self, id: TableId) -> Option<Within> {
         self.0.lock().tables.get(&id).map(|(within, _)| *within)
     }
 
-    /// Removes table `id` and returns the consequence for its space.
+    /// Removes table `id`, and returns the consequence for the table's space.
     pub fn remove(&self, id: TableId) -> Removed {
         let mut known = self.0.lock();
         let Some((within, bytes)) = known.tables.remove(&id) else { return Removed::NotBundled };
@@ -70,8 +70,8 @@ impl Bundles {
         self.0.lock().files.get(&bundle).and_then(Weak::upgrade)
     }
 
-    /// Shares the newly opened `file` of `bundle`; returns the one to use, as another thread may
-    /// have opened it first.
+    /// Shares the newly opened `file` of `bundle`. Returns the file to use, because another thread
+    /// may have opened the bundle first.
     pub fn share(&self, bundle: TableId, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
         let mut known = self.0.lock();
         if let Some(open) = known.files.get(&bundle).and_then(Weak::upgrade) {

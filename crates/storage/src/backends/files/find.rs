@@ -11,7 +11,7 @@ pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Resul
     let id = table.id;
     let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
     match store.open_file("table", &ours) {
-        // The error names Terrace's name even if both are missing.
+        // If both names are missing, the error shows the name that Terrace uses.
         Err(missing @ Error::Missing { .. }) => match store.open_file("table", &alternative) {
             Err(Error::Missing { .. }) => Err(missing),
             found => found,
@@ -23,13 +23,14 @@ pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Resul
 /// Opens the file of `meta` and checks its size.
 pub(in crate::backends) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
     let mut input = find_table(store, meta)?;
-    input.end_at(meta.bytes); // bytes beyond the size are no part of the table
+    input.end_at(meta.bytes); // bytes after this size are not part of the table
     if input.bytes != meta.bytes {
         let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
         let offset = input.bytes.min(meta.bytes);
         return Err(Error::Corrupt { what: "table", object: input.name, offset, detail });
     }
-    // A hole may be punched next to a table in a bundle, and mapped bytes must not change.
+    // Tables in bundles are not mapped: a hole may be punched next to a table, and mapped bytes
+    // must not change.
     if store.setup.allow_mmap_reads && meta.within.is_none() {
         input.show();
     }

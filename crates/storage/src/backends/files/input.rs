@@ -1,14 +1,14 @@
-//! Files being read, by system calls or from a mapping.
+//! Files that are open for reading, by system calls or through a memory mapping.
 use crate::{Error, Result, tables::sst::ByteSource};
 use std::{io, ops::Range};
 use terrace_format::block::Bytes;
 use terrace_vfs::ReadFile;
 
-/// A file being read. Its size was read when it was opened.
+/// A file open for reading. Its size is the size at the time it was opened.
 pub(in crate::backends) struct Input {
     pub(super) file: Box<dyn ReadFile>,
     pub bytes: u64,
-    /// The size with bytes that do not belong to the object.
+    /// The size of the file, including bytes that do not belong to the object.
     pub there: u64,
     pub name: String,
     /// The mapping, if the file is mapped.
@@ -16,12 +16,12 @@ pub(in crate::backends) struct Input {
 }
 
 impl Input {
-    /// Reads the first `bytes` of `file`, called `name` in messages.
+    /// Makes an input for the first `bytes` bytes of `file`. `name` is its name in messages.
     pub(super) fn new(file: Box<dyn ReadFile>, bytes: u64, name: String) -> Input {
         Input { file, bytes, there: bytes, name, map: None }
     }
 
-    /// Limits reads to the first `bytes`.
+    /// Limits reads to the first `bytes` bytes.
     pub fn end_at(&mut self, bytes: u64) {
         self.bytes = self.bytes.min(bytes);
     }
@@ -31,8 +31,8 @@ impl Input {
         self.answer(self.file.read_exact_at(buf, offset))
     }
 
-    /// As `read_exact_at`, for a log that may be ended meanwhile and then loses its preallocated
-    /// zeros.
+    /// Fills `buf` as `read_exact_at` does, for a log that its writer may end in the meantime.
+    /// Ending the log truncates its preallocated zeros.
     pub(super) fn read_growing(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         match self.file.read_exact_at(buf, offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -44,8 +44,8 @@ impl Input {
         }
     }
 
-    /// Maps the file where possible; a mapped file needs no descriptor. Otherwise, as a process
-    /// has a limited number of mappings, it is read by system calls.
+    /// Maps the file if possible. A mapped file needs no descriptor. If the file cannot be mapped,
+    /// because a process has a limited number of mappings, it is read by system calls.
     pub fn show(&mut self) {
         let shown = self.file.map().ok().flatten();
         if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
@@ -107,7 +107,7 @@ fn length(range: &Range<u64>) -> Result<usize> {
         .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
 }
 
-/// Replaces the descriptor of a mapped file: nothing is read through it.
+/// Replaces the descriptor of a mapped file. Nothing is read through it.
 struct Closed;
 
 impl ReadFile for Closed {

@@ -1,5 +1,5 @@
-//! The WAL and the manifest: LevelDB's record format in one file. Each record is handed to the
-//! operating system before `append` returns.
+//! The WAL and the manifest: one file in LevelDB's record format. `append` passes each record to
+//! the operating system before it returns.
 use super::{Input, Store};
 use crate::{
     Error, Purpose, Result, SyncKind,
@@ -36,20 +36,20 @@ pub(super) struct LogFile {
     name: String,
     kind: LogKind,
     bytes: u64,
-    /// The size at the last sync.
+    /// The size of the file at the last sync.
     synced_bytes: AtomicU64,
-    /// Whether the directory entry is durable; the first sync syncs the directory.
+    /// Whether the directory entry is durable. The first sync of the file also syncs the directory.
     named: AtomicBool,
-    /// The first failure. The contents of the file are unknown since then, so nothing more is
-    /// written or promised.
+    /// The first failure. After it the contents of the file are unknown, so nothing more is written
+    /// and no sync succeeds.
     broken: OnceLock<Error>,
-    /// Held while syncing: the kernel reports a failure once, to one of the threads that sync at
-    /// the same time.
+    /// Held during a sync. If several threads sync at the same time, the kernel reports a failure
+    /// to only one of them.
     syncing: Mutex<()>,
 }
 
 impl LogFile {
-    /// Creates the file `name`; `around` may wrap it.
+    /// Creates the file `name`. `around` may wrap the new file.
     pub fn create(
         store: Arc<Store>,
         name: &str,
@@ -74,27 +74,27 @@ impl LogFile {
         })
     }
 
-    /// Whether a sync promises anything.
+    /// Whether a successful sync guarantees that the bytes survive a power cut.
     pub fn promises(&self) -> bool {
         self.store.tracker.promises()
     }
 
-    /// Whether everything appended was there at the last sync.
+    /// Whether the last sync included everything that was appended.
     fn is_synced(&self) -> bool {
         self.synced_bytes.load(Relaxed) == self.bytes
     }
 
-    /// Counts bytes as synced that need no sync, such as a durable watermark.
+    /// Marks bytes as synced that need no sync, such as a durable watermark.
     fn count_as_synced(&mut self) {
         *self.synced_bytes.get_mut() = self.bytes;
     }
 
-    /// The path, for messages.
+    /// Returns the path, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The size so far.
+    /// Returns the size so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -112,7 +112,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Runs `work` on a file that has not failed yet; a failure is final.
+    /// Runs `work` unless an earlier call has failed. A failure is permanent.
     #[inline]
     pub fn attempt(&mut self, work: impl FnOnce(&mut LogFile) -> Result<()>) -> Result<()> {
         self.check()?;
@@ -120,12 +120,12 @@ impl LogFile {
         self.remember(outcome)
     }
 
-    /// Ends the file: nothing more is appended.
+    /// Ends the file: nothing is appended afterwards.
     pub fn end(&mut self) {
         self.file.end();
     }
 
-    /// Makes everything appended durable, if anything was appended since the last sync.
+    /// Makes all appended bytes durable. Does nothing if nothing was appended since the last sync.
     pub fn sync(&self) -> Result<()> {
         let _alone = self.syncing.lock();
         self.check()?;
@@ -133,19 +133,19 @@ impl LogFile {
         let outcome = match self.store.tracker.promises() {
             _ if nothing_new => return Ok(()),
             true => self.sync_all().and_then(|()| self.store.check_lock()),
-            // Nothing is promised at a power cut. But files are about to be removed because of
-            // this manifest, so it must be the store's.
+            // In durability mode `none` nothing is promised at a power cut. But the caller is about
+            // to remove files because of this manifest, so the store must still be locked.
             false if self.kind == LogKind::Manifest => self.store.check_lock(),
             false => return Ok(()),
         };
         self.remember(outcome)
     }
 
-    /// Remembers a failure for later calls.
+    /// Stores a failure, so that later calls return it.
     #[inline]
     fn remember<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
-            let _ = self.broken.set(error.clone()); // an earlier failure stays
+            let _ = self.broken.set(error.clone()); // the first failure is kept
         }
         outcome
     }
@@ -174,7 +174,7 @@ impl LogFile {
 struct Writer {
     file: LogFile,
     framer: Framer,
-    /// A durable watermark that waits for the next append.
+    /// A durable watermark that is written together with the next append.
     mark: Option<SeqNo>,
 }
 
@@ -222,7 +222,7 @@ impl LogWriter for Writer {
     }
 }
 
-/// Opens the log `name` at its present size; later records are not seen.
+/// Opens the log `name` with its present size. Records appended later are not read.
 pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn LogReader>> {
     let what = match kind {
         LogKind::Wal => "log",
@@ -258,7 +258,7 @@ mod tests {
     use std::{sync::atomic::AtomicUsize, thread, time::Duration};
     use terrace_format::Layout;
 
-    /// The first sync fails, after a while; later ones succeed.
+    /// A file whose first sync fails after a while; later syncs succeed.
     struct ToldOnce {
         inner: Box<dyn WriteFile>,
         syncs: Arc<AtomicUsize>,

@@ -7,7 +7,8 @@
 //!                    ├─ tables.rs  find.rs    open SSTables
 //!                    └─ root.rs  adopt.rs     CURRENT, format file, lost/, files of other stores
 //! ```
-//! Logs and the root sync themselves. Finished tables are synced by the durability tracker.
+//! WALs, manifests and the root are synced by their own code. Finished tables are synced by the
+//! durability tracker.
 use crate::{
     Adopted, Budget, Error, IoStats, Result, StorageConfig, SyncKind, TableFile,
     backends::{
@@ -73,7 +74,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens the store in `fs`, which has this layout; see [`open`](crate::open).
+    /// Opens the store in `fs`, which has layout `layout`; see [`open`](crate::open).
     pub fn open(
         fs: Arc<dyn FileSystem>,
         mode: OpenMode,
@@ -168,7 +169,7 @@ impl LogStore for Files {
     }
 
     fn prepare_replay(&self, log: LogId) -> Result<()> {
-        // Other stores replay their WALs into new tables.
+        // Other stores replay their WALs into new tables, so no table points into a WAL.
         let points = self.store.layout.values == Values::Log && self.store.mode.writes();
         if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
     }
@@ -250,7 +251,7 @@ impl ObjectStore for Files {
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
                 FileName::WalSidecar(id) if self.store.layout.values == Values::Log => ObjectId::WalSidecar(id),
-                // Of a store with another layout
+                // These files belong to a store with another layout.
                 FileName::Log(_) | FileName::ValueLog(_) | FileName::WalSidecar(_) => continue,
                 FileName::Current
                 | FileName::Lock
@@ -259,7 +260,7 @@ impl ObjectStore for Files {
                 | FileName::Reserve
                 | FileName::Unsynced => continue,
             };
-            // Of the two possible names of a table, `open_table` tries Terrace's first.
+            // A table has two possible names. `open_table` first tries the name that Terrace uses.
             if ours || !found.contains_key(&object) {
                 found.insert(object, entry.bytes);
                 if let ObjectId::Table(id) = object {
@@ -341,7 +342,7 @@ impl Durability for Files {
         self.store.tracker.waits_for_fs_commit()
     }
 
-    /// Not for tables in bundles, because the other tables need the file.
+    /// Tables in bundles are excluded, because the other tables of the bundle need the file.
     fn cancel_sync(&self, table: &TableMeta) -> Option<Finished> {
         if table.within.is_some() {
             return None;

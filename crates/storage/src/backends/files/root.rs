@@ -1,9 +1,9 @@
-//! Files that are replaced atomically (`CURRENT`, the format file), and copies that are set aside
-//! in `lost/`.
+//! Files that are replaced atomically (`CURRENT` and the format file), and copies of files that are
+//! set aside in `lost/`.
 //!
-//! A replacement is written under a temporary name, synced, and then renamed; the directory is
-//! synced last. A rename of an unsynced file can leave zeros after a power cut
-//! (docs/durability.md).
+//! A replacement is written under a temporary name and synced. Then it is renamed, and at last the
+//! directory is synced. If the file were not synced before the rename, it could contain zeros after
+//! a power cut (docs/durability.md).
 use super::{Store, bundle};
 use crate::{
     Error, IoStats, Purpose, Result, SyncKind,
@@ -17,7 +17,7 @@ use terrace_format::{
 };
 use terrace_vfs::{FileSystem, SMALL_FILE_BYTES_MAX, set_aside_from};
 
-/// The temporary number for the format file; files of the store count from 1.
+/// The number in the temporary name of the format file. Numbers of other files begin at 1.
 const MARKER_TEMPORARY: u64 = 0;
 
 /// Makes the directory of a store.
@@ -28,12 +28,12 @@ pub(super) fn make_directory(fs: &dyn FileSystem, io_stats: &IoStats) -> Result<
     Ok(())
 }
 
-/// Makes `CURRENT` name `manifest`.
+/// Replaces `CURRENT` so that it names `manifest`.
 pub(super) fn publish(store: &Store, manifest: LogId) -> Result<()> {
     replace(store, FileName::Current, manifest.0, encode_current(manifest).as_bytes())
 }
 
-/// The manifest that `CURRENT` names; `None` without `CURRENT`.
+/// Returns the manifest that `CURRENT` names; `None` if there is no `CURRENT`.
 pub(super) fn load(store: &Store) -> Result<Option<LogId>> {
     let name = FileName::Current.to_string();
     let Some(bytes) = read_whole(&*store.fs, "root", &name)? else { return Ok(None) };
@@ -45,7 +45,7 @@ pub(super) fn publish_format_file(store: &Store, text: &str) -> Result<()> {
     replace(store, FileName::FormatFile, MARKER_TEMPORARY, text.as_bytes())
 }
 
-/// The text of the format file in `fs`, if there is one.
+/// Returns the text of the format file in `fs`; `None` if there is none.
 pub(crate) fn read_marker_of(fs: &dyn FileSystem) -> Result<Option<String>> {
     let name = FileName::FormatFile.to_string();
     let Some(bytes) = read_whole(fs, "marker", &name)? else { return Ok(None) };
@@ -55,7 +55,7 @@ pub(crate) fn read_marker_of(fs: &dyn FileSystem) -> Result<Option<String>> {
     })
 }
 
-/// Whether there is a root in `fs`, and with it a store.
+/// Returns whether `fs` has a root, and therefore a store.
 pub(crate) fn is_there(fs: &dyn FileSystem) -> Result<bool> {
     let current = FileName::Current.to_string();
     match fs.open(&current) {
@@ -64,8 +64,8 @@ pub(crate) fn is_there(fs: &dyn FileSystem) -> Result<bool> {
     }
 }
 
-/// Reads a whole small file; `None` if it does not exist. A file longer than any of a store is
-/// refused unread.
+/// Reads a whole small file; `None` if it does not exist. If the file is longer than any such file
+/// of a store, returns an error without reading it.
 pub(in crate::backends) fn read_whole(fs: &dyn FileSystem, what: &'static str, name: &str) -> Result<Option<Vec<u8>>> {
     let failed = |op| move |e| Error::io(op, path(fs, name), e);
     let file = match fs.open(name) {
@@ -85,12 +85,12 @@ fn path(fs: &dyn FileSystem, name: &str) -> String {
     format!("{}/{name}", fs.name())
 }
 
-/// Replaces `target` by a file with `bytes`, atomically, and durably unless the durability mode is
-/// `none`.
+/// Replaces `target` atomically by a file with the contents `bytes`. The replacement is durable at
+/// return, unless the durability mode is `none`.
 fn replace(store: &Store, target: FileName, temporary: u64, bytes: &[u8]) -> Result<()> {
     store.writable("replace")?;
     let (from, to) = (FileName::Temporary(temporary).to_string(), target.to_string());
-    store.remove_name(&from)?; // left by a process that ended half-way
+    store.remove_name(&from)?; // left by a process that ended before the rename
     let outcome =
         write_new(store, &from, bytes).and_then(|()| store.fs.rename(&from, &to).map_err(store.io("rename to", &to)));
     if let Err(error) = outcome {
@@ -112,8 +112,10 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the file `UNSYNCED` as long as a table, or the format file, may be unsynced. It need not
-/// be durable itself: whatever exists after a power cut has survived it.
+/// Maintains the marker file `UNSYNCED`. In the durability mode `none` it creates the marker. In any
+/// other mode, if the marker exists, it syncs `tables` and the format file and then removes the
+/// marker. The marker itself need not be durable: if a power cut removes it, all files that exist
+/// afterwards have survived the power cut.
 pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.writable("settle")?;
     let name = FileName::Unsynced.to_string();
@@ -161,7 +163,7 @@ fn sync_any(store: &Store, names: &[String]) -> Result<()> {
     missing.map_or(Ok(()), |(name, e)| Err(store.io("sync", name)(e)))
 }
 
-/// Gives `object` a second name in `lost/`; if that is taken, with the suffix `-2`, `-3`, …
+/// Gives `object` a second name in `lost/`. If the name is taken, appends the suffix `-2`, `-3`, …
 pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
     store.writable("set aside")?;
     let mut found = false;
@@ -174,7 +176,7 @@ pub(super) fn set_aside(store: &Store, object: ObjectId) -> Result<()> {
     if store.tracker.promises() { sync_directory(&*store.fs, &store.io_stats) } else { Ok(()) }
 }
 
-/// Links the file `name` into `lost/`; false if there is none.
+/// Links the file `name` into `lost/`. Returns false if the file does not exist.
 fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
     if store.tracker.promises() {
         match store.fs.sync_file(name) {
@@ -194,7 +196,7 @@ fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
     }
 }
 
-/// The names in `lost/` that [`set_aside`], or LevelDB's repair, made.
+/// Returns the names in `lost/` that [`set_aside`] or LevelDB's repair made.
 pub(super) fn lost(store: &Store) -> Result<Vec<String>> {
     let mut names = store.fs.list_lost().map_err(store.io("list", "lost"))?;
     names.retain(|name| set_aside_from(name).is_some());

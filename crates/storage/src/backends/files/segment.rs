@@ -1,4 +1,5 @@
-//! Segments of a value log: files of raw bytes, read at any offset, some of them while they grow.
+//! Segments of a value log: files of raw bytes that are read at any offset. Some of them are read
+//! while they still grow.
 use super::{
     Store,
     log::LogFile,
@@ -20,8 +21,9 @@ use std::{
 use terrace_format::{Corrupt, LogId};
 use terrace_vfs::ReadFile;
 
-/// A job for `purpose` makes tables that point into `segment`. Returns the file that its
-/// durability handle must cover, if it is not durable already.
+/// Makes a job depend on `segment`, because the tables of the job point into it. `purpose` is that
+/// of the job. Returns the file that the job's durability handle must cover; `None` if the segment
+/// is durable already.
 pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
     let name = store.name_of(segment);
     let fate = match store.unsettled.claim(segment) {
@@ -31,8 +33,8 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
         Reservation::Before(fate) => fate,
     };
     if store.tracker.promises() {
-        // A segment of an earlier session, or one that an earlier job relied on, which may have
-        // been abandoned.
+        // The segment was written before the store was opened, or an earlier job depends on it and
+        // may have been abandoned. It is therefore synced again.
         let start = Instant::now();
         fate.attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
         store.io_stats.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
@@ -82,16 +84,17 @@ impl SegmentWriter for Writer {
     }
 }
 
-/// Ends the segment, so that a WAL without a final sync is ended too.
+/// Ends the segment. A WAL that is dropped without a final sync is ended too.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// Makes `segment` of an earlier session durable as far as possible, and drops its cached pages.
-/// After a failed sync the kernel marks pages clean that the device never got, shows them to
-/// readers, and has nothing to write at the next sync.
+/// Makes `segment`, which was written before the store was opened, durable as far as possible, and
+/// drops its pages from the page cache. The second step is necessary after a failed sync: the
+/// kernel then marks pages clean although the device never received them. Readers still see these
+/// pages, but the next sync does not write them.
 pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
     let name = store.name_of(segment);
     if store.tracker.promises() {
@@ -107,7 +110,7 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
     let name = store.name_of(segment);
     match store.fs.open(&name) {
         Ok(file) => {
-            // In a damaged store an unreadable page must be an error.
+            // In salvage mode the file is not mapped, so that an unreadable page is an error.
             let maps = store.setup.allow_mmap_reads && store.mode != OpenMode::Salvage;
             let progress = store.unsettled.progress(segment);
             Ok(Arc::new(Reader { file, name: store.path(&name), maps, progress, map: OnceLock::new() }))
@@ -122,11 +125,11 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
 struct Reader {
     file: Box<dyn ReadFile>,
     name: String,
-    /// Whether to map the file.
+    /// Whether to map the file when it is read.
     maps: bool,
-    /// The progress of its writer, if this session wrote it.
+    /// The progress of the segment's writer; `None` if it was written before the store was opened.
     progress: Option<Arc<Progress>>,
-    /// The mapping, once it was tried.
+    /// The mapping, or `None` inside if mapping failed. Set at the first attempt.
     map: OnceLock<Option<Bytes>>,
 }
 
@@ -136,7 +139,7 @@ impl SegmentReader for Reader {
             let detail = format!("it ends before the {bytes} bytes that a table points to");
             Error::corrupt(&self.name, offset, Corrupt::new("segment", 0, detail))
         };
-        // A pointer may be damaged: do not allocate more than the file has.
+        // The pointer may be damaged, so the size is checked before memory is allocated.
         if bytes > (1 << 20) && offset.saturating_add(bytes) > self.bytes()? {
             return Err(short());
         }
@@ -151,7 +154,7 @@ impl SegmentReader for Reader {
         if !self.maps || (self.map.get().is_none() && grows()) {
             return None;
         }
-        // A segment that cannot be mapped is read.
+        // If a segment cannot be mapped, it is read by system calls.
         self.map.get_or_init(|| self.file.map().ok().flatten()).as_ref()
     }
 

@@ -1,4 +1,5 @@
-//! The shared state of a store in a directory: file system, file names, durability tracker, lock.
+//! The shared state of a store in a directory: file system, file names, durability tracker, and the
+//! lock on the store.
 use super::{bundles::Bundles, input::Input, unsettled::Unsettled};
 use crate::{
     Error, IoStats, Result, StorageConfig,
@@ -15,8 +16,8 @@ use std::{
 use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
 use terrace_vfs::{DirectoryLock, FileSystem};
 
-/// The state that a store shares with its logs and jobs. The lock is held until the last of them
-/// is dropped.
+/// The state that a store shares with its logs and jobs. The lock on the store is released when the
+/// last of them is dropped.
 pub(in crate::backends) struct Store {
     pub fs: Arc<dyn FileSystem>,
     pub tracker: Arc<dyn DurabilityTracker>,
@@ -26,13 +27,15 @@ pub(in crate::backends) struct Store {
     pub io_stats: IoStats,
     pub(super) mode: OpenMode,
     pub(super) unsettled: Unsettled,
-    /// The limit for open tables, and for segments or directory-table values.
+    /// The limit for the number of open tables, and for open segments or value files of directory
+    /// tables.
     pub share: Arc<Share>,
-    /// The limit for open files, and for closed WALs, that wait to be durable.
+    /// The limit for files that are open because they wait to become durable, and for closed WALs.
     pub(super) waiting_max: usize,
-    /// Finished files of jobs that the tracker does not have yet. A counter that orders nothing.
+    /// Number of finished files of jobs that were not passed to the tracker yet. The counter needs
+    /// no memory ordering.
     pub(super) held: AtomicUsize,
-    /// Tables that the last listing found under LevelDB's old name only.
+    /// Tables that the last listing found only under the name that old versions of LevelDB use.
     pub(super) old_names: Mutex<BTreeSet<TableId>>,
     pub(super) lock: Box<dyn DirectoryLock>,
 }
@@ -53,14 +56,16 @@ impl Store {
         move |source| Error::io(op, object, source)
     }
 
-    /// Refuses to go on if another process may have opened the store. Called after a sync and
-    /// before its promise, so that a later opener finds the synced bytes.
+    /// Returns an error if another process may have opened the store. The caller calls this
+    /// function after a sync and before it reports success. A process that opens the store later
+    /// then finds the synced bytes.
     pub fn check_lock(&self) -> Result<()> {
         let name = FileName::Lock.to_string();
         self.lock.check().map_err(self.io("keep the lock of", &name))
     }
 
-    /// Refuses to change a store that was opened for reading.
+    /// Returns an error if the store was opened read-only. `op` names the operation, for the error
+    /// text.
     pub fn writable(&self, op: &str) -> Result<()> {
         if self.mode.writes() {
             return Ok(());
@@ -68,7 +73,7 @@ impl Store {
         Err(Error::Unsupported(format!("{op}: {} is open read-only", self.fs.name())))
     }
 
-    /// Opens a file; [`Error::Missing`] with the kind `what` if it does not exist.
+    /// Opens a file. Returns [`Error::Missing`] with the kind `what` if the file does not exist.
     pub fn open_file(&self, what: &'static str, name: &str) -> Result<Input> {
         match self.fs.open(name) {
             Ok(file) => {
@@ -80,7 +85,7 @@ impl Store {
         }
     }
 
-    /// The possible file names of an object, the one for new files first.
+    /// Returns the possible file names of an object. The first one is the name for new files.
     pub fn names(&self, object: ObjectId) -> Vec<String> {
         match object {
             ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
@@ -94,18 +99,18 @@ impl Store {
         }
     }
 
-    /// The name under which the object exists.
+    /// Returns the name under which the object exists.
     pub fn name_there(&self, object: ObjectId) -> Option<String> {
         self.names(object).into_iter().find(|name| self.fs.open(name).is_ok())
     }
 
-    /// The name for a new file of the object.
+    /// Returns the name for a new file of the object.
     pub fn name_of(&self, object: ObjectId) -> String {
         self.names(object).swap_remove(0)
     }
 
-    /// The existing name for messages, without I/O: the old name of a table that the last listing
-    /// found under that one only.
+    /// Returns the name of the existing file, for messages, without I/O. If the last listing found
+    /// a table only under its old name, this is the old name.
     pub fn name_on_disk(&self, object: ObjectId) -> String {
         match object {
             ObjectId::Table(id) if self.old_names.lock().contains(&id) => FileName::table_alternative(id),
@@ -115,14 +120,14 @@ impl Store {
 
     pub fn log_name(&self, id: LogId, kind: LogKind) -> String {
         self.name_of(match kind {
-            // The WAL sidecar
+            // In a store with a value log, such a log is the WAL sidecar.
             LogKind::Wal if self.layout.values == Values::Log => ObjectId::WalSidecar(id),
             LogKind::Wal => ObjectId::Wal(id),
             LogKind::Manifest => ObjectId::Manifest(id),
         })
     }
 
-    /// Removes a name; an absent one is fine.
+    /// Removes a name. An absent name is no error.
     pub fn remove_name(&self, name: &str) -> Result<()> {
         match self.fs.remove(name) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", name)(e)),
@@ -131,7 +136,7 @@ impl Store {
     }
 }
 
-/// The error for a refused lock on the store `path`.
+/// Returns the error for a store at `path` whose lock was refused.
 pub(in crate::backends) fn lock_error(path: String, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => Error::InUse { path, detail: error.to_string() },

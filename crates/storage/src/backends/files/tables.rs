@@ -1,8 +1,9 @@
-//! The table cache: SSTables are opened at the first use, and the least recently used ones are
-//! closed when too many are open.
+//! The table cache. An SSTable is opened at its first use. If too many are open, the least recently
+//! used ones are closed.
 //!
-//! A closed table costs its metadata. An open one costs a descriptor (none, if it is mapped) and
-//! its index and filter blocks. A closed table reopens by itself.
+//! A closed table takes memory only for its metadata. An open table takes a descriptor (none if it
+//! is mapped) and memory for its index and filter blocks. The next use of a closed table opens it
+//! again.
 use super::{Input, Store};
 use crate::{
     Budget, Error, Result,
@@ -23,14 +24,15 @@ pub(in crate::backends) struct Tables {
     pub budget: Arc<Budget>,
     /// The number of open tables.
     open: AtomicUsize,
-    /// Under this lock only the lock of the budget is taken, and no I/O happens.
+    /// The holder of this lock takes no other lock except that of the memory budget, and does no
+    /// I/O.
     clock: Mutex<Clock>,
 }
 
 /// Opens the file with the blocks of a table.
 pub(in crate::backends) type Find = dyn Fn(&TableMeta) -> Result<Input> + Send + Sync;
 
-/// Tables in the order of opening, and the clock hand.
+/// All tables in the order of opening, with the hand of the clock algorithm.
 #[derive(Default)]
 struct Clock {
     tables: Vec<Weak<FileTable>>,
@@ -42,10 +44,11 @@ pub(in crate::backends) struct FileTable {
     tables: Arc<Tables>,
     this: Weak<FileTable>,
     meta: TableMeta,
-    /// `None` while closed. Locked shared for lookups, and exclusively while the table is opened,
-    /// so that it is opened once. Closing skips tables that are locked.
+    /// The reader of the open table; `None` while the table is closed. Lookups lock it shared.
+    /// Opening locks it exclusively, so that the table is opened only once. Closing skips tables
+    /// that are locked.
     reader: RwLock<Option<Arc<Reader>>>,
-    /// Used since the last pass of the clock hand.
+    /// Whether the table was used since the clock hand last passed it.
     used: AtomicBool,
 }
 
@@ -67,7 +70,7 @@ impl Tables {
         Ok(table)
     }
 
-    /// Counts an opened table, and closes others if too many are open.
+    /// Counts a newly opened table. If too many tables are open, closes others.
     fn opened(&self, table: &FileTable) {
         self.open.fetch_add(1, Relaxed);
         self.close_some(Some(table));
@@ -107,7 +110,8 @@ impl Closes for Tables {
 }
 
 impl FileTable {
-    /// Runs `work` on the table, opening it first if it is closed. It stays open meanwhile.
+    /// Runs `work` on the table, which stays open for that time. Opens the table first if it is
+    /// closed.
     pub fn with<T>(&self, work: impl FnOnce(&Arc<Reader>) -> Result<T>) -> Result<T> {
         let open = self.reader.read();
         if let Some(reader) = &*open {
@@ -137,7 +141,7 @@ impl FileTable {
         Ok(reader)
     }
 
-    /// Adds to an error that the file is longer than the manifest says, if it is.
+    /// If the file is longer than the manifest states, adds this to the error text.
     fn with_length(&self, there: u64, error: Error) -> Error {
         match error {
             Error::Corrupt { what, object, offset, detail } if there > self.meta.bytes && self.meta.bytes > 0 => {
@@ -148,7 +152,8 @@ impl FileTable {
         }
     }
 
-    /// Closes the table unless it is in use; true if it is closed. Cursors keep their reader.
+    /// Closes the table unless it is in use. Returns true if it is closed afterwards. Cursors keep
+    /// their reader, so they can continue.
     fn close(&self) -> bool {
         let Some(mut open) = self.reader.try_write() else { return false };
         if open.take().is_some() {

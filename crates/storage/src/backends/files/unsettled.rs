@@ -1,4 +1,5 @@
-//! The segments of this session that jobs may have to make durable.
+//! The value-log segments written since the store was opened. Jobs whose tables point into them may
+//! have to make them durable.
 use crate::placement::ObjectId;
 use parking_lot::Mutex;
 use std::{
@@ -12,14 +13,14 @@ use std::{
 };
 use terrace_vfs::WriteFile;
 
-/// Segments written in this session. A leaf lock; no I/O under it.
+/// The segments. While a thread holds this lock, it takes no other lock and does no I/O.
 #[derive(Default)]
 pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
 
-/// A segment written in this session.
+/// A segment written since the store was opened.
 struct Open {
-    /// A handle to make it durable, while its writer may still append. Taken by the first job that
-    /// relies on it.
+    /// A second handle on the file. It can make the file durable while the segment's writer still
+    /// appends. The first job that depends on the segment takes it.
     file: Option<Box<dyn WriteFile>>,
     progress: Arc<Progress>,
     fate: Arc<Fate>,
@@ -29,7 +30,8 @@ struct Open {
 #[derive(Default)]
 pub(super) struct Progress {
     pub bytes: AtomicU64,
-    /// Nothing is appended any more, and the length of the file is final.
+    /// Whether the segment has ended: nothing is appended any more, and the length of the file is
+    /// final.
     pub ended: AtomicBool,
 }
 
@@ -42,8 +44,9 @@ pub(super) struct Progress {
 pub(super) struct Fate(Mutex<Option<String>>);
 
 impl Fate {
-    /// Runs `sync` unless one has failed. Later errors are of a kind that no retry cures: a full
-    /// disk can be cured, the bytes that it lost cannot.
+    /// Runs `sync` unless an earlier sync has failed. In that case it returns an error of a kind
+    /// that is not retried. Freeing space cures a full disk, but it does not restore the bytes that
+    /// a failed sync lost.
     pub fn attempt(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut failed = self.0.lock();
         if let Some(first) = &*failed {
@@ -53,23 +56,24 @@ impl Fate {
     }
 }
 
-/// The result of a claim on a segment.
+/// The result of a job's claim on a segment.
 pub(super) enum Reservation {
-    /// The first claim: the file to make durable.
+    /// The first claim: the handle with which the job makes the file durable, and the size so far.
     First { file: Box<Watched>, bytes: u64 },
-    /// No handle is left: the state of its syncs.
+    /// No handle is left, because an earlier job took it or the segment is older than this opening
+    /// of the store. `Fate` is the state of the segment's syncs.
     Before(Arc<Fate>),
 }
 
 impl Unsettled {
-    /// Adds a new segment; `file` is a second handle on it.
+    /// Adds a new segment. `file` is a second handle on it.
     pub fn add(&self, segment: ObjectId, file: Option<Box<dyn WriteFile>>, progress: Arc<Progress>, fate: Arc<Fate>) {
         self.0.lock().insert(segment, Open { file, progress, fate });
     }
 
-    /// Claims `segment` for a job that relies on it. The first job gets the handle and the bytes
-    /// so far; later jobs, and jobs that rely on a segment of an earlier session, get the state of
-    /// its syncs.
+    /// Claims `segment` for a job whose tables point into it. The first job gets the second handle
+    /// and the number of bytes so far. Later jobs get the state of the segment's syncs. So do jobs
+    /// that depend on a segment that was written before the store was opened.
     pub fn claim(&self, segment: ObjectId) -> Reservation {
         let mut open = self.0.lock();
         let Some(open) = open.get_mut(&segment) else { return Reservation::Before(Arc::default()) };
@@ -82,18 +86,20 @@ impl Unsettled {
         }
     }
 
-    /// No job will be the first to rely on `segment` any more: closes its handle.
+    /// Closes the second handle on `segment`. Called when no job will claim the segment for the
+    /// first time any more.
     pub fn release(&self, segment: ObjectId) {
         let twin = self.0.lock().get_mut(&segment).and_then(|open| open.file.take());
         drop(twin); // closes a file, which is I/O
     }
 
-    /// The progress of the writer of `segment`, if it is of this session.
+    /// Returns the progress of the writer of `segment`; `None` if it was written before the store
+    /// was opened.
     pub fn progress(&self, segment: ObjectId) -> Option<Arc<Progress>> {
         self.0.lock().get(&segment).map(|open| open.progress.clone())
     }
 
-    /// Forgets a removed segment.
+    /// Removes a deleted segment from the list.
     pub fn forget(&self, segment: ObjectId) {
         let open = self.0.lock().remove(&segment);
         drop(open); // closes a file, which is I/O

@@ -1,4 +1,4 @@
-//! Devices by path: opens them, formats them, and explains why either is impossible.
+//! Raw devices by path: opens and formats them, and explains why an operation is impossible.
 use super::{RawFs, Sizes, Superblock, format, found};
 use crate::{Error, Result, StorageConfig, placement::OpenMode};
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use terrace_device::{BlockDevice, File, loops};
 use terrace_vfs::{FileSystem, KeptFromChildren};
 
-/// Whether `path` names a device for a store: a block device or a regular file.
+/// Returns whether `path` can be a device for a store: a block device or a regular file.
 pub fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| there.is_file() || there.file_type().is_block_device())
 }
@@ -34,7 +34,7 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Ra
             .map_err(|error| Error::Unsupported(format!("direct_io=true is refused: {error}")))?,
         false => device.keeping(),
     };
-    // A child that outlives this process must not keep the lock.
+    // A child process that outlives this process must not keep the lock.
     let device = device.guarded(|descriptor| Box::new(KeptFromChildren::new(&descriptor)));
     let name = path.display().to_string();
     let fs = RawFs::writing(Arc::new(device), &*name, setup.padding);
@@ -45,9 +45,9 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Ra
     Ok(fs)
 }
 
-/// Formats the device at `path`, destroying its contents. Without `force`, refuses a device with
-/// recognisable contents or with any data at its beginning, and describes them. `sizes` chooses
-/// the slot sizes for a device of that many bytes.
+/// Formats the device at `path`, which destroys its contents. Without `force`, a device is refused
+/// if its contents are recognizable or if there is any data at its start; the error describes them.
+/// `sizes` returns the slot sizes for a device of a given number of bytes.
 pub fn prepare<E: From<Error>>(
     path: &Path,
     sizes: impl FnOnce(u64) -> std::result::Result<Sizes, E>,
@@ -62,7 +62,8 @@ pub fn prepare<E: From<Error>>(
         ))));
     }
     let bytes = device.len_bytes();
-    // A regular file may be sparse. If its file system cannot allocate, it stays sparse.
+    // A regular file may be sparse. If its file system cannot allocate space, the file stays
+    // sparse.
     let allocated = device.allocate().map_err(terrace_vfs::raw::io);
     let allocated =
         allocated.or_else(|error| if error.kind() == io::ErrorKind::Unsupported { Ok(()) } else { Err(error) });
@@ -70,16 +71,16 @@ pub fn prepare<E: From<Error>>(
     Ok(format(&device, sizes(bytes)?, RandomState::new().hash_one(bytes)).map_err(failed("format"))?)
 }
 
-/// Creates a fully allocated file of `bytes` bytes that can be formatted for a store. The name is
+/// Creates a fully allocated file of `bytes` bytes, which can be formatted for a store. Its name is
 /// durable at return.
 pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
     let made = File::create(path, bytes).map_err(|error| refused(path, error))?;
     let allocated = made.allocate().map_err(|error| refused(path, error)).and_then(|()| sync_name(path));
-    // Best effort: an incomplete file is useless.
+    // Best effort: an incomplete file is useless, so it is removed.
     allocated.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
-/// Makes the name of a file durable.
+/// Makes the directory entry of a file durable.
 fn sync_name(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
@@ -102,7 +103,7 @@ pub fn refused(path: &Path, error: terrace_device::Error) -> Error {
     }
 }
 
-/// Describes the current user of a device, as far as the kernel says.
+/// Describes the process that uses a device, as far as the kernel reports it.
 fn user(path: &Path) -> String {
     let unknown = "the kernel reports it as busy: mounted, or part of another device".to_string();
     let Ok(found) = fs::metadata(path) else { return unknown };

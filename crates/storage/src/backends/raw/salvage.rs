@@ -1,5 +1,5 @@
-//! Salvages a device with a corrupt file list: copies the files that the rest of the list
-//! describes to a directory, for `terrace repair`.
+//! Salvages a device with a corrupt file list, for `terrace repair`: the readable part of the list
+//! describes some files, and these are copied to a directory.
 use super::{
     place::refused,
     transfer::{Copied, emptied, stays_within},
@@ -17,10 +17,10 @@ use terrace_vfs::{FileSystem, ReadFile, raw::Salvaged};
 /// Size of the pieces in which files are copied.
 const PIECE: u64 = 1 << 20;
 
-/// Copies the files of a device, as far as its file list is readable, to the directory `to`, which
-/// must be absent or empty. Durable at return. Also returns the problems found: a file named there
-/// may be missing or may contain bytes of another file. `terrace repair` of the directory makes a
-/// store of the valid data.
+/// Copies the files of a device to the directory `to`, as far as the device's file list is
+/// readable. `to` must be absent or empty, and is durable at return. Also returns the problems
+/// found. A file that a problem names may be missing, or it may contain bytes of another file.
+/// `terrace repair` of the directory then makes a store of the valid data.
 ///
 /// # Errors
 /// Neither superblock is intact, no half of the journal has an intact head, or the directory
@@ -47,8 +47,8 @@ pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
     Ok((copied, problems))
 }
 
-/// Copies the readable prefix of a file. Returns its length and the read error, if any. The outer
-/// error is a write error.
+/// Copies the readable part at the start of a file. Returns the number of bytes copied, and the
+/// read error if there was one. The outer error is a write error.
 fn copy(from: &dyn ReadFile, to: &Path) -> std::io::Result<(u64, Option<std::io::Error>)> {
     fs::create_dir_all(to.parent().expect("a file in a directory"))?;
     let (mut file, mut at) = (fs::File::create_new(to)?, 0);

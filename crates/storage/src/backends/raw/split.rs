@@ -1,13 +1,13 @@
-//! A store in two places: WALs and tables in slots of a raw device, everything else (manifest,
-//! `CURRENT`, `LOCK`) in a directory, like LevelDB-Raw. The file `DATA` in the directory names the
-//! device and its formatting:
+//! A store in two places, as in LevelDB-Raw. WALs and tables are in slots of a raw device. All
+//! other files (manifest, `CURRENT`, `LOCK`) are in a directory. The file `DATA` in the directory
+//! names the device and the formatting of the device:
 //!
 //! ```text
 //! device = /dev/sdb2
 //! formatting = 00c0ffee00c0ffee
 //! ```
-//! The path may be edited when the device moves. A device with another formatting is refused,
-//! because its files would be taken for this store's.
+//! The path may be edited when the device moves. A device with another formatting number is
+//! refused, because the store would otherwise read files of another store as its own.
 use super::Sizes;
 use crate::{Error, Result, StorageConfig, backends::files::root, placement::OpenMode};
 use std::{
@@ -20,26 +20,27 @@ use terrace_vfs::{FileSystem, RealFs, parent};
 
 pub use terrace_vfs::SplitFs;
 
-/// The file that makes a directory half of a split store.
+/// The file that marks a directory as part of a split store.
 pub const DATA: &str = "DATA";
 
-/// Slot size for SSTables of 2 MiB, with room for index and filter.
+/// Slot size for SSTables of 2 MiB, with room for their index and filter blocks.
 const SLOT_BYTES: u32 = (2 << 20) + (64 << 10);
 
-/// Returns slot sizes for LevelDB's tables on a device of that many bytes: each slot is slightly
-/// larger than a table and a unit of its own. Small devices get smaller slots.
+/// Returns slot sizes for tables of LevelDB's size on a device of `device_bytes` bytes. Each slot
+/// is slightly larger than a table, and each slot is also a unit (a group of slots that is erased
+/// together). Small devices get smaller slots.
 pub fn leveldb_sizes(device_bytes: u64) -> Sizes {
     let slot = device_bytes / 64 / 4096 * 4096;
     Sizes { slot_bytes: slot.clamp(64 << 10, SLOT_BYTES.into()) as u32, unit_slots: 1 }
 }
 
-/// Whether the directory at `path` is half of a split store.
+/// Returns whether the directory at `path` is part of a split store.
 pub fn is_split(path: &Path) -> bool {
     fs::symlink_metadata(path.join(DATA)).is_ok_and(|found| found.is_file())
 }
 
-/// Makes the directory `meta`, which must be absent or empty, and the formatted `device` a split
-/// store. Durable at return.
+/// Makes a split store from the directory `meta`, which must be absent or empty, and the formatted
+/// `device`. It is durable at return.
 pub fn join(meta: &Path, device: &Path) -> Result<()> {
     check_empty(meta)?;
     let failed = |op| move |e| Error::io(op, meta.display().to_string(), e);
@@ -72,7 +73,7 @@ pub fn check_empty(meta: &Path) -> Result<()> {
     })
 }
 
-/// Opens the split store in directory `path`. Reads only the superblock of the device.
+/// Opens the split store whose directory is `path`. Of the device it reads only the superblock.
 pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<SplitFs>> {
     let (device, formatting) = read(path)?;
     let data = super::place::open(&device, mode, setup).map_err(|error| match error {
@@ -94,7 +95,7 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Sp
     Ok(Arc::new(SplitFs::new(Arc::new(RealFs::new(path)), data)))
 }
 
-/// Reads the file `DATA`: the device's path and the number of its formatting.
+/// Reads the file `DATA`: the path of the device and its formatting number.
 fn read(path: &Path) -> Result<(PathBuf, u64)> {
     let file = path.join(DATA);
     let corrupt = |detail: &str| Error::Corrupt {

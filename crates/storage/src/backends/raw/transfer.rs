@@ -11,17 +11,17 @@ use std::{fs, path::Path};
 use terrace_format::{FileName, Layout, Medium};
 use terrace_vfs::{FileSystem, RealFs};
 
-/// Counts copied files.
+/// The number and size of the copied files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Number of files.
     pub files: u64,
-    /// Their bytes.
+    /// Total size in bytes.
     pub bytes: u64,
 }
 
-/// Copies every file of a device to the directory `to`, which must be absent or empty. Durable at
-/// return. An interrupted export leaves no store in it.
+/// Copies every file of a device to the directory `to`, which must be absent or empty. The copy is
+/// durable at return. An interrupted export leaves no valid store in the directory.
 pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     let failed = |op, of: &str| {
         let of = of.to_string();
@@ -51,14 +51,14 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
 }
 
-/// Whether `name` stays within the target directory or its `lost` folder. The names on a device
-/// are untrusted.
+/// Returns whether a file called `name` would be in the target directory or in its `lost` folder.
+/// The names on a device are untrusted.
 pub fn stays_within(name: &str) -> bool {
     let last = name.strip_prefix("lost/").unwrap_or(name);
     !last.is_empty() && !last.contains('/') && !last.starts_with('.')
 }
 
-/// Creates the directory `to`; an error if it exists and is not empty.
+/// Creates the directory `to`. Returns an error if it exists and is not empty.
 pub fn emptied(to: &Path) -> Result<RealFs> {
     let target = RealFs::new(to);
     target.make_directory().map_err(|e| Error::io("make directory", target.name(), e))?;
@@ -68,8 +68,8 @@ pub fn emptied(to: &Path) -> Result<RealFs> {
     Ok(target)
 }
 
-/// Copies the store in directory `from`, which must have no writer, to a device without files.
-/// Durable at return. An interrupted import leaves no store on it.
+/// Copies the store in directory `from` to a device without files. No writer may have the store
+/// open. The copy is durable at return. An interrupted import leaves no valid store on the device.
 pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
     let failed = |op, of: &str| {
         let of = of.to_string();
@@ -104,7 +104,7 @@ pub fn import(from: &Path, to: &RawFs) -> Result<Copied> {
     copy(&source, to, names)
 }
 
-/// Copies `CURRENT` last, after everything that it refers to is durable.
+/// Copies the files. `CURRENT` is copied last, when all files to which it refers are durable.
 fn copy(from: &dyn FileSystem, to: &dyn FileSystem, mut names: Vec<String>) -> Result<Copied> {
     let current = FileName::Current.to_string();
     names.sort_by_key(|name| *name == current);

@@ -1,5 +1,6 @@
-//! Builds of tables with value pointers: count the bytes kept per segment, depend on WAL segments,
-//! and relocate values out of GC victims.
+//! Builds tables with value pointers. A build counts the bytes that each table keeps alive in each
+//! segment, depends on the segments of WALs, and relocates values out of the victims of value-log
+//! GC.
 use super::shared::ValueLogInner;
 use crate::{
     DurabilityHandle, Result,
@@ -14,7 +15,7 @@ use terrace_format::{
     value_log::{Framer, StoredValue, ValuePointer, put_inline},
 };
 
-/// Starts a build.
+/// Starts a build of tables with value pointers.
 pub(super) fn begin(shared: Arc<ValueLogInner>, hint: Hint) -> Result<Box<dyn TableSink>> {
     let inner = shared.inner.begin(hint)?;
     let gc_victims = shared.condemned.lock().clone();
@@ -36,31 +37,31 @@ struct SeparatingBuild {
     gc_victims: Arc<BTreeSet<ObjectId>>,
     /// The segment that this build writes.
     own: Option<OwnSegment>,
-    /// Bytes per segment that the open table points to.
+    /// For each segment into which the open table points, the number of bytes.
     refs: BTreeMap<ObjectId, u64>,
-    /// The same, for each finished table.
+    /// The numbers of `refs`, for each finished table.
     finished: Vec<Vec<(ObjectId, u64)>>,
     /// Segments of WALs to which memtable entries pointed.
     wal_segments: BTreeSet<ObjectId>,
     stored: Vec<u8>,
 }
 
-/// The segment that takes the values written by this build, in key order.
+/// The segment to which this build writes values, in key order.
 struct OwnSegment {
     id: SegmentId,
     framer: Framer,
-    /// Bytes in the segment.
+    /// Number of bytes in the segment.
     bytes: u64,
     frame: Vec<u8>,
 }
 
 impl SeparatingBuild {
-    /// Counts a pointer of the open table.
+    /// Counts a value pointer of the open table.
     fn point(&mut self, pointer: &ValuePointer) {
         *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
     }
 
-    /// Whether the next table begins a new segment.
+    /// Returns whether the build's segment is full, so that the next table begins a new segment.
     fn is_own_full(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.bytes >= self.shared.setup.value_log_segment_size)
     }
@@ -90,8 +91,8 @@ impl SeparatingBuild {
         self.inner.keep(EntryRef { key: internal, stored: &self.stored, origin })
     }
 
-    /// Relocates the value at `pointer` to the build's segment. An unreadable value stays in place;
-    /// a read of it reports the error.
+    /// Relocates the value at `pointer` to the build's segment. If the value cannot be read, it
+    /// stays where it is, and reads of this value report the error.
     fn relocate(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
@@ -102,13 +103,13 @@ impl SeparatingBuild {
         }
     }
 
-    /// Keeps a pointer to an unreadable value.
+    /// Keeps a pointer to a value that cannot be read.
     fn keep_unreadable(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         self.shared.unrelocated_victims.lock().insert(ObjectId::from(pointer));
         self.keep_pointer(entry, pointer)
     }
 
-    /// Keeps the pointer.
+    /// Adds the entry with its pointer unchanged.
     fn keep_pointer(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         if entry.origin == Origin::Memory {
             self.wal_segments.insert(ObjectId::from(pointer));
@@ -122,7 +123,7 @@ impl TableSink for SeparatingBuild {
     fn begin_table(&mut self, id: TableId) -> Result<()> {
         self.inner.begin_table(id)?;
         if self.own.is_none() || self.is_own_full() {
-            // A segment has the number of the first table that points to it. No other segment can
+            // A segment gets the number of the first table that points to it. No other segment can
             // have that number.
             let framer = self.shared.framer(id.0);
             self.own = Some(OwnSegment { id: SegmentId(id.0), framer, bytes: 0, frame: Vec::new() });
@@ -136,7 +137,7 @@ impl TableSink for SeparatingBuild {
         }
         let pointer = match self.shared.parse(entry.stored)? {
             StoredValue::At(pointer) => pointer,
-            // The entry was written without the WAL.
+            // The entry was written without the WAL, so its value is in no segment yet.
             StoredValue::Inline(value) if entry.origin == Origin::Memory && self.is_separated(value) => {
                 return self.put_separated(entry.key, value, entry.origin);
             }
@@ -176,7 +177,8 @@ impl TableSink for SeparatingBuild {
         self.inner.delete_range(fragment)
     }
 
-    /// Unlimited if the table has to end with its segment.
+    /// Returns the size of the open table; a huge number if the table must end together with its
+    /// segment.
     fn table_bytes(&self) -> u64 {
         if self.is_own_full() { u64::MAX } else { self.inner.table_bytes() }
     }

@@ -1,7 +1,8 @@
-//! The WAL as a value-log segment: each batch is one frame, written with one append.
+//! The WAL as a value-log segment. Each batch is one frame, written by one append.
 //!
-//! A batch without a separated value would be garbage in the segment once it is in tables. Such
-//! batches are in a second file, the WAL sidecar, which is removed with the memtable.
+//! A batch without a separated value is garbage as soon as its entries are in tables. To keep such
+//! batches out of the segment, they are written to a second file, the WAL sidecar. The sidecar is
+//! removed when the memtable has been flushed.
 use super::{merged::MergedWal, shared::ValueLogInner};
 use crate::{
     Error, Result,
@@ -13,7 +14,7 @@ use terrace_format::{
     value_log::{Framer, Frames, INLINE, MAGIC, ValuePointer},
 };
 
-/// A frame buffer larger than this is freed.
+/// If the frame buffer has grown beyond this size, it is freed.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// Creates WAL `id`. Its first batch is `first`.
@@ -37,9 +38,9 @@ struct WalSegmentWriter {
     shared: Arc<ValueLogInner>,
     id: LogId,
     segment: Box<dyn SegmentWriter>,
-    /// Whether batches without a separated value are in a sidecar.
+    /// Whether batches without a separated value are written to a sidecar.
     has_sidecar: bool,
-    /// The sidecar; created with the first such batch.
+    /// The sidecar. It is created when the first such batch is written.
     sidecar: Option<Box<dyn LogWriter>>,
     framer: Framer,
     converter: BatchConverter,
@@ -95,14 +96,15 @@ impl LogWriter for WalSegmentWriter {
         Ok(&[])
     }
 
-    /// Syncs each file with new data, the segment first: without a durable name of the segment the
-    /// sidecar counts for nothing.
+    /// Syncs each file that has new data. The segment is synced first: recovery ignores a sidecar
+    /// whose segment has no durable name.
     fn sync(&self) -> Result<()> {
         self.segment.sync()?;
         self.sidecar.iter().try_for_each(|sidecar| sidecar.sync())
     }
 
-    /// Writes the mark to the sidecar, if there is one.
+    /// Writes the durable mark to the sidecar, or to the segment if there is no sidecar. With
+    /// `direct_io` no mark is written to a segment.
     fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
         match &mut self.sidecar {
             Some(sidecar) => sidecar.mark_durable(next),
@@ -127,8 +129,8 @@ impl LogWriter for WalSegmentWriter {
     }
 }
 
-/// Converts a batch to the form that memtables keep: values are replaced by pointers or marked as
-/// inline.
+/// Converts a batch to the form that memtables store. A separated value is replaced by a value
+/// pointer, and an inline value gets a prefix that marks it as inline.
 struct BatchConverter {
     segment: ObjectId,
     /// Values of at least this many bytes are separated.
@@ -146,7 +148,7 @@ impl BatchConverter {
         self.batch.clear();
     }
 
-    /// Adds `op` with its entry at `offset`, `bytes` long.
+    /// Adds `op`. Its entry in the segment is at `offset` and is `bytes` bytes long.
     fn add(&mut self, op: Op<'_>, offset: u64, bytes: u64) {
         let Op::Put(key, value) = op else { return self.batch.add(op) };
         if value.len() < self.threshold {
@@ -158,15 +160,15 @@ impl BatchConverter {
         self.batch.put(key, &self.stored);
     }
 
-    /// Replaces `batch` by the converted batch. Takes over the memory of `batch`.
+    /// Replaces `batch` by the converted batch, and reuses the memory of `batch`.
     fn swap(&mut self, batch: &mut Batch) {
         self.batch.set_sequence(batch.sequence());
         std::mem::swap(&mut self.batch, batch);
     }
 }
 
-/// Opens both files of WAL `id`. One may be missing: a WAL without small batches has no sidecar,
-/// and a damaged store may have lost either file.
+/// Opens both files of WAL `id`. One file may be missing: a WAL without batches of small values has
+/// no sidecar, and a damaged store may have lost either file.
 pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReader>> {
     let segment = match open_any(shared, ObjectId::Wal(id)) {
         Err(Error::Missing { object, .. }) => Err(Error::Missing { what: "log", object }),
@@ -191,12 +193,12 @@ pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn L
     Ok(Box::new(reader))
 }
 
-/// A sidecar. All its values are stored inline, whatever the threshold is now.
+/// A WAL sidecar. All values in it are stored inline, whatever the present threshold.
 struct Sidecar {
     reader: Box<dyn LogReader>,
-    /// Its path, for messages; others name the segment.
+    /// The path of the sidecar, for messages. Messages about other files name the segment.
     path: String,
-    /// Whether the torn end has been reported.
+    /// Whether a torn end was already reported.
     torn: bool,
 }
 
@@ -234,9 +236,9 @@ impl LogReader for Sidecar {
 struct SegmentLogReader {
     segment: Arc<dyn SegmentReader>,
     frames: Frames,
-    /// The first event, until it is returned.
+    /// The first event of the log, until it is returned.
     head: Option<LogEvent>,
-    /// Whether that was a batch.
+    /// Whether the first event was a batch.
     ours: bool,
     converter: BatchConverter,
 }
@@ -246,7 +248,8 @@ impl SegmentLogReader {
         let segment = &self.segment;
         self.frames.next(|offset, buf| {
             let read = segment.read(offset, buf.len() as u64).or_else(|error| {
-                // A segment that its writer ends in the meantime loses its preallocated zeros.
+                // If the segment's writer ends it in the meantime, its preallocated zeros are
+                // truncated.
                 let there = segment.bytes()?.saturating_sub(offset);
                 if there < buf.len() as u64 { segment.read(offset, there) } else { Err(error) }
             })?;
@@ -258,7 +261,8 @@ impl SegmentLogReader {
 }
 
 impl LogReader for SegmentLogReader {
-    /// Only Terrace writes segments. A segment without its beginning has no first batch.
+    /// Whether Terrace wrote the log. Only Terrace writes segments, but a segment that lost its
+    /// start has no first batch.
     fn ours(&self) -> bool {
         self.ours
     }

@@ -1,10 +1,11 @@
-//! Reads a WAL of two files (segment and sidecar) as one log, ordered by sequence number, which is
-//! the order of the writes.
+//! Reads a WAL of two files (segment and sidecar) as one log. Records are ordered by sequence
+//! number, which is the order in which they were written.
 //!
-//! Each batch is complete in one of the files, and sequence numbers have no gaps. So a batch
-//! missing from either file after a power cut is a gap, at which recovery ends the history.
-//! Corruption is reported right before the next batch of its file, or at the end: batches of the
-//! other file may precede it. A read error of one file is returned after the other file's end.
+//! Each batch is completely in one of the two files, and sequence numbers have no gaps. If a power
+//! cut removes a batch from either file, there is a gap, and recovery ends the history at the gap.
+//! Corruption in a file is returned directly before the next batch of that file, or at the end;
+//! batches of the other file may be returned before it. A read error of one file is returned after
+//! the end of the other file.
 use crate::{
     Error, Result,
     placement::{LogEvent, LogReader},
@@ -15,24 +16,24 @@ use terrace_format::{Batch, SeqNo};
 /// The files of a WAL: the segment, if there is one, then the sidecar.
 pub(super) struct MergedWal {
     inputs: Vec<MergeInput>,
-    /// The index of the file of the last record.
+    /// The index of the file from which the last record was returned.
     current: usize,
     ours: bool,
 }
 
-/// One file, read ahead to its next record.
+/// One of the two files, read ahead to its next record.
 struct MergeInput {
     reader: Box<dyn LogReader>,
-    /// Corruption before that record.
+    /// Corruption that precedes the next record.
     bad: VecDeque<LogEvent>,
     ahead: Ahead,
 }
 
 enum Ahead {
-    /// The record was returned. The file is read further only on the next call, because the caller
-    /// may still have to [store](LogReader::store) that record.
+    /// The record was returned. The next record of the file is read only in the next call, because
+    /// the caller may still have to [store](LogReader::store) the returned record.
     Nothing,
-    /// A record, and the sequence number of its batch.
+    /// The next record, with the sequence number of its batch.
     Record(SeqNo, LogEvent),
     End(LogEvent),
     Unreadable(Error),
@@ -56,8 +57,8 @@ impl MergeInput {
         }
     }
 
-    /// The sort key of the next event; the lowest comes first. Corruption comes right before the
-    /// record that follows it.
+    /// Returns the sort key of the next event of this file; the lowest is returned first.
+    /// Corruption sorts directly before the record that follows it.
     fn order(&self) -> (u8, SeqNo) {
         match &self.ahead {
             Ahead::Record(first, _) => (0, *first),
@@ -68,7 +69,7 @@ impl MergeInput {
     }
 }
 
-/// The sequence number of a record's batch; zero if the record is malformed.
+/// Returns the sequence number of a record's batch; zero if the record is malformed.
 fn sequence(record: &LogEvent) -> SeqNo {
     let LogEvent::Record { bytes, .. } = record else { return SeqNo::ZERO };
     bytes.first_chunk().map_or(SeqNo::ZERO, |first| SeqNo(u64::from_le_bytes(*first)))
@@ -80,8 +81,8 @@ fn is_head(record: &LogEvent) -> bool {
 }
 
 impl MergedWal {
-    /// Merges a segment and its sidecar. The sidecar's first record only identifies the writer and
-    /// is skipped, unless there is no segment.
+    /// Merges a segment and its sidecar. The first record of the sidecar only identifies the
+    /// writer. It is skipped, unless there is no segment.
     pub fn new(segment: Option<Box<dyn LogReader>>, sidecar: Box<dyn LogReader>) -> MergedWal {
         let ours = segment.as_ref().map_or(sidecar.ours(), |segment| segment.ours());
         let mut sidecar = MergeInput::new(sidecar);

@@ -1,5 +1,5 @@
-//! Key-value separation: large values stay in the WAL, which becomes a segment of the value log,
-//! and tables point to them.
+//! Key-value separation. Large values stay in the WAL. The WAL becomes a segment of the value log,
+//! and tables point into it.
 //!
 //! ```text
 //! batch ──┬─▶ WAL 7, also segment 7 of the value log ◀─── value pointers ───┐
@@ -8,14 +8,15 @@
 //!
 //! GC: segment 7 ── a compaction relocates its live values ──▶ segment 12, in key order
 //! ```
-//! Wraps another backend, which stores the tables and the bytes of segments. The `stored` form of
-//! a value, in tables and memtables, is an inline value or a value pointer
-//! (`terrace_format::value_log`), never the bare value.
+//! This backend wraps another backend, which stores the tables and the bytes of segments. Tables
+//! and memtables have values in `stored` form: either an inline value or a value pointer
+//! (`terrace_format::value_log`), never the bytes of the value alone.
 //!
-//! - A segment outlives its WAL. It is obsolete once no table points to it.
-//! - Batches without separated values are in the WAL sidecar, which is obsolete once the memtable
-//!   is flushed.
-//! - Compactions relocate live values from GC victims to a segment of their own.
+//! - A segment stays after its WAL is obsolete. The segment is obsolete when no table points to it.
+//! - Batches without separated values are in the WAL sidecar. The sidecar is obsolete when the
+//!   memtable is flushed.
+//! - Compactions relocate live values from GC victims (segments that GC wants to remove) to a
+//!   segment that the compaction writes.
 use super::{open_files::OpenFiles, shares::Share};
 use crate::{
     Adopted, Budget, Error, IoStats, ReadCoalescer, Result, StorageConfig, TableFile,
@@ -41,13 +42,13 @@ mod shared;
 
 use shared::{ValueLogInner, range_of};
 
-/// A store with separated values.
+/// A store whose values are separated from their keys.
 pub struct ValueLog {
     shared: Arc<ValueLogInner>,
 }
 
 impl ValueLog {
-    /// Wraps a backend for tables and segments. `share` limits the number of open segments.
+    /// Wraps a backend that stores tables and segments. `share` limits the number of open segments.
     pub fn new(inner: Box<dyn Storage>, share: Arc<Share>, setup: &StorageConfig) -> ValueLog {
         let segments = OpenFiles::new(share);
         let (condemned, unrelocated_victims, wal_sidecar) = (Mutex::default(), Mutex::default(), OnceLock::new());
@@ -79,7 +80,7 @@ impl StoreInfo for ValueLog {
 
     fn limits(&self) -> Limits {
         let inner = self.shared.inner.limits();
-        // An inline value has one byte in front: the form, or the codec of a compressed value.
+        // An inline value has one byte before it: a marker, or the codec of a compressed value.
         Limits { value_bytes_max: inner.value_bytes_max - 1, ..inner }
     }
 
@@ -116,7 +117,7 @@ impl LogStore for ValueLog {
     }
 
     fn closed_wals_max(&self) -> usize {
-        self.shared.inner.closed_wals_max().div_ceil(2) // as a log may have two files
+        self.shared.inner.closed_wals_max().div_ceil(2) // a WAL may have two files
     }
 }
 
@@ -238,7 +239,7 @@ impl ObjectStore for ValueLog {
     fn set_aside(&self, object: ObjectId) -> Result<()> {
         let segment = self.shared.inner.set_aside(object);
         let ObjectId::Wal(log) = object else { return segment };
-        // A WAL may consist of the segment, the sidecar, or both.
+        // A WAL may have a segment, a sidecar, or both.
         match (segment, self.shared.inner.set_aside(ObjectId::WalSidecar(log))) {
             (segment, Err(Error::Missing { .. })) => segment,
             (Err(Error::Missing { .. }), sidecar) => sidecar,

@@ -1,4 +1,4 @@
-//! The state of a value log that its WALs and builds share.
+//! The state that a value log shares with its WALs and builds.
 use crate::{
     Error, Result, StorageConfig,
     backends::layout::decode_format_file,
@@ -22,13 +22,13 @@ pub(super) struct ValueLogInner {
     pub inner: Box<dyn Storage>,
     pub setup: StorageConfig,
     pub segments: Arc<OpenFiles<ObjectId, Arc<dyn SegmentReader>>>,
-    /// The GC victims: builds relocate values out of these segments. A leaf lock; no I/O while
-    /// locked.
+    /// The GC victims: segments out of which builds relocate values. While a thread holds this
+    /// lock, it takes no other lock and does no I/O.
     pub condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
     /// See [`ValueStore::unrelocated_victims`](crate::placement::ValueStore::unrelocated_victims).
-    /// A leaf lock; no I/O while locked.
+    /// While a thread holds this lock, it takes no other lock and does no I/O.
     pub unrelocated_victims: Mutex<BTreeSet<ObjectId>>,
-    /// The result of [`ValueLogInner::has_sidecar`], once known.
+    /// The result of [`ValueLogInner::has_sidecar`], once it is known.
     pub wal_sidecar: OnceLock<bool>,
 }
 
@@ -39,8 +39,8 @@ impl ValueLogInner {
         Framer::new(segment, codec, zstd_level, value_log_threshold)
     }
 
-    /// Whether new WALs may have a sidecar: only if the format file declares the feature, so that
-    /// readers look for sidecars.
+    /// Returns whether new WALs may have a sidecar. This is only allowed if the format file
+    /// declares the feature, because readers then search for sidecars.
     pub fn has_sidecar(&self) -> Result<bool> {
         if let Some(known) = self.wal_sidecar.get() {
             return Ok(*known);
@@ -51,7 +51,7 @@ impl ValueLogInner {
         Ok(*self.wal_sidecar.get_or_init(|| self.setup.wal_sidecar && announced))
     }
 
-    /// Returns the segment, opened if necessary.
+    /// Returns the segment. Opens it if it is not open.
     pub fn segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         self.segments.get(&object, || self.inner.open_segment(object))
     }
@@ -62,13 +62,14 @@ impl ValueLogInner {
             .map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
     }
 
-    /// Whether an entry passed to a build has a value. Its key may be corrupt.
+    /// Returns whether an entry that is passed to a build has a value. The key of the entry may be
+    /// corrupt.
     pub fn is_put(&self, internal: &[u8]) -> Result<bool> {
         let corrupt = |found| Error::corrupt(format!("an entry for a table of {}", self.inner.name()), 0, found);
         Ok(key::parse(internal).map_err(corrupt)?.kind == Kind::Put)
     }
 
-    /// Returns the segment of `pointer`.
+    /// Returns the segment into which `pointer` points.
     pub fn segment_of(&self, pointer: &ValuePointer) -> Result<Arc<dyn SegmentReader>> {
         self.segment(ObjectId::from(pointer)).map_err(|error| match error {
             Error::Missing { what, object } => {
@@ -80,8 +81,10 @@ impl ValueLogInner {
         })
     }
 
-    /// Reads the entry at `pointer`, unverified: in place if it is mapped and `in_place` is set,
-    /// else by a system call, which returns an error where a page fault would kill the process.
+    /// Reads the entry at `pointer` without verifying it. If the segment is mapped and `in_place`
+    /// is set, the entry is read from the mapping. Otherwise it is read by a system call: if the
+    /// page is unreadable, a system call returns an error, but a page fault in a mapping would kill
+    /// the process.
     pub fn entry(&self, pointer: &ValuePointer, in_place: bool) -> Result<Bytes> {
         let segment = self.segment_of(pointer)?;
         let shown = segment.shown().filter(|_| in_place);
@@ -91,12 +94,12 @@ impl ValueLogInner {
         Ok(Bytes::from(Arc::new(segment.read(pointer.offset, pointer.bytes)?)))
     }
 
-    /// Returns the value in `entry` at `pointer`, which must be of `user` and `seq`. Copies only a
-    /// compressed value.
+    /// Returns the value in `entry`, the entry at `pointer`. The entry must have key `user` and
+    /// sequence number `seq`. Only a compressed value is copied.
     pub fn value_of(&self, pointer: &ValuePointer, entry: Bytes, user: &[u8], seq: SeqNo) -> Result<Bytes> {
         let value = match self.value_in(pointer, &entry, user, seq)? {
             Cow::Owned(value) => return Ok(Bytes::from(value)),
-            // The value is the last part of the entry.
+            // The value is the last part of the entry, so it is returned without a copy.
             Cow::Borrowed(value) => value.len(),
         };
         let range = entry.len() - value..entry.len();
@@ -116,7 +119,7 @@ impl ValueLogInner {
     }
 }
 
-/// The range of an entry in its segment.
+/// Returns the range of an entry in its segment.
 pub(super) fn range_of(pointer: &ValuePointer) -> Range<u64> {
     pointer.offset..pointer.offset.saturating_add(pointer.bytes)
 }
