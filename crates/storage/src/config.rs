@@ -1,17 +1,18 @@
-//! The parameters of storage: the engine's options as far as storage needs them.
+//! The parameters of storage: the part of the engine's options that storage needs.
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{KeyOrder, Layout, compress::Codec, filter::FilterPolicy};
 use terrace_vfs::WalWriteMode;
 
-/// How the tables of a store are written, and how much memory readers may take.
+/// Parameters for writing the tables of a store, and limits for the memory of its readers.
 ///
-/// Only `order` must match an existing store; everything else may change between two openings.
+/// `order` must be that of the existing store. All other parameters may change between two openings
+/// of a store.
 #[derive(Clone)]
 pub struct StorageConfig {
     /// The order of user keys.
     pub order: KeyOrder,
-    /// The layout of a new store; its medium follows from the location. An existing store has the
-    /// layout of its format file. Default: LevelDB's.
+    /// The layout of a new store. Its medium depends on the location of the store, not on this
+    /// parameter. An existing store has the layout of its format file. Default: LevelDB's layout.
     pub layout: Layout,
     /// A data block ends once it has this many bytes, before compression. Default 4096.
     pub block_size: usize,
@@ -25,43 +26,44 @@ pub struct StorageConfig {
     pub filter: Option<Arc<dyn FilterPolicy>>,
     /// The form of new filters; both forms are read. Default [`FilterForm::Block`].
     pub filter_form: FilterForm,
-    /// Memory for decompressed data blocks, and for index and filter blocks of open tables as far
-    /// as they exceed 32 MiB, in bytes. Data blocks keep at least a quarter of it. Default 8 MiB.
+    /// Memory in bytes for decompressed data blocks. Index and filter blocks of open tables also
+    /// count, but only the part of them above 32 MiB. At least a quarter of this memory is kept for
+    /// data blocks. Default 8 MiB.
     pub block_cache_size: u64,
-    /// Memory for everything that the [budget](crate::Budget) counts, in bytes. Default `None`:
-    /// each part has its own bound.
+    /// Memory in bytes for everything that the [budget](crate::Budget) counts. Default `None`: each
+    /// part has only its own limit.
     pub memory_budget: Option<u64>,
-    /// The number of open tables. Each takes a descriptor and memory for its index and filter.
-    /// Fewer, if `memory_budget` leaves no more. Default 990.
+    /// The maximum number of open tables. Each takes a file descriptor and memory for its index and
+    /// filter. Fewer tables are open if `memory_budget` has no room for more. Default 990.
     pub max_open_files: usize,
     /// In directory tables, values of fewer bytes are stored next to their keys. Default 0: every
     /// value has a file.
     pub min_value_file_size: u64,
-    /// Maps the files of tables and of finished value-log segments, and reads uncompressed blocks
-    /// and values from the mapping. An unreadable page ends the process with a message
-    /// (docs/decisions/0008-mapped-reads.md). Default false.
+    /// Whether to map the files of tables and of finished value-log segments into memory, and to
+    /// read uncompressed blocks and values from the mapping. If a mapped page cannot be read, the
+    /// process ends with a message (docs/decisions/0008-mapped-reads.md). Default false.
     pub allow_mmap_reads: bool,
     /// How WAL records reach the operating system. Default [`WalWriteMode::Write`].
     pub wal_write_mode: WalWriteMode,
-    /// On a device, writes whole pages and pads the last one with zeros. Otherwise the kernel
-    /// reads the rest of a page before it writes it. Default true.
+    /// On a raw device, whether to write whole pages and pad the last one with zeros. Without
+    /// padding the kernel reads the rest of a page before it writes the page. Default true.
     pub padding: bool,
-    /// Reads and writes a device without the kernel's page cache. Default false.
+    /// Whether to read and write a raw device without the kernel's page cache. Default false.
     pub direct_io: bool,
-    /// The least time between two batches of the durability modes `group` and `background`, unless
-    /// descriptors get scarce. Default 1 s.
+    /// The minimum time between two batch syncs in the durability modes `group` and `background`.
+    /// If file descriptors get scarce, a batch begins earlier. Default 1 s.
     pub durability_interval: Duration,
-    /// Syncs each table of a flush job as it is finished, whatever the durability mode does with
-    /// the tables of compactions. Default false.
+    /// Whether to sync each table of a flush job when it is finished. The durability mode then
+    /// applies only to the tables of compactions. Default false.
     pub sync_flushes: bool,
-    /// With a value log: the least size of a value that is stored in it, in bytes. Shorter values
-    /// are in the tables. Default 512.
+    /// With a value log: the minimum size in bytes of a value that is stored in the value log.
+    /// Shorter values are stored in the tables. Default 512.
     pub value_log_threshold: usize,
-    /// With a value log: batches without a value for it go to a WAL sidecar next to the segment.
-    /// Default true.
+    /// With a value log: whether batches that have no value for the value log are written to a WAL
+    /// sidecar (a second file next to the WAL). Default true.
     pub wal_sidecar: bool,
-    /// The size at which a value-log segment of a flush or compaction job ends, and with it the
-    /// open table, in bytes. Default 64 MiB.
+    /// The size in bytes at which a value-log segment of a flush or compaction job ends. The open
+    /// table of the job ends with it. Default 64 MiB.
     pub value_log_segment_size: u64,
 }
 
@@ -123,10 +125,10 @@ impl fmt::Debug for StorageConfig {
 /// The form of a table's filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilterForm {
-    /// LevelDB's: one filter for the blocks that begin in each 2 KiB.
+    /// LevelDB's form: one filter for the data blocks that begin within each 2 KiB of the table.
     #[default]
     Block,
-    /// Terrace's: one filter for the whole table, so that a miss does not read the index. LevelDB
-    /// ignores it.
+    /// Terrace's form: one filter for the whole table. A lookup of an absent key then does not read
+    /// the index. LevelDB ignores this filter.
     Table,
 }

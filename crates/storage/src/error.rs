@@ -1,19 +1,19 @@
-//! Storage errors. Their texts say what happened, to which object, and what to do.
+//! Storage errors. An error text states what happened, the object, and what the user can do.
 use std::{io, sync::Arc};
 use terrace_format::Corrupt;
 use terrace_vfs::Process;
 
-/// A failed storage operation. It is `Clone`, because one failed sync is the result of many
-/// writers.
+/// A failed storage operation. It is `Clone`, because all writers of a commit group get the error
+/// of one failed sync.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes on storage do not decode. A retry does not help.
+    /// Bytes that were read do not decode. A retry does not help.
     #[error("corrupt {what} in {object} at byte {offset}: {detail}")]
     Corrupt {
         /// The structure that does not decode.
         what: &'static str,
-        /// The file, or the name of what takes its place.
+        /// The file, or on a raw device the name of the object.
         object: String,
         /// The offset in `object`, in bytes.
         offset: u64,
@@ -30,7 +30,7 @@ pub enum Error {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// Out of space. Separate from [`Error::Io`], because it can be cured by freeing space.
+    /// The disk is full. This is separate from [`Error::Io`], because freeing space cures it.
     #[error("storage is full: {op} {object}: {source}")]
     NoSpace {
         /// The operation.
@@ -45,10 +45,11 @@ pub enum Error {
     InUse {
         /// The store.
         path: String,
-        /// The holder, as far as it is known.
+        /// The process or handle that has the store open, as far as it is known.
         detail: String,
     },
-    /// The calling process was forked from the process that opened the store, and must not use it.
+    /// The calling process was forked from the process that opened the store. It must not use the
+    /// store.
     #[error("{object} was opened by process {pid}, and process {own} was forked from it since: {FORKED}")]
     Forked {
         /// The store, or the file.
@@ -61,37 +62,38 @@ pub enum Error {
     /// A required object does not exist.
     #[error("missing {what}: {object}")]
     Missing {
-        /// The kind of thing.
+        /// The kind of object.
         what: &'static str,
         /// Its name.
         object: String,
     },
-    /// The store needs a feature that this version, or this open mode, does not have.
+    /// The store needs a feature that this version or this open mode does not support.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// The advice to a forked child.
+/// The advice for a forked child process.
 const FORKED: &str = "a store is of the process that opened it; fork first, and open then";
 
 /// The result of a storage operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Wraps an error of the operating system from `op` on `object`; a full disk or quota becomes
-    /// [`Error::NoSpace`].
+    /// Wraps an error of the operating system from operation `op` on `object`. If the disk or the
+    /// quota is full, the result is [`Error::NoSpace`].
     pub fn io(op: &'static str, object: impl Into<String>, source: io::Error) -> Error {
         let (object, full) = (object.into(), is_full(&source));
         let source = Arc::new(source);
         if full { Error::NoSpace { op, object, source } } else { Error::Io { op, object, source } }
     }
 
-    /// The error of a process that was forked from `opener`, the process that opened `object`.
+    /// Returns the error for a process that was forked from `opener`, the process that opened
+    /// `object`.
     pub fn forked(object: impl Into<String>, opener: Process) -> Error {
         Error::Forked { object: object.into(), pid: opener.id(), own: std::process::id() }
     }
 
-    /// Wraps a decoding error in `object`, whose decoded bytes began at offset `base`.
+    /// Wraps an error from decoding bytes of `object`. The decoded bytes began at offset `base`.
     pub fn corrupt(object: impl Into<String>, base: u64, found: Corrupt) -> Error {
         Error::Corrupt { what: found.what, object: object.into(), offset: base + found.offset, detail: found.detail }
     }

@@ -1,4 +1,4 @@
-//! I/O statistics: bytes written and syncs, counted at the one place where they happen.
+//! I/O statistics: bytes written and syncs. Each is counted in the one place where it happens.
 use std::{
     cell::Cell,
     marker::PhantomData,
@@ -12,22 +12,22 @@ use terrace_format::LEVELS;
 pub enum Purpose {
     /// The write-ahead log.
     Wal,
-    /// Tables of flush jobs, and values that they write.
+    /// Tables of flush jobs, and separated values that flush jobs write.
     Flush,
     /// Tables of compaction jobs.
     Compaction,
-    /// Ingested tables, and values that they bring with them.
+    /// Ingested tables, and separated values that are ingested with them.
     Ingest,
     /// Values that value-log GC relocates.
     ValueLogGc,
     /// The manifest.
     Manifest,
-    /// `CURRENT`, the format file, copies set aside.
+    /// `CURRENT`, the format file, and copies that are set aside.
     Other,
 }
 
 impl Purpose {
-    /// Every purpose, in the order of reports.
+    /// All purposes, in the order of reports.
     pub const ALL: [Purpose; 7] = [
         Purpose::Wal,
         Purpose::Flush,
@@ -38,16 +38,16 @@ impl Purpose {
         Purpose::Other,
     ];
 
-    /// Its name in reports.
+    /// Returns the purpose's name in reports.
     pub fn name(self) -> &'static str {
         ["wal", "flush", "compaction", "ingest", "collection", "manifest", "other"][self as usize]
     }
 }
 
-/// The purpose of a sync.
+/// The kind of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// Tables, and value-log segments that they point into, by the purpose of their bytes.
+    /// Tables, and value-log segments into which they point. The purpose is that of their bytes.
     Tables(Purpose),
     /// The manifest.
     Manifest,
@@ -57,16 +57,17 @@ pub enum SyncKind {
     Directory,
     /// `CURRENT` or the format file.
     Root,
-    /// The journal of the file system, and with it everything written back.
+    /// The journal of the file system. Its commit also makes everything durable that was written
+    /// back.
     FileSystem,
 }
 
 impl SyncKind {
-    /// Every kind but tables, in the order of reports.
+    /// All kinds except tables, in the order of reports.
     const OTHERS: [SyncKind; 5] =
         [SyncKind::Manifest, SyncKind::Log, SyncKind::Directory, SyncKind::Root, SyncKind::FileSystem];
 
-    /// Its name in reports.
+    /// Returns the kind's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             SyncKind::Tables(_) => "tables",
@@ -83,7 +84,7 @@ impl SyncKind {
 #[derive(Debug, Default)]
 pub struct IoStats {
     bytes: [AtomicU64; Purpose::ALL.len()],
-    /// Of the bytes of compactions, those of the tables of each level.
+    /// Bytes that compactions wrote, by the level of the tables.
     compacted: [AtomicU64; LEVELS],
     tables: [SyncCounter; Purpose::ALL.len()],
     others: [SyncCounter; SyncKind::OTHERS.len()],
@@ -104,13 +105,13 @@ thread_local! {
     static AWAITED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it lives, a writer, a flush job or a compaction job waits for this thread: all its syncs
-/// count as blocking.
+/// A scope in which a writer, a flush job or a compaction job waits for the current thread. All
+/// syncs that the thread makes in the scope count as blocking.
 #[must_use]
 pub struct BlockingScope(PhantomData<*const ()>); // not `Send`: it counts for this thread
 
 impl BlockingScope {
-    /// Opens a scope of this thread.
+    /// Opens a scope for the current thread.
     #[expect(clippy::new_without_default, reason = "it is not a value but a span of time")]
     pub fn new() -> BlockingScope {
         AWAITED.set(AWAITED.get() + 1);
@@ -124,7 +125,7 @@ impl Drop for BlockingScope {
     }
 }
 
-/// While it lives, its thread waits for syncs of other threads.
+/// A scope in which the current thread waits for syncs of other threads.
 #[must_use]
 pub struct SyncWaitScope<'a>(&'a IoStats);
 
@@ -134,19 +135,19 @@ impl Drop for SyncWaitScope<'_> {
     }
 }
 
-/// Syncs of one kind, up to one moment.
+/// Counters of the syncs of one kind, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syncs {
-    /// The number of calls.
+    /// The number of syncs.
     pub count: u64,
-    /// The number of blocking calls: those that a flush job, a compaction job or a write made or
-    /// waited for. Such a write asked for a sync, met a full disk, or was stalled by the limit of
-    /// unsynced bytes when the sync ended.
+    /// The number of blocking syncs: syncs that a flush job, a compaction job or a writer made or
+    /// waited for. A writer waits for a sync if it requested one, if the disk was full, or if the
+    /// limit of unsynced bytes stalled it when the sync ended.
     pub blocking: u64,
-    /// Bytes that they made durable: those written to the synced files since their last sync or,
-    /// for a journal commit, those of the files that it saves.
+    /// Bytes that the syncs made durable. For the sync of a file, these are the bytes written to it
+    /// since its last sync; for a journal commit, the bytes of the files that it makes durable.
     pub bytes: u64,
-    /// The total time of the calls.
+    /// The total time of the syncs.
     pub time: Duration,
 }
 
@@ -156,7 +157,7 @@ impl IoStats {
         self.bytes[purpose as usize].fetch_add(bytes, Relaxed);
     }
 
-    /// Counts bytes of tables for `level`; see [`wrote`](IoStats::wrote).
+    /// Counts `bytes` written to tables of `level`; see [`wrote`](IoStats::wrote).
     pub fn wrote_tables(&self, purpose: Purpose, level: usize, bytes: u64) {
         self.wrote(purpose, bytes);
         if purpose == Purpose::Compaction {
@@ -170,15 +171,16 @@ impl IoStats {
         self.synced(kind, bytes, time);
     }
 
-    /// Until the result is dropped, the caller waits for syncs of other threads: each sync that
-    /// ends meanwhile counts as blocking, whenever it began.
+    /// Starts a scope in which the caller waits for syncs of other threads. Until the result is
+    /// dropped, each sync that ends counts as blocking, even if it began earlier.
     pub fn wait_for_syncs(&self) -> SyncWaitScope<'_> {
         self.waiting.fetch_add(1, Relaxed);
         SyncWaitScope(self)
     }
 
-    /// Counts one sync of `kind` that covered `bytes` and took `time`. It is blocking within a
-    /// [`BlockingScope`], and while another thread [waits](IoStats::wait_for_syncs).
+    /// Counts one sync of `kind` that covered `bytes` bytes and took `time`. The sync is blocking
+    /// if it is made within a [`BlockingScope`], or if another thread
+    /// [waits](IoStats::wait_for_syncs).
     pub fn synced(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let counter = self.counter(kind);
         let is_awaited = AWAITED.get() > 0 || self.waiting.load(Relaxed) > 0;
@@ -188,17 +190,17 @@ impl IoStats {
         counter.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    /// Bytes written for `purpose` so far.
+    /// Returns the number of bytes written for `purpose` so far.
     pub fn bytes(&self, purpose: Purpose) -> u64 {
         self.bytes[purpose as usize].load(Relaxed)
     }
 
-    /// Bytes of compactions by the level of the tables.
+    /// Returns the number of bytes that compactions wrote, by the level of the tables.
     pub fn compacted(&self) -> [u64; LEVELS] {
         std::array::from_fn(|level| self.compacted[level].load(Relaxed))
     }
 
-    /// Syncs of `kind` so far.
+    /// Returns the counters for syncs of `kind`.
     pub fn syncs(&self, kind: SyncKind) -> Syncs {
         let counter = self.counter(kind);
         Syncs {
@@ -209,12 +211,12 @@ impl IoStats {
         }
     }
 
-    /// Syncs of tables, by the purpose of their bytes.
+    /// Returns the counters for syncs of tables, by the purpose of their bytes.
     pub fn table_syncs(&self) -> Vec<(&'static str, Syncs)> {
         Purpose::ALL.iter().map(|purpose| (purpose.name(), self.syncs(SyncKind::Tables(*purpose)))).collect()
     }
 
-    /// All syncs, by kind.
+    /// Returns the counters for all syncs, by kind.
     pub fn all_syncs(&self) -> Vec<(&'static str, Syncs)> {
         let tables = self.table_syncs().into_iter().fold(Syncs::default(), |sum, (_, syncs)| sum.and(syncs));
         let others = SyncKind::OTHERS.iter().map(|kind| (kind.name(), self.syncs(*kind)));

@@ -1,7 +1,7 @@
-//! Storage: the bytes of a store, and the time from which they survive a power cut.
+//! Storage: reads and writes the files of a store, and reports when they survive a power cut.
 //!
-//! [`placement`] has the interface of a store. Below it, each module uses only the modules of
-//! earlier rows:
+//! [`placement`] has the interface of a store. In the following list, each module uses only modules
+//! of rows above it:
 //!
 //! ```text
 //! io_stats, config, error     counters, parameters, errors
@@ -13,7 +13,7 @@
 //! backends                    stores in directories, on devices, in memory; value log
 //! contract                    the suite that every backend passes
 //! ```
-//! File systems are `terrace-vfs`. No decision of the LSM-tree is made here.
+//! File systems are in the crate `terrace-vfs`. This crate makes no decision about the LSM-tree.
 #![forbid(unsafe_code)]
 
 pub mod backends;

@@ -1,13 +1,14 @@
-//! The interface of a store: everything that the engine can ask of storage.
+//! The interface of a store: all operations of the engine on storage.
 //!
-//! The objects are [logs](LogWriter) (append-only), the outputs of one flush or compaction job
-//! ([`TableSink`]), [tables](Table) (immutable and sorted), and the root (small, replaced
-//! atomically). A [`DurabilityHandle`](crate::DurabilityHandle) reports when written objects
-//! survive a power cut. A new need of the engine becomes a method here, never a way around this
-//! interface. `contract/` is the suite that every backend passes.
+//! The objects of a store are [logs](LogWriter) (append-only), the outputs of one flush or
+//! compaction job ([`TableSink`]), [tables](Table) (immutable and sorted), and the root (small,
+//! replaced atomically). A [`DurabilityHandle`](crate::DurabilityHandle) reports when written
+//! objects survive a power cut. If the engine needs a new operation, it is added to this interface;
+//! the engine never bypasses the interface. `contract/` is the test suite that every backend
+//! passes.
 //!
-//! Keys are encoded internal keys (`terrace_format::key`) throughout. No decision of the LSM-tree
-//! is made here.
+//! All keys are encoded internal keys (`terrace_format::key`). Storage makes no decision about the
+//! LSM-tree.
 use crate::{Adopted, Budget, Error, IoStats, ReadCoalescer, Result, TableFile, durability::Finished};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{Layout, LogId, SegmentId, SeqNo, TableId};
@@ -31,13 +32,13 @@ pub use terrace_format::{
 /// How to open a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Creates missing files; exclusive lock.
+    /// Creates missing files. Takes an exclusive lock.
     Create,
-    /// The store must exist; exclusive lock.
+    /// The store must exist. Takes an exclusive lock.
     Write,
-    /// The store must exist; shared lock; nothing is created or removed.
+    /// The store must exist. Takes a shared lock. Nothing is created or removed.
     ReadOnly,
-    /// As `ReadOnly`, but the root and anything else may be missing.
+    /// Like `ReadOnly`, but the root and any other file may be missing.
     Salvage,
 }
 
@@ -48,7 +49,8 @@ impl OpenMode {
     }
 }
 
-/// The size limits of storage. The engine refuses larger keys and values and never truncates them.
+/// The size limits of storage. The engine returns an error for larger keys and values; it never
+/// truncates them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest user key, in bytes.
@@ -59,12 +61,12 @@ pub struct Limits {
 
 /// The identity of a store, and the resources that its readers and writers share.
 pub trait StoreInfo: Send + Sync {
-    /// The directory or device, for messages.
+    /// Returns the path of the directory or device, for messages.
     fn name(&self) -> String;
-    /// The layout: that of the format file, and in a new store that of
+    /// Returns the layout. It is that of the format file; for a new store it is that of
     /// [`StorageConfig`](crate::StorageConfig).
     fn layout(&self) -> Layout;
-    /// The path of `object`, existing or not, for messages.
+    /// Returns the path of `object`, for messages. The object need not exist.
     fn place_of(&self, object: ObjectId) -> String;
     /// The size limits.
     fn limits(&self) -> Limits;
@@ -80,55 +82,57 @@ pub trait StoreInfo: Send + Sync {
 
 /// The WAL and the manifest.
 pub trait LogStore: StoreInfo {
-    /// Creates a log. `first` becomes its first record, written so that [`LogReader::ours`] can
-    /// distinguish it from LevelDB's. An existing log with that number is an error.
+    /// Creates a log with the first record `first`. The record is written so that
+    /// [`LogReader::ours`] can distinguish the log from LevelDB's logs. It is an error if a log
+    /// with that number exists.
     fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>>;
     /// Opens a log at its beginning.
     fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>>;
-    /// Prepares a WAL of an earlier session for replay in a session that writes. Where tables will
-    /// point into it, everything that reads show from now on is durable: it is synced, and bytes
-    /// that only the page cache has are dropped.
+    /// Prepares a WAL that was written before the store was opened, for replay by an open for
+    /// writing. If tables will point into the WAL, all bytes that later reads return must be
+    /// durable. The WAL is therefore synced, and bytes that exist only in the page cache are
+    /// dropped.
     fn prepare_replay(&self, _log: LogId) -> Result<()> {
         Ok(())
     }
-    /// The number of closed WALs that may stay open until their entries are durable in tables. At
-    /// this number a [`commit`](Durability::commit) is due.
+    /// Returns how many closed WALs may stay open until their entries are durable in tables. When
+    /// this number is reached, the caller must call [`commit`](Durability::commit).
     fn closed_wals_max(&self) -> usize {
         usize::MAX
     }
 }
 
-/// Values, and the value log where values are separated from their keys. The defaults are those of
-/// a store without key-value separation.
+/// Access to values that may be separated from their keys, in a value log. The default methods are
+/// those of a store without key-value separation.
 pub trait ValueStore: StoreInfo {
-    /// Whether values may be stored separately from their keys, so that cursors must
-    /// [fetch](Cursor::fetch) them.
+    /// Returns whether values may be stored separately from their keys. Cursors must then
+    /// [fetch](Cursor::fetch) values.
     fn separates_values(&self) -> bool {
         false
     }
-    /// Creates a WAL of raw bytes, into which tables may point. An existing one with that number
-    /// is an error.
+    /// Creates a WAL of raw bytes into which tables may point. It is an error if a WAL with that
+    /// number exists.
     fn create_segment(&self, log: LogId) -> Result<Box<dyn SegmentWriter>> {
         Err(Error::Unsupported(format!("{} has no value log, so no segment for WAL {log}", self.name())))
     }
-    /// Opens a segment for reads at any offset, also of bytes that are appended later.
+    /// Opens a segment for reads at any offset, including bytes that are appended later.
     fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         Err(Error::Unsupported(format!("{} has no value log, so no {object:?}", self.name())))
     }
-    /// All entries of WAL `log` that tables need are in tables, or it has none: no further job
-    /// will [rely](TableSink::rely_on) on it for a memtable.
+    /// Informs storage that no further job will [depend](TableSink::rely_on) on WAL `log` because
+    /// of a memtable: all entries of the WAL that tables need are in tables, or it has none.
     fn wal_flushed(&self, log: LogId) {
         let _ = log;
     }
-    /// The value of the put of `user` at `seq`, for which a table or memtable has `stored`. Only
-    /// where [`Layout::values`](terrace_format::Layout) separates keys and values. Verified
-    /// whatever `how` says.
+    /// Returns the value of the put of `user` at `seq`. `stored` is the stored form of the value in
+    /// a table or memtable. To be called only if the [`Layout::values`](terrace_format::Layout)
+    /// separates keys and values. The value is always verified, whatever `how` requests.
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
         let _ = (user, seq, how);
         Ok(stored)
     }
-    /// As [`value`](ValueStore::value), for a scan: adjacent values are read together through
-    /// `stretches`, which the scan keeps.
+    /// Returns a value as [`value`](ValueStore::value) does, for a scan. `stretches` belongs to the
+    /// scan and reads adjacent values together.
     fn next_value(
         &self,
         user: &[u8],
@@ -140,21 +144,21 @@ pub trait ValueStore: StoreInfo {
         let _ = stretches;
         self.value(user, seq, Bytes::from(stored.to_vec()), how)
     }
-    /// Announces a call of [`value`](ValueStore::value) with `stored`. A hint.
+    /// Hints that [`value`](ValueStore::value) will be called with `stored`.
     fn prefetch_value(&self, stored: &[u8]) {
         let _ = stored;
     }
-    /// Makes these segments victims of value-log GC: from now on jobs relocate the values that
-    /// they keep, so that no table points into the segments in the end.
+    /// Makes `segments` the victims of value-log GC. From this call on, jobs relocate the live
+    /// values of these segments, so that in the end no table points into them.
     fn set_gc_victims(&self, segments: BTreeSet<ObjectId>) {
         let _ = segments;
     }
-    /// The victims in which jobs met unreadable values, and to which tables therefore still point,
-    /// since the last call.
+    /// Returns the victims with values that jobs could not read since the last call. Tables still
+    /// point to these values.
     fn unrelocated_victims(&self) -> BTreeSet<ObjectId> {
         BTreeSet::new()
     }
-    /// Opens a segment of relocated values as a log: each value is a batch of its own, at the
+    /// Opens a segment of relocated values as a log. Each value is returned as a batch, with the
     /// sequence number of its put.
     fn salvage_values(&self, segment: SegmentId) -> Result<Box<dyn LogReader>> {
         Err(Error::Unsupported(format!("{} has no value log, so no segment {segment}", self.name())))
@@ -163,21 +167,21 @@ pub trait ValueStore: StoreInfo {
 
 /// SSTables.
 pub trait TableStore: StoreInfo {
-    /// Starts the outputs of a job.
+    /// Starts to write the outputs of a job.
     fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>>;
-    /// Opens a table. It may be closed while it is not used, and reopens by itself; so the caller
-    /// keeps the result as long as the table may be read.
+    /// Opens a table. Storage may close the table while it is not in use, and opens it again when
+    /// needed. The caller keeps the result as long as the table may be read.
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>>;
-    /// Opens a table that may be damaged, to read its intact part. Of `table` only the location is
+    /// Opens a table that may be damaged, to read its intact part. Only the location in `table` is
     /// used.
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>>;
-    /// The tables of a bundle according to its own directory, without those whose space was
-    /// deallocated. They have no bounds.
+    /// Returns the tables of a bundle that the bundle's own directory lists, without tables whose
+    /// space was deallocated. They are returned without bounds.
     fn tables_in(&self, _bundle: TableId) -> Result<Vec<TableMeta>> {
         Ok(Vec::new())
     }
-    /// Deallocates the space of tables that are not in `tables` but in the same bundles. To be
-    /// called at open, when nothing else is needed.
+    /// Deallocates the space of tables that are not in `tables` but share a bundle with one of
+    /// them. To be called when the store is opened and the other tables are not needed any more.
     fn trim(&self, _tables: &[TableMeta]) -> Result<()> {
         Ok(())
     }
@@ -185,77 +189,82 @@ pub trait TableStore: StoreInfo {
 
 /// The root (`CURRENT`) and the format file.
 pub trait RootStore: StoreInfo {
-    /// Replaces the root atomically and durably: from now on the store begins at `manifest`.
+    /// Replaces the root atomically and durably. From then on the store begins at `manifest`.
     fn publish_root(&self, manifest: LogId) -> Result<()>;
-    /// The manifest at which the store begins; `None` where there is no store yet.
+    /// Returns the manifest at which the store begins; `None` if there is no store yet.
     fn load_root(&self) -> Result<Option<LogId>>;
-    /// Writes the text of the format file durably, before the first use of a feature that it
-    /// announces.
+    /// Writes the text of the format file durably. To be called before a feature that the text
+    /// announces is used for the first time.
     fn publish_format_file(&self, text: &str) -> Result<()>;
-    /// The text of the format file, if there is one.
+    /// Returns the text of the format file; `None` if there is none.
     fn load_format_file(&self) -> Result<Option<String>>;
 }
 
-/// The files of all objects, and the space that they take.
+/// The files of all objects, and disk space.
 pub trait ObjectStore: StoreInfo {
-    /// Lists all objects, enough for a repair without a manifest. Unknown names are omitted and
-    /// left alone.
+    /// Lists all objects. The list is sufficient for a repair without a manifest. Files with
+    /// unknown names are not listed and not touched.
     fn list(&self) -> Result<Vec<Listed>>;
-    /// Removes an object. A table in a bundle loses its space, unless it is the last of the
-    /// bundle. An absent object is no error. Of a WAL in two parts only this part is removed. The
-    /// caller observes the removal rule of docs/durability.md.
+    /// Removes an object. Removing a table in a bundle deallocates its space, unless it is the last
+    /// table of the bundle. An absent object is no error. If a WAL has two files, only the file of
+    /// `object` is removed. The caller must follow the removal rule of docs/durability.md.
     fn remove(&self, object: ObjectId) -> Result<()>;
-    /// Keeps a durable copy of `object` under `lost/`, of a WAL all its parts; the object itself
-    /// stays.
+    /// Creates a durable copy of `object` under `lost/`; for a WAL, a copy of all its files. The
+    /// object itself stays.
     fn set_aside(&self, object: ObjectId) -> Result<()>;
-    /// The names in `lost/` of the copies set aside, sorted.
+    /// Returns the names of the copies in `lost/`, sorted.
     fn lost(&self) -> Result<Vec<String>>;
-    /// The file of a table of its own, of a bundle, or of a finished segment, for another store to
-    /// [`adopt`](ObjectStore::adopt).
+    /// Returns the file of a table with a file of its own, of a bundle, or of a finished segment.
+    /// Another store can [`adopt`](ObjectStore::adopt) it.
     fn file_of(&self, object: ObjectId) -> Result<TableFile>;
-    /// Takes over finished tables, bundles and segments under these numbers, by hard links where
-    /// possible, else by copies. Syncs them, so that they survive a power cut at return unless the
-    /// durability mode is `none`; earlier promises do not count.
+    /// Adopts (takes over) finished tables, bundles and segments under the given numbers, by hard
+    /// links if possible, else by copies. The files are synced and survive a power cut at return,
+    /// unless the durability mode is `none`. Earlier syncs of the other store are not relied on.
     fn adopt(&self, files: &[(TableFile, ObjectId)]) -> Result<Adopted>;
-    /// Bytes that can still be written; `None` if unknown.
+    /// Returns the number of bytes that can still be written; `None` if unknown.
     fn free_bytes(&self) -> Option<u64> {
         None
     }
-    /// Keeps `bytes` of space allocated as a reserve, replacing a reserve of another size; 0
-    /// releases it. Does nothing where space cannot be allocated without writing.
+    /// Allocates a reserve of `bytes` bytes of disk space, which replaces a reserve of another
+    /// size; 0 releases the reserve. Does nothing if the medium cannot allocate space without
+    /// writing.
     fn reserve(&self, bytes: u64) -> Result<()>;
 }
 
-/// The time from which objects survive a power cut.
+/// Reports and controls when objects survive a power cut.
 pub trait Durability: StoreInfo {
     /// The durability mode, for `stats` and `doctor`.
     fn durability_mode(&self) -> &'static str;
-    /// Whether anything is promised to survive a power cut; false in the durability mode `none`.
+    /// Returns whether anything is guaranteed to survive a power cut; false in the durability mode
+    /// `none`.
     fn promises(&self) -> bool;
-    /// Makes `tables` of an earlier session durable if that session promised nothing (durability
-    /// mode `none`). To be called at open, before anything is promised about them.
+    /// Makes `tables` durable if the store was last used in the durability mode `none`, in which
+    /// nothing is synced. To be called when the store is opened, before the tables are reported as
+    /// durable.
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
-    /// Makes the manifest `id` durable, which an earlier session left and the root names.
+    /// Makes the manifest `id` durable. It was written before the store was opened, and the root
+    /// names it.
     fn sync_manifest(&self, id: LogId) -> Result<()>;
-    /// Whether tables may not survive a power cut, because a session in the durability mode `none`
-    /// left them.
+    /// Returns whether tables may be lost in a power cut, because the store was last used in the
+    /// durability mode `none`.
     fn unsynced(&self) -> bool;
-    /// Cancels the sync of a table that became obsolete before an edit with it was committed to
-    /// the manifest. If its sync has not begun, it will not be made, and the caller
-    /// [removes](ObjectStore::remove) the table; `None` if it has begun. Takes no I/O, unlike
-    /// dropping the result.
+    /// Cancels the sync of a table that became obsolete before an edit with it was committed to the
+    /// manifest. If the sync has not begun, it is never made, and the caller
+    /// [removes](ObjectStore::remove) the table. Returns `None` if the sync has begun. Does no I/O;
+    /// dropping the result closes the file, which is I/O.
     fn cancel_sync(&self, _table: &TableMeta) -> Option<Finished> {
         None
     }
-    /// Whether durability handles complete without a forced commit, if late, so that
-    /// [`commit`](Durability::commit) is for emergencies.
+    /// Returns whether durability handles become durable without a forced commit, possibly late.
+    /// [`commit`](Durability::commit) is then needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }
-    /// Makes progress with pending handles at the pace of the durability mode; false if none is
-    /// pending. May take as long as syncs take.
+    /// Does the sync work for pending handles that the durability mode has due now. Returns false
+    /// if no handle is pending. The call may take as long as the syncs take.
     fn advance(&self) -> Result<bool>;
-    /// Forces a batch: every handle returned before this call is decided at return.
+    /// Forces a batch sync. Every handle that was returned before this call is durable or failed at
+    /// return.
     fn commit(&self) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! Durability of files that belong to no store.
+//! Durability of files that do not belong to a store.
 use crate::{
     DurabilityHandle, DurabilityMode, Error, IoStats, Purpose, Result, StorageConfig,
     durability::{DurabilityTracker, Finished},
@@ -12,8 +12,8 @@ use std::{
 };
 use terrace_vfs::{FileSystem, RealFs};
 
-/// Watches finished files of one directory until they are durable, in any [`DurabilityMode`]:
-/// NobLSM's `check_commit` and `is_committed` on an unmodified kernel.
+/// Watches finished files of one directory until they are durable, in any [`DurabilityMode`]. It
+/// offers NobLSM's `check_commit` and `is_committed` on an unmodified kernel.
 ///
 /// ```
 /// use std::{fs::File, io::Write, time::Duration};
@@ -42,12 +42,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches files of `directory`, which must exist. `poll` is the time between two looks at the
-    /// journal, or two batches, unless very many files wait.
+    /// Watches files of `directory`, which must exist. `poll` is the time between two checks of the
+    /// journal, or between two batch syncs, unless very many files wait.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] says why the file system cannot keep the promise of the durability
-    /// mode.
+    /// [`Error::Unsupported`] with the reason why the file system cannot keep the promise of the
+    /// durability mode.
     pub fn open(directory: impl AsRef<Path>, durability_mode: DurabilityMode, poll: Duration) -> Result<Watch> {
         let directory = directory.as_ref();
         let facts = directory.metadata().map_err(|e| Error::io("look at", directory.display().to_string(), e))?;
@@ -59,13 +59,15 @@ impl Watch {
         Ok(Watch { fs, tracker, io_stats: IoStats::default(), place: (facts.dev(), facts.ino()) })
     }
 
-    /// Watches finished files that lie directly in the directory, and their names; refuses others.
-    /// Pass the descriptors that wrote the files, because the kernel reports a failed writeback to
-    /// those. The files must not change any more.
+    /// Starts to watch finished files in the directory, and their names. Files elsewhere, including
+    /// in subdirectories, are refused. The caller must pass the descriptors that wrote the files,
+    /// because the kernel reports a failed writeback to these descriptors. The files must not
+    /// change any more.
     ///
-    /// The handle covers all of them together, and the names that they have now: rename a file
-    /// before this call, not after it. Returns at once, unless a good part of the process's
-    /// descriptors wait already; then the call does the work that is due for them first.
+    /// The returned handle covers all of these files and their present names. Rename a file before
+    /// this call, not after it. The call returns without waiting, unless a large part of the
+    /// process's descriptors belong to files that wait already. In that case the call first syncs
+    /// these files.
     pub fn watch(&self, files: impl IntoIterator<Item = File>) -> Result<DurabilityHandle> {
         let files = files.into_iter().map(|file| self.finished(file)).collect::<Result<_>>()?;
         self.tracker.watch(&self.fs, files, &self.io_stats)
@@ -85,30 +87,31 @@ impl Watch {
         Ok(Finished { name: name(), bytes: facts.len(), file: RealFs::adopt(file), purpose: Purpose::Other })
     }
 
-    /// Whether the files of `handle` are durable; the error if they never will be. Makes progress
-    /// for all handles, so it must be called now and then.
+    /// Returns whether the files of `handle` are durable. Returns the error if they never will be.
+    /// The call also makes progress for all other handles, so it must be called repeatedly.
     pub fn is_committed(&self, handle: &DurabilityHandle) -> Result<bool> {
         self.tracker.advance(&self.fs, &self.io_stats)?;
         handle.is_durable()
     }
 
-    /// Decides all handles now, which may take a sync.
+    /// Makes all handles durable or failed now, which may take a sync.
     pub fn commit(&self) -> Result<()> {
         self.tracker.commit(&self.fs, &self.io_stats)
     }
 
-    /// The durability mode in use; for [`DurabilityMode::Auto`], its choice.
+    /// Returns the durability mode in use. For [`DurabilityMode::Auto`] this is the mode that it
+    /// chose.
     pub fn durability_mode(&self) -> &'static str {
         self.tracker.durability_mode()
     }
 
-    /// Syncs made so far.
+    /// Returns the counters of the syncs made so far.
     pub fn io_stats(&self) -> &IoStats {
         &self.io_stats
     }
 }
 
-/// The directory of the name by which `file` was opened, as far as the system reports it.
+/// Returns the directory in which `file` was opened, as far as the system reports it.
 fn folder_of(file: &File) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     path.parent().map(Path::to_owned)

@@ -1,4 +1,4 @@
-//! Shared by all cases: a location under test, and helpers for assertions.
+//! The location under test and helpers for assertions, shared by all cases of the suite.
 use crate::{
     Error, Result, StorageConfig,
     backends::open_files,
@@ -9,10 +9,11 @@ use std::{fmt::Debug, sync::Arc};
 use terrace_format::{Batch, FormatFile, Kind, Layout, LogId, SeqNo, TableId, Values, key, value_log::WAL_SIDECAR};
 use terrace_vfs::FileSystem;
 
-/// Opens the same location repeatedly.
+/// Opens a store at a location. It may be called several times for the same location.
 pub type Opener = Box<dyn Fn(OpenMode, &StorageConfig) -> Result<Box<dyn Storage>>>;
 
-/// Opens stores of files in `fs`. `tracker` completes their durability handles.
+/// Returns an opener for stores in the file system `fs`. `tracker` completes their durability
+/// handles.
 pub fn on_files(fs: Arc<dyn FileSystem>, tracker: Arc<dyn DurabilityTracker>) -> Opener {
     Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), setup))
 }
@@ -56,13 +57,13 @@ impl Fixture {
 /// The first record of a WAL or manifest: an empty batch.
 pub(super) const HEAD: &[u8] = &[7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Whether the store separates values from keys, in a value log.
+/// Returns whether the store separates values from keys, in a value log.
 pub(super) fn separates_values(storage: &dyn Storage) -> bool {
     storage.layout().values == Values::Log
 }
 
-/// Returns a record of `bytes` bytes for a log of `kind`. With key-value separation it is a batch
-/// with first sequence number `first`, which may be a few bytes longer.
+/// Returns a record of `bytes` bytes for a log of `kind`. With key-value separation the record is a
+/// batch with first sequence number `first`, and it may be a few bytes longer than `bytes`.
 pub(super) fn record(storage: &dyn Storage, kind: LogKind, bytes: usize, first: u64) -> Vec<u8> {
     let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
     if kind == LogKind::Manifest || !separates_values(storage) {
@@ -86,7 +87,7 @@ pub(super) fn good<T>(outcome: Result<T>) -> T {
     outcome.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Checks that a call failed, with an expected error.
+/// Checks that a call failed with an error for which `expected` returns true.
 pub(super) fn refused<T>(outcome: Result<T>, expected: impl FnOnce(&Error) -> bool) {
     match outcome {
         Ok(_) => panic!("the call should have failed"),
@@ -102,7 +103,7 @@ pub(super) fn is_in_use(error: &Error) -> bool {
     matches!(error, Error::InUse { .. })
 }
 
-/// The output level of compactions in these cases.
+/// The level for which compactions write tables in these cases.
 pub(super) const COMPACTED_LEVEL: usize = 2;
 
 pub(super) fn hint(lifetime: Lifetime) -> Hint {

@@ -1,4 +1,5 @@
-//! Logs (WAL and manifest): records are read back complete and in order, and no others.
+//! Logs (WAL and manifest): a reader returns all records that were appended, in order, and no
+//! others.
 use super::kit::{Case, Fixture, HEAD, good, is_missing, record, refused, same, separates_values};
 use crate::StorageConfig;
 use crate::placement::{LogEvent, LogKind, LogReader, ObjectId, OpenMode, Storage};
@@ -14,8 +15,8 @@ fn read_all(storage: &dyn Storage, reader: &mut dyn LogReader) -> (Vec<Vec<u8>>,
         match good(reader.next()) {
             LogEvent::Record { offset, bytes } => {
                 assert!(offset >= end_of_last, "records come in order");
-                // With key-value separation a WAL may be compressed and have a sidecar, so offsets
-                // cannot be compared.
+                // With key-value separation, records of a WAL may be compressed or in a sidecar, so
+                // their offsets cannot be compared.
                 end_of_last = if separates_values(storage) { 0 } else { offset + bytes.len() as u64 };
                 records.push(bytes);
             }
@@ -29,8 +30,8 @@ fn listed_bytes(storage: &dyn Storage, object: ObjectId) -> Option<u64> {
     good(storage.list()).into_iter().find(|listed| listed.object == object).map(|listed| listed.bytes)
 }
 
-/// Records that are empty, small, of block size and huge, read from an open log and after
-/// reopening.
+/// Empty, small, block-sized and huge records are read from a log that is still open, and again
+/// after the store was reopened.
 fn records_are_read_back(fixture: &Fixture) {
     let storage = fixture.with_root();
     for kind in [LogKind::Wal, LogKind::Manifest] {
@@ -67,7 +68,8 @@ fn records_are_read_back(fixture: &Fixture) {
     same(records.len(), 14, "records after reopening");
 }
 
-/// A WAL and a manifest with the same number are different objects. A number is used once.
+/// A WAL and a manifest may have the same number, because they are different objects. A number of
+/// one kind of log cannot be used twice.
 fn a_wal_and_a_manifest_may_share_a_number(fixture: &Fixture) {
     let storage = fixture.with_root();
     let mut wal = good(storage.create_log(LogId(9), LogKind::Wal, HEAD));

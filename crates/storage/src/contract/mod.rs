@@ -1,9 +1,9 @@
-//! The conformance suite of [`Storage`](crate::placement::Storage): every backend passes these
+//! The conformance suite of [`Storage`](crate::placement::Storage): every backend must pass these
 //! cases.
 //!
-//! [`run`] takes a function that makes a new empty store location each time; a case may open its
-//! location repeatedly. A violated contract panics. Power cuts are not covered here; `terrace-sim`
-//! simulates them.
+//! The argument of [`run`] is a function that returns a new empty store location at each call. A
+//! case may open its location several times. A case panics if the backend violates the contract.
+//! The suite does not test power cuts; `terrace-sim` simulates them.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The store location itself: root, format file, object list, locks, copies set aside, I/O
-//! statistics.
+//! The store location itself: root, format file, list of objects, locks, copies that are set aside,
+//! and I/O statistics.
 use super::kit::{
     Case, Fixture, HEAD, good, is_in_use, is_missing, one_table, record, refused, same, separates_values,
 };
@@ -82,7 +82,7 @@ fn everything_is_listed_and_removed(fixture: &Fixture) {
     let table = ObjectId::Table(TableId(4));
     let mut all = vec![table, ObjectId::Wal(LogId(2)), ObjectId::Manifest(LogId(1)), ObjectId::Manifest(LogId(3))];
     if separates_values(&*storage) {
-        // The segment of the build.
+        // The value-log segment that the build wrote.
         all.push(ObjectId::Segment(SegmentId(4)));
     }
     same(objects(&*storage), all.clone(), "objects");
@@ -108,8 +108,8 @@ fn copies_are_set_aside(fixture: &Fixture) {
     }
     same(good(storage.list()), before, "the object stays and the copy is not listed");
     refused(storage.set_aside(ObjectId::Wal(LogId(99))), is_missing);
-    // A copy in `lost/` blocks_manual neither the removal of the object nor a new object of the
-    // same number.
+    // A copy in `lost/` prevents neither the removal of the object nor the creation of a new object
+    // with the same number.
     good(storage.remove(ObjectId::Wal(LogId(2))));
     drop(good(storage.create_log(LogId(2), LogKind::Wal, HEAD)));
     good(storage.set_aside(ObjectId::Wal(LogId(2))));
@@ -173,7 +173,7 @@ fn io_statistics_count_every_written_byte(fixture: &Fixture) {
     same(storage.io_stats().compacted(), std::array::from_fn(by_level), "bytes of compactions by level");
     assert!(wrote.0 >= flushed && wrote.1 >= compacted, "no less than the size of the tables");
     same(bytes(Purpose::Wal), log.bytes() + log.sidecar_bytes(), "bytes of the log");
-    // An open log may be preallocated, and longer than its records.
+    // While a log is open, its file may be preallocated and therefore longer than its records.
     drop(log);
     let tables_and_logs: u64 = good(storage.list()).iter().map(|listed| listed.bytes).sum();
     let counted = Purpose::ALL.into_iter().map(bytes).sum::<u64>() - bytes(Purpose::Other);
@@ -187,7 +187,7 @@ fn limits_are_wide(fixture: &Fixture) {
     let storage = fixture.create();
     let limits = storage.limits();
     assert!(limits.key_bytes_max >= 1 << 16, "{limits:?}");
-    // One byte says where the value is stored.
+    // One byte of the stored form records where the value is stored.
     let form = u64::from(separates_values(&*storage));
     assert!(limits.value_bytes_max >= u64::from(u32::MAX) - form, "{limits:?}");
 }

@@ -1,5 +1,5 @@
-//! Builds and tables: entries are found by iteration in both directions and by key, under every
-//! configuration.
+//! Builds and tables: every entry is found by iterating in both directions and by its key, under
+//! every configuration.
 use super::kit::{Case, Fixture, finish, good, hint, is_missing, one_table, refused, same, separates_values, shown};
 use crate::{
     Error, FilterForm, StorageConfig,
@@ -31,8 +31,8 @@ const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true 
 /// User keys with their versions, newest first, in internal-key order.
 type Versions = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
 
-/// Keys of all lengths with long shared prefixes, up to three versions each, some of them point
-/// tombstones; values up to 100 KiB.
+/// Returns keys of all lengths with long shared prefixes. Each has up to three versions, and some
+/// versions are point tombstones. Values have up to 100 KiB.
 fn versions(keys: u64) -> Versions {
     let mut all = Versions::new();
     for n in 0..keys {
@@ -90,7 +90,7 @@ fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
         properties_match_the_entries(&*storage, &*table, &model);
         offsets_rise(&*table, &all, meta.bytes);
         anchors_cut_evenly(&*table, &setup.order, &all, meta.bytes);
-        // Everything again from storage with an empty cache, under every other configuration.
+        // All checks are repeated with an empty cache, under every other configuration.
         drop((table, storage));
         for other in setups() {
             let storage = good(fixture.open(OpenMode::Create, &other));
@@ -101,8 +101,8 @@ fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
     }
 }
 
-/// Each version is found at its own sequence number and hidden just before it. Absent keys are not
-/// found.
+/// Each version is found at its own sequence number and not at the number below it. Absent keys are
+/// not found.
 fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     let how = TableReadOptions { verify: false, fill_cache: true };
     let find = |user: &[u8], at: u64| {
@@ -119,7 +119,7 @@ fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     }
 }
 
-/// The current entry, as stored in the table.
+/// Returns the current entry, in the form in which the table stores it.
 fn stored_here(cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     if !cursor.valid() {
         return None;
@@ -130,7 +130,7 @@ fn stored_here(cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((key, stored))
 }
 
-/// The current entry, with the user's value.
+/// Returns the current entry with the user's value.
 fn value_here(storage: &dyn Storage, cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     let (key, stored) = stored_here(cursor)?;
     let value = shown(storage, &key, stored.into());
@@ -239,8 +239,8 @@ fn a_custom_comparator_orders_everything(fixture: &Fixture) {
     }
 }
 
-/// Builds a table from another one: blocks without an unwanted entry are copied whole, other
-/// entries one by one.
+/// Builds a table from another one. Blocks in which every entry is wanted are copied whole; entries
+/// of other blocks are added one by one.
 fn blocks_are_copied_whole(fixture: &Fixture) {
     for (number, setup) in (0..).zip(setups()) {
         let storage = good(fixture.open(OpenMode::Create, &setup));
@@ -288,7 +288,8 @@ fn blocks_are_copied_whole(fixture: &Fixture) {
     }
 }
 
-/// Several tables in one build, then one table from the entries of all of them.
+/// One build writes several tables. A second build then writes one table with the entries of all of
+/// them.
 fn a_build_may_have_several_tables(fixture: &Fixture) {
     let storage = fixture.create();
     let all = entries(&versions(400));
@@ -322,8 +323,8 @@ fn a_build_may_have_several_tables(fixture: &Fixture) {
     walks(&*storage, good(storage.open_table(&merged)), &all);
 }
 
-/// Each table stays readable until it is removed, even if several share a bundle. At the end no
-/// object is left.
+/// Each table stays readable until it is removed, even if several tables share a bundle. When all
+/// are removed, no object is left.
 fn tables_of_a_build_are_removed_one_by_one(fixture: &Fixture) {
     let all = entries(&versions(400));
     let storage = fixture.with_root();
@@ -384,8 +385,8 @@ fn an_abandoned_build_leaves_no_object(fixture: &Fixture) {
     assert!(metas.is_empty() && good(handle.is_durable()), "an empty build is durable at once");
 }
 
-/// Keys that are out of order or malformed come from corruption. A build rejects them: it would
-/// give them a new checksum.
+/// Keys that are out of order or malformed are a sign of corruption. A build rejects them, because
+/// it would otherwise write them under a new, valid checksum.
 fn corrupt_entries_are_rejected_by_builds(fixture: &Fixture) {
     let storage = fixture.create();
     let (low, high) = (key::lookup(b"a", SeqNo(5)), key::lookup(b"b", SeqNo(5)));
@@ -413,7 +414,7 @@ fn removed_tables_stay_readable(fixture: &Fixture) {
     good(storage.remove(object));
     refused(storage.open_table(&meta), is_missing);
     if storage.separates_values() {
-        // Values in files that are not open are removed, and the read reports that.
+        // If value files that are not open are removed, a read of the value returns an error.
         let put = all.iter().find(|(key, _)| key::apart(key).kind == Kind::Put).expect("a put");
         return refused(table.get(&put.0, HOW), is_missing);
     }
@@ -423,7 +424,7 @@ fn removed_tables_stay_readable(fixture: &Fixture) {
     let last = stored_here(&mut cursor);
     good(cursor.seek_first());
     drop(storage);
-    // A cursor keeps its table open.
+    // A cursor keeps the files of its table open.
     good(cursor.seek_last());
     same(stored_here(&mut cursor), last, "a cursor on a removed table of a closed store");
 }

@@ -1,24 +1,24 @@
-//! The durability modes `group` and `background`: the outputs of many jobs become durable in one
-//! batch. The thread that drives the tracker makes the batch; jobs do not wait for it, unless
-//! descriptors run out (docs/durability.md, "Tiers").
+//! The durability modes `group` and `background`. The outputs of many jobs become durable together,
+//! in one batch sync. The thread that calls the tracker makes the batch sync. Jobs do not wait for
+//! it, unless file descriptors run out (docs/durability.md, "Tiers").
 //!
 //! ```text
 //! group       write back the bytes of each file   no journal commit, no device flush
 //!             one journal commit for all files    makes those bytes and the names durable
 //! background  sync each file, then the directory  on any file system
 //! ```
-//! Files that one sync saves together with everything else (directory tables) need no second step.
+//! Directory tables need no second step: one sync makes all files of a table directory durable.
 //!
-//! Both steps of `group` are needed. With delayed allocation, the inode of a file commits with
-//! size 0 before its bytes are written back; and allocated space that is not written yet reads as
-//! zeros, whatever was committed.
+//! Mode `group` needs both of its steps. With delayed allocation, the file system commits the inode
+//! of a file with size 0 before the bytes of the file are written back. And space that is allocated
+//! but not yet written reads as zeros, even if it was committed.
 use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
 use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// The steps of a batch.
+/// The two kinds of batch sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Write back each file, then commit the file system's journal once.
@@ -27,30 +27,31 @@ pub enum Way {
     Background,
 }
 
-/// Completes durability handles in batches. An error of a file fails the handle of its own job; an
-/// error of the last step fails the whole batch.
+/// Completes durability handles in batches. If a file cannot be synced, only the handle of its job
+/// fails. If the last step fails, the handles of the whole batch fail.
 pub struct BatchTracker {
     way: Way,
     interval: Duration,
     waiting: Queue, // jobs do not wait for a batch, unless too many files do
-    // The end of the last batch. Held while a batch is made; taken before `waiting`.
+    // The time of the last batch. Held while a batch is made. Lock order: this lock before
+    // `waiting`.
     last: Mutex<Option<Instant>>,
 }
 
 impl BatchTracker {
-    /// A tracker that leaves `interval` between two batches, unless one is forced or too many
-    /// files wait.
+    /// Makes a tracker that waits for `interval` between two batches, unless a batch is forced or
+    /// too many files wait.
     pub fn new(way: Way, interval: Duration) -> BatchTracker {
         BatchTracker { way, interval, waiting: Queue::new(usize::MAX), last: Mutex::default() }
     }
 
-    /// Limits the waiting files to `files_max` descriptors. At half as many a batch begins
-    /// regardless of the interval; a job that reaches the limit waits for a batch.
+    /// Limits the waiting files to `files_max` descriptors. When half of this number wait, a batch
+    /// begins even if the interval has not passed. A job that reaches the limit waits for a batch.
     pub fn with_files_max(self, files_max: usize) -> BatchTracker {
         BatchTracker { waiting: Queue::new(files_max), ..self }
     }
 
-    /// Decides every pending handle. Returns the first error.
+    /// Makes every pending handle durable or failed. Returns the first error.
     fn settle(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         let (mut saved, mut bytes, mut outcome) = (Vec::new(), 0, Ok(()));
         for build in self.waiting.take() {
@@ -94,7 +95,7 @@ impl BatchTracker {
         }
     }
 
-    /// The last step, for files of `bytes` bytes.
+    /// Does the last step of a batch, for files with `bytes` bytes in total.
     fn finish(&self, fs: &dyn FileSystem, bytes: u64, io_stats: &IoStats) -> Result<()> {
         match self.way {
             Way::Group => {
@@ -159,7 +160,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (fs, io_stats) = (RealFs::new(directory.path()), IoStats::default());
         let tracker = BatchTracker::new(Way::Background, HOUR).with_files_max(4);
-        tracker.commit(&fs, &io_stats).unwrap(); // from here on an hour passes until the next batch
+        tracker.commit(&fs, &io_stats).unwrap(); // the next batch is due only in an hour
         let watch = |names: &[&str]| {
             let finished = |name: &&str| {
                 let mut file = fs.create(name).unwrap();

@@ -1,9 +1,9 @@
-//! Durability handles: the promise that written bytes will survive a power cut.
+//! Durability handles: each tracks whether the files of a job survive a power cut yet.
 //!
-//! A backend returns a [`DurabilityHandle`] with the outputs of a job and keeps its [`Completer`].
-//! In the mode `sync` the handle is durable at once; in others it completes later. A handle
-//! changes once from pending to durable or failed, and never back: a failed sync must not be
-//! retried as if it had not happened.
+//! A backend returns a [`DurabilityHandle`] with the outputs of a job and keeps the handle's
+//! [`Completer`]. In the mode `sync` the handle is durable when it is returned. In the other modes
+//! it becomes durable later. A handle changes once, from pending to durable or failed, and never
+//! afterwards: a failed sync must not be repeated as if it had not failed.
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The state of a durability handle.
 #[derive(Clone, Debug)]
 pub enum State {
-    /// Not decided yet.
+    /// The outcome is not known yet.
     Pending,
     /// The bytes survive a power cut.
     Durable,
@@ -19,46 +19,46 @@ pub enum State {
     Failed(Error),
 }
 
-/// The promise for one or several outputs, all of which must become durable. Clones stand for the
-/// same promise.
+/// Tracks one or several outputs, all of which must become durable. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct DurabilityHandle(Vec<Arc<Cell>>);
 
-/// Decides a pending handle. Dropped undecided, it fails the handle.
+/// Makes a pending handle durable or failed. If it is dropped before that, the handle fails.
 #[derive(Debug)]
 pub struct Completer(Arc<Cell>);
 
 #[derive(Debug)]
 struct Cell {
-    state: Mutex<State>, // guards only itself; no I/O under it
+    state: Mutex<State>, // while it is held, no other lock is taken and no I/O is done
     decided: Condvar,
 }
 
 impl DurabilityHandle {
-    /// A handle that is durable already.
+    /// Returns a handle that is durable already.
     pub fn mature() -> DurabilityHandle {
         DurabilityHandle(Vec::new())
     }
 
-    /// A handle that has failed with `error`.
+    /// Returns a handle that has failed with `error`.
     pub fn broken(error: Error) -> DurabilityHandle {
         let (handle, completer) = DurabilityHandle::pending();
         completer.fail(error);
         handle
     }
 
-    /// One handle for all of these.
+    /// Returns one handle that combines `handles`.
     pub fn all(handles: Vec<DurabilityHandle>) -> DurabilityHandle {
         DurabilityHandle(handles.into_iter().flat_map(|handle| handle.0).collect())
     }
 
-    /// A pending handle and its completer.
+    /// Returns a pending handle and its completer.
     pub fn pending() -> (DurabilityHandle, Completer) {
         let cell = Arc::new(Cell { state: Mutex::new(State::Pending), decided: Condvar::new() });
         (DurabilityHandle(vec![cell.clone()]), Completer(cell))
     }
 
-    /// The state: failed if one part failed, else pending if one is pending.
+    /// Returns the state: failed if one part has failed, else pending if one part is pending, else
+    /// durable.
     pub fn state(&self) -> State {
         let mut sum = State::Durable;
         for cell in &self.0 {
@@ -71,7 +71,7 @@ impl DurabilityHandle {
         sum
     }
 
-    /// Whether the bytes survive a power cut; the error if they never will.
+    /// Returns whether the bytes survive a power cut. Returns the error if they never will.
     pub fn is_durable(&self) -> Result<bool> {
         match self.state() {
             State::Pending => Ok(false),
@@ -80,14 +80,15 @@ impl DurabilityHandle {
         }
     }
 
-    /// Blocks until the handle is decided. Does not make progress itself: see `Storage::commit`.
+    /// Blocks until the handle is durable or failed. It does not start any sync: see
+    /// `Storage::commit`.
     pub fn wait_durable(&self) -> Result<()> {
         self.0.iter().try_for_each(|cell| cell.wait())
     }
 }
 
 impl Completer {
-    /// Completes the handle: the bytes survive a power cut.
+    /// Makes the handle durable: the bytes survive a power cut.
     pub fn keep(self) {
         self.0.decide(State::Durable);
     }
@@ -118,7 +119,7 @@ impl Cell {
         }
     }
 
-    /// Only the first decision counts.
+    /// Sets the outcome. Later calls have no effect.
     fn decide(&self, outcome: State) {
         let mut state = self.state.lock();
         if matches!(*state, State::Pending) {

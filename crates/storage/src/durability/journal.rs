@@ -1,5 +1,5 @@
-//! The durability modes `journal` and `journal-bpf`: outputs become durable by the commits that
-//! the file system's journal makes anyway. None is forced.
+//! The durability modes `journal` and `journal-bpf`. Outputs become durable by commits that the
+//! file system's journal makes anyway. The engine forces no commit.
 //!
 //! ```text
 //! 1  write back the bytes of each file   without that, a commit is worth nothing (see `batch.rs`)
@@ -9,13 +9,14 @@
 //! 4  poll the number until it is c0 + 2, and join a transaction whenever it has changed
 //! 5  join a transaction once more        an aborted journal still counts, but cannot be joined
 //! ```
-//! Why + 2: a commit is counted as its last act, and commits come one by one. So at any moment at
-//! most two transactions are uncounted: the one being committed, and the running one after it, to
-//! which the inodes written back so far belong at the latest. With + 1 the poll might wait for the
-//! first of the two only.
+//! Why `c0 + 2` in step 2: the file system counts a commit as the last act of the commit, and makes
+//! one commit after the other. At any moment at most two transactions are not counted yet: the one
+//! that is being committed, and the running one. The inodes written back so far are in one of these
+//! two. With `c0 + 1` the poll might end after the first of the two.
 //!
-//! Where the kernel reports the transaction of each file (`bpf/`), steps 2 and 4 use that number
-//! instead, and step 2 first makes the inode part of the running transaction.
+//! Where the kernel reports the transaction of each file (`bpf/`), steps 2 and 4 use the
+//! transaction number instead of the count. Step 2 then first makes the inode part of the running
+//! transaction.
 use super::{
     DurabilityTracker, Finished, journal_of,
     waiting::{Queue, Waiting},
@@ -29,54 +30,58 @@ use std::{
 };
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// The evidence that a commit covers the bytes written back.
+/// The evidence for a commit of the bytes that were written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The number of commits, which the kernel publishes.
     Count,
-    /// The transactions of the files.
+    /// The numbers of the transactions that contain the files.
     Transactions,
 }
 
-/// Commits after a count that make everything written back before it durable.
+/// Number of commits after which everything written back before is durable.
 const COMMITS: u64 = 2;
-/// After this many commit intervals without progress, each a second longer, the journal is
-/// considered stuck.
+/// If the journal makes no progress during this number of commit intervals, it is considered stuck.
+/// Each of the intervals is counted as one second longer.
 const INTERVALS_MAX: u32 = 3;
 
-/// Completes durability handles in batches: the outputs written back before one count.
+/// Completes durability handles in batches. A batch contains the outputs that were written back
+/// before the commit count was read once.
 pub struct JournalTracker {
     evidence: Evidence,
     poll: Duration,
     stall_limit: Duration,
     waiting: Queue, // jobs do not wait for a batch, unless too many files do
-    // Held while files are written back and while the journal is read. Taken before `waiting`.
+    // Held while files are written back and while the journal is read. Lock order: this lock before
+    // `waiting`.
     progress: Mutex<Progress>,
 }
 
 /// The progress of the journal, and the batches that wait for it.
 struct Progress {
-    /// In the order in which they are due.
+    /// The batches, in the order in which they become durable.
     batches: VecDeque<Batch>,
-    /// The last count; for transactions the last number, extended so that it does not wrap.
+    /// The last count of commits. In mode `journal-bpf` the number of the last committed
+    /// transaction, extended to 64 bits so that it does not wrap around.
     commits: u64,
-    /// The time of its last change, or the begin of the wait for one.
+    /// The time when the count last changed, or when the wait for a change began.
     moved: Option<Instant>,
     asked: Option<Instant>,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        // Any number that was never near a wrap: the first transaction may be one of either half.
+        // A start value far from zero: it may be rounded up or down to the first transaction
+        // number, which has 32 bits.
         Progress { batches: VecDeque::new(), commits: 1 << 32, moved: None, asked: None }
     }
 }
 
 /// Outputs that were written back together.
 struct Batch {
-    /// The count at which they are durable.
+    /// The commit count or transaction number at which the batch is durable.
     due: u64,
-    /// The bytes of their files.
+    /// Total size in bytes of the batch's files.
     bytes: u64,
     completers: Vec<Completer>,
 }
@@ -89,27 +94,28 @@ impl Batch {
 }
 
 impl JournalTracker {
-    /// A tracker that reads the journal at most once in `poll`, unless too many files wait, and
-    /// expects a commit in every `interval`.
+    /// Makes a tracker that reads the journal at most once in `poll`, unless too many files wait.
+    /// It expects a journal commit in every `interval`.
     pub fn new(evidence: Evidence, poll: Duration, interval: Duration) -> JournalTracker {
         let stall_limit = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
         JournalTracker { evidence, poll, stall_limit, waiting: Queue::new(usize::MAX), progress: Mutex::default() }
     }
 
-    /// Limits the waiting files to `files_max` descriptors. At half as many they are written back
-    /// regardless of `poll`; a job that reaches the limit waits for that.
+    /// Limits the waiting files to `files_max` descriptors. When half of this number wait, they are
+    /// written back even if `poll` has not passed. A job that reaches the limit waits for the
+    /// write-back.
     pub fn with_files_max(self, files_max: usize) -> JournalTracker {
         JournalTracker { waiting: Queue::new(files_max), ..self }
     }
 
-    /// As [`new`](JournalTracker::new), with an explicit limit for the time without progress of
-    /// the journal.
+    /// Makes a tracker as [`new`](JournalTracker::new) does, with an explicit time after which a
+    /// journal without progress is considered stuck.
     pub fn with_patience(evidence: Evidence, poll: Duration, stall_limit: Duration) -> JournalTracker {
         JournalTracker { stall_limit, ..JournalTracker::new(evidence, poll, Duration::ZERO) }
     }
 
-    /// Processes new outputs, then old ones. Forces a commit where the journal cannot be read or
-    /// is stuck.
+    /// Writes back new outputs, then checks the older ones. Forces a commit if the journal cannot
+    /// be read or is stuck.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, io_stats: &IoStats) {
         let (saved, _) = self.write_back(io_stats); // here and below, the handles report the error
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
@@ -118,8 +124,8 @@ impl JournalTracker {
         }
     }
 
-    /// Writes back the waiting outputs. Returns those that a commit will make durable, and the
-    /// first error, which fails its own job only.
+    /// Writes back the waiting outputs. Returns the outputs that a commit will make durable, and
+    /// the first error. An error of a file fails only its own job.
     fn write_back(&self, io_stats: &IoStats) -> (Vec<Waiting>, Result<()>) {
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in self.waiting.take() {
@@ -137,7 +143,8 @@ impl JournalTracker {
 }
 
 impl Progress {
-    /// Adds outputs that were just written back. They wait from now on, whatever this returns.
+    /// Adds outputs that were just written back. They wait for a commit even if this call returns
+    /// an error.
     fn enter(&mut self, builds: Vec<Waiting>, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
         let due = self.due(&builds, fs, evidence);
         if self.batches.is_empty() {
@@ -147,13 +154,14 @@ impl Progress {
         due.and_then(|_| journal_of(fs)?.join_transaction())
     }
 
-    /// The count, or the transaction, at which `builds` are durable.
+    /// Returns the commit count, or the transaction number, at which `builds` are durable.
     fn due(&self, builds: &[Waiting], fs: &dyn FileSystem, evidence: Evidence) -> io::Result<u64> {
         if evidence == Evidence::Count {
             return Ok(journal_of(fs)?.commit_count()? + COMMITS);
         }
         let (journal, now) = (journal_of(fs)?, self.count(fs, evidence)?);
-        // No file is left that reports when its name is committed.
+        // A job with a cancelled file may have no file left that reports the transaction of its
+        // name.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files
@@ -168,7 +176,7 @@ impl Progress {
         }
     }
 
-    /// Reads the progress of the journal and completes batches.
+    /// Reads the progress of the journal and completes the batches that are durable.
     fn look(&mut self, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
         if self.batches.is_empty() {
             return Ok(());
@@ -178,8 +186,8 @@ impl Progress {
             return Ok(());
         }
         (self.commits, self.moved) = (commits, Some(Instant::now()));
-        // After the count was read: everything counted before the journal was aborted has been
-        // committed.
+        // This step must follow the read of the count. If the journal was aborted, joining fails;
+        // if it succeeds, all counted commits were made before any abort.
         journal_of(fs)?.join_transaction()?;
         let due = self.batches.partition_point(|batch| batch.due <= commits);
         self.batches.drain(..due).flat_map(|batch| batch.completers).for_each(Completer::keep);
@@ -190,7 +198,7 @@ impl Progress {
         !self.batches.is_empty() && self.moved.is_some_and(|moved| moved.elapsed() > stall_limit)
     }
 
-    /// Commits now, as the mode `group` does, and decides every handle.
+    /// Forces a commit, as the mode `group` does. Every handle is then durable or failed.
     fn force(&mut self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         if self.batches.is_empty() {
             return Ok(());

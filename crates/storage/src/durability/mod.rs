@@ -1,5 +1,5 @@
-//! Durability of finished files: one tracker for each durability mode, one file for each tracker
-//! (docs/durability.md, "Tiers"). This module knows file systems only.
+//! Makes finished files durable. There is one tracker for each durability mode, in one file each
+//! (docs/durability.md, "Tiers"). This module depends only on file systems, not on stores.
 use crate::{Error, IoStats, Purpose, Result, SyncKind};
 use std::{io, time::Instant};
 use terrace_vfs::{FileSystem, JournalCommit, WriteFile};
@@ -19,8 +19,8 @@ pub use mode::DurabilityMode;
 pub use none::NoTracker;
 pub use sync::{SyncTracker, sync_directory};
 
-/// A finished file, by the descriptor that wrote it: the kernel reports writeback errors per
-/// descriptor, so a reopened one could miss them.
+/// A finished file, with the descriptor that wrote it. The kernel reports a writeback error only
+/// to descriptors that were open at the time, so a descriptor that is opened later could miss it.
 pub struct Finished {
     /// The path, for messages.
     pub name: String,
@@ -33,12 +33,13 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Whether the file is durable already.
+    /// Returns whether the file is durable already.
     fn is_saved(&self) -> bool {
         self.file.is_saved()
     }
 
-    /// Writes the bytes back, unless they are durable. Counts a writeback that was a whole sync.
+    /// Writes the bytes back, unless they are durable. If this write-back was a whole sync, counts
+    /// it as a sync.
     fn write_back(&self, io_stats: &IoStats) -> Result<()> {
         if self.is_saved() {
             return Ok(());
@@ -52,35 +53,37 @@ impl Finished {
     }
 }
 
-/// The journal of `fs`; an error of the kind `Unsupported` where there is none.
+/// Returns the journal of `fs`. Returns an error of the kind `Unsupported` if it has none.
 fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
     terrace_vfs::journal_of(fs).map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
-/// Makes finished files durable, in the way of one durability mode.
+/// Makes finished files durable in one of the durability modes.
 pub trait DurabilityTracker: Send + Sync {
     /// The name of the mode.
     fn durability_mode(&self) -> &'static str;
-    /// Whether anything is promised. Otherwise logs and roots are not synced either.
+    /// Whether this mode guarantees that data survives a power cut. If not, WALs, manifests and
+    /// roots are not synced either.
     fn promises(&self) -> bool {
         true
     }
-    /// Takes over the files of one job and their directory entries. Does the work that is due
-    /// first if too many files wait.
+    /// Takes over the files of one job and their directory entries. If too many files wait, first
+    /// does the sync work that is due.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle>;
     /// Cancels the sync of the file `name`, which became obsolete before an edit with it was
-    /// committed. If its sync has not begun, it will not be made, and the handle of its job covers
-    /// the other files only. Takes no I/O, unlike dropping the result.
+    /// committed. If the sync has not begun, it is never made, and the handle of the job covers
+    /// only the job's other files. Does no I/O; dropping the result closes the file, which is I/O.
     fn cancel_sync(&self, _name: &str) -> Option<Finished> {
         None
     }
-    /// Whether handles complete by commits that the file system makes anyway, so that a forced
-    /// commit is for emergencies.
+    /// Whether handles become durable by commits that the file system makes anyway. A forced commit
+    /// is then needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }
-    /// Makes progress at the pace of the mode; false if nothing is pending.
+    /// Does the sync work that the durability mode has due now. Returns false if no handle is
+    /// pending.
     fn advance(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<bool>;
-    /// Decides every pending handle.
+    /// Makes every pending handle durable or failed.
     fn commit(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()>;
 }

@@ -1,29 +1,32 @@
-//! The durability modes: the only list of them.
+//! The durability modes. This is the only list of them.
 use super::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way};
 use crate::{Error, Result};
 use std::{path::Path, sync::Arc, time::Duration};
 use terrace_vfs::{FileSystem, RealFs, journal_of};
 
-/// How written bytes become durable (docs/durability.md, "Tiers").
+/// How written files become durable (docs/durability.md, "Tiers").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DurabilityMode {
     /// Syncs the outputs of each job as they are finished.
     #[default]
     Sync,
-    /// Many outputs by one commit of the file system's journal; on ext4 with a reliable journal.
+    /// Makes many outputs durable by one forced commit of the file system's journal. Possible on
+    /// ext4 with a reliable journal.
     Group,
-    /// Many outputs at a time, with a sync for each file; on any file system.
+    /// Makes many outputs durable at a time, with a sync of each file. Possible on any file system.
     Background,
-    /// Many outputs by the commits that the journal makes anyway; where `Group` is possible.
+    /// Makes many outputs durable by the commits that the journal makes anyway. Possible where
+    /// `Group` is possible.
     Journal,
-    /// As `Journal`, but each file by its own transaction, which a BPF program reports.
+    /// Like `Journal`, but each file waits for its own journal transaction, which a BPF program
+    /// reports.
     JournalBpf,
-    /// `Group` where it is possible, else `Background`.
+    /// `Group` if it is possible, else `Background`.
     Auto,
-    /// `Auto` in a new store, and in one that was made with this mode; `Sync` in any other
+    /// `Auto` in a new store, and in a store that was created with this mode. `Sync` in any other
     /// existing store.
     Inherit,
-    /// Never: nothing is promised at a power cut.
+    /// Files are never synced: nothing is guaranteed to survive a power cut.
     None,
 }
 
@@ -40,7 +43,8 @@ impl DurabilityMode {
         DurabilityMode::None,
     ];
 
-    /// Its name in options. Reports name the choice of `auto` and `inherit` instead.
+    /// Returns the mode's name in options. Reports show the mode that `auto` and `inherit` have
+    /// chosen.
     pub fn name(self) -> &'static str {
         match self {
             DurabilityMode::Sync => "sync",
@@ -54,13 +58,13 @@ impl DurabilityMode {
         }
     }
 
-    /// The mode of this name.
+    /// Returns the mode with this name.
     pub fn from_name(name: &str) -> Option<DurabilityMode> {
         DurabilityMode::ALL.into_iter().find(|durability_mode| durability_mode.name() == name)
     }
 
-    /// Why a store in directory `path`, which need not exist yet, cannot have this mode; `None`
-    /// where it can. For `auto`, why it cannot be `group`.
+    /// Returns the reason why a store in directory `path`, which need not exist yet, cannot have
+    /// this mode; `None` if it can. For `auto`, returns the reason why it cannot choose `group`.
     pub fn refusal(self, path: &Path) -> Option<String> {
         let fs = RealFs::new(path);
         match self {
@@ -69,8 +73,8 @@ impl DurabilityMode {
         }
     }
 
-    /// The commit interval of the journal that this mode rests on; zero where it rests on none. Or
-    /// why it is impossible here.
+    /// Returns the commit interval of the journal on which this mode depends; zero if it depends on
+    /// none. The error is the reason why the mode is impossible here.
     fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
         match self {
             DurabilityMode::Group => journal_of(fs)?.commit_interval(),
@@ -87,9 +91,9 @@ impl DurabilityMode {
         }
     }
 
-    /// The tracker of this mode for files in `fs`: `pause` passes between two batches, and at most
-    /// `files_max` files wait with an open descriptor. [`DurabilityMode::Inherit`] is to be
-    /// resolved by the caller; here it syncs.
+    /// Returns the tracker of this mode for files in `fs`. At least `pause` passes between two
+    /// batches, and at most `files_max` files with an open descriptor wait. The caller should
+    /// resolve [`DurabilityMode::Inherit`] first; here it is treated as `Sync`.
     ///
     /// # Errors
     /// [`Error::Unsupported`] with the reason why the file system cannot keep the promise of the

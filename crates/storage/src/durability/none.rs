@@ -1,10 +1,11 @@
-//! The durability mode `none`: nothing is synced and nothing promised, for stores that may be lost
-//! at a power cut.
+//! The durability mode `none`: nothing is synced, and nothing is guaranteed to survive a power cut.
+//! For stores whose loss is acceptable.
 use super::{DurabilityTracker, Finished};
 use crate::{DurabilityHandle, IoStats, Result};
 use terrace_vfs::FileSystem;
 
-/// Returns durable handles at once. Written bytes survive the end of the process, no more.
+/// Returns handles that are durable already. Written bytes survive the end of the process, but not
+/// a power cut.
 #[derive(Debug, Default)]
 pub struct NoTracker;
 

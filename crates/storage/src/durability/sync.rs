@@ -4,11 +4,11 @@ use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use std::time::{Duration, Instant};
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// One `fdatasync` for each file of a job, then one sync of the directory; on a device without a
-/// file system one flush for all. Handles are durable at once.
+/// Makes one `fdatasync` for each file of a job, then one sync of the directory. On a raw device it
+/// makes one flush for all files. Returned handles are durable already.
 ///
-/// An error fails its own job, and nothing is retried: after a failed sync the kernel may report
-/// success for bytes that it has dropped.
+/// An error fails only its own job, and nothing is retried: after a failed sync the kernel may
+/// report success for bytes that it has dropped.
 #[derive(Debug, Default)]
 pub struct SyncTracker;
 
@@ -43,8 +43,8 @@ impl DurabilityTracker for SyncTracker {
     }
 }
 
-/// Makes all files and their names durable by one commit, where the journal commits on demand
-/// only.
+/// Makes all files and their names durable by one journal commit, if the journal commits only on
+/// demand.
 fn together(
     fs: &dyn FileSystem,
     journal: &dyn JournalCommit,

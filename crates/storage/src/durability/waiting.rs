@@ -1,44 +1,45 @@
-//! The queue of finished outputs that no batch has begun with.
+//! The queue of finished outputs that wait for the next batch.
 use super::Finished;
 use crate::{Completer, DurabilityHandle, IoStats, Result};
 use parking_lot::Mutex;
 
-/// The outputs of a job with a pending handle.
+/// The outputs of a job whose handle is pending.
 pub(super) struct Waiting {
     pub files: Vec<Finished>,
     pub completer: Completer,
-    /// The sync of some of its files was cancelled.
+    /// Whether the sync of some of its files was cancelled.
     pub lacks_some: bool,
 }
 
 impl Waiting {
-    /// Whether nothing is left to do. If some files were cancelled, the names are: the commit of
-    /// its edit may rely on a sync of the directory after the job finished.
+    /// Returns whether nothing is left to sync. If some files were cancelled, their names are still
+    /// synced: the commit of the job's edit may depend on a sync of the directory after the end of
+    /// the job.
     pub fn is_saved(&self) -> bool {
         !self.lacks_some && self.files.iter().all(Finished::is_saved)
     }
 
-    /// Bytes that wait for a commit.
+    /// Returns the number of bytes that wait for a commit.
     pub fn unsaved(&self) -> u64 {
         self.files.iter().filter(|file| !file.is_saved()).map(|file| file.bytes).sum()
     }
 }
 
-/// All waiting outputs, oldest first. Each of their files holds the descriptor that wrote it, and
-/// descriptors are limited.
+/// All waiting outputs, oldest first. Each file keeps the descriptor that wrote it, and the number
+/// of descriptors is limited.
 pub(super) struct Queue {
     builds: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it
     files_max: usize,
 }
 
 impl Queue {
-    /// A queue for about `files_max` descriptors.
+    /// Makes a queue for about `files_max` descriptors.
     pub fn new(files_max: usize) -> Queue {
         Queue { builds: Mutex::default(), files_max }
     }
 
-    /// Queues the files of a job. If that fills the queue, `begin` processes all of them, and the
-    /// job waits for it.
+    /// Queues the files of a job. If the queue is then full, `begin` processes all queued files,
+    /// and the job waits for that.
     pub fn watch(
         &self,
         files: Vec<Finished>,
@@ -59,7 +60,7 @@ impl Queue {
         handle
     }
 
-    /// Takes everything that is queued.
+    /// Removes all queued outputs and returns them.
     pub fn take(&self) -> Vec<Waiting> {
         std::mem::take(&mut *self.builds.lock())
     }
@@ -68,24 +69,25 @@ impl Queue {
         self.builds.lock().is_empty()
     }
 
-    /// Whether so many files wait that a batch should begin early.
+    /// Returns whether so many files wait that a batch should begin early.
     pub fn is_crowded(&self) -> bool {
         self.descriptors() >= self.files_max / 2
     }
 
-    /// Whether so many files wait that the job with the last of them must begin a batch.
+    /// Returns whether the queue is full, so that the job that filled it must begin a batch.
     fn is_full(&self) -> bool {
         self.descriptors() >= self.files_max
     }
 
-    /// Files on devices, and directory tables, hold no descriptors.
+    /// Returns the number of descriptors that waiting files hold. Files on raw devices and
+    /// directory tables hold none.
     fn descriptors(&self) -> usize {
         let builds = self.builds.lock();
         builds.iter().flat_map(|build| &build.files).filter(|file| file.file.descriptor().is_some()).count()
     }
 
-    /// Takes the file `name` out of its outputs. To be dropped under no lock, because that closes
-    /// it.
+    /// Removes the file `name` from its job's outputs. The caller must not hold a lock while it
+    /// drops the result, because this closes the file.
     pub fn cancel_sync(&self, name: &str) -> Option<Finished> {
         self.builds.lock().iter_mut().find_map(|build| {
             let at = build.files.iter().position(|file| file.name == name)?;

@@ -1,7 +1,8 @@
-//! Data blocks of every open table of a store, decompressed; as many as the
-//! [budget](crate::Budget) leaves room for.
+//! The block cache: decompressed data blocks of the open tables of a store. Its size is the memory
+//! that the [budget](crate::Budget) has left.
 //!
-//! A miss reads without holding anything; two readers may then read the same block, and one copy
+//! After a cache miss, a reader reads the block without holding a lock. Two readers may therefore
+//! read the same block at the same time; the cache keeps one of the two copies.
 //! stays.
 use crate::StorageConfig;
 use quick_cache::{
@@ -23,7 +24,8 @@ pub(crate) type BlockKey = (u64, u64);
 /// Memory of a cached block other than its bytes: its struct, its reference count, its cache
 /// entry.
 const BLOCK_OVERHEAD_BYTES: u64 = 128;
-/// Upper bound of the estimated number of blocks. More shards and ghost entries gain nothing.
+/// Upper bound for the estimated number of blocks. Above this number, more shards and more ghost
+/// entries (keys of evicted blocks) bring no benefit.
 const BLOCKS_ESTIMATE_MAX: u64 = 1 << 20;
 
 pub(crate) struct BlockCache {
@@ -31,8 +33,8 @@ pub(crate) struct BlockCache {
     next_uid: AtomicU64,
 }
 
-/// A block, and whether its checksum was verified. A compaction takes verified blocks only: it
-/// would otherwise write corrupt bytes under a new checksum.
+/// A block, and whether its checksum was verified. A compaction uses only verified blocks, because
+/// it would otherwise write corrupt bytes under a new checksum.
 type CachedBlock = (Arc<Block>, bool);
 
 #[derive(Clone)]
@@ -58,13 +60,14 @@ impl BlockCache {
         BlockCache { blocks, next_uid: AtomicU64::new(0) }
     }
 
-    /// A number for one opening of one table, so that blocks of an earlier file of the same name
-    /// are never hit.
+    /// Returns a number that identifies one opening of one table. With it, a lookup in the cache
+    /// never finds blocks of an earlier file of the same name.
     pub fn new_uid(&self) -> u64 {
         self.next_uid.fetch_add(1, Relaxed)
     }
 
-    /// Returns the block if it is cached. With `verified` only a block of verified checksum counts.
+    /// Returns the block if it is cached. If `verified` is set, only a block whose checksum was
+    /// verified is returned.
     pub fn get(&self, key: BlockKey, verified: bool) -> Option<Arc<Block>> {
         self.blocks.get(&key).filter(|(_, is_verified)| *is_verified || !verified).map(|(block, _)| block)
     }
@@ -73,7 +76,7 @@ impl BlockCache {
         self.blocks.insert(key, (block, verified));
     }
 
-    /// Bytes of all cached blocks.
+    /// Returns the total size in bytes of the cached blocks.
     pub fn byte_len(&self) -> u64 {
         self.blocks.weight()
     }
@@ -84,7 +87,7 @@ impl BlockCache {
     }
 }
 
-/// Hashes a [`BlockKey`]. Both numbers are made by this process, so no user input can force
+/// Hashes a [`BlockKey`]. This process makes both numbers of the key, so no user input can force
 /// collisions.
 #[derive(Clone, Default)]
 struct Mix(u64);

@@ -1,17 +1,20 @@
-//! The memory budget of a store: memtables, index and filter blocks of open tables, read-ahead of
-//! cursors, and cached data blocks, which get the rest.
+//! The memory budget of a store. It counts memtables, index and filter blocks of open tables,
+//! read-ahead of cursors, and cached data blocks. Cached data blocks get the memory that the others
+//! leave.
 //!
-//! There are two bounds. `block_cache_size` bounds cached data blocks, together with the index and
-//! filter blocks beyond [`TAILS_FREE_BYTES`]. The free allowance keeps a small cache from evicting
-//! the indexes that it needs to find data blocks. This bound never closes a table: reopening one
-//! takes as long as hundreds of block reads, and a store slightly over the bound would reopen a
-//! table with every other read.
+//! There are two limits. The first, `block_cache_size`, limits cached data blocks together with the
+//! part of index and filter blocks above [`TAILS_FREE_BYTES`]. Without this free allowance a small
+//! cache would evict the indexes that it needs to find data blocks. This limit never closes a
+//! table. Reopening a table takes as long as hundreds of block reads, and a store slightly over the
+//! limit would reopen a table in every other read.
 //!
-//! `memory_budget`, if set, bounds everything here together. Data blocks are evicted first, down
-//! to none. Index and filter blocks may take at most half of the memory that memtables leave:
-//! beyond that the least recently used tables are closed, whether or not data blocks remain.
+//! The second, `memory_budget`, is optional and limits all counted memory together. Data blocks are
+//! evicted first, if necessary all of them. Index and filter blocks may take at most half of the
+//! memory that memtables leave. Above that, the least recently used tables are closed, even if data
+//! blocks are still cached.
 //!
-//! Not counted: the block under a cursor, buffers of files being written, the names of tables.
+//! The budget does not count the block at a cursor's position, buffers of files that are being
+//! written, and the names of tables.
 use super::{block_cache::BlockCache, buffer_pool::Buffers, page_pool::PagePool};
 use crate::StorageConfig;
 use parking_lot::Mutex;
@@ -23,46 +26,48 @@ use terrace_vfs::Process;
 
 /// Bytes of index and filter blocks that are not charged to `block_cache_size`.
 const TAILS_FREE_BYTES: u64 = 32 << 20;
-/// The cache is not enlarged by less than this.
+/// The cache grows only by at least this number of bytes.
 const GRAIN_BYTES: u64 = 64 << 10;
 
-/// Holders of memory other than the block cache.
+/// The kinds of counted memory other than the block cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Memtables, also those that a reader still uses, and pages kept for the next ones.
+    /// Memtables, including those that only a reader still uses, and pages kept for the next
+    /// memtables.
     Memtables,
     /// Index and filter blocks of open tables.
     Tails,
-    /// Read-ahead of cursors, also of compactions, and buffers kept for the next ones.
+    /// Read-ahead of cursors, including the cursors of compactions, and buffers kept for the next
+    /// cursors.
     Cursors,
 }
 
 /// The memory of a store.
 pub struct Budget {
     block_cache_size: u64,
-    /// The process whose memory is counted: in a forked child a lock may never be released, so it
-    /// counts nothing.
+    /// The process whose memory is counted. In a forked child process nothing is counted, because a
+    /// lock may stay locked forever there.
     process: Process,
-    /// `u64::MAX` for no bound.
+    /// The limit for all memory; `u64::MAX` if there is none.
     memory_budget: u64,
     pub(crate) blocks: BlockCache,
     pub(crate) spare: PagePool,
     pub(crate) buffers: Buffers,
-    /// A leaf lock, except for the locks of the cache.
+    /// A thread that holds this lock takes no other locks except those of the cache.
     shares: Mutex<Shares>,
 }
 
 /// The bytes of each holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shares {
-    /// By [`Holder`].
+    /// Number of bytes for each [`Holder`].
     held: [u64; 3],
     /// The capacity of the cache.
     granted: u64,
 }
 
 impl Budget {
-    /// The budget of `setup`.
+    /// Makes the budget that `setup` describes.
     pub fn new(setup: &StorageConfig) -> Arc<Budget> {
         let budget = Budget {
             block_cache_size: setup.block_cache_size,
@@ -77,30 +82,31 @@ impl Budget {
         Arc::new(budget)
     }
 
-    /// The bytes of each [`Holder`], in their order, and the bytes of cached blocks.
+    /// Returns the bytes of each [`Holder`], in the order of the enum, and the bytes of cached
+    /// blocks.
     pub fn held(&self) -> ([u64; 3], u64) {
         let shares = self.shares.lock();
         (shares.held, self.blocks.byte_len())
     }
 
-    /// The bound for all memory, if there is one.
+    /// Returns the limit for all memory; `None` if there is none.
     pub fn limit(&self) -> Option<u64> {
         Some(self.memory_budget).filter(|bytes| *bytes < u64::MAX)
     }
 
-    /// An empty holding, to be counted for `holder`.
+    /// Returns a new counter of bytes for `holder`, with 0 bytes.
     pub fn hold(self: &Arc<Budget>, holder: Holder) -> Held {
         Held { budget: self.clone(), holder, bytes: AtomicU64::new(0) }
     }
 
-    /// Whether index and filter blocks take more than their share: half of the part of
+    /// Returns whether index and filter blocks take more than their share: half of the part of
     /// `memory_budget` that memtables leave.
     pub(crate) fn tails_exceed(&self) -> bool {
         let [memtables, tails, _] = self.shares.lock().held;
         tails > self.memory_budget.saturating_sub(memtables) / 2
     }
 
-    /// Whether the calling process may use the kept memory.
+    /// Returns whether the calling process opened the store, so that it may use pooled memory.
     pub(crate) fn is_ours(&self) -> bool {
         self.process.is_current()
     }
@@ -115,7 +121,7 @@ impl Budget {
         self.fit(&mut shares);
     }
 
-    /// Gives the cache the memory that the holders leave.
+    /// Sets the capacity of the cache to the memory that the holders leave.
     fn fit(&self, shares: &mut Shares) {
         let [memtables, tails, cursors] = shares.held;
         let charged = tails.saturating_sub(TAILS_FREE_BYTES);
@@ -128,7 +134,7 @@ impl Budget {
     }
 }
 
-/// Counted memory; subtracted when dropped.
+/// Counted memory. Its bytes are subtracted from the budget when it is dropped.
 pub struct Held {
     budget: Arc<Budget>,
     holder: Holder,
@@ -136,18 +142,18 @@ pub struct Held {
 }
 
 impl Held {
-    /// The budget that counts it.
+    /// Returns the budget that counts this memory.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// Adds `bytes`.
+    /// Adds `bytes` to the count.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.budget.change(self.holder, bytes as i64);
     }
 
-    /// Replaces the count by `bytes`.
+    /// Sets the count to `bytes`.
     pub fn set(&mut self, bytes: u64) {
         let before = std::mem::replace(self.bytes.get_mut(), bytes);
         if before != bytes {
@@ -171,7 +177,7 @@ mod tests {
         Budget::new(&StorageConfig { block_cache_size, memory_budget, ..StorageConfig::default() })
     }
 
-    /// Bytes cached after more was inserted than fits.
+    /// Returns the number of cached bytes after more blocks were inserted than fit.
     fn filled(budget: &Budget) -> u64 {
         let mut builder = BlockBuilder::new(16);
         builder.add(b"key", &[7; 4000]);

@@ -1,7 +1,7 @@
-//! A pool of read-ahead buffers, reused by one cursor after the other.
+//! A pool of read-ahead buffers. Each cursor returns its buffer, and the next cursor reuses it.
 use parking_lot::Mutex;
 
-/// The most buffers in the pool.
+/// Maximum number of buffers in the pool.
 pub(crate) const POOLED_MAX: usize = 16;
 
 /// The unused buffers.
@@ -11,7 +11,7 @@ pub(crate) struct Buffers(Mutex<Pool>); // a leaf lock
 #[derive(Default)]
 struct Pool {
     buffers: Vec<Vec<u8>>,
-    /// The fewest buffers since the last [`Buffers::rest`].
+    /// The smallest number of buffers in the pool since the last call of [`Buffers::rest`].
     unused: usize,
 }
 
@@ -23,7 +23,7 @@ impl Buffers {
         buffer
     }
 
-    /// Keeps `buffer`; false if there is no room for it.
+    /// Keeps `buffer` for reuse. Returns false if the pool is full.
     pub fn put(&self, buffer: Vec<u8>) -> bool {
         let mut pool = self.0.lock();
         let fits = pool.buffers.len() < POOLED_MAX;
@@ -33,7 +33,7 @@ impl Buffers {
         fits
     }
 
-    /// Takes out the buffers that were not needed since the last call.
+    /// Removes the buffers that were not used since the last call, and returns them.
     pub fn rest(&self) -> Vec<Vec<u8>> {
         let mut pool = self.0.lock();
         let unused = pool.unused;

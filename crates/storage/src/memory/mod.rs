@@ -1,4 +1,4 @@
-//! The memory of a store: one budget, and the caches and pools that it pays for.
+//! The memory of a store: one memory budget, and the caches and pools whose memory it counts.
 mod block_cache;
 mod budget;
 mod buffer_pool;

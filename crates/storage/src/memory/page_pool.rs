@@ -1,11 +1,12 @@
-//! A pool of memtable pages, reused by one memtable after the other. The kernel zeroes every page
-//! that it hands out, at the price of a page fault: for values of 1 KiB that was a quarter of the
-//! cost of a put.
+//! A pool of memtable pages: the pages of one memtable are reused by the next. Without the pool the
+//! kernel would zero every new page at its first use, in a page fault. With values of 1 KiB that
+//! took a quarter of the time of a put.
 use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use terrace_vfs::Pages;
 
-/// The most bytes kept. They never exceed the bytes that memtables had at one time.
+/// Maximum number of bytes in the pool. The pool also never has more bytes than memtables had at
+/// one time.
 pub(super) const BYTES_MAX: usize = 64 << 20;
 
 /// The unused pages.
@@ -16,7 +17,7 @@ pub(crate) struct PagePool(Mutex<Kept>); // a leaf lock
 struct Kept {
     pages: Vec<Pages>,
     bytes: usize,
-    /// The fewest bytes since the last [`PagePool::rest`].
+    /// The smallest number of bytes in the pool since the last call of [`PagePool::rest`].
     unused: usize,
 }
 
@@ -29,7 +30,7 @@ impl PagePool {
         Some(kept.pages.swap_remove(at))
     }
 
-    /// Keeps `pages`; returns them if there is no room.
+    /// Keeps `pages` for reuse. Returns them if the pool is full.
     pub fn keep(&self, pages: Pages) -> Result<(), Pages> {
         let mut kept = self.0.lock();
         if kept.bytes + pages.bytes().get() > BYTES_MAX {
@@ -40,7 +41,7 @@ impl PagePool {
         Ok(())
     }
 
-    /// Takes out the pages that were not needed since the last call.
+    /// Removes the pages that were not used since the last call, and returns them.
     pub fn rest(&self) -> Vec<Pages> {
         let mut kept = self.0.lock();
         let mut left = kept.unused;

@@ -1,9 +1,10 @@
-//! Pages for memtables, from the pool of a store's budget.
+//! Pages for memtables, taken from the page pool of a store's memory budget.
 use super::budget::{Budget, Holder};
 use std::{io, num::NonZeroUsize, ops::Deref, sync::Arc};
 use terrace_vfs::Pages;
 
-/// Pages from a budget's pool, returned to it when dropped. Their initial contents are undefined.
+/// Pages from a page pool. They return to the pool when dropped. Their initial contents are
+/// undefined.
 pub struct PooledPages {
     /// Set until dropped.
     pages: Option<Pages>,
@@ -23,7 +24,8 @@ impl Drop for PooledPages {
         let mut pages = self.pages.take().expect("dropped once");
         pages.spoil();
         let bytes = pages.bytes().get();
-        // With a bound for all memory, the block cache gets it instead.
+        // If there is a limit for all memory, the pages are freed, so that the block cache can use
+        // the memory.
         if self.budget.is_ours() && self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
             self.budget.change(Holder::Memtables, bytes as i64);
         }
@@ -31,10 +33,11 @@ impl Drop for PooledPages {
 }
 
 impl Budget {
-    /// At least `bytes` for a memtable, which counts them itself.
+    /// Returns pages of at least `bytes` bytes for a memtable. The memtable counts their bytes
+    /// itself.
     ///
     /// # Errors
-    /// The kernel has no memory.
+    /// The kernel cannot allocate the memory.
     pub fn lend(self: &Arc<Budget>, bytes: NonZeroUsize) -> io::Result<PooledPages> {
         let kept = self.spare.take(bytes);
         if kept.is_some() {
@@ -47,10 +50,10 @@ impl Budget {
     /// Frees all pages that no memtable uses, and all buffers that no cursor uses.
     pub fn empty(&self) {
         self.rest();
-        self.rest(); // none was needed between the two
+        self.rest(); // the second call frees everything, because nothing was used between the two
     }
 
-    /// Frees the pages and buffers that were not needed since the last call.
+    /// Frees the pages and buffers that were not used since the last call.
     pub fn rest(&self) {
         let (pages, buffers) = (self.spare.rest(), self.buffers.rest());
         let bytes: usize = pages.iter().map(|pages| pages.bytes().get()).sum();

@@ -1,4 +1,5 @@
-//! Cursors over tables: the decoded entries of one block, and the source of the next block.
+//! Cursors over tables. A cursor has the decoded entries of one block and a source of the next
+//! block.
 use crate::{
     Result,
     tables::{EntryRef, Origin},
@@ -9,9 +10,9 @@ use terrace_format::{
     key,
 };
 
-/// Finds the blocks of one table. A [`Cursor`] calls it once for many entries. Keys are whole
-/// internal keys of a known kind, whatever is stored. After an error, and where there is no entry,
-/// `at` is invalid.
+/// The source of a table's blocks. A [`Cursor`] calls it only once for many entries. It returns
+/// only keys that are complete internal keys of a known kind, whatever bytes are stored. After an
+/// error, and if there is no entry at the requested position, `at` is invalid.
 pub trait Blocks: Send {
     /// Moves `at` to the first entry at or after `key`.
     fn seek(&mut self, key: &[u8], at: &mut BlockCursor) -> Result<()>;
@@ -19,54 +20,56 @@ pub trait Blocks: Send {
     fn seek_first(&mut self, at: &mut BlockCursor) -> Result<()>;
     /// Moves `at` to the last entry.
     fn seek_last(&mut self, at: &mut BlockCursor) -> Result<()>;
-    /// Moves `at` forward by one entry, into the next block if need be.
+    /// Moves `at` forward by one entry, if necessary to the next block.
     fn next(&mut self, at: &mut BlockCursor) -> Result<()>;
-    /// Moves `at` back by one entry, into the previous block if need be.
+    /// Moves `at` back by one entry, if necessary to the previous block.
     fn prev(&mut self, at: &mut BlockCursor) -> Result<()>;
-    /// Moves `at` to the first entry after its block.
+    /// Moves `at` to the first entry after the current block.
     fn skip_block(&mut self, at: &mut BlockCursor) -> Result<()>;
-    /// The upper bound of the keys of the current block.
+    /// Returns an upper bound of the keys in the current block.
     fn bound(&self) -> Option<&[u8]>;
-    /// The block of `at` as it is stored, with its trailer, and with all its entries decoded, none
-    /// after its bound. `None` if they are too many, or if the block was not read with others, or
-    /// not verified.
+    /// Returns the block of `at` as it is stored, with its trailer. All entries of the block are
+    /// then decoded, and no entry is above the block's bound. Returns `None` if the entries are too
+    /// many, or if the block was read alone and not in a longer read, or if its checksum was not
+    /// verified.
     fn stored(&self, at: &mut BlockCursor) -> Result<Option<Bytes>>;
 }
 
-/// A block as it is stored, for
+/// A block in its stored form, for
 /// [`TableSink::keep_block`](crate::placement::TableSink::keep_block).
 pub struct WholeBlock<'a> {
     /// All entries of the block, decoded.
     pub entries: &'a BlockCursor,
-    /// The block with its trailer, possibly compressed; verified.
+    /// The block with its trailer. It may be compressed. Its checksum was verified.
     pub sealed: Bytes,
 }
 
-/// Reads values that are stored separately from their keys.
+/// Reads values that are stored outside of the table's blocks.
 pub trait Values: Send {
-    /// The user's value of `entry`, which is a put with `stored` in the table.
+    /// Returns the user's value of `entry`, a put whose stored form in the table is `stored`.
     fn fetch(&mut self, entry: EntryRef<'_>) -> Result<Bytes>;
 }
 
 /// Iterates over the entries of a table in internal-key order. Invalid after an error.
 pub struct Cursor {
     table: TableId,
-    /// Dropped before `blocks`, which reuses the memory of the block.
+    /// Must be dropped before `blocks`, which reuses the memory of the block.
     at: BlockCursor,
     blocks: Box<dyn Blocks>,
-    /// `None` where blocks hold the values themselves.
+    /// Reads values that are not in the blocks; `None` if the blocks contain all values.
     values: Option<Box<dyn Values>>,
     fetched: Option<Bytes>,
 }
 
 impl Cursor {
-    /// A cursor over the entries of `table`, whose blocks `blocks` finds. Not valid until it is
-    /// positioned.
+    /// Makes a cursor over the entries of `table`. `blocks` finds the table's blocks. The cursor is
+    /// invalid until it is positioned.
     pub fn new(table: TableId, blocks: Box<dyn Blocks>) -> Cursor {
         Cursor { table, blocks, at: BlockCursor::default(), values: None, fetched: None }
     }
 
-    /// The same over blocks with references instead of values, which `values` resolves.
+    /// Makes the cursor read its values with `values`, because the blocks contain references
+    /// instead of values.
     pub fn with_values(self, values: Box<dyn Values>) -> Cursor {
         Cursor { values: Some(values), ..self }
     }
@@ -116,32 +119,35 @@ impl Cursor {
         if self.at.step_back() { Ok(()) } else { self.blocks.prev(&mut self.at) }
     }
 
-    /// Moves forward by one entry if that needs no read and no decoding; else stays and returns
-    /// false. The cursor must be valid.
+    /// Moves forward by one entry if this needs neither a read nor decoding. Otherwise does not
+    /// move and returns false. The cursor must be valid.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         self.at.step_forward()
     }
 
-    /// Moves back by one entry if that needs no read and no decoding; else stays and returns
-    /// false. The cursor must be valid.
+    /// Moves back by one entry if this needs neither a read nor decoding. Otherwise does not move
+    /// and returns false. The cursor must be valid.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         self.at.step_back()
     }
 
-    /// At the first entry of a block: the upper bound of the keys of the block.
+    /// Returns an upper bound of the keys in the current block if the cursor is at the block's
+    /// first entry.
     #[inline]
     pub fn comes_to_block(&self) -> Option<&[u8]> {
         if self.at.is_first() { self.blocks.bound().filter(|_| self.values.is_none()) } else { None }
     }
 
-    /// That block as it is stored, if it is available. All its entries are decoded then.
+    /// Returns the current block as it is stored, if it is available. All its entries are decoded
+    /// then.
     pub fn stored_block(&mut self) -> Result<Option<Bytes>> {
         if self.comes_to_block().is_some() { self.blocks.stored(&mut self.at) } else { Ok(None) }
     }
 
-    /// The block with its entries.
+    /// Combines `sealed`, the stored form of the current block, with the decoded entries of the
+    /// cursor.
     pub fn whole_block(&self, sealed: Bytes) -> WholeBlock<'_> {
         WholeBlock { entries: &self.at, sealed }
     }
@@ -151,27 +157,27 @@ impl Cursor {
         self.blocks.skip_block(&mut self.at)
     }
 
-    /// See [`BlockCursor::next_distinct_user_key`].
+    /// Calls [`BlockCursor::next_distinct_user_key`].
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         self.at.next_distinct_user_key(wanted)
     }
 
-    /// The decoded entries around the current one.
+    /// Returns the block cursor, which has the decoded entries around the current one.
     #[inline]
     pub fn decoded(&self) -> &BlockCursor {
         &self.at
     }
 
-    /// The whole internal key, of a known kind. The cursor must be valid.
+    /// Returns the complete internal key, which has a known kind. The cursor must be valid.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.at.key()
     }
 
-    /// The user's value. It must have been [fetched](Cursor::fetch) since the last step where
-    /// [values are stored separately](crate::placement::ValueStore::separates_values). The cursor
-    /// must be valid.
+    /// Returns the user's value. If [values are stored
+    /// separately](crate::placement::ValueStore::separates_values), it must have been
+    /// [fetched](Cursor::fetch) since the last move. The cursor must be valid.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match &self.values {
@@ -187,14 +193,15 @@ impl Cursor {
         }
     }
 
-    /// Bytes of the internal key and of the stored value. The cursor must be valid.
+    /// Returns the size in bytes of the internal key and the stored value. The cursor must be
+    /// valid.
     #[inline]
     pub fn entry_bytes(&self) -> usize {
         self.at.entry_bytes()
     }
 
-    /// The entry for [`TableSink::keep`](crate::placement::TableSink::keep). The cursor must be
-    /// valid.
+    /// Returns the current entry, for [`TableSink::keep`](crate::placement::TableSink::keep). The
+    /// cursor must be valid.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         EntryRef { key: self.at.key(), stored: self.at.value(), origin: Origin::Table(self.table) }

@@ -1,21 +1,23 @@
 //! Stored entries of tables.
 use terrace_format::TableId;
 
-/// The origin of an entry, for backends that can take it over without a copy.
+/// Where an entry is now. A backend may be able to take over an entry of an older table without
+/// copying its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A memtable: no table has the entry yet.
+    /// In a memtable; no table has the entry yet.
     Memory,
-    /// An older table.
+    /// In this older table.
     Table(TableId),
 }
 
-/// One stored entry at the position of a cursor.
+/// A stored entry, at the position of a cursor.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'a> {
     /// The internal key.
     pub key: &'a [u8],
-    /// The stored value: the bytes themselves, or the reference that the backend stores instead.
+    /// The stored form of the value: the bytes of the value, or the reference that the backend
+    /// stores instead of them.
     pub stored: &'a [u8],
     /// The memtable or the table that has it.
     pub origin: Origin,

@@ -12,17 +12,18 @@ pub enum ObjectId {
     Manifest(LogId),
     /// An incomplete file under a temporary name.
     Temporary(u64),
-    /// A file of several tables, with the number of the first.
+    /// A bundle: a file with several tables. Its number is that of its first table.
     Bundle(TableId),
     /// A value-log segment of relocated values.
     Segment(SegmentId),
-    /// The WAL sidecar: the batches of a WAL without a value for the value log.
-    /// [`open_log`](crate::placement::LogStore::open_log) reads the WAL and its sidecar as one.
+    /// A WAL sidecar: the second file of a WAL, for batches without a value for the value log.
+    /// [`open_log`](crate::placement::LogStore::open_log) reads the WAL and its sidecar as one log.
     WalSidecar(LogId),
 }
 
 impl ObjectId {
-    /// The number. The next file number of a store exceeds all numbers in use.
+    /// Returns the object's number. The next file number of a store exceeds the numbers of all
+    /// objects.
     pub fn number(self) -> u64 {
         match self {
             ObjectId::Table(id) | ObjectId::Bundle(id) => id.0,
@@ -34,7 +35,7 @@ impl ObjectId {
 }
 
 impl From<&ValuePointer> for ObjectId {
-    /// The object that a value pointer points into.
+    /// Returns the object into which a value pointer points.
     fn from(pointer: &ValuePointer) -> ObjectId {
         match pointer.moved {
             true => ObjectId::Segment(SegmentId(pointer.segment)),

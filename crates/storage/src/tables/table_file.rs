@@ -1,4 +1,5 @@
-//! Files of finished tables, in a store or outside, that another store can take over.
+//! Files of finished tables that a store can take over. They are in another store or outside of any
+//! store.
 use std::{fmt, path::Path, sync::Arc};
 use terrace_vfs::{FileSystem, RealFs, parent};
 
@@ -14,8 +15,8 @@ impl TableFile {
         TableFile { fs, name }
     }
 
-    /// The file at `path`, existing or not, or the target of a symbolic link there; `None` if
-    /// `path` has no file name.
+    /// Returns the file at `path`, which need not exist. If `path` is a symbolic link, returns the
+    /// target of the link. Returns `None` if `path` has no file name.
     pub fn at(path: &Path) -> Option<TableFile> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         Some(TableFile::new(Arc::new(RealFs::new(parent(&path))), path.file_name()?.to_str()?.to_owned()))
@@ -37,11 +38,11 @@ impl fmt::Debug for TableFile {
 /// The result of taking over files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
-    /// Files taken over by a hard link.
+    /// Number of files taken over by a hard link.
     pub linked: u64,
-    /// Files copied, because they are on another file system, or because this one has no hard
-    /// links.
+    /// Number of files copied, because they are on another file system, or because this file system
+    /// has no hard links.
     pub copied: u64,
-    /// The bytes of all of them.
+    /// Total size in bytes of these files.
     pub bytes: u64,
 }

@@ -9,8 +9,8 @@ use terrace_vfs::{FileSystem, RealFs, WriteFile, parent};
 /// The buffer size of writes.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// An SSTable file being written. Dropped unfinished, it removes the file, except in a forked
-/// child.
+/// An SSTable file that is being written. If it is dropped before `finish`, it removes the file,
+/// except in a forked child process.
 pub struct TableFileWriter {
     writer: Option<Writer<Output>>,
     folder: RealFs,
@@ -21,7 +21,7 @@ pub struct TableFileWriter {
 /// A finished SSTable file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedTable {
-    /// Its size in bytes.
+    /// The file's size in bytes.
     pub bytes: u64,
     /// The first internal key.
     pub smallest: Vec<u8>,
@@ -42,19 +42,20 @@ impl TableFileWriter {
         Ok(TableFileWriter { writer, folder, name, process: Process::current() })
     }
 
-    /// Adds an entry. Internal keys come in order, each once.
+    /// Adds an entry. Internal keys must be added in order, each only once.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let finished = || Error::Unsupported("the table is finished".into());
         self.check_process()?;
         self.writer.as_mut().ok_or_else(finished)?.add(internal_key, value)
     }
 
-    /// A forked child would write into its parent's file, or remove it.
+    /// Returns an error in a forked child process, which would write into its parent's file or
+    /// remove it.
     fn check_process(&self) -> Result<()> {
         if self.process.is_current() { Ok(()) } else { Err(Error::forked(&self.name, self.process)) }
     }
 
-    /// The approximate size so far, in bytes.
+    /// Returns the approximate size so far, in bytes.
     pub fn bytes(&self) -> u64 {
         self.writer.as_ref().map_or(0, Writer::bytes)
     }
@@ -69,7 +70,7 @@ impl TableFileWriter {
             self.folder.sync_directory().map_err(|e| Error::io("sync directory", self.folder.name(), e))?;
             Ok(FinishedTable { bytes: output.bytes, smallest, largest })
         });
-        // Best effort: the error is returned
+        // Best effort: the error itself is returned.
         finished.inspect_err(|_| drop(self.folder.remove(&self.name)))
     }
 }
@@ -77,7 +78,7 @@ impl TableFileWriter {
 impl Drop for TableFileWriter {
     fn drop(&mut self) {
         if self.writer.take().is_some() && self.process.is_current() {
-            let _ = self.folder.remove(&self.name); // best effort: the name was not used yet
+            let _ = self.folder.remove(&self.name); // best effort: nothing refers to the file yet
         }
     }
 }

@@ -1,57 +1,60 @@
-//! Append-only objects: the WAL, the manifest, and the segments of a value log.
+//! Append-only objects: the WAL, the manifest, and the segments of the value log.
 use crate::Result;
 use terrace_format::{Batch, SeqNo, block::Bytes, log_record::Event as LogEvent};
 
 /// The kind of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LogKind {
-    /// The write-ahead log: batches, in the order of writing.
+    /// The write-ahead log: batches, in the order in which they were written.
     Wal,
     /// The manifest: version edits, in the order in which they became durable.
     Manifest,
 }
 
-/// Appends to a log. Used by one thread.
+/// Appends to a log. Only one thread uses it.
 pub trait LogWriter: Send + Sync {
-    /// Appends one record and hands it to the operating system, so that it survives the end of
-    /// this process. After an error the end of the log is unknown: append nothing more.
+    /// Appends one record and passes it to the operating system, so that the record survives the
+    /// end of this process. After an error the end of the log is unknown, and nothing more may be
+    /// appended.
     fn append(&mut self, record: &[u8]) -> Result<()>;
-    /// Appends a batch as a record, and turns it into the batch for the memtable: the same
-    /// operations, with the stored form of each value. A prefix that all stored values share is
-    /// returned instead.
+    /// Appends a batch as one record. Then converts it to the batch for the memtable, which has the
+    /// same operations with the stored form of each value. If all stored values have the same
+    /// prefix, the prefix is returned instead of being added to each value.
     fn append_batch(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
         self.append(batch.as_bytes()).map(|()| &[][..])
     }
-    /// Makes everything appended durable (no promise in the durability mode `none`). After an
-    /// error the contents of the log are unknown, and stay so: a retry proves nothing.
+    /// Makes everything that was appended durable, except in the durability mode `none`. After an
+    /// error the contents of the log stay unknown, even if a later sync succeeds.
     fn sync(&self) -> Result<()>;
-    /// Appends a durable watermark: every write before sequence `next` has been synced, in this
-    /// log and in older ones. Recovery then tells damage from a torn tail. The watermark itself is
-    /// not synced. With `direct_io` it waits for the next append, because each append costs a page
-    /// there. After an error the end of the log is unknown, as after
-    /// [`append`](LogWriter::append).
+    /// Appends a durable watermark: it states that every write before sequence number `next` was
+    /// synced, in this log and in older ones. With it, recovery can distinguish damage from a torn
+    /// tail. The watermark itself is not synced. With `direct_io` it is written together with the
+    /// next append, because each append costs a page in that mode. After an error the end of the
+    /// log is unknown, as after [`append`](LogWriter::append).
     fn mark_durable(&mut self, next: SeqNo) -> Result<()>;
-    /// Ends the log: nothing is appended any more, and preallocated space and memory are released.
+    /// Ends the log: nothing is appended afterwards. Releases preallocated space and memory.
     fn end(&mut self) {}
-    /// Bytes so far, of the object that is listed under the log's number.
+    /// Returns the size in bytes so far. This is the size of the file that is listed under the
+    /// log's number.
     fn bytes(&self) -> u64;
-    /// Bytes so far of its [WAL sidecar](crate::placement::ObjectId::WalSidecar).
+    /// Returns the size in bytes so far of its [WAL
+    /// sidecar](crate::placement::ObjectId::WalSidecar).
     fn sidecar_bytes(&self) -> u64 {
         0
     }
 }
 
-/// Appends to a segment. Used by one thread.
+/// Appends to a segment. Only one thread uses it.
 pub trait SegmentWriter: Send + Sync {
-    /// Appends `bytes` and hands them to the operating system. After an error the end of the
-    /// segment is unknown: append nothing more.
+    /// Appends `bytes` and passes them to the operating system. After an error the end of the
+    /// segment is unknown, and nothing more may be appended.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Makes everything appended durable; see [`LogWriter::sync`].
+    /// Makes everything that was appended durable; see [`LogWriter::sync`].
     fn sync(&self) -> Result<()>;
-    /// Ends the segment; see [`LogWriter::end`]. From now on it does not change and may be
+    /// Ends the segment; see [`LogWriter::end`]. Afterwards it does not change and may be
     /// [mapped](SegmentReader::shown).
     fn end(&mut self) {}
-    /// Bytes so far.
+    /// Returns the size in bytes so far.
     fn bytes(&self) -> u64;
 }
 
@@ -60,26 +63,26 @@ pub trait SegmentReader: Send + Sync {
     /// Reads `bytes` bytes at `offset`; [`Error::Corrupt`](crate::Error::Corrupt) if the segment
     /// ends earlier.
     fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>>;
-    /// The mapping of the whole segment; `None` where it is read by system calls, as it is while
-    /// it grows.
+    /// Returns the mapping of the whole segment. Returns `None` if the segment is read by system
+    /// calls, as it always is while it grows.
     fn shown(&self) -> Option<&Bytes> {
         None
     }
-    /// Announces a read. A hint.
+    /// Hints that `bytes` bytes at `offset` will be read.
     fn expect(&self, offset: u64, bytes: u64);
-    /// The present size in bytes.
+    /// Returns the present size in bytes.
     fn bytes(&self) -> Result<u64>;
 }
 
-/// Reads a log from its start. Trusts nothing in it.
+/// Reads a log from its start. It trusts no byte of the log.
 pub trait LogReader: Send {
-    /// Whether Terrace wrote this log: its first record is fragmented in a way that LevelDB's
-    /// writer never produces.
+    /// Returns whether Terrace wrote this log. The first record of such a log is fragmented in a
+    /// way that LevelDB's writer never produces.
     fn ours(&self) -> bool;
-    /// The next record, or the damage in its place. Returns `End` again and again at the end.
-    /// Fails only if a read fails.
+    /// Returns the next record, or the damage at its place. At the end it returns `End`, also in
+    /// further calls. It fails only if a read fails.
     fn next(&mut self) -> Result<LogEvent>;
-    /// Turns `batch`, the last record, into the batch for the memtable: see
+    /// Converts `batch`, which was read from the last record, to the batch for the memtable; see
     /// [`LogWriter::append_batch`].
     fn store(&mut self, batch: Batch) -> Batch {
         batch

@@ -1,4 +1,4 @@
-//! Append-only logs and value-log segments, and the coalesced reads of scans.
+//! Append-only logs, value-log segments, and the combined (coalesced) reads of adjacent values.
 mod log;
 mod read_coalescer;
 

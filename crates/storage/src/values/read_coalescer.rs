@@ -1,6 +1,6 @@
-//! Reads adjacent values of a segment together. Value-log GC writes relocated values in the order
-//! of keys, and a scan that read each value by itself would spend more time in system calls than
-//! in copying.
+//! Reads adjacent values of a segment with one system call. Value-log GC writes relocated values in
+//! key order. A scan that read each of them with its own call would spend more time in system calls
+//! than in copying.
 use crate::{
     Budget, Held, Holder, Result,
     tables::{Bytes, ObjectId},
@@ -13,29 +13,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The largest gap between adjacent entries: frame headers, and a little garbage.
+/// The largest gap in bytes between two entries that are treated as adjacent. A gap contains frame
+/// headers and a little garbage.
 const GAP_MAX: u64 = 4096;
 /// The size of the first coalesced read; each further one is twice as large.
 const FIRST_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 128 << 10;
-/// The number of segments that a scan alternates between: the values of a key range lie in as many
-/// as there were GC jobs for it.
+/// The number of segments between which a scan may alternate. Each GC job for a key range wrote its
+/// values to another segment.
 const SEGMENTS_MAX: usize = 8;
-/// The kernel reads about this much of a mapping at once. A look at the clock for each entry would
-/// cost as much as finding it.
+/// The kernel reads about this many bytes of a mapping together. Only one entry in each such piece
+/// is timed, because reading the clock takes as long as finding an entry.
 const PLACE_BYTES: u64 = 64 << 10;
-/// A read that takes longer than this, plus a microsecond for each KiB, had to wait for the
+/// If a read takes longer than this, plus a microsecond for each KiB, it had to wait for the
 /// device.
 const WAITED: Duration = Duration::from_micros(20);
-/// The same bound for the access to a mapped entry, which makes the kernel map resident pages.
+/// The same limit for the access to a mapped entry. It is higher because the kernel may have to map
+/// pages that are in memory.
 const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
-/// The coalesced reads of one scan.
+/// Combines the reads of one scan.
 pub struct ReadCoalescer {
     most: u64,
-    /// The segment read last comes first.
+    /// The last read of each segment. The segment that was read last is first.
     held: VecDeque<Stretch>,
-    /// Their bytes, as counted by the memory budget.
+    /// The bytes of these reads, as the memory budget counts them.
     counted: Held,
     waited: bool,
 }
@@ -44,29 +46,29 @@ pub struct ReadCoalescer {
 struct Stretch {
     object: ObjectId,
     shown: Shown,
-    /// The range of the last entry.
+    /// The range of the last requested entry.
     last: Option<Range<u64>>,
-    /// The size of the last coalesced read.
+    /// The size in bytes of the last combined read.
     reach: u64,
 }
 
-/// The available bytes of a segment.
+/// The bytes of a segment that are in memory.
 enum Shown {
-    /// None: the last entry was read by itself.
+    /// No bytes: the last entry was read alone.
     Nothing,
-    /// A coalesced read, and its offset.
+    /// The bytes of a combined read, and their offset.
     Read(u64, Bytes),
     /// The mapping of the whole segment.
     Mapped(Bytes),
 }
 
 impl Shown {
-    /// Bytes kept in memory for it.
+    /// Returns the number of bytes that are kept in memory.
     fn kept_bytes(&self) -> u64 {
         if let Shown::Read(_, bytes) = self { bytes.len() as u64 } else { 0 }
     }
 
-    /// The entry, if it is available.
+    /// Returns the entry at `at`, if its bytes are in memory.
     fn part(&self, at: &Range<u64>) -> Option<Bytes> {
         match self {
             Shown::Nothing => None,
@@ -77,20 +79,20 @@ impl Shown {
 }
 
 impl ReadCoalescer {
-    /// A coalescer that keeps at most `bytes` in memory, counted as read-ahead of cursors. An
-    /// entry larger than an eighth of that is read by itself.
+    /// Makes a coalescer that keeps at most `bytes` bytes in memory. They are counted as read-ahead
+    /// of cursors. An entry larger than an eighth of `bytes` is read alone.
     pub fn new(bytes: u64, budget: &Arc<Budget>) -> ReadCoalescer {
         let most = (bytes / SEGMENTS_MAX as u64).min(MOST_BYTES);
         ReadCoalescer { most, held: VecDeque::new(), counted: budget.hold(Holder::Cursors), waited: false }
     }
 
-    /// Whether a read since the last call had to wait for the device.
+    /// Returns whether a read since the last call had to wait for the device.
     pub fn waited(&mut self) -> bool {
         std::mem::take(&mut self.waited)
     }
 
-    /// The entry at `at` of segment `object`, which `open` opens: mapped, if `in_place` and
-    /// possible, or read.
+    /// Returns the entry at `at` of segment `object`. `open` opens the segment. The entry refers to
+    /// the mapping if `in_place` is set and the segment is mapped; otherwise it is read.
     pub(crate) fn entry(
         &mut self,
         object: ObjectId,
@@ -103,7 +105,7 @@ impl ReadCoalescer {
         {
             stretch.last = Some(at);
             self.waited |= waited;
-            return Ok(entry); // The usual case: the kept bytes do not change.
+            return Ok(entry); // The usual case: the bytes that are kept do not change.
         }
         let known = self.held.iter().position(|stretch| stretch.object == object).and_then(|at| self.held.remove(at));
         self.held.truncate(SEGMENTS_MAX - 1);
@@ -123,7 +125,7 @@ impl Stretch {
         Stretch { object, shown: Shown::Nothing, last: None, reach: 0 }
     }
 
-    /// The entry, and whether the read waited for the device.
+    /// Returns the entry, and whether the read waited for the device.
     fn entry(
         &mut self,
         at: &Range<u64>,
@@ -147,25 +149,27 @@ impl Stretch {
         Ok((entry, begin.elapsed() > WAITED + Duration::from_micros(read >> 10)))
     }
 
-    /// The same for an available entry.
+    /// Returns the entry if its bytes are in memory, and whether the access waited for the device.
     fn look(&self, at: &Range<u64>) -> Option<(Bytes, bool)> {
         let entry = self.shown.part(at)?;
         let waited = matches!(self.shown, Shown::Mapped(_)) && !self.is_adjacent(at) && is_waited_for(&entry);
         Some((entry, waited))
     }
 
-    /// Whether the entry follows the last one, and the kernel has probably read both at once.
+    /// Returns whether the entry follows the last one so closely that the kernel has probably read
+    /// both together.
     fn is_adjacent(&self, at: &Range<u64>) -> bool {
         let place = |byte: u64| byte / PLACE_BYTES;
         self.goes_on(at) && self.last.as_ref().is_some_and(|last| place(last.end) == place(at.end))
     }
 
-    /// Whether the entry follows the last one.
+    /// Returns whether the entry follows the last one.
     fn goes_on(&self, at: &Range<u64>) -> bool {
         self.last.as_ref().is_some_and(|last| is_near(last.end, at.start))
     }
 
-    /// Reads the entry and, if the last one was adjacent, the bytes after or before it too.
+    /// Reads the entry. If it is adjacent to the last one, reads the bytes after it, or before it,
+    /// in the same call.
     fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<Bytes> {
         let behind = self.goes_on(at);
         let before = self.last.as_ref().is_some_and(|last| is_near(at.end, last.start));
@@ -179,7 +183,7 @@ impl Stretch {
             };
             match wide.and_then(|wide| Ok((wide.start, read(&wide)?))) {
                 Ok((from, bytes)) => self.shown = Shown::Read(from, Bytes::from(Arc::new(bytes))),
-                Err(_) => self.reach = 0, // damage of neighbours does not concern this entry
+                Err(_) => self.reach = 0, // damage of neighbours is ignored here
             }
         }
         match self.shown.part(at) {
@@ -189,12 +193,12 @@ impl Stretch {
     }
 }
 
-/// Whether an entry that begins at `start` is adjacent to one that ends at `end`.
+/// Returns whether an entry that begins at `start` is adjacent to an entry that ends at `end`.
 fn is_near(end: u64, start: u64) -> bool {
     start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX)
 }
 
-/// Whether the kernel had to read a mapped entry from the device; touches both of its ends.
+/// Accesses both ends of a mapped entry. Returns whether the kernel had to read it from the device.
 fn is_waited_for(entry: &[u8]) -> bool {
     let begin = Instant::now();
     std::hint::black_box((entry.first().copied(), entry.last().copied()));
@@ -208,7 +212,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use terrace_format::SegmentId;
 
-    /// A mebibyte with one unreadable byte.
+    /// A segment of 1 MiB with one unreadable byte.
     #[derive(Default)]
     struct Counted {
         reads: AtomicU64,
@@ -236,8 +240,8 @@ mod tests {
         }
     }
 
-    /// Reads entries of 1000 bytes at these offsets; the number of reads, and the bytes read for
-    /// each byte of an entry.
+    /// Reads entries of 1000 bytes at these offsets. Returns the number of reads, and the number of
+    /// bytes read for each byte of an entry.
     fn reads(most: u64, places: impl Iterator<Item = u64>) -> (u64, f64) {
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let (mut stretches, mut wanted) = (ReadCoalescer::new(most, &Budget::new(&StorageConfig::default())), 0);
@@ -260,7 +264,8 @@ mod tests {
         assert_eq!(reads(0, places()).0, 800, "without memory nothing is coalesced");
     }
 
-    /// Values that earlier GC jobs of upper levels relocated lie in other segments.
+    /// Values of one key range are in several segments if several GC jobs relocated them. Reads
+    /// that alternate between the segments are still combined.
     #[test]
     fn reads_of_alternating_segments_are_coalesced() {
         let segment = Arc::new(Counted::default());
@@ -269,14 +274,14 @@ mod tests {
         for turn in 0..2400usize {
             let number = turn * 617 % SEGMENTS_MAX;
             let at = next[number];
-            next[number] += 1024 + (turn % 3) as u64 * 1000; // with some garbage in between
+            next[number] += 1024 + (turn % 3) as u64 * 1000; // leaves some garbage in between
             let object = ObjectId::Segment(SegmentId(number as u64));
             stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
         }
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
     }
 
-    /// Kept bytes are counted and bounded; long entries are not kept at all.
+    /// The bytes that are kept are counted and limited. Long entries are not kept.
     #[test]
     fn kept_bytes_are_bounded() {
         let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&StorageConfig::default()));

@@ -1,4 +1,4 @@
-//! The contract suite on each backend.
+//! Runs the contract suite on each backend.
 use std::{sync::Arc, time::Duration};
 use terrace_format::{Layout, TableForm, Values, raw::Sizes};
 use terrace_storage::backends::{
@@ -38,7 +38,7 @@ fn a_directory_passes() {
     let number = std::cell::Cell::new(0);
     contract::run(&|| {
         number.set(number.get() + 1);
-        // Two levels that do not exist yet, so that creating them is tested.
+        // Two directory levels that do not exist yet, so that the suite also tests creating them.
         let path = folder.path().join(format!("{}/store", number.get()));
         contract::on_files(Arc::new(RealFs::new(path)), Arc::new(SyncTracker))
     });
@@ -63,7 +63,7 @@ fn batches_pass() {
     }
 }
 
-/// The file system itself, with mapped WALs and one journal commit per batch.
+/// A directory of the real file system, with mapped WALs and one journal commit per batch.
 #[test]
 fn a_directory_passes_with_mapped_wals_and_batches() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ fn a_directory_with_a_device_passes() {
     contract::run(&|| contract::on_files_of(bundled(), split(), Arc::new(NoTracker)));
 }
 
-/// Without padding, parts of pages are read as written.
+/// A raw device without padding: the store reads parts of pages exactly as it wrote them.
 #[test]
 fn a_device_passes_without_padding() {
     let unpadded = || {
@@ -137,7 +137,7 @@ fn a_device_passes_without_padding() {
     contract::run(&|| contract::on_files(unpadded(), Arc::new(SyncTracker)));
 }
 
-/// Key-value separation, in directories and on devices, with several durability modes.
+/// Stores with key-value separation, in directories and on devices, with several durability modes.
 #[test]
 fn key_value_separation_passes() {
     let folder = tempfile::tempdir().unwrap();

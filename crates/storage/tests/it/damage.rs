@@ -1,5 +1,5 @@
-//! Corrupt files: every byte changed, every length truncated. Each result is right or an error,
-//! never wrong and never a panic.
+//! Tests of corrupt files: every byte is changed, and files are truncated to every length. Each
+//! read returns the right result or an error. It never returns a wrong result and never panics.
 use proptest::{collection::vec, prelude::*, sample::Index};
 use std::sync::Arc;
 use terrace_format::{
@@ -91,8 +91,8 @@ fn walk_back(table: Arc<dyn Table>, how: TableReadOptions) -> Result<Entries> {
     Ok(found)
 }
 
-/// With verification, each result is right or an error. Without it, any result is allowed, but
-/// each call must return.
+/// Reads a damaged table in every way. With checksum verification each result must be right or an
+/// error. Without it any result is allowed, but each call must return.
 fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &StorageConfig, all: &Entries, case: &str) -> bool {
     let storage = open(&directory_with("000001.ldb", bytes), setup);
     let Ok(table) = storage.open_table(meta) else { return true };
@@ -123,8 +123,8 @@ fn tables_with_any_byte_changed() {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= change;
                 let noticed = read_damaged(&meta, &damaged, &setup, &all, &format!("{setup:?} byte {at}"));
-                // No checksum covers the footer. A change that decodes to the same footer is no
-                // corruption.
+                // No checksum covers the footer. If a changed footer decodes to the same values, it
+                // is not corrupt.
                 let footer = |bytes: &[u8]| Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]);
                 let same = footer(&damaged) == footer(&bytes);
                 assert!(noticed || same, "{setup:?}: byte {at} changed by {change}, and no check noticed");
@@ -146,7 +146,7 @@ fn tables_cut_at_any_length() {
     }
 }
 
-/// Zeros in the place of any block of the file system, as after a power cut.
+/// Each block of the file system in turn is replaced by zeros, as a power cut may do.
 #[test]
 fn tables_with_holes() {
     let all = entries();
@@ -161,7 +161,7 @@ fn tables_with_holes() {
     }
 }
 
-/// Gives every block of a table a valid checksum for its current contents.
+/// Recomputes the checksum of every block of a table for the block's present contents.
 fn reseal(bytes: &mut [u8], handles: &[Handle]) {
     for handle in handles {
         let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
@@ -185,7 +185,7 @@ fn handles(bytes: &[u8]) -> Vec<Handle> {
 }
 
 proptest! {
-    /// Nonsense under valid checksums: no call panics or loops forever.
+    /// Random bytes under valid checksums: no call panics or loops forever.
     #[test]
     fn tables_of_nonsense_with_valid_checksums(changes in vec((any::<Index>(), any::<u8>()), 1..6)) {
         let setup = &setups()[0];
@@ -193,7 +193,8 @@ proptest! {
         let handles = handles(&bytes);
         let mut damaged = bytes.clone();
         for (at, byte) in changes {
-            // Most bytes of a table are values. Bytes that steer the reader matter more.
+            // Most bytes of a table are values. Changes of the bytes that control the reader are
+            // more important.
             let blocks = &handles[at.index(handles.len())];
             damaged[blocks.offset as usize + at.index(blocks.bytes as usize)] = byte;
         }
@@ -246,7 +247,7 @@ fn read_log(bytes: &[u8]) -> (Vec<Vec<u8>>, LogEvent) {
 fn logs_with_any_byte_changed() {
     let (records, bytes, _) = log_file();
     assert_eq!(read_log(&bytes).0, records);
-    // The payload of the long record is uniform; the ends of its fragments suffice.
+    // All payload bytes of the long record are equal, so only the ends of its fragments are tested.
     for at in (0..bytes.len()).filter(|at| !(600..32_000).contains(at) && !(33_500..39_500).contains(at)) {
         for change in [0x01, 0x80, 0xff] {
             let mut damaged = bytes.clone();
@@ -267,7 +268,7 @@ fn logs_cut_at_any_length() {
     let (records, bytes, ends) = log_file();
     for length in 0..bytes.len() {
         if (600..32_000).contains(&length) && length % 97 != 0 {
-            // Within the long record all lengths are alike.
+            // Within the long record all truncated lengths have the same result.
             continue;
         }
         let whole = ends.iter().filter(|end| **end <= length as u64).count();
@@ -278,7 +279,7 @@ fn logs_cut_at_any_length() {
     }
 }
 
-/// A whole-block copy of such a block would put keys before smaller keys of the following block.
+/// Copying such a block unchanged would put its keys before smaller keys of the following block.
 #[test]
 fn a_block_with_keys_greater_than_its_index_key_is_not_copied() {
     let setup = &setups()[0];
@@ -292,10 +293,10 @@ fn a_block_with_keys_greater_than_its_index_key_is_not_copied() {
         listed.seek_first().unwrap();
         while listed.valid() {
             let mut key = listed.key().to_vec();
-            // The last byte of the user key.
+            // Changes the last byte of the user key.
             let at = key.len() - TRAILER_BYTES - 1;
-            // The first blocks are read one by one, and an iteration would notice the false key by
-            // itself. The last one would be out of order.
+            // The first blocks are read one by one, so an iteration notices their false key itself.
+            // The false key of the last block would be out of order.
             key[at] -= u8::from(is_false && blocks > 1 && at > 0);
             index.add(&key, listed.value());
             listed.next().unwrap();

@@ -1,5 +1,5 @@
-//! What a real directory adds to the contract: file names, locks of other programs, removal, and
-//! the syncs of each durability mode.
+//! Tests of properties that only a real directory has: file names, locks of other programs,
+//! removal, and the syncs of each durability mode.
 use std::{fs, path::Path, sync::Arc};
 use terrace_format::{FormatFile, Layout, LogId, SeqNo, TableForm, TableId, filter::Bloom, key};
 use terrace_storage::{
@@ -77,7 +77,7 @@ fn destroy_removes_the_store_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let location = Location::Directory(path.clone());
-    // Nothing exists yet.
+    // Nothing exists at this location yet.
     destroy(&location).unwrap();
     full_store(&path);
     destroy(&location).unwrap();
@@ -110,7 +110,8 @@ fn destroy_fails_while_the_store_is_open() {
     }
 }
 
-/// LevelDB takes a POSIX lock on `LOCK`. Terrace's lock must conflict with it, in either order.
+/// LevelDB takes a POSIX lock on `LOCK`. Terrace's lock must conflict with it, whichever is taken
+/// first.
 #[test]
 fn the_lock_conflicts_with_leveldbs_lock() {
     use nix::{
@@ -132,8 +133,8 @@ fn the_lock_conflicts_with_leveldbs_lock() {
     drop(storage);
     let location = Location::Directory(folder.path().into());
     for mode in [OpenMode::Create, OpenMode::Write, OpenMode::ReadOnly] {
-        // Taken again each time: closing any descriptor of the file releases a process's POSIX
-        // locks on it.
+        // The lock is taken again each time, because closing any descriptor of the file releases
+        // the POSIX locks of the process on it.
         fcntl(&lock, FcntlArg::F_SETLK(&posix(libc::F_WRLCK))).unwrap();
         let Err(Error::InUse { detail, .. }) = open(&location, mode, DurabilityMode::Sync, &StorageConfig::default())
         else {
@@ -169,8 +170,8 @@ fn each_durability_mode_syncs_as_often_as_necessary() {
     }
 }
 
-/// A filter keeps lookups of absent keys away from data blocks. With corrupt data blocks such
-/// lookups still succeed.
+/// With a filter, lookups of absent keys do not read data blocks. They therefore succeed even if
+/// the data blocks are corrupt.
 #[test]
 fn filters_avoid_reads_of_data_blocks() {
     for form in [FilterForm::Block, FilterForm::Table] {

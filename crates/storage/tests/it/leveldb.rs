@@ -1,4 +1,4 @@
-//! SSTables written by the real LevelDB: read completely, and rewritten byte for byte.
+//! SSTables that the real LevelDB wrote are read completely and rewritten byte for byte.
 use std::{path::PathBuf, sync::Arc};
 use terrace_format::{
     TableId,
@@ -15,7 +15,7 @@ fn golden(store: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../format/tests/golden/leveldb", store].iter().collect()
 }
 
-/// The options with which the golden stores were written.
+/// Returns the options with which LevelDB wrote the golden stores (stores kept as test data).
 fn setup(store: &str) -> StorageConfig {
     let small_blocks = StorageConfig { block_size: 1024, ..StorageConfig::default() };
     match store {
@@ -24,8 +24,8 @@ fn setup(store: &str) -> StorageConfig {
     }
 }
 
-/// Opened read-only, so that the golden files stay unchanged. They have no `LOCK`, and none is
-/// created.
+/// Opens a golden store read-only, so that its files stay unchanged. It has no `LOCK` file, and
+/// none is created.
 fn open_golden(store: &str) -> Box<dyn Storage> {
     open(&Location::Directory(golden(store)), OpenMode::ReadOnly, DurabilityMode::Sync, &setup(store)).unwrap()
 }
@@ -38,7 +38,7 @@ fn tables(storage: &dyn Storage) -> Vec<TableMeta> {
     storage.list().unwrap().into_iter().filter_map(meta).collect()
 }
 
-/// Rewrites the table entry by entry.
+/// Writes a copy of the table, entry by entry.
 fn rewrite(from: &dyn Storage, meta: &TableMeta, to: &dyn Storage) -> TableMeta {
     let mut cursor =
         from.open_table(meta).unwrap().cursor(TableReadOptions { verify: true, fill_cache: false }).unwrap();
@@ -68,8 +68,8 @@ fn leveldbs_tables_are_read_completely() {
     }
 }
 
-/// Data blocks, filter and index equal LevelDB's byte for byte. Properties and metaindex are
-/// Terrace's.
+/// In a rewritten table, data blocks, filter and index equal LevelDB's byte for byte. Only
+/// properties and metaindex differ.
 #[test]
 fn rewritten_tables_equal_leveldbs() {
     let folder = tempfile::tempdir().unwrap();

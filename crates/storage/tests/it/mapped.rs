@@ -1,4 +1,5 @@
-//! Memory-mapped tables and segments: read in place, and a clear message if a page is missing.
+//! Memory-mapped tables and segments: values are read without a copy, and a missing page causes a
+//! clear message.
 use std::{
     fs::OpenOptions,
     os::unix::{fs::FileExt, process::ExitStatusExt},
@@ -41,7 +42,7 @@ fn value_log(path: &Path, mode: OpenMode) -> Box<dyn Storage> {
     open(&Location::Directory(path.into()), mode, DurabilityMode::None, &setup).unwrap()
 }
 
-/// A batch with one put of 1000 bytes.
+/// Returns a batch with one put of 1000 bytes.
 fn batch(number: u32) -> Batch {
     let mut batch = Batch::new();
     batch.put(&user(number), &[number as u8; 1000]);
@@ -49,7 +50,7 @@ fn batch(number: u32) -> Batch {
     batch
 }
 
-/// The stored forms of the first `count` values of WAL 3, as memtables have them.
+/// Returns the stored forms of the first `count` values of WAL 3, as memtables contain them.
 fn stored(storage: &dyn Storage, count: usize) -> Vec<Bytes> {
     let mut log = storage.open_log(LogId(3), LogKind::Wal).unwrap();
     let next = || match log.next().unwrap() {
@@ -92,7 +93,8 @@ fn a_mapped_table_stays_readable_after_its_removal() {
     assert_eq!(cursor.value(), [231; 1000], "a cursor keeps the mapping");
 }
 
-/// Addresses ascend only if values are not copied: copies would share a buffer that is reused.
+/// The addresses of values ascend only if the values are not copied: copies would use the same
+/// buffer again.
 #[test]
 fn a_scan_of_a_mapped_table_returns_values_in_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,11 +117,11 @@ fn a_scan_of_a_mapped_table_returns_values_in_place() {
     assert!(!cursor.valid());
 }
 
-/// A WAL is preallocated with zeros, which are truncated when it ends.
+/// A WAL is preallocated with zeros. When it ends, the zeros are truncated and it can be mapped.
 #[test]
 fn a_segment_is_mapped_once_it_has_ended() {
     segment_is_mapped(|mut log| log.end());
-    // Ends like a synced one.
+    // A segment that is dropped ends in the same way as a synced one.
     segment_is_mapped(drop);
 }
 
@@ -158,7 +160,7 @@ fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
     assert_eq!(*values[57], [57; 1000], "a value keeps the mapping");
 }
 
-/// The same for a segment of an earlier session.
+/// The same test for a segment that was written before the store was opened.
 #[test]
 fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -188,7 +190,7 @@ fn mapped_blocks_are_verified_at_every_read() {
     let lookup = key::lookup(&user(0), SeqNo(9));
     assert!(table.get(&lookup, HOW).unwrap().is_some());
     let file = OpenOptions::new().write(true).open(folder.path().join("000007.ldb")).unwrap();
-    // In the value of the first key, where it was 0.
+    // Changes a byte in the value of the first key from 0 to 1.
     file.write_all_at(&[1], 100).unwrap();
     let error = table.get(&lookup, HOW).unwrap_err().to_string();
     assert!(error.contains("checksum") && error.contains("000007.ldb"), "{error}");
@@ -198,8 +200,7 @@ fn mapped_blocks_are_verified_at_every_read() {
     assert_eq!(table.get(&lookup, trusting).unwrap().unwrap().value.iter().sum::<u8>(), 1);
 }
 
-/// Reads a table after its file was truncated. Runs only as the child process of the
-/// test below.
+/// Reads a table after its file was truncated. Runs only as the child process of the test below.
 #[test]
 fn child_that_reads_a_truncated_table() {
     let Some(path) = std::env::var_os(STORE) else { return };

@@ -1,13 +1,14 @@
-//! The time to read the slot journal of a device. It is here rather than in the format crate,
-//! which uses no clock.
+//! Measures the time to read the slot journal of a raw device. The test is in this crate because
+//! the format crate uses no clock.
 use std::time::{Duration, Instant};
 use terrace_format::raw::{
     Change, Form,
     journal::{decode, encode_checkpoint, encode_entry},
 };
 
-/// A fresh checkpoint is followed by as many old entries as fit into a half. Lengths read from the
-/// middle of an entry are megabytes, and a checksum over each took 14 s without optimisation.
+/// The journal has a new checkpoint, and after it as many entries of an older generation as fit
+/// into a half. A length that is read from the middle of an old entry is megabytes. Computing a
+/// checksum over each such length took 14 s without optimisation.
 #[test]
 fn a_journal_half_full_of_old_entries_is_opened_quickly() {
     let first = [Change::Next { file: 4 }];

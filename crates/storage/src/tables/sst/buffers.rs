@@ -1,8 +1,9 @@
-//! A pool of equally sized read-ahead buffers, which table cursors pass on to one another.
+//! A pool of read-ahead buffers of equal size. A table cursor returns its buffer to the pool, and
+//! the next cursor takes it.
 //!
-//! A compaction reads many SSTables one after the other. Without the pool each cursor allocates a
-//! buffer of its own between long-lived indexes and filters, and the holes left in the heap become
-//! larger than all live memory.
+//! A compaction reads many SSTables one after the other. Without the pool, each cursor would
+//! allocate its own buffer between indexes and filters that stay in memory for long. The heap would
+//! be fragmented, and its unused gaps would become larger than all memory in use.
 use crate::{Budget, Held, Holder, Result};
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ impl Buffer {
         let mut held = budget.hold(Holder::Cursors);
         let pooled = budget.buffers.take();
         let was_pooled = pooled.is_some();
-        // With a bound on all memory, buffers are only as large as the bytes read into them.
+        // If there is a limit for all memory, buffers are only as large as the bytes read into
+        // them.
         let bytes = pooled.unwrap_or_else(|| Vec::with_capacity(if budget.limit().is_none() { BYTES } else { 0 }));
         held.set(bytes.capacity() as u64);
         if was_pooled {
@@ -31,13 +33,13 @@ impl Buffer {
         Buffer { bytes: Arc::new(bytes), held }
     }
 
-    /// The bytes that the last [`fill`](Buffer::fill) read.
+    /// Returns the bytes that the last [`fill`](Buffer::fill) read.
     pub fn filled(&self) -> &Arc<Vec<u8>> {
         &self.bytes
     }
 
-    /// Replaces the contents by the bytes that `read` reads, at most [`BYTES`]. Blocks that point
-    /// into the old contents keep them; the cursor then gets another buffer.
+    /// Replaces the contents by the bytes that `read` reads, at most [`BYTES`]. If blocks still
+    /// refer to the old contents, they keep these, and the cursor gets another buffer.
     pub fn fill(&mut self, read: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         if Arc::get_mut(&mut self.bytes).is_none() {
             *self = Buffer::of(self.held.budget());

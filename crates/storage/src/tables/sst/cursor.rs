@@ -1,9 +1,9 @@
-//! Iterates over an SSTable's data blocks by its index.
+//! Iterates over an SSTable's data blocks, which it finds by the table's index.
 //!
-//! Invariant: an iteration returns keys in ascending order or reports corruption. Within a block,
-//! the block cursor checks the order. Between blocks, this module checks that all keys of a block
-//! are greater than the previous block's index key, at most the block's own index key, and within
-//! the bounds that the manifest has for the table.
+//! Invariant: an iteration either returns keys in ascending order or reports corruption. Within a
+//! block, the block cursor checks the order. Between blocks, this module checks each block's keys:
+//! they must be greater than the index key of the previous block, at most the index key of their
+//! own block, and within the bounds that the manifest states for the table.
 use super::{Reader, span::Spans};
 use crate::{
     Error, Result,
@@ -21,13 +21,13 @@ type Step = std::result::Result<(), Corrupt>;
 const PAST_BLOCK_END: &str = "a key is past the end of its block according to the index or the manifest";
 
 impl Reader {
-    /// A cursor, not yet positioned.
+    /// Makes a cursor that is not positioned.
     pub fn cursor(self: Arc<Self>, how: TableReadOptions) -> Cursor {
         Cursor::new(self.id, Box::new(TableBlocks::new(self, how)))
     }
 }
 
-/// A position in the index, and its data block.
+/// A position in the index, and the data block at this position.
 pub(super) struct TableBlocks {
     table: Arc<Reader>,
     how: TableReadOptions,
@@ -43,8 +43,8 @@ impl TableBlocks {
         TableBlocks { table, how, index: 0, spans: Spans::default(), loaded: None }
     }
 
-    /// Loads the block at `index` into `data` and applies `step`. Leaves `data` invalid if there is
-    /// no such block.
+    /// Loads the block at `index` into `data` and applies `step`. If there is no such block, `data`
+    /// is invalid afterwards.
     fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         let previous = self.loaded.take();
         let Some(handle) = self.table.tail.index.handle(self.index) else {
@@ -66,7 +66,7 @@ impl TableBlocks {
         self.loaded = loaded;
         self.step(data, step)
     }
-    /// Whether `key`, the last key of the loaded block, is at most the block's upper bound.
+    /// Returns whether `key`, the last key of the loaded block, is at most the block's upper bound.
     fn check_last(&self, key: Option<&[u8]>) -> bool {
         key.is_none_or(|key| self.table.order.internal(key, self.table.upper(self.index)).is_le())
     }
@@ -78,8 +78,9 @@ impl TableBlocks {
         self.table.corrupt_at(offset)(Corrupt::new("block", 0, detail))
     }
 
-    /// Moves to the first entry of the block at `index`. The end of the last block is checked
-    /// first: no lookup would find entries past the table's largest key.
+    /// Moves to the first entry of the block at `index`. If the last block of the table was passed,
+    /// its last key is checked first: it must be at most the table's largest key, because a lookup
+    /// would not find a larger one.
     fn load_first(&mut self, data: &mut BlockCursor) -> Result<()> {
         if self.index + 1 == self.table.tail.index.len() {
             self.load_last(data)?;
@@ -99,7 +100,7 @@ impl TableBlocks {
         step(data).map_err(|found| self.table.corrupt_at(self.loaded.map_or(0, |(_, handle)| handle.offset))(found))
     }
 
-    /// Whether the loaded block is the one that the index names for `key`.
+    /// Returns whether the loaded block is the one in which the index locates `key`.
     fn covers(&self, key: &[u8], data: &BlockCursor) -> bool {
         let order = &self.table.order;
         self.loaded.is_some()
@@ -107,7 +108,7 @@ impl TableBlocks {
             && data.first_in_block().is_some_and(|first| order.internal(first, key).is_le())
     }
 
-    /// Loads following blocks until `data` is on an entry or the table ends.
+    /// Loads following blocks until `data` is at an entry or the table ends.
     fn skip_forward(&mut self, data: &mut BlockCursor) -> Result<()> {
         while !data.valid() && self.loaded.is_some() {
             if !self.check_last(data.passed()) {

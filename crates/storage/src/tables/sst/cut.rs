@@ -1,8 +1,9 @@
-//! Into how many data blocks a table was cut, and whether it takes another one as it is.
+//! Counts the data blocks of a table that is being written, and decides whether to copy a block of
+//! another table unchanged.
 use crate::{StorageConfig, tables::WholeBlock};
 use terrace_format::footer::BLOCK_TRAILER_BYTES;
 
-/// Number of data blocks and their uncompressed bytes.
+/// The number of data blocks of a table, and their total uncompressed size in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cut {
     blocks: u64,
@@ -16,10 +17,10 @@ impl Cut {
         self.bytes += bytes as u64;
     }
 
-    /// Whether `block` may be copied whole into the table under `setup`. Copying ends the block
-    /// being filled, which may be small, and the copied block may be small as well. Small blocks
-    /// cost index space and slow scans, so the average block must stay at or above three quarters
-    /// of `block_size`.
+    /// Returns whether `block` may be copied whole into the table. Copying ends the block that is
+    /// being filled, which may then be small, and the copied block may be small too. Small blocks
+    /// take more index space and make scans slower. Therefore the average block size of the table
+    /// must stay at or above three quarters of `block_size`.
     pub fn takes(mut self, setup: &StorageConfig, block: &WholeBlock<'_>) -> bool {
         let bytes = block.entries.block_bytes();
         self.add(bytes);

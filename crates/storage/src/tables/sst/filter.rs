@@ -1,7 +1,7 @@
-//! The filter of an SSTable in two forms: one filter per 2 KiB of data blocks (LevelDB's), or one
-//! for the whole table.
+//! The filter of an SSTable. It has one of two forms: LevelDB's form with one filter for each 2 KiB
+//! of data blocks, or one filter for the whole table.
 //!
-//! Filters hold user keys. They may have false positives and never have false negatives.
+//! Filters are built from user keys. They may have false positives but never false negatives.
 use crate::{FilterForm, StorageConfig};
 use std::sync::Arc;
 use terrace_format::block::Bytes;
@@ -37,7 +37,7 @@ impl FilterMaker {
         }
     }
 
-    /// Notes that the next data block begins at `offset`.
+    /// Records that the next data block begins at `offset`.
     pub fn start_block(&mut self, offset: u64) {
         if let FilterMaker::Blocks(_, builder) = self {
             builder.start_block(offset);
@@ -54,8 +54,8 @@ impl FilterMaker {
     }
 }
 
-/// The input of a whole-table filter: hashes where the policy works on hashes, else the user keys.
-/// Versions of one key are adjacent, so a comparison with the previous key (or hash) removes all
+/// The input of a whole-table filter: hashes if the filter policy works on hashes, else user keys.
+/// All versions of a key are adjacent, so a comparison with the previous key (or hash) finds all
 /// duplicates.
 pub(super) enum FilterKeys {
     Hashes(Arc<dyn HashPolicy>, Vec<u32>),
@@ -123,7 +123,7 @@ pub(super) enum Filter {
 }
 
 impl Filter {
-    /// Whether the table may contain `user_key`. Checked before the index.
+    /// Returns whether the table may contain `user_key`. Called before the index is searched.
     pub fn table_may_match(&self, user_key: &[u8]) -> bool {
         match self {
             Filter::Whole(policy, filter) => policy.may_match(user_key, filter),
@@ -131,7 +131,7 @@ impl Filter {
         }
     }
 
-    /// Whether the data block at `offset` may contain `user_key`.
+    /// Returns whether the data block at `offset` may contain `user_key`.
     pub fn block_may_match(&self, offset: u64, user_key: &[u8]) -> bool {
         match self {
             Filter::Blocks(block) => block.may_match(offset, user_key),
@@ -139,7 +139,7 @@ impl Filter {
         }
     }
 
-    /// Its memory in bytes.
+    /// Returns its memory in bytes.
     pub fn byte_len(&self) -> usize {
         match self {
             Filter::None => 0,
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use terrace_format::filter::Bloom;
 
-    /// A policy that works on keys rather than on hashes.
+    /// A filter policy for tests that works on keys, not on hashes.
     struct Whole(Bloom);
 
     impl FilterPolicy for Whole {

@@ -1,8 +1,10 @@
-//! Checks that an SSTable is the one that the manifest names, by its smallest and largest key.
+//! Checks that an SSTable file is the table that the manifest describes, by its smallest and
+//! largest key.
 //!
-//! For nearly every table the parts in memory decide: the index key of the last block derives from
-//! the table's last key, and the properties of Terrace's tables hold the range of sequence
-//! numbers. Blocks are read only if these do not match, and for tables without properties.
+//! For nearly every table the check needs only parts that are already in memory. The index key of
+//! the last block is derived from the table's last key, and the properties of tables that Terrace
+//! wrote contain the range of sequence numbers. Data blocks are read only if these parts do not
+//! match the manifest, and for tables without properties.
 use super::{
     ByteSource,
     tail::{Tail, read_contents},
@@ -18,14 +20,14 @@ use terrace_format::{
 /// Smallest and largest internal key.
 type Ends = [Vec<u8>; 2];
 
-/// Returns an error if the table's bounds differ from those in `meta`. A `meta` without bounds
-/// accepts every table.
+/// Returns an error if the table's bounds differ from those in `meta`. If `meta` has no bounds,
+/// every table is accepted.
 pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta: &TableMeta) -> Result<()> {
     let bounds = [&meta.smallest, &meta.largest];
     if bounds.iter().any(|bound| bound.len() < TRAILER_BYTES) || fits(tail, order, bounds) {
         return Ok(());
     }
-    // A read of the corrupt block will report it.
+    // The blocks are corrupt. A later read of them reports this.
     let Some(entries) = ends(source, tail, order)? else { return Ok(()) };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
     for (at, name) in ["first", "last"].into_iter().enumerate() {
@@ -43,7 +45,8 @@ pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta
     Ok(())
 }
 
-/// Describes the difference between the table's `name` key and the manifest's.
+/// Describes the difference between the table's smallest or largest key (`name`) and the
+/// manifest's.
 fn difference(name: &str, own: &[u8], bound: &[u8]) -> String {
     let [own, bound] = [own, bound].map(key::apart);
     let (is, says) = (own.user.escape_ascii(), bound.user.escape_ascii());
@@ -53,7 +56,7 @@ fn difference(name: &str, own: &[u8], bound: &[u8]) -> String {
     format!("its {name} key is {is}, the manifest says {says}: the file holds another table")
 }
 
-/// Whether the parts in memory show that the table has these bounds, as far as they can.
+/// Returns whether the parts in memory are consistent with these bounds of the table.
 fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bool {
     let Some(properties) = &tail.properties else { return false };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
@@ -70,8 +73,8 @@ fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bo
     (is_range_bound(0, smallest) || begins()) && (is_range_bound(1, largest) || ends())
 }
 
-/// Reads the smallest and largest key of the point entries, if there are any. `None` if their
-/// blocks are corrupt.
+/// Reads the smallest and the largest key of the point entries. The inner `None` means that there
+/// are no point entries. The outer `None` means that their blocks are corrupt.
 fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option<Option<Ends>>> {
     let end = |at: usize, last: bool| -> Result<Option<Vec<u8>>> {
         let Some(handle) = tail.index.handle(at) else { return Ok(None) };

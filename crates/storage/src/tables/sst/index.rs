@@ -1,4 +1,5 @@
-//! The index of an SSTable, decoded at open: maps a key to the data block that may hold it.
+//! The index of an SSTable. It is decoded when the table is opened, and maps a key to the only data
+//! block that may contain the key.
 use std::sync::Arc;
 use terrace_format::{
     Corrupt, KeyOrder,
@@ -8,13 +9,15 @@ use terrace_format::{
     key,
 };
 
-/// Maximum bytes of decoded keys per byte of index block. Index keys share prefixes, so a small
-/// corrupt block may decode to huge keys; a block that expands further than this is rejected.
+/// Maximum size of the decoded keys, in bytes per byte of the index block. Index keys share
+/// prefixes, so a small corrupt block could decode to very long keys. A block that exceeds this
+/// factor is rejected.
 const EXPANSION_MAX: usize = 64;
 
 /// Index entries in key order.
 pub(super) struct Index {
-    /// Index keys. Each is at or after its block's last key, and before the next block's first key.
+    /// Index keys. Each is at or after the last key of its block, and before the first key of the
+    /// next block.
     fences: Fences,
     handles: Vec<Handle>,
 }
@@ -41,8 +44,8 @@ impl Index {
         Ok(Index { fences: Fences::new(order, keys, ends), handles })
     }
 
-    /// Checks that index keys ascend. A lookup would miss all entries of a block whose index key is
-    /// out of order.
+    /// Checks that index keys ascend. If the index key of a block were out of order, lookups would
+    /// miss all entries of the block.
     pub fn check_order(&self, order: &KeyOrder) -> Result<(), Corrupt> {
         let follows = |at: usize| order.internal(self.key(at - 1), self.key(at)).is_lt();
         match (1..self.len()).find(|at| !follows(*at)) {
@@ -55,7 +58,7 @@ impl Index {
         }
     }
 
-    /// Number of data blocks.
+    /// Returns the number of data blocks.
     pub fn len(&self) -> usize {
         self.handles.len()
     }
@@ -66,17 +69,17 @@ impl Index {
         self.fences.first_at_or_after(order, key)
     }
 
-    /// The handle of block `at`; `None` past the last one.
+    /// Returns the handle of block `at`; `None` after the last block.
     pub fn handle(&self, at: usize) -> Option<Handle> {
         self.handles.get(at).copied()
     }
 
-    /// The index key of block `at`, which must exist.
+    /// Returns the index key of block `at`, which must exist.
     pub fn key(&self, at: usize) -> &[u8] {
         self.fences.key(at)
     }
 
-    /// Its memory in bytes.
+    /// Returns its memory in bytes.
     pub fn byte_len(&self) -> usize {
         self.fences.byte_len() + size_of::<Handle>() * self.handles.capacity()
     }

@@ -1,7 +1,7 @@
 //! SSTables in LevelDB's format: writer, reader, cursors, salvage.
 //!
-//! A backend writes the bytes of a table through [`ByteSink`] and reads them through
-//! [`ByteSource`]. The formats are those of `terrace_format`; see docs/format/table.md.
+//! A backend implements [`ByteSink`] and [`ByteSource`], through which the bytes of a table are
+//! written and read. The formats are those of `terrace_format`; see docs/format/table.md.
 mod buffers;
 mod bytes;
 mod cursor;

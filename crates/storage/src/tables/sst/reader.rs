@@ -1,4 +1,5 @@
-//! Reads one table: point lookups here, cursors in `cursor.rs`, verification in `verify.rs`.
+//! Reads one SSTable: point lookups in this file, cursors in `cursor.rs`, verification in
+//! `verify.rs`.
 use super::{
     ByteSource,
     filter::Filter,
@@ -34,8 +35,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads and verifies the footer, index, filter and properties of the table in `source`, which
-    /// must be the table that `meta` describes. No byte of it is trusted.
+    /// Reads and verifies the footer, index, filter and properties of the table in `source`. The
+    /// table must be the one that `meta` describes. No byte of the file is trusted.
     pub fn open(
         meta: &TableMeta,
         source: Box<dyn ByteSource>,
@@ -51,7 +52,8 @@ impl Reader {
         Ok(Reader { id, source, order, policy, tail, budget, bounds, uid, _tail_held: tail_held })
     }
 
-    /// Returns the newest entry of `lookup`'s user key at or below `lookup`'s sequence number.
+    /// Returns the newest entry of `lookup`'s user key with a sequence number at or below
+    /// `lookup`'s.
     pub fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
         let Some(handle) = self.block_for(lookup) else { return Ok(None) };
         let corrupt = self.corrupt_at(handle.offset);
@@ -73,8 +75,8 @@ impl Reader {
         }
     }
 
-    /// Whether [`Reader::get`] would read a block. If that block is not cached, the read is
-    /// started.
+    /// Returns whether [`Reader::get`] would read a block. If that block is not cached, starts to
+    /// read it.
     pub fn expect(&self, lookup: &[u8]) -> Result<bool> {
         let Some(handle) = self.block_for(lookup) else { return Ok(false) };
         if self.cached(handle, false).is_none() {
@@ -83,8 +85,8 @@ impl Reader {
         Ok(true)
     }
 
-    /// Returns the only block that may hold `lookup`, after the filters. One block is enough: its
-    /// index key is less than every key of the next block.
+    /// Returns the only block that may contain `lookup`; `None` if a filter excludes the key. One
+    /// block is enough, because its index key is less than every key of the next block.
     fn block_for(&self, lookup: &[u8]) -> Option<Handle> {
         let user = key::user_key(lookup);
         if !self.tail.filter.table_may_match(user) {
@@ -94,10 +96,10 @@ impl Reader {
         self.tail.filter.block_may_match(handle.offset, user).then_some(handle)
     }
 
-    /// About how many bytes of the table lie before `key`.
+    /// Returns approximately how many bytes of the table precede `key`.
     pub fn offset_of(&self, key: &[u8]) -> u64 {
         let block = self.tail.index.handle(self.tail.index.seek(&self.order, key));
-        // Past the last block: the metaindex block, which follows it.
+        // For a key after the last data block: the metaindex block, which follows the data blocks.
         block.unwrap_or(self.tail.footer.metaindex).offset
     }
 
@@ -116,28 +118,28 @@ impl Reader {
         anchors
     }
 
-    /// Bytes of its data blocks.
+    /// Returns the number of bytes of data blocks.
     pub fn data_bytes(&self) -> u64 {
         self.tail.footer.metaindex.offset
     }
 
-    /// The properties of a directory table: counts and sizes of its pair files.
+    /// Returns the properties of a directory table: number and sizes of its value files.
     pub fn pair_properties(&self) -> Option<PairProperties> {
         self.tail.pairs
     }
 
-    /// Its range tombstones.
+    /// Returns the table's range tombstones.
     pub fn range_tombstones(&self) -> Option<Arc<RangeTombstones>> {
         self.tail.range_tombstones.clone()
     }
 
-    /// Its properties block.
+    /// Returns the contents of the table's properties block.
     pub fn properties(&self) -> Option<TableProperties> {
         self.tail.properties.clone()
     }
 
-    /// The block at `handle` of a mapped table, where it lies; `None` if it must be read or
-    /// decompressed.
+    /// Returns the block at `handle` of a mapped table, without a copy. Returns `None` if the block
+    /// must be read or decompressed.
     pub(super) fn in_place(&self, handle: Handle, how: TableReadOptions) -> Result<Option<Block>> {
         if !self.source.mapped() {
             return Ok(None);
@@ -149,8 +151,8 @@ impl Reader {
         self.open_data(handle, sealed, how).map(Some)
     }
 
-    /// Returns the block at `handle` from the cache, or reads it. A cached block is not verified a
-    /// second time.
+    /// Returns the block at `handle` from the cache, or reads it. The checksum of a cached block is
+    /// not verified again.
     pub(super) fn cached_or_read(&self, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
         if let Some(block) = self.cached(handle, how.verify) {
             return Ok(block);
@@ -163,13 +165,14 @@ impl Reader {
         Ok(block)
     }
 
-    /// Returns the block at `handle` if it is cached. With `verified` only a verified block counts.
+    /// Returns the block at `handle` if it is cached. If `verified` is set, only a block whose
+    /// checksum was verified is returned.
     pub(super) fn cached(&self, handle: Handle, verified: bool) -> Option<Arc<Block>> {
         self.budget.blocks.get((self.uid, handle.offset), verified)
     }
 
-    /// An upper bound of the keys of block `at`, which must exist: its index key or the table's
-    /// largest key.
+    /// Returns an upper bound of the keys in block `at`, which must exist: its index key, or the
+    /// table's largest key if that is smaller.
     pub(super) fn upper(&self, at: usize) -> &[u8] {
         let (index, [_, largest]) = (&self.tail.index, &self.bounds);
         let listed = index.key(at);
@@ -177,7 +180,7 @@ impl Reader {
         if is_tighter { largest } else { listed }
     }
 
-    /// Whether `key` may be the first key of block `at`.
+    /// Returns whether `key` may be the first key of block `at`.
     pub(super) fn may_begin(&self, at: usize, key: &[u8]) -> bool {
         match at.checked_sub(1) {
             Some(before) => self.order.internal(self.tail.index.key(before), key).is_lt(),
@@ -185,7 +188,7 @@ impl Reader {
         }
     }
 
-    /// Range of the block at `handle`, including its trailer.
+    /// Returns the range of the block at `handle`, including its trailer.
     pub(super) fn sealed(&self, handle: Handle) -> Result<Range<u64>> {
         sealed_range(&*self.source, handle)
     }
@@ -203,7 +206,7 @@ impl Reader {
     }
 }
 
-/// Turns a lookup result of a block into [`Found`], with the bytes of the value.
+/// Converts the result of a lookup in a block to [`Found`], which has the bytes of the value.
 fn to_found(
     found: Option<(SeqNo, Kind, Range<usize>)>,
     value: impl FnOnce(Range<usize>) -> Option<Bytes>,
@@ -213,7 +216,7 @@ fn to_found(
     Ok(Some(Found { seq, kind, value }))
 }
 
-/// Whether the block with this trailer is stored uncompressed.
+/// Returns whether the block with this trailer is stored uncompressed.
 fn is_stored_raw(sealed: &[u8]) -> bool {
     sealed.len().checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|codec_at| sealed[codec_at] == Codec::None as u8)
 }

@@ -1,13 +1,13 @@
 //! Salvages an SSTable that may be corrupt anywhere, block by block.
 //!
-//! Every block is verified down to its last entry. Corrupt blocks are reported and skipped. From a
-//! block with a valid checksum but keys out of order, only the impossible entries are dropped
+//! Every block is verified to its last entry. A corrupt block is reported and skipped. If a block
+//! has a valid checksum but keys out of order, only its impossible entries are dropped
 //! ([`sift`](super::sift)).
 //!
-//! If the footer and the index are intact, they give the blocks' offsets and the key range of a
-//! corrupt one. Otherwise blocks are found by their checksums ([`search`]). That search also finds
-//! filters and properties, which do not decode as entries, and perhaps the index, which does and
-//! is recognised by its block handles.
+//! If the footer and the index are intact, they give the offsets of the blocks and the key range of
+//! a corrupt block. Otherwise blocks are found by their checksums ([`search`]). This search also
+//! finds blocks that are not data blocks. Filter and properties blocks do not decode as entries.
+//! The index block does decode as entries; it is recognized because its values are block handles.
 use super::{
     ByteSource,
     index::Index,
@@ -32,22 +32,23 @@ pub(crate) struct SstSalvager {
     source: Box<dyn ByteSource>,
     order: KeyOrder,
     steps: VecDeque<Step>,
-    /// Whether the blocks come from the index. Then each is a data block, and its index key is an
-    /// upper bound of its keys.
+    /// Whether the blocks were found by the index. Each is then a data block, and its index key is
+    /// an upper bound of its keys.
     indexed: bool,
-    /// The last key returned or skipped.
+    /// The last key that was returned or skipped.
     last: Vec<u8>,
-    /// Losses to report before the next step.
+    /// Losses that are returned before the next step.
     lost: VecDeque<Loss>,
-    /// Range tombstones that were found without an index.
+    /// Range tombstones, if they were found without an index.
     ranges: Option<Arc<RangeTombstones>>,
-    /// Smallest and largest internal key according to the manifest, or empty. They decide between
-    /// keys that are out of order; a table in order but with other bounds is read as it is.
+    /// Smallest and largest internal key according to the manifest; empty if unknown. If keys are
+    /// out of order, these bounds decide which keys are impossible. If keys are in order, the table
+    /// is read even if they exceed the bounds.
     bounds: [Vec<u8>; 2],
 }
 
 enum Step {
-    /// A block and an upper bound of its keys; empty if unknown.
+    /// A block, and an upper bound of its keys. The bound is empty if unknown.
     Block(Handle, Vec<u8>),
     /// A range of bytes without a valid block.
     Gap(Loss),
@@ -57,7 +58,8 @@ enum Step {
 type Entries = (BlockCursor, Vec<u8>);
 
 impl SstSalvager {
-    /// Finds the blocks of the table in `source`. `meta` has its bounds, if known. Always succeeds.
+    /// Finds the blocks of the table in `source`. `meta` has the table's bounds, if they are known.
+    /// Always succeeds.
     pub fn new(source: Box<dyn ByteSource>, setup: &StorageConfig, meta: &TableMeta) -> SstSalvager {
         let order = setup.order.clone();
         let by_index = by_index(&*source, &order);
@@ -82,7 +84,7 @@ impl SstSalvager {
         found
     }
 
-    /// Finds blocks by their checksums, and the gaps between them. `unindexed` is the reason why
+    /// Finds blocks by their checksums, and the gaps between blocks. `unindexed` is the reason why
     /// the index is not used.
     fn find_by_checksums(&mut self, unindexed: &Error) {
         let source = &*self.source;
@@ -124,8 +126,8 @@ impl SstSalvager {
         (self.steps, self.ranges) = (steps, ranges);
     }
 
-    /// Returns the range tombstones in the block at `handle`, if it holds nothing else. A data
-    /// block never decodes as such: point deletes have no value.
+    /// Returns the range tombstones in the block at `handle`, if it contains nothing else. A data
+    /// block never decodes as range tombstones, because point tombstones have no value.
     fn ranges_in(&self, handle: Handle) -> Option<Arc<RangeTombstones>> {
         let contents = read_contents(&*self.source, handle, true).ok()?;
         let mut cursor = BlockCursor::new(Arc::new(Block::of_internal_keys(contents.clone()).ok()?));
@@ -139,7 +141,7 @@ impl SstSalvager {
         RangeTombstones::decode(&self.order, contents).ok().filter(|found| !found.is_empty()).map(Arc::new)
     }
 
-    /// Without an index: sets the upper bound of each block to its last key.
+    /// Sets the upper bound of each block to the block's last key. Used if there is no index.
     fn derive_upper_bounds(&mut self) {
         let mut steps = std::mem::take(&mut self.steps);
         for step in &mut steps {
@@ -151,8 +153,8 @@ impl SstSalvager {
         self.steps = steps;
     }
 
-    /// Replaces upper bounds that are out of order: such a block ends where the next block in order
-    /// ends.
+    /// Replaces upper bounds that are out of order. Such a block gets the upper bound of the next
+    /// block whose bound is in order.
     fn fix_upper_bounds(&mut self) {
         let is_listed = |step: &&mut Step| matches!(step, Step::Block(_, listed) if !listed.is_empty());
         let mut listed: Vec<&mut Vec<u8>> = (self.steps.iter_mut().filter(is_listed))
@@ -169,8 +171,8 @@ impl SstSalvager {
         }
     }
 
-    /// Opens the block at `handle`, whose keys must be at most `listed`. Returns its entries,
-    /// `None` if there are none, and the entries that had to be dropped.
+    /// Opens the block at `handle`. Its keys must be at most `listed`. Returns its entries, or
+    /// `None` if it has none, and the losses for entries that had to be dropped.
     fn open(&self, handle: Handle, listed: &[u8]) -> Result<(Option<Entries>, Vec<Loss>)> {
         let corrupt = |found| Error::corrupt(self.source.name(), handle.offset, found);
         let contents = read_contents(&*self.source, handle, true)?;
@@ -185,7 +187,8 @@ impl SstSalvager {
             Err(_) => {
                 let between = Between { order: &self.order, last: &self.last, listed, bounds: &self.bounds };
                 match sift(&between, handle, contents) {
-                    // Without an index, an intact block with few possible keys is no data block.
+                    // Without an index, a block with a valid checksum but few possible keys is not
+                    // a data block.
                     Ok(sifted) if self.indexed || sifted.kept > sifted.left_out || !listed.is_empty() => {
                         Ok((sifted.block.map(|block| (block, sifted.last)), sifted.lost))
                     }
@@ -196,8 +199,8 @@ impl SstSalvager {
         }
     }
 
-    /// Walks a block. Returns its last key if all its entries are valid and follow the keys
-    /// returned before; `None` if it is empty.
+    /// Iterates over a block. Returns its last key if all entries are valid and follow the keys
+    /// that were returned before. Returns `None` if the block is empty.
     fn last_key(&self, block: Arc<Block>, listed: &[u8]) -> std::result::Result<Option<Vec<u8>>, Corrupt> {
         let (mut cursor, mut last) = (BlockCursor::new(block), self.last.clone());
         cursor.seek_first()?;
@@ -269,15 +272,16 @@ fn by_index(source: &dyn ByteSource, order: &KeyOrder) -> Result<VecDeque<Step>>
     let mut steps = VecDeque::with_capacity(index.len());
     for at in 0..index.len() {
         let Some(handle) = index.handle(at) else { break };
-        // An index with handles outside the file belongs to another table.
+        // If a handle in the index is outside of the file, the index belongs to another table.
         sealed_range(source, handle)?;
         steps.push_back(Step::Block(handle, index.key(at).to_vec()));
     }
     Ok(steps)
 }
 
-/// Whether the block at `handle` is an index: its values are handles of adjacent blocks from
-/// offset 0 on, all before this block. A data block like that can only be made on purpose.
+/// Returns whether the block at `handle` is an index: its values are handles of adjacent blocks,
+/// which begin at offset 0 and end before this block. A data block has such values only if they were
+/// chosen on purpose.
 fn is_index(source: &dyn ByteSource, handle: Handle) -> bool {
     let lists = || {
         let contents = read_contents(source, handle, true).ok()?;
@@ -294,7 +298,7 @@ fn is_index(source: &dyn ByteSource, handle: Handle) -> bool {
     lists().unwrap_or(false)
 }
 
-/// Describes the error without the file name, which the caller knows.
+/// Returns the error text without the file name, which the caller knows.
 fn reason(error: &Error) -> String {
     match error {
         Error::Corrupt { what, detail, .. } => format!("corrupt {what}: {detail}"),

@@ -1,8 +1,9 @@
-//! Selects the trustworthy entries of a block that has a valid checksum but keys out of order, as
-//! after a memory error before the checksum was computed.
+//! Selects the valid entries of a block that has a valid checksum but keys out of order. Such a
+//! block is written if a memory error occurs before the checksum is computed.
 //!
-//! Most keys are taken to be right: of keys that are not in order, as few as can be are left out
-//! so that the rest is. The values and the other keys of their block are not touched by that.
+//! The selection assumes that most keys are right. It drops the smallest number of entries such
+//! that the keys of the other entries are in order. Values are not checked, and all other entries
+//! of the block are kept.
 use crate::tables::Loss;
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{
@@ -12,16 +13,19 @@ use terrace_format::{
     key::{self, TRAILER_BYTES},
 };
 
-/// Maximum bytes of decoded keys per byte of block. Keys share prefixes, so a small corrupt block
-/// may decode to huge keys; a block that expands further is rejected.
+/// Maximum size of the decoded keys, in bytes per byte of the block. Keys share prefixes, so a
+/// small corrupt block could decode to very long keys. A block that exceeds this factor is
+/// rejected.
 const EXPANSION_MAX: usize = 64;
-/// Maximum number of losses of one block that are reported one by one.
+/// Maximum number of losses in one block that are reported one by one.
 const LISTED_MAX: usize = 16;
 const RESTART_INTERVAL: usize = 16;
 
-/// Marks the items of a longest subsequence that ascends by `less`.
+/// Finds a longest subsequence that ascends by `less`, and returns for each item whether it is in
+/// the subsequence.
 pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bool> {
-    // For each length: the last item of the subsequence that ends with the least item.
+    // For each length, the index of the smallest last item of all ascending subsequences of that
+    // length.
     let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
@@ -41,7 +45,7 @@ pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bo
     kept
 }
 
-/// The possible keys of a block: greater than `last`, at most `listed`. Empty keys are no bounds.
+/// The bounds for keys of a block: greater than `last`, at most `listed`. An empty key is no bound.
 pub(super) struct Between<'a> {
     pub order: &'a KeyOrder,
     pub last: &'a [u8],
@@ -50,7 +54,7 @@ pub(super) struct Between<'a> {
     pub bounds: &'a [Vec<u8>; 2],
 }
 
-/// The result of sifting a block.
+/// The valid entries of a block, and the losses.
 pub(super) struct Sifted {
     /// A cursor on the first kept entry; `None` if none was kept.
     pub block: Option<BlockCursor>,
@@ -65,7 +69,7 @@ pub(super) struct Sifted {
 struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
-    /// The reason why it is impossible.
+    /// The reason why the entry is impossible; `None` if it is possible.
     wrong: Option<String>,
 }
 
@@ -132,7 +136,7 @@ fn decode(contents: Bytes) -> Result<Vec<Entry>, Corrupt> {
 }
 
 impl Between<'_> {
-    /// Returns the reason why `key` is impossible in this block, if it is.
+    /// Returns the reason why `key` is impossible in this block; `None` if it is possible.
     fn wrong(&self, key: &[u8]) -> Option<String> {
         if let Err(found) = key::parse(key) {
             return Some(found.detail);
@@ -148,7 +152,7 @@ impl Between<'_> {
     }
 }
 
-/// Describes the dropped entries, with the key range in which each original key must have been.
+/// Describes the dropped entries, each with the key range in which its original key must have been.
 fn losses(between: &Between<'_>, handle: Handle, entries: &[Entry]) -> Vec<Loss> {
     let user = |key: &[u8]| (key.len() >= TRAILER_BYTES).then(|| key::user_key(key).to_vec());
     let wrong = || entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry, entry.wrong.as_ref()?)));

@@ -1,12 +1,13 @@
-//! Sequential reads of data blocks with read-ahead. Adjacent blocks are read with one call, in
-//! spans that grow while the iteration continues in one direction.
+//! Sequential reads of data blocks with read-ahead. One system call reads several adjacent blocks,
+//! a span. The span grows while the iteration continues in one direction.
 //!
-//! The first two blocks are read one by one: a short range scan reads no more than it returns and
-//! leaves its blocks in the block cache. Further blocks count as a long scan. Its spans begin at
-//! [`BYTES_MIN`] and double up to [`BYTES_MAX`]; their blocks stay in the read-ahead buffer and do
-//! not enter the cache.
+//! The first two blocks are read one by one and enter the block cache. A short range scan therefore
+//! reads no more than it returns. If the iteration goes on to further adjacent blocks, it is
+//! treated as a long scan. The first span has [`BYTES_MIN`] bytes, and each further span is twice
+//! as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and do not enter the
+//! cache.
 //!
-//! Mapped uncompressed blocks need no span. The processor prefetches the next block instead.
+//! Mapped uncompressed blocks need no span. Instead, the processor prefetches the next block.
 use super::{
     Reader,
     buffers::{self, Buffer},
@@ -20,19 +21,19 @@ use terrace_format::{
 
 const BYTES_MIN: u64 = 16 << 10;
 const BYTES_MAX: u64 = buffers::BYTES as u64;
-/// Adjacent blocks that are read one by one before the first span.
+/// Number of adjacent blocks that are read one by one before the first span.
 const SINGLES: u32 = 2;
-/// Maximum bytes of the next mapped block to prefetch; more would evict the current block from the
-/// processor's caches.
+/// Maximum number of bytes of the next mapped block that are prefetched. A larger prefetch would
+/// evict the current block from the processor's caches.
 const PREFETCH_MAX: u64 = 8 << 10;
 
 /// The read-ahead state of one cursor.
 #[derive(Default)]
 pub(super) struct Spans {
-    /// Bytes of the table, and their offset in it. `None` until a span is read.
+    /// The bytes of the last span, with their offset in the table. `None` until a span is read.
     span: Option<Buffer>,
     begin: u64,
-    /// The last requested block, and whether it was returned in place.
+    /// The range of the last requested block, and whether the block was returned without a copy.
     last: Range<u64>,
     in_place: bool,
     /// Number of consecutive requests for adjacent blocks.
@@ -74,7 +75,8 @@ impl Spans {
         }
     }
 
-    /// Returns the last requested block as stored, unless it was read alone or came from the cache.
+    /// Returns the last requested block in its stored form. Returns `None` if it was read alone or
+    /// came from the cache.
     pub fn sealed(&self, table: &Reader) -> Option<Bytes> {
         if self.in_place { table.source.read(self.last.clone()).ok() } else { self.within(&self.last) }
     }
@@ -86,7 +88,8 @@ impl Spans {
         Bytes::shared(span.clone(), start..end)
     }
 
-    /// Reads a span that begins with `wanted`, or ends with it if the iteration runs backward.
+    /// Reads a span that begins with `wanted`, or that ends with it if the iteration moves
+    /// backward.
     fn read(&mut self, table: &Reader, wanted: &Range<u64>, back: bool) -> Result<()> {
         self.bytes = (2 * self.bytes).clamp(BYTES_MIN, BYTES_MAX);
         let blocks_end = table.source.bytes().saturating_sub(FOOTER_BYTES as u64);
@@ -102,8 +105,8 @@ impl Spans {
     }
 }
 
-/// Returns the range adjacent to `block`, before it if `back`, else after it: as long as `block`,
-/// up to [`PREFETCH_MAX`].
+/// Returns the range adjacent to `block`: before it if `back` is set, else after it. The range is
+/// as long as `block`, but at most [`PREFETCH_MAX`] bytes.
 fn adjacent(block: &Range<u64>, back: bool) -> Range<u64> {
     let bytes = (block.end - block.start).min(PREFETCH_MAX);
     if back { block.start.saturating_sub(bytes)..block.start } else { block.end..block.end + bytes }

@@ -1,5 +1,5 @@
-//! The parts of an SSTable read at open: footer, index, metaindex, filter, properties, range
-//! tombstones. All are verified.
+//! The parts of an SSTable that are read when it is opened: footer, index, metaindex, filter,
+//! properties, range tombstones. All of them are verified.
 use super::{ByteSource, filter::Filter, index::Index};
 use crate::{Error, Result};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
@@ -14,7 +14,7 @@ use terrace_format::{
     range_tombstones::META_NAME,
 };
 
-/// The decoded end of a table, in memory while the table is open.
+/// The decoded parts at the end of a table. They are in memory while the table is open.
 pub(super) struct Tail {
     pub footer: Footer,
     pub index: Index,
@@ -48,7 +48,7 @@ impl Tail {
         Ok(Tail { footer, index, filter, properties, range_tombstones, pairs })
     }
 
-    /// Its memory in bytes.
+    /// Returns its memory in bytes.
     pub fn byte_len(&self) -> usize {
         let ranges = self.range_tombstones.as_ref().map_or(0, |ranges| ranges.byte_len());
         self.index.byte_len() + self.filter.byte_len() + ranges
@@ -61,13 +61,13 @@ fn range_tombstones(source: &dyn ByteSource, order: &KeyOrder, metas: &Metas) ->
     found.map(|found| Some(Arc::new(found))).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
 }
 
-/// Reads the range tombstones of a table that may be corrupt elsewhere.
+/// Reads the range tombstones of a table. Other parts of the table may be corrupt.
 pub(super) fn read_range_deletes(source: &dyn ByteSource, order: &KeyOrder) -> Result<Option<Arc<RangeTombstones>>> {
     let footer = read_footer(source)?;
     range_tombstones(source, order, &read_metaindex(source, footer.metaindex)?)
 }
 
-/// Reads the pair properties of a directory table on their own.
+/// Reads only the pair properties of a directory table: number and sizes of its value files.
 pub(crate) fn read_pair_properties(source: &dyn ByteSource) -> Result<PairProperties> {
     let footer = read_footer(source)?;
     let missing = || {
@@ -108,7 +108,7 @@ fn read_metaindex(source: &dyn ByteSource, at: Handle) -> Result<Metas> {
     collect().map_err(|found| Error::corrupt(source.name(), at.offset, found))
 }
 
-/// Reads the filter of `policy`, in either form.
+/// Reads the filter that `policy` made, in either of the two forms.
 fn read_filter(source: &dyn ByteSource, metas: &Metas, policy: &Arc<dyn FilterPolicy>) -> Result<Filter> {
     if let Some(&handle) = metas.get(table_meta_name(&**policy).as_bytes()) {
         return Ok(Filter::Whole(policy.clone(), read_contents(source, handle, true)?));
@@ -125,8 +125,8 @@ pub(super) fn read_contents(source: &dyn ByteSource, handle: Handle, verify: boo
     open_sealed(source, handle, sealed, verify)
 }
 
-/// Returns the range of the block at `handle` with its trailer. An error if the range extends past
-/// the end of the file, which may have been truncated.
+/// Returns the range of the block at `handle` with its trailer. Returns an error if the range
+/// extends beyond the end of the file, which may have been truncated.
 pub(super) fn sealed_range(source: &dyn ByteSource, handle: Handle) -> Result<Range<u64>> {
     match handle.end().filter(|end| *end <= source.bytes()) {
         Some(end) => Ok(handle.offset..end),
@@ -137,8 +137,7 @@ pub(super) fn sealed_range(source: &dyn ByteSource, handle: Handle) -> Result<Ra
     }
 }
 
-/// Decodes `sealed`, the block at `handle` with its trailer. An uncompressed block is returned in
-/// place.
+/// Decodes `sealed`, the block at `handle` with its trailer. An uncompressed block is not copied.
 pub(super) fn open_sealed(source: &dyn ByteSource, handle: Handle, sealed: Bytes, verify: bool) -> Result<Bytes> {
     let corrupt = |found| Error::corrupt(source.name(), handle.offset, found);
     let (codec, stored) = open_block(&sealed, verify).map_err(corrupt)?;

@@ -1,4 +1,4 @@
-//! Verifies a whole SSTable from storage, bypassing the block cache.
+//! Verifies a whole SSTable. It reads all bytes from storage and does not use the block cache.
 use super::{
     Reader,
     tail::{Tail, read_contents},
@@ -22,7 +22,7 @@ impl Reader {
     }
 }
 
-/// Reads everything again and returns the facts as counted.
+/// Reads the whole table again and returns the properties that it counted.
 fn verify(table: &Reader) -> Result<TableProperties> {
     let tail = Tail::load(&*table.source, &table.order, table.policy.as_ref())?;
     let mut walk = Walk { order: &table.order, tail: &tail, last: Vec::new(), counted: TableProperties::default() };
@@ -44,7 +44,7 @@ fn verify(table: &Reader) -> Result<TableProperties> {
 struct Walk<'a> {
     order: &'a KeyOrder,
     tail: &'a Tail,
-    /// The last key or index key; every following key must be greater. Empty at first.
+    /// The last key or index key; empty at first. Every following key must be greater.
     last: Vec<u8>,
     counted: TableProperties,
 }
@@ -73,8 +73,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks the index key of a block: at or after its last key. The next block's first key must
-    /// be greater.
+    /// Checks the index key of a block. It must be at or after the block's last key, and less than
+    /// the first key of the next block.
     fn bound(&mut self, listed: &[u8]) -> Check {
         key::parse(listed)?;
         if !self.last.is_empty() && self.order.internal(&self.last, listed).is_gt() {

@@ -3,8 +3,9 @@
 //! ```text
 //! data block*  filter  properties  range tombstones  metaindex block  index block  footer
 //! ```
-//! Memory holds one data block, the index, and the input of the filter. Without the properties
-//! block and with LevelDB's form of filter, the bytes equal those that LevelDB writes.
+//! While it writes, memory contains one data block, the index, and the input of the filter. Without
+//! the properties block, and with LevelDB's form of filter, the bytes are those that LevelDB would
+//! write.
 use super::{ByteSink, Cut, filter::FilterMaker};
 use crate::{Error, Result, StorageConfig, tables::WholeBlock};
 use std::cmp::Ordering;
@@ -18,12 +19,13 @@ use terrace_format::{
     range_tombstones::{Fragment, META_NAME},
 };
 
-/// Largest block to compress. Larger blocks are written uncompressed, without a copy.
+/// Size of the largest block that is compressed. A larger block is written uncompressed, without a
+/// copy.
 const COMPRESSED_BYTES_MAX: usize = 1 << 30;
-/// Largest offset of an index entry: restart offsets have 32 bits. Reached only with keys of
-/// gigabytes.
+/// Largest offset of an index entry, because restart offsets have 32 bits. An index reaches it only
+/// with keys of gigabytes.
 const INDEX_BYTES_MAX: usize = u32::MAX as usize;
-/// A scratch buffer larger than this is freed rather than reused for the next block.
+/// If a scratch buffer has grown beyond this size, it is freed and not reused for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Smallest and largest internal key of a table; see [`TableMeta`](crate::placement::TableMeta).
@@ -46,10 +48,10 @@ pub(crate) struct Writer<S> {
     /// Additional meta blocks with their names.
     metas: Vec<(&'static str, Vec<u8>)>,
     smallest: Vec<u8>,
-    /// Counts finished blocks.
+    /// Number and size of the finished data blocks.
     cut: Cut,
-    /// The finished block without an index entry. The entry waits for the next key, to find the
-    /// shortest separator.
+    /// The last finished block, whose index entry is not written yet. The writer needs the next key
+    /// to compute the shortest separator.
     unindexed: Option<Handle>,
 }
 
@@ -79,22 +81,22 @@ impl<S: ByteSink> Writer<S> {
         }
     }
 
-    /// Bytes written so far, without the block being filled.
+    /// Returns the number of bytes written so far, without the block that is being filled.
     pub fn bytes(&self) -> u64 {
         self.blocks.bytes
     }
 
     /// Adds an entry. Returns an error if the internal key is malformed or not greater than the
-    /// last one: such a key comes from corrupt input, which must not be written under a new
-    /// checksum.
+    /// previous key. Such a key is a sign of corrupt input, which must not be written under a new,
+    /// valid checksum.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let shared = self.note(internal_key, value)?;
         self.data.add_sharing(shared, internal_key, value);
         if self.data.byte_len() >= self.block_size { self.end_block() } else { Ok(()) }
     }
 
-    /// Records the next entry everywhere but in the data block. Returns the length of the prefix
-    /// that its key shares with the previous key.
+    /// Records the next entry in the index, the filter and the properties, but not in the data
+    /// block. Returns the length of the prefix that its key shares with the previous key.
     #[inline]
     fn note(&mut self, internal_key: &[u8], value: &[u8]) -> Result<usize> {
         let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
@@ -115,7 +117,7 @@ impl<S: ByteSink> Writer<S> {
         Ok(shared)
     }
 
-    /// Returns the block counts as if the current block ended here.
+    /// Returns the number and size of the data blocks as if the current block ended now.
     pub fn cut(&self) -> Cut {
         let mut cut = self.cut;
         if !self.data.is_empty() {
@@ -124,7 +126,7 @@ impl<S: ByteSink> Writer<S> {
         cut
     }
 
-    /// Copies a stored block into the table.
+    /// Copies a block of another table, in its stored form, into the table.
     pub fn add_block(&mut self, block: &WholeBlock<'_>) -> Result<()> {
         self.end_block()?;
         for (internal_key, value) in block.entries.window_entries() {
@@ -186,7 +188,7 @@ impl<S: ByteSink> Writer<S> {
         Ok((self.blocks.sink, bounds))
     }
 
-    /// Returns the bounds of all entries, the last of which is `last`, and of the range tombstones.
+    /// Returns the bounds of all entries and range tombstones. `last` is the key of the last entry.
     fn bounds(&mut self, last: &[u8]) -> Bounds {
         let entries = (self.properties.entries > 0).then(|| [std::mem::take(&mut self.smallest), last.to_vec()]);
         let all = match (entries, self.range_tombstones.bounds()) {
@@ -243,7 +245,7 @@ fn encoded(handle: Handle) -> Vec<u8> {
     out
 }
 
-/// Consecutive blocks with their trailers.
+/// Writes consecutive blocks with their trailers.
 struct BlockStream<S> {
     sink: S,
     bytes: u64,
@@ -271,7 +273,7 @@ impl<S: ByteSink> BlockStream<S> {
         Ok(handle)
     }
 
-    /// Appends a block that already has its trailer.
+    /// Appends a block that has its trailer already.
     fn copy(&mut self, sealed: &[u8]) -> Result<Handle> {
         let handle = Handle { offset: self.bytes, bytes: (sealed.len() - BLOCK_TRAILER_BYTES) as u64 };
         self.sink.append(sealed)?;
@@ -280,7 +282,8 @@ impl<S: ByteSink> BlockStream<S> {
     }
 }
 
-/// The codec and checksum, as in `footer::seal_block`, for a block that is not copied.
+/// Returns the trailer (codec and checksum) of a block that is not in a buffer of its own; see
+/// `footer::seal_block`.
 fn trailer(stored: &[u8], codec: Codec) -> [u8; BLOCK_TRAILER_BYTES] {
     let id = codec as u8;
     let [a, b, c, d] = crc::mask(crc::extend(crc::crc32c(stored), &[id])).to_le_bytes();
