@@ -1,27 +1,29 @@
-//! What files take: space and descriptors.
+//! The space and the file descriptors that files take.
 use std::{io, ops::Range};
 
-/// The space and the descriptors of a file system. Every method has a default for file systems
-/// that do not count.
+/// Reports and manages the space and the descriptors of a file system. Every method has a default
+/// for file systems that count neither.
 pub trait Capacity: Send + Sync {
-    /// Bytes that can still be allocated; `None` if unknown.
+    /// Returns the number of bytes that can still be allocated; `None` if unknown.
     fn free_bytes(&self) -> Option<u64> {
         None
     }
-    /// Makes `name` a file with `bytes` of allocated space and meaningless contents; removes it if
-    /// `bytes` is 0. Does nothing where space cannot be allocated without writing.
+    /// Creates the file `name` with `bytes` bytes of allocated space and undefined contents. If
+    /// `bytes` is 0, removes the file. Does nothing if the file system cannot allocate space
+    /// without writing.
     fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
         let _ = (name, bytes);
         Ok(())
     }
-    /// Deallocates `range`, which reads as zeros from then on; the size of the file stays. `range`
-    /// begins and ends at multiples of 4096 bytes. Does nothing to a file with a second name, nor
-    /// where space cannot be deallocated.
+    /// Deallocates `range`, which must begin and end at multiples of 4096 bytes. The range then
+    /// reads as zeros; the size of the file does not change. Does nothing if the file has a second
+    /// name, or if the file system cannot deallocate space.
     fn punch(&self, name: &str, range: Range<u64>) -> io::Result<()> {
         let _ = (name, range);
         Ok(())
     }
-    /// The number of files that may be open at once, where each takes a descriptor of the process.
+    /// Returns the number of files that may be open at the same time; `None` if an open file takes
+    /// no descriptor of the process.
     fn open_files_max(&self) -> Option<u64> {
         None
     }

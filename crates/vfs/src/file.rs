@@ -1,41 +1,43 @@
-//! Files of a [`FileSystem`](crate::FileSystem): appended to once, then only read.
+//! Files of a [`FileSystem`](crate::FileSystem). A file is written once by appending, then only
+//! read.
 use std::{io, os::fd::BorrowedFd};
 use terrace_format::block::Bytes;
 
-/// A file being written. Appends only.
+/// A file that is being written, only by appending.
 pub trait WriteFile: Send + Sync {
     /// Appends all of `bytes`. A failed call may have appended any part of them.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Makes everything appended, and the size, durable (`fdatasync`).
+    /// Makes all appended bytes and the size durable (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
-    /// Whether a sync of something else has already made the finished file durable, so that its
-    /// own sync is not needed.
+    /// Returns whether the finished file is durable already because of another sync, so that no
+    /// sync of this file is needed.
     fn is_saved(&self) -> bool {
         false
     }
-    /// Ends the file: nothing is appended any more, and preallocated space is released. The bytes
-    /// and the length are final.
+    /// Ends the file: its bytes and its length are final, and nothing may be appended afterwards.
+    /// Releases preallocated space.
     fn end(&mut self) {}
-    /// A second handle on the same open file. It can sync and write back the file while this one
-    /// appends.
+    /// Returns a second handle on the same open file. With it, another thread can sync and write
+    /// back the file while this handle appends.
     fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// The descriptor, for calls to the kernel; `None` where this is not a file of the operating
-    /// system.
+    /// Returns the descriptor, for calls to the kernel; `None` if this is not a file of the
+    /// operating system.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Writes everything appended to the device. The next [commit](crate::JournalCommit::commit)
-    /// makes it durable. Blocks until the bytes are written, and forces no commit itself.
+    /// Writes all appended bytes to the device and waits until they are written. The next journal
+    /// [commit](crate::JournalCommit::commit) makes them durable; this call does not force a
+    /// commit.
     fn write_back(&self) -> io::Result<()>;
 }
 
-/// A file being read.
+/// A file that is open for reading.
 pub trait ReadFile: Send + Sync {
-    /// Fills `buf` from `offset`; `UnexpectedEof` if the file ends earlier.
+    /// Fills `buf` from `offset`. Returns `UnexpectedEof` if the file ends earlier.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-    /// The size in bytes.
+    /// Returns the size in bytes.
     fn bytes(&self) -> io::Result<u64>;
     /// Reads `bytes` at `offset` into a new buffer; see
     /// [`read_exact_at`](ReadFile::read_exact_at).
@@ -44,16 +46,17 @@ pub trait ReadFile: Send + Sync {
         self.read_exact_at(&mut buf, offset)?;
         Ok(buf)
     }
-    /// Drops cached pages, so that later reads show the bytes of the device. After a failed sync
-    /// the page cache can hold bytes that the device never got and that no later sync writes.
-    /// Dirty pages stay. Does nothing where reads come from the device anyway.
+    /// Drops cached pages, so that later reads return the bytes of the device. After a failed sync
+    /// the page cache can contain bytes that the device never received and that no later sync
+    /// writes. Pages that are still dirty are not dropped. Does nothing if reads always come from
+    /// the device.
     fn forget_cached(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Announces a read of `bytes` at `offset`. A hint.
+    /// Hints that `bytes` bytes at `offset` will be read.
     fn expect(&self, _offset: u64, _bytes: u64) {}
-    /// Maps the whole file; `None` if this kind of file cannot be mapped. The file must be
-    /// complete and must not change while the result is alive.
+    /// Maps the whole file into memory; `None` if this kind of file cannot be mapped. The file must
+    /// be complete, and it must not change while the result exists.
     fn map(&self) -> io::Result<Option<Bytes>> {
         Ok(None)
     }

@@ -1,52 +1,54 @@
-//! Folders below a store's directory, for tables that consist of many files. Only directory tables
-//! use them.
+//! Folders below the directory of a store. Only directory tables use them, because each such table
+//! consists of many files.
 //!
-//! Names are paths with `/` between their parts. Files in folders are created, opened and removed
-//! by the methods of [`FileSystem`](crate::FileSystem) under such names.
+//! Names are paths with `/` between their parts. The methods of [`FileSystem`](crate::FileSystem)
+//! create, open and remove files in folders under such names.
 use std::io;
 
 /// Creates, lists and syncs folders.
 pub trait Folders: Send + Sync {
-    /// Creates an empty folder; `AlreadyExists` if the name is taken.
+    /// Creates an empty folder. Returns `AlreadyExists` if the name is taken.
     fn make_folder(&self, name: &str) -> io::Result<()>;
     /// Removes an empty folder.
     fn remove_folder(&self, name: &str) -> io::Result<()>;
     /// Lists a folder, in any order.
     fn list_folder(&self, name: &str) -> io::Result<Vec<Inside>>;
-    /// Gives a file a second name in a folder. Replaces nothing: `AlreadyExists`. `TooManyLinks`
-    /// if the file can have no more links.
+    /// Gives a file a second name in a folder. It replaces no file: returns `AlreadyExists` if the
+    /// name is taken. Returns `TooManyLinks` if the file cannot have more links.
     fn link_into(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Makes the files in these folders, their names and the names of the folders durable. May
-    /// sync more than that, and may fail because of files of another writer. Reports each failure
-    /// once, so a single caller per store must remember it.
+    /// Makes the files in these folders, the names of these files, and the names of the folders
+    /// durable. The call may sync other files too, and may fail because of files of another writer.
+    /// It reports each failure only once. Therefore each store must have only one caller, and that
+    /// caller must remember failures.
     fn sync_folders(&self, names: &[String]) -> io::Result<()>;
-    /// The most bytes of one part of a name.
+    /// Returns the maximum length in bytes of one part of a name.
     fn name_bytes_max(&self) -> io::Result<usize>;
-    /// The number of files that the file system can hold.
+    /// Returns the number of files that the file system can hold.
     fn room(&self) -> io::Result<Room> {
         Ok(Room { left: u64::MAX, all: u64::MAX })
     }
 }
 
-/// The number of files that a file system can hold; [`u64::MAX`] where it is not counted.
+/// Numbers of files in a file system; [`u64::MAX`] if the file system does not count files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Files that can still be created.
+    /// Number of files that can still be created.
     pub left: u64,
-    /// Existing files and those that can still be created.
+    /// Number of existing files plus files that can still be created.
     pub all: u64,
 }
 
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// Its name in the folder.
+    /// Its name within the folder.
     pub name: String,
     /// Whether it is a folder itself.
     pub is_folder: bool,
 }
 
-/// Lists `folder` among `names`, for models. Names of folders, `folder` too, end in `/`.
+/// Lists the entries of `folder` among `names`, for models of file systems. All names of folders,
+/// including `folder`, end in `/`.
 pub fn inside<'a>(names: impl Iterator<Item = &'a str>, folder: &str) -> Vec<Inside> {
     let one = |name: &str| {
         let name = name.strip_prefix(folder).filter(|name| !name.is_empty())?;

@@ -1,9 +1,9 @@
 //! The interface of file systems: one flat directory of append-only files.
 //!
-//! Real directories, memory, block devices, and the crash, fault and scramble models of
-//! `terrace-sim` implement it. Power cuts, full disks and torn files happen to files, not to
-//! tables, so the models belong below storage (docs/decisions/0003-file-seam.md). The engine never
-//! sees this interface.
+//! It is implemented by real directories, by memory, by raw devices, and by the models of
+//! `terrace-sim` for crashes, faults and scrambled reads. Power cuts, full disks and torn files
+//! affect files, not tables. The models are therefore below storage
+//! (docs/decisions/0003-file-seam.md). The engine does not use this interface directly.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -16,79 +16,82 @@ use terrace_format::Medium;
 /// One entry of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// Name without the directory. Files below `lost/` are not listed.
+    /// The name without the directory. Files below `lost/` are not listed.
     pub name: String,
     /// The size in bytes.
     pub bytes: u64,
 }
 
-/// The use of a new file, by which a file system decides where to place it and how to write it.
+/// The purpose of a new file. A file system may use it to decide where to place the file and how to
+/// write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileUse {
-    /// A log that is appended to and synced many times. Where `how` is [`WalWriteMode::Map`],
-    /// zeros may follow the appended bytes until the writer [ends](WriteFile::end) or is dropped,
-    /// and after a kill.
+    /// A log that is appended to and synced many times. If the mode is [`WalWriteMode::Map`], zeros
+    /// may follow the appended bytes until the writer [ends](WriteFile::end) the file or is
+    /// dropped, and they stay after a kill.
     Log(WalWriteMode),
-    /// A table that is written once and lives the longer the deeper its level.
+    /// A table, which is written once. Tables of deeper levels exist longer.
     Table {
         /// The level of the LSM-tree.
         level: usize,
     },
 }
 
-/// How appends to a log reach the operating system; the bytes of the file are the same.
+/// How appends to a log reach the operating system. The bytes of the file are the same in both
+/// modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WalWriteMode {
-    /// By one system call each, as LevelDB does.
+    /// One system call for each append, as in LevelDB.
     #[default]
     Write,
-    /// Through a mapping of the preallocated file, where the file system supports that.
+    /// Through a memory mapping of the preallocated file, if the file system supports that.
     Map,
 }
 
-/// A directory. Names are plain file names, or `lost/NAME`.
+/// A directory of files. A name is a plain file name, or `lost/NAME`.
 pub trait FileSystem: Send + Sync {
-    /// The directory, for messages.
+    /// Returns the path of the directory, for messages.
     fn name(&self) -> String;
-    /// The medium that the format file of a store in this directory states.
+    /// Returns the medium that is recorded in the format file of a store in this directory.
     fn medium(&self) -> Medium {
         Medium::Directory
     }
-    /// Makes the directory and its parents; does nothing to an existing one. Syncs the parent, so
+    /// Creates the directory and its parents. Does nothing if it exists. Syncs the parent, so that
     /// the directory is durable at return.
     fn make_directory(&self) -> io::Result<()>;
-    /// Whether the directory exists.
+    /// Returns whether the directory exists.
     fn exists(&self) -> io::Result<bool>;
-    /// Creates an empty file; `AlreadyExists` if the name is taken.
+    /// Creates an empty file. Returns `AlreadyExists` if the name is taken.
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
-    /// Creates a file for a known use, as [`create`](FileSystem::create) does. A file system
-    /// ignores a use that it cannot honour.
+    /// Creates a file as [`create`](FileSystem::create) does, for a known purpose. A file system
+    /// ignores a purpose that it does not support.
     fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
         let _ = file_use;
         self.create(name)
     }
     /// Opens an existing file for reading.
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>>;
-    /// Renames `from` to `to` atomically, replacing `to`. Durable after
+    /// Renames `from` to `to` atomically, which replaces a file `to`. The new name is durable after
     /// [`sync_directory`](FileSystem::sync_directory).
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Gives the file `from` the second name `to`, or copies it where there are no hard links.
-    /// Replaces nothing: `AlreadyExists`. Makes `lost/` if `to` needs it.
+    /// Gives the file `from` the second name `to`. If there are no hard links, copies the file. It
+    /// replaces no file: returns `AlreadyExists` if `to` is taken. Creates `lost/` if `to` is in
+    /// it.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
-    /// The descriptor of the directory, from which another directory can link files; `None` if
-    /// there is none.
+    /// Returns the descriptor of the directory, from which another directory can link files; `None`
+    /// if there is no descriptor.
     fn directory(&self) -> Option<Arc<File>> {
         None
     }
-    /// Makes the file `name` of another directory the file `to` of this one: by a hard link (true)
-    /// where that is possible, else by copying its bytes (false). Replaces nothing:
-    /// `AlreadyExists`.
+    /// Makes the file `name` of another directory the file `to` of this directory. Returns true if
+    /// it made a hard link, and false if it copied the bytes because a link was not possible. It
+    /// replaces no file: returns `AlreadyExists` if `to` is taken.
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         copy(from, name, self, to).map(|()| false)
     }
     /// Removes a name.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// The folders below the directory; `None` where there can be none.
+    /// Returns the folders below the directory; `None` if the file system supports none.
     fn folders(&self) -> Option<&dyn Folders> {
         None
     }
@@ -98,20 +101,22 @@ pub trait FileSystem: Send + Sync {
     fn list_lost(&self) -> io::Result<Vec<String>> {
         Ok(Vec::new())
     }
-    /// Makes all names created, renamed and removed so far durable, those in `lost/` too.
+    /// Makes all names that were created, renamed or removed so far durable, including those in
+    /// `lost/`.
     fn sync_directory(&self) -> io::Result<()>;
-    /// Makes the bytes of an existing file durable. For files that this process did not write.
+    /// Makes the bytes of an existing file durable. Used for files that this process did not write.
     fn sync_file(&self, name: &str) -> io::Result<()>;
-    /// Takes the lock file `LOCK`, exclusively or shared, for as long as the guard lives.
-    /// `WouldBlock` if it is held. Shared on a missing file or a read-only file system succeeds
-    /// without making one.
+    /// Takes the lock file `LOCK`, exclusively or shared, until the returned guard is dropped.
+    /// Returns `WouldBlock` if another holder prevents that. If the lock file is missing or the
+    /// file system is read-only, a shared lock succeeds without creating the file.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>>;
-    /// The journal by which the file system makes many files durable at once; `None` where there
-    /// is none.
+    /// Returns the file system's journal, by which it makes many files durable in one commit;
+    /// `None` if it has none.
     fn journal(&self) -> Option<&dyn JournalCommit> {
         None
     }
-    /// The space and the descriptors that files take; `None` where neither is bounded nor counted.
+    /// Returns the space and the descriptors that files take; `None` if neither is limited or
+    /// counted.
     fn capacity(&self) -> Option<&dyn Capacity> {
         None
     }
@@ -119,22 +124,23 @@ pub trait FileSystem: Send + Sync {
 
 /// The lock of a directory, held until it is dropped.
 pub trait DirectoryLock: Send + Sync {
-    /// Fails if an exclusive lock no longer protects the directory, because its lock file was
-    /// removed or replaced: another process can have opened the store. Costs one system call.
+    /// Returns an error if an exclusive lock does not protect the directory any more, because its
+    /// lock file was removed or replaced. Another process may then have opened the store. Costs one
+    /// system call.
     fn check(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// The lock of a directory that needs none.
+/// The lock of a directory that needs no lock.
 impl DirectoryLock for () {}
 
-/// The journal of `fs`, or the reason why there is none.
+/// Returns the journal of `fs`. The error is the reason why it has none.
 pub fn journal_of(fs: &dyn FileSystem) -> Result<&dyn JournalCommit, String> {
     fs.journal().ok_or_else(|| "it has no one journal that commits all of its files".into())
 }
 
-/// Copies a file between directories. Removes an incomplete copy if something fails.
+/// Copies a file between directories. If an error occurs, it removes the incomplete copy.
 pub fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + ?Sized), to: &str) -> io::Result<()> {
     const PIECE_BYTES: u64 = 1 << 20;
     let source = from.open(name)?;
@@ -147,7 +153,7 @@ pub fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + ?Sized)
         }
         Ok(())
     };
-    copy().inspect_err(|_| drop(here.remove(to))) // Best effort: an incomplete copy is useless.
+    copy().inspect_err(|_| drop(here.remove(to))) // best effort: an incomplete copy is useless
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The lock of a directory within this process: one writer, or any number of readers.
+//! A lock on a directory that excludes other holders within this process. It has either one writer
+//! or any number of readers.
 use crate::fs::DirectoryLock;
 use parking_lot::Mutex;
 use std::{io, sync::Arc};
@@ -16,7 +17,7 @@ enum Held {
 }
 
 impl Holders {
-    /// Takes the lock; `WouldBlock` if another holder excludes that.
+    /// Takes the lock. Returns `WouldBlock` if another holder excludes that.
     pub fn hold(&self, exclusive: bool) -> io::Result<Hold> {
         let mut held = self.0.lock();
         let first = *held == Held::Free;
@@ -32,14 +33,14 @@ impl Holders {
 
 impl DirectoryLock for Hold {}
 
-/// One hold on the lock, released when it is dropped.
+/// One holder of the lock. Dropping it releases the lock.
 pub(crate) struct Hold {
     of: Holders,
     first: bool,
 }
 
 impl Hold {
-    /// Whether the lock was free when this hold was taken.
+    /// Returns whether the lock was free when this holder took it.
     pub fn is_first(&self) -> bool {
         self.first
     }

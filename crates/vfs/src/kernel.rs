@@ -1,6 +1,6 @@
-//! Kernel calls without a safe wrapper: a mapped window of a growing file, writeback without a
-//! journal commit, batch scheduling, and a handler for forked children. The other `unsafe` code of
-//! this crate is in `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs`.
+//! Kernel calls that have no safe wrapper: a mapped window of a growing file, writeback without a
+//! journal commit, batch scheduling, and a handler that runs in forked children. The other `unsafe`
+//! code of this crate is in `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs`.
 use crate::mapped_read::watch;
 use nix::{
     errno::Errno,
@@ -22,31 +22,31 @@ use std::{
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
-/// The scheduler slice of a background thread in nanoseconds. Other threads have 3 ms or less, so
-/// they preempt background threads.
+/// The scheduler slice of a background thread in nanoseconds. Other threads have slices of 3 ms or
+/// less, so they preempt background threads.
 const TURN_NS: u64 = 20_000_000;
 
-/// A mapped range of a file that is being written. Bytes copied into it are in the page cache at
-/// once and survive the end of the process.
+/// A mapped range of a file that is being written. Bytes that are copied into it are immediately in
+/// the page cache and survive the end of the process.
 ///
 /// # When the device fails
-/// A page that cannot be read back ends the process (`SIGBUS`) with a message that names the file:
-/// the file was truncated, or the device failed to return a page that memory pressure had evicted.
-/// The effect is that of a kill, which loses no acknowledged write. A full disk does not cause
-/// this, because the range is allocated first.
+/// If a page cannot be read back, the process ends (`SIGBUS`) with a message that names the file.
+/// This happens if the file was truncated, or if memory pressure had evicted a page and the device
+/// failed to return it. The effect is that of a kill, which loses no acknowledged write. A full
+/// disk does not cause this, because the range is allocated first.
 pub(crate) struct Window {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and is written through `&mut self`
-// only.
+// SAFETY: the mapping belongs to the process, not to a thread, and it is written only through `&mut
+// self`.
 unsafe impl Send for Window {}
-// SAFETY: as above; `touch`, which a shared reference allows, changes no byte.
+// SAFETY: as for `Send`; `touch`, which needs only a shared reference, changes no byte.
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Allocates `bytes` of `file` from `offset`, a multiple of the page size, and maps them.
+    /// Allocates `bytes` bytes of `file` from `offset`, a multiple of the page size, and maps them.
     pub fn map(file: &File, offset: u64, bytes: NonZeroUsize) -> io::Result<Window> {
         watch();
         let from = off_t::try_from(offset).map_err(|_| io::Error::from(Errno::EFBIG))?;
@@ -60,7 +60,7 @@ impl Window {
         Ok(Window { start, bytes })
     }
 
-    /// The number of mapped bytes.
+    /// Returns the number of mapped bytes.
     pub fn bytes(&self) -> NonZeroUsize {
         self.bytes
     }
@@ -78,8 +78,8 @@ impl Window {
         count
     }
 
-    /// Populates the pages of `range`, which begins at a page, and marks them for writing. For
-    /// speed only, so a refusal by the kernel is no error.
+    /// Populates the pages of `range`, which begins at a page, and marks them for writing. This
+    /// only improves speed, so it is no error if the kernel refuses it.
     pub fn touch(&self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.bytes.get(), "within the window");
         // SAFETY: the range lies within this mapping; the advice reads and changes no byte of it.
@@ -95,14 +95,13 @@ impl Drop for Window {
     }
 }
 
-/// Allocates the first `bytes` of `file`.
+/// Allocates space for the first `bytes` bytes of `file`.
 pub(crate) fn allocate(file: &File, bytes: NonZeroU64) -> io::Result<()> {
     let bytes = off_t::try_from(bytes.get()).map_err(|_| io::Error::from(Errno::EFBIG))?;
     Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
-/// Deallocates `range` of `file` where the file system supports that. The range reads as zeros
-/// afterwards.
+/// Deallocates `range` of `file` if the file system supports that. The range then reads as zeros.
 pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
     let number = |number: u64| off_t::try_from(number).map_err(|_| io::Error::from(Errno::EFBIG));
     let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
@@ -112,10 +111,10 @@ pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
     }
 }
 
-/// Starts writeback of everything written to `file` and waits for it. The bytes are on the device,
-/// perhaps in its cache, and the file system has allocated their blocks; its journal is not
-/// committed. The kernel reports a writeback error once per descriptor, so this must be the
-/// descriptor of the writer.
+/// Starts writeback of all bytes written to `file` and waits until it is done. The bytes are then
+/// on the device, perhaps in its cache, and the file system has allocated their blocks. The journal
+/// of the file system is not committed. The kernel reports a writeback error once for each
+/// descriptor, so `file` must be the descriptor of the writer.
 pub(crate) fn write_back(file: &File) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     loop {
@@ -128,11 +127,11 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
     }
 }
 
-/// Makes the calling thread, and the threads that it starts, background threads. A background
-/// thread that wakes up waits for a free processor or for its slice instead of preempting the
-/// thread that woke it. Where the kernel supports long slices (Linux 6.12 and later), a foreground
-/// thread that wakes up preempts it at once instead of waiting some milliseconds for the end of
-/// the slice. For speed only.
+/// Makes the calling thread, and the threads that it starts later, background threads. When a
+/// background thread wakes up, it does not preempt the running thread; it waits for a free
+/// processor or for the end of the slice. On Linux 6.12 and later, which supports long slices, a
+/// foreground thread that wakes up preempts a background thread immediately. Otherwise it waits
+/// some milliseconds for the end of the slice. This only improves speed.
 pub fn run_in_background() {
     /// The size of the structure in its first version, which has all fields used here.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
@@ -150,7 +149,8 @@ pub fn run_in_background() {
     // SAFETY: 0 is the calling thread. The kernel reads the one number of `priority`, writes at
     // most `BYTES` into `how`, and reads as many from it; both live until the calls return.
     unsafe {
-        // A process that chose another scheduling class, such as real time or idle, keeps it.
+        // If a process chose another scheduling class, such as real time or idle, the class is
+        // kept.
         if libc::sched_getscheduler(0) != libc::SCHED_OTHER {
             return;
         }
@@ -162,9 +162,9 @@ pub fn run_in_background() {
     }
 }
 
-/// Runs `handler` in every child that `fork` makes from now on, before anything else. The handler
-/// may do only what a signal handler may: threads of the parent, which the child does not have,
-/// may hold any lock.
+/// Registers `handler` to run in every forked child from now on, before any other code of the
+/// child. The handler may only do what a signal handler may do: threads of the parent, which do not
+/// exist in the child, may hold any lock.
 pub(crate) fn at_fork(handler: extern "C" fn()) {
     let handler: unsafe extern "C" fn() = handler;
     // SAFETY: registers a function that lives as long as this library and is removed with it.
@@ -173,25 +173,25 @@ pub(crate) fn at_fork(handler: extern "C" fn()) {
     unsafe { libc::pthread_atfork(None, None, Some(handler)) };
 }
 
-/// The descriptor that replaces others in a forked child. Opened before the fork, because a child
-/// may have no free descriptor.
+/// A descriptor that replaces others in a forked child. It is opened before the fork, because a
+/// child may have no free descriptor.
 static USELESS: AtomicI32 = AtomicI32::new(-1);
 
-/// Prepares [`replace_in_child`]; to be called before the first fork.
+/// Prepares [`replace_in_child`]. To be called before the first fork.
 pub(crate) fn prepare_to_replace() {
     if USELESS.load(Relaxed) < 0 {
         // SAFETY: a plain system call on a path that ends in zero.
         let useless = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         if useless >= 0 && USELESS.compare_exchange(-1, useless, Relaxed, Relaxed).is_err() {
-            // SAFETY: another thread was first, so this descriptor is not stored anywhere.
+            // SAFETY: another thread has stored its descriptor, so this one is not stored anywhere.
             unsafe { libc::close(useless) };
         }
     }
 }
 
-/// Replaces `descriptor` by one that cannot be read or written. The calling process, a child that
-/// was just forked, holds no lock through it afterwards, and the number stays in use. Calls only
-/// what a signal handler may.
+/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be a
+/// child that was just forked. Afterwards it holds no lock through the descriptor, and the
+/// descriptor's number stays in use. Makes only calls that a signal handler may make.
 pub(crate) fn replace_in_child(descriptor: RawFd) {
     let useless = USELESS.load(Relaxed);
     if useless >= 0 && useless != descriptor {
@@ -201,9 +201,9 @@ pub(crate) fn replace_in_child(descriptor: RawFd) {
     }
 }
 
-/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The
-/// standard library's iterator panics where the kernel answers a close with an error, as network
-/// file systems may.
+/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The iterator
+/// of the standard library is not used: it panics if closing the directory returns an error, as
+/// network file systems may.
 pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
     // SAFETY: the descriptor is open and now belongs to the list, which closes it; without a list

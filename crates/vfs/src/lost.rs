@@ -1,13 +1,14 @@
-//! Names in `lost/`, where copies of files are set aside.
+//! Names of files in `lost/`, the folder with copies of files that were set aside.
 use terrace_format::FileName;
 
-/// The name of the original of a copy in `lost/`; `None` unless Terrace or LevelDB's repair made
-/// the copy.
+/// Returns the name of the original of a copy in `lost/`. Returns `None` if neither Terrace nor
+/// LevelDB's repair made the copy.
 pub fn set_aside_from(name: &str) -> Option<FileName> {
     let numbered =
         name.rsplit_once('-').filter(|(_, copy)| !copy.is_empty() && copy.bytes().all(|b| b.is_ascii_digit()));
     let stem = numbered.map_or(name, |(stem, _)| stem);
-    // `MANIFEST-000005` ends like the number of a copy but is a name of its own.
+    // `MANIFEST-000005` looks like a name with the suffix of a copy, but it is the name of an
+    // original.
     FileName::parse(name).or_else(|| FileName::parse(stem))
 }
 

@@ -1,8 +1,8 @@
 //! Mapped files and reads into uninitialised memory: all unsafe code for reading.
 //!
-//! The standard library cannot do three things safely: read into uninitialised memory, map a file,
-//! and prefetch mapped bytes into the processor's caches. docs/decisions/0008-mapped-reads.md says
-//! what an unreadable mapped page costs.
+//! The standard library has no safe function for three operations: reading into uninitialised
+//! memory, mapping a file, and prefetching mapped bytes into the processor's caches.
+//! docs/decisions/0008-mapped-reads.md describes the effect of an unreadable mapped page.
 #![allow(unsafe_code)]
 use nix::libc;
 use std::{
@@ -14,7 +14,7 @@ use std::{
 };
 use terrace_format::block::Bytes;
 
-/// Reads `bytes` of `file` from `offset`; `UnexpectedEof` if the file ends earlier.
+/// Reads `bytes` bytes of `file` from `offset`. Returns `UnexpectedEof` if the file ends earlier.
 pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut buffer: Vec<u8> = Vec::with_capacity(bytes);
     while buffer.len() < bytes {
@@ -57,13 +57,13 @@ impl Drop for Mapping {
     }
 }
 
-/// Maps all bytes of `file`, which must not change any more: finished tables and segments do not.
-/// From the first call on, an unreadable mapped page ends this process with a message.
+/// Maps all bytes of `file`. The file must not change any more, which is true for finished tables
+/// and segments. After the first call, an unreadable mapped page ends this process with a message.
 pub(crate) fn map(file: &File) -> io::Result<Bytes> {
     watch();
     let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::InvalidInput)?;
     if bytes == 0 {
-        return Ok(Vec::new().into()); // The kernel does not map empty ranges.
+        return Ok(Vec::new().into()); // the kernel does not map empty ranges
     }
     // SAFETY: a new range, chosen by the kernel, of pages that are only read.
     let at = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
@@ -77,8 +77,8 @@ pub(crate) fn map(file: &File) -> io::Result<Bytes> {
     Ok(Bytes::pinned(shown, mapping))
 }
 
-/// Prefetches mapped `bytes` into the processor's caches, where the architecture allows. Pages
-/// that are not resident are skipped.
+/// Prefetches the mapped `bytes` into the processor's caches, if the architecture allows. Pages
+/// that are not in memory are skipped.
 pub fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(64) {
         #[cfg(target_arch = "x86_64")]
@@ -101,8 +101,8 @@ pub fn prefetch(bytes: &[u8]) {
 /// The previous handler of SIGBUS.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Installs a SIGBUS handler that names the file of an unreadable mapped page before the process
-/// ends. To be called before a file is mapped.
+/// Installs a handler for SIGBUS. If a mapped page is unreadable, the handler prints the name of
+/// the file before the process ends. To be called before a file is mapped.
 pub(crate) fn watch() {
     BEFORE.get_or_init(|| {
         // SAFETY: all fields are plain numbers and pointers, for which zero is a value.
@@ -118,9 +118,9 @@ pub(crate) fn watch() {
     });
 }
 
-/// Names the file in whose mapping the missing page lies and passes the signal to the previous
-/// handler, by default the end of the process. Calls nothing but `open`, `read`, `write`, `close`
-/// and `sigaction`, which a signal handler may.
+/// Prints the name of the file whose mapped page is missing, and restores the previous handler of
+/// the signal, which by default ends the process. It calls only `open`, `read`, `write`, `close`
+/// and `sigaction`, which a signal handler may call.
 extern "C" fn page_missing(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid description of the signal.
     let address = unsafe { (*info).si_addr() } as u64;
@@ -131,8 +131,8 @@ extern "C" fn page_missing(signal: libc::c_int, info: *mut libc::siginfo_t, _: *
         say(b"\n");
     }
     if let Some(before) = BEFORE.get() {
-        // SAFETY: `before` came from `sigaction`. The faulting access is repeated at return and
-        // meets that handler.
+        // SAFETY: `before` was returned by `sigaction`. When this function returns, the faulting
+        // access is repeated, and the restored handler gets the signal.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
 }
@@ -142,7 +142,8 @@ fn say(text: &[u8]) {
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// The line of /proc/self/maps whose range holds `address`, from its path on.
+/// Returns the part of the line of /proc/self/maps whose range contains `address`, from the path
+/// on.
 fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
     // SAFETY: a constant path.
     let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };

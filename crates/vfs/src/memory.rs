@@ -1,5 +1,5 @@
-//! A directory in memory: for tests, for `open_in_memory`, and for comparison with the cost of
-//! file systems.
+//! A directory in memory. It is used for tests, for `open_in_memory`, and for comparison with the
+//! cost of real file systems.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -17,13 +17,13 @@ use std::{
     time::Duration,
 };
 
-/// A directory in memory. Clones are handles on the same directory, which lives as long as the
-/// last of them.
+/// A directory in memory. Clones are handles on the same directory. The directory exists until the
+/// last of them is dropped.
 #[derive(Clone, Default)]
 pub struct MemFs(Arc<Mutex<Directory>>);
 
-/// Guarded by one lock, which is held for map operations only; file contents have locks of their
-/// own.
+/// The contents of a directory, guarded by one lock that is held only for map operations. File
+/// contents have their own locks.
 #[derive(Default)]
 struct Directory {
     made: bool,
@@ -32,17 +32,17 @@ struct Directory {
     commits: u64,
 }
 
-/// The bytes of one file. An open file keeps them after its name was removed.
+/// The bytes of one file. An open file keeps them after the file's name was removed.
 type Contents = Arc<RwLock<Vec<u8>>>;
 
 impl MemFs {
-    /// A directory that does not exist yet.
+    /// Makes a directory that does not exist yet.
     pub fn new() -> MemFs {
         MemFs::default()
     }
 
-    /// Removes the directory and everything in it; open files stay readable. `WouldBlock` if the
-    /// directory is locked.
+    /// Removes the directory and everything in it. Open files stay readable. Returns `WouldBlock`
+    /// if the directory is locked.
     pub fn clear(&self) -> io::Result<()> {
         let holders = self.0.lock().holders.clone();
         let _held = holders.hold(true)?;
@@ -151,7 +151,7 @@ impl JournalCommit for MemFs {
         Ok(Duration::ZERO)
     }
 
-    /// There is nothing to wait for, so each call counts one commit more.
+    /// Nothing has to be waited for, so each call returns a count that is one higher.
     fn commit_count(&self) -> io::Result<u64> {
         let mut directory = self.0.lock();
         directory.commits += 1;
@@ -175,7 +175,7 @@ impl Capacity for MemFs {
     }
 }
 
-/// A folder is a file with a name that ends in `/`.
+/// A folder is represented by a file whose name ends in `/`.
 impl Folders for MemFs {
     fn make_folder(&self, name: &str) -> io::Result<()> {
         self.0.lock().name(&format!("{name}/"), Contents::default())

@@ -1,21 +1,21 @@
-//! Tracks whether the names in a directory have changed since its last sync, to skip syncs that
-//! have nothing to do.
+//! Tracks whether the names in a directory have changed since its last sync. A sync of an unchanged
+//! directory is skipped.
 use parking_lot::Mutex;
 use std::{
     io,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Counts changes after they are made. A change counted before it is made would be taken for
-/// durable by a sync in between.
+/// Counts changes of names. A change is counted after it was made. If it were counted before, a
+/// sync in between would mark it as durable although it was not made yet.
 pub(crate) struct UnsyncedNames {
     changes: AtomicU64,
-    /// Number of durable changes. Locked during a sync, so that a waiting caller gets that sync's
-    /// result.
+    /// Number of changes that are durable. Locked during a sync, so that a caller that waits gets
+    /// the result of that sync.
     durable: Mutex<u64>,
 }
 
-/// An earlier session may have left unsynced changes.
+/// The initial state has one unsynced change, because an earlier process may have left some.
 impl Default for UnsyncedNames {
     fn default() -> UnsyncedNames {
         UnsyncedNames { changes: AtomicU64::new(1), durable: Mutex::new(0) }
@@ -23,14 +23,16 @@ impl Default for UnsyncedNames {
 }
 
 impl UnsyncedNames {
-    /// Changes a name by `call`. A failed call counts as well: it may have changed the name.
+    /// Calls `call`, which changes a name. The change is counted even if `call` fails, because it
+    /// may have changed the name.
     pub fn change<T>(&self, call: impl FnOnce() -> T) -> T {
         let done = call();
         self.changes.fetch_add(1, Ordering::SeqCst);
         done
     }
 
-    /// Makes all earlier changes durable: by `call`, unless another sync has covered them.
+    /// Makes all earlier changes durable by calling `call`. Does not call it if another sync has
+    /// covered these changes.
     pub fn sync(&self, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let wanted = self.changes.load(Ordering::SeqCst);
         let mut durable = self.durable.lock();
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
     use std::{sync::mpsc, thread, time::Duration};
 
-    /// Whether a sync had something to do.
+    /// Returns whether a sync called its function.
     fn syncs(names: &UnsyncedNames) -> bool {
         let mut called = false;
         names

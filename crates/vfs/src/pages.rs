@@ -1,13 +1,14 @@
-//! Memory from the kernel in whole pages, returned to it as soon as it is dropped.
+//! Memory that is allocated from the kernel in whole pages, and returned to the kernel when
+//! dropped.
 //!
-//! The allocator of the C library keeps freed large blocks: once one was freed, it serves all
-//! later ones up to that size from heaps that rarely shrink. A store that filled and dropped
-//! memtables of 8 MiB held 56 MiB that way where it used 25 MiB.
+//! The allocator of the C library does not do that. Once a large block was freed, it allocates all
+//! later blocks up to that size from heaps that rarely shrink. A store that filled and dropped
+//! memtables of 8 MiB held 56 MiB in that way, while it used 25 MiB.
 #![allow(unsafe_code)]
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::{ffi::c_void, io, num::NonZeroUsize, ptr::NonNull};
 
-/// Private memory, zeroed. The kernel allocates each page at the first write to it.
+/// Private memory that is initially zero. The kernel allocates each page at the first write to it.
 pub struct Pages {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
@@ -16,11 +17,11 @@ pub struct Pages {
 // SAFETY: the mapping belongs to the process, not to a thread; its contents are synchronised by
 // its user.
 unsafe impl Send for Pages {}
-// SAFETY: as above; a shared reference gives an address and no access.
+// SAFETY: as for `Send`; a shared reference returns an address but gives no access.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Allocates at least `bytes`, page-aligned.
+    /// Allocates at least `bytes` bytes, aligned to a page.
     pub fn new(bytes: NonZeroUsize) -> io::Result<Pages> {
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: the kernel chooses the address, so no memory in use is replaced; `self` unmaps
@@ -29,13 +30,13 @@ impl Pages {
         Ok(Pages { start, bytes })
     }
 
-    /// The requested number of bytes.
+    /// Returns the number of bytes that were requested.
     pub fn bytes(&self) -> NonZeroUsize {
         self.bytes
     }
 
-    /// Overwrites the memory in builds with debug assertions, so that a use after this call is
-    /// noticed.
+    /// Overwrites the memory in builds with debug assertions, so that tests notice a use after this
+    /// call.
     pub fn spoil(&mut self) {
         if cfg!(debug_assertions) {
             // SAFETY: the range is this mapping, writable, and `&mut self` excludes other users.
@@ -43,7 +44,7 @@ impl Pages {
         }
     }
 
-    /// The address of the first byte, valid until this value is dropped.
+    /// Returns the address of the first byte, which is valid until this value is dropped.
     pub fn start(&self) -> NonNull<u8> {
         self.start.cast()
     }

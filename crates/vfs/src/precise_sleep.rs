@@ -1,16 +1,17 @@
-//! Short sleeps. By default Linux wakes a sleeper up to 50 µs late, so that it can wake several at
-//! once (`PR_SET_TIMERSLACK`): a sleep of 20 µs takes 80 µs. A sleep here ends without that delay,
-//! about 15 µs late on a virtual machine.
+//! Short sleeps. By default Linux wakes a sleeping thread up to 50 µs late, so that it can wake
+//! several threads together (`PR_SET_TIMERSLACK`): a sleep of 20 µs takes 80 µs. The sleeps of this
+//! module turn that delay off. They end about 15 µs late on a virtual machine.
 use nix::{libc::c_ulong, sys::prctl};
 use std::{thread, time::Duration};
 
-/// Sleeps for `time`, and a little longer. Restores the timer slack of the thread.
+/// Sleeps for `time` and a few microseconds more. Afterwards restores the timer slack of the
+/// thread.
 pub fn precise_sleep(time: Duration) {
     let slack = prctl::get_timerslack().ok().and_then(|slack| c_ulong::try_from(slack).ok());
     let Some(slack) = slack else { return thread::sleep(time) };
-    let _ = prctl::set_timerslack(1); // If this is refused, the sleep takes longer.
+    let _ = prctl::set_timerslack(1); // if the kernel refuses this, the sleep takes longer
     thread::sleep(time);
-    let _ = prctl::set_timerslack(slack); // It was allowed once, one way or the other.
+    let _ = prctl::set_timerslack(slack); // allowed, because the call above was
 }
 
 #[cfg(test)]

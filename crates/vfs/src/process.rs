@@ -1,15 +1,15 @@
-//! Detects forks: an object knows the process that made it, so a forked child recognises that it
-//! has only a copy.
+//! Detects forks. An object stores the process that made it, so a forked child can recognize that
+//! it has only a copy of the object.
 //!
-//! A child made by `fork` has its parent's memory and descriptors but none of its threads. A store
-//! that it inherits has no flush thread, locks that may never be released, and files that the
-//! parent still writes. So code that writes files, waits for threads or takes locks first checks
-//! that it runs in the process that made the object.
+//! A child made by `fork` has the memory and descriptors of its parent but none of its threads. If
+//! it inherits an open store, the store has no flush thread, its locks may stay locked forever, and
+//! the parent still writes to its files. Code that writes files, waits for threads or takes locks
+//! therefore first checks that it runs in the process that made the object.
 //!
-//! The check costs one load: a handler that libc runs in every child ([`kernel::at_fork`]) counts
-//! forks, and a [`Process`] is the count at its creation. A child made without libc's `fork`, by
-//! the system call itself, is not detected. A child that executes another program, by `vfork` or
-//! `posix_spawn`, keeps nothing.
+//! The check costs one load. A handler that libc runs in every child ([`kernel::at_fork`]) counts
+//! forks, and a [`Process`] stores the count at the time it was made. If a child is made by the
+//! system call and not by libc's `fork`, it is not detected. A child that executes another program
+//! (`vfork` or `posix_spawn`) keeps no object of its parent.
 use crate::kernel;
 use std::{
     os::fd::{AsFd, AsRawFd, RawFd},
@@ -22,12 +22,12 @@ use std::{
     },
 };
 
-/// Forks between the first process that called [`Process::current`] and this one.
+/// Number of forks between the first process that called [`Process::current`] and this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 /// The id of this process; 0 before the first call of [`Process::current`].
 static PID: AtomicU32 = AtomicU32::new(0);
 
-/// A process, as long as it lives.
+/// Identifies a running process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     forks: u32,
@@ -35,7 +35,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// The calling process.
+    /// Returns the calling process.
     pub fn current() -> Process {
         static WATCHED: Once = Once::new();
         WATCHED.call_once(|| {
@@ -45,26 +45,26 @@ impl Process {
         Process { forks: FORKS.load(Relaxed), pid: PID.load(Relaxed) }
     }
 
-    /// Whether this is the calling process, not one that it was forked from.
+    /// Returns whether this is the calling process, and not a process from which it was forked.
     #[inline(always)]
     pub fn is_current(&self) -> bool {
         self.forks == FORKS.load(Relaxed)
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> u32 {
         self.pid
     }
 }
 
 impl Default for Process {
-    /// The calling process.
+    /// Returns the calling process.
     fn default() -> Process {
         Process::current()
     }
 }
 
-/// Runs in a child before `fork` returns there. Allocates nothing and takes no lock.
+/// Runs in a child before `fork` returns there. It allocates nothing and takes no lock.
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Relaxed);
     PID.store(std::process::id(), Relaxed);
@@ -80,8 +80,8 @@ extern "C" fn in_child() {
 
 const FREE: RawFd = -1;
 
-/// A descriptor that children must not keep. Slots form a list that only grows; free slots are
-/// reused.
+/// An entry for a descriptor that children must not keep. Slots are in a list that only grows, and
+/// free slots are used again.
 struct Slot {
     descriptor: AtomicI32,
     next: OnceLock<Box<Slot>>,
@@ -89,9 +89,9 @@ struct Slot {
 
 static FIRST: Slot = Slot { descriptor: AtomicI32::new(FREE), next: OnceLock::new() };
 
-/// Keeps a descriptor from children. While this value lives, a forked child loses the descriptor,
-/// so a lock of the open file ends with the parent. In the child the number stays in use, for a
-/// descriptor that can neither be read nor written.
+/// Prevents forked children from keeping a descriptor. While this value exists, a forked child
+/// loses the descriptor, so a lock of the open file ends with the parent. In the child the
+/// descriptor's number stays in use, for a descriptor that can be neither read nor written.
 #[derive(Debug)]
 pub struct KeptFromChildren {
     slot: &'static AtomicI32,
@@ -100,7 +100,7 @@ pub struct KeptFromChildren {
 
 impl KeptFromChildren {
     /// Registers `descriptor`, which must stay open until this value is dropped. To be called
-    /// before a lock is taken through it.
+    /// before a lock is taken with this descriptor.
     pub fn new(descriptor: &impl AsFd) -> KeptFromChildren {
         let (process, descriptor) = (Process::current(), descriptor.as_fd().as_raw_fd());
         kernel::prepare_to_replace();
@@ -113,7 +113,7 @@ impl KeptFromChildren {
 }
 
 impl Drop for KeptFromChildren {
-    /// In a child the slot is already free, and may have another owner.
+    /// In a child, the slot is already free and may belong to another value.
     fn drop(&mut self) {
         if self.process.is_current() {
             self.slot.store(FREE, Release);

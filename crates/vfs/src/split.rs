@@ -1,5 +1,5 @@
-//! Two file systems as one: logs and tables on a device, everything else (manifest, `CURRENT`,
-//! `LOCK`) in a directory.
+//! Two file systems as one: logs and tables are on a raw device, all other files (manifest,
+//! `CURRENT`, `LOCK`) are in a directory.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -15,7 +15,7 @@ use std::{
 };
 use terrace_format::{FileName, Medium};
 
-/// Both file systems as one directory.
+/// A directory and a raw device as one file system.
 pub struct SplitFs {
     meta: Arc<dyn FileSystem>,
     data: Arc<RawFs>,
@@ -29,12 +29,12 @@ impl SplitFs {
         SplitFs { meta, data, names: UnsyncedNames::default() }
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &RawFs {
         &self.data
     }
 
-    /// The file system that holds the file `name`.
+    /// Returns the file system that contains the file `name`.
     fn of(&self, name: &str) -> &dyn FileSystem {
         match name.strip_prefix("lost/").map_or_else(|| FileName::parse(name), set_aside_from) {
             Some(
@@ -49,13 +49,14 @@ impl SplitFs {
         }
     }
 
-    /// Changes `name` by `call` in the file system that holds it.
+    /// Changes `name` by `call` in the file system that contains it.
     fn change<T>(&self, name: &str, call: impl FnOnce(&dyn FileSystem) -> io::Result<T>) -> io::Result<T> {
-        // Counts names on the device too, which costs a sync without effect.
+        // Names on the device are counted too, which may cause a sync of the directory without
+        // effect.
         self.names.change(|| call(self.of(name)))
     }
 
-    /// Refuses to move a file from one file system to the other.
+    /// Returns an error if a file would be moved from one file system to the other.
     fn within(&self, from: &str, to: &str) -> io::Result<()> {
         let same = std::ptr::addr_eq(self.of(from), self.of(to));
         if same {
@@ -145,7 +146,7 @@ impl FileSystem for SplitFs {
     }
 }
 
-/// Both locks. The lock of the device is released first: fields drop in this order.
+/// Both locks. Fields are dropped in this order, so the lock of the device is released first.
 struct Locked {
     _data: Box<dyn DirectoryLock>,
     meta: Box<dyn DirectoryLock>,
@@ -158,7 +159,7 @@ impl DirectoryLock for Locked {
 }
 
 impl Capacity for SplitFs {
-    /// Free bytes of the device, which holds nearly all data.
+    /// Returns the free bytes of the device, which contains nearly all data.
     fn free_bytes(&self) -> Option<u64> {
         self.data.free_bytes()
     }

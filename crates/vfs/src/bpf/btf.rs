@@ -1,5 +1,5 @@
-//! BTF, the kernel's description of its own types. Decodes only the parts needed to find the
-//! number of a function and the offset of a struct field.
+//! Decodes BTF, the kernel's description of its own types. It decodes only the parts that are
+//! needed to find the number of a function and the offset of a struct field.
 //!
 //! ```text
 //! header   u16 magic 0xeb9f; u32 at 4: bytes of the header; u32 at 8 and 12: offset and bytes of
@@ -8,9 +8,9 @@
 //!          offsets contain bit-field widths); u32 size, or the type that this one refers to
 //! member   u32 name; u32 type; u32 offset in bits (with widths: the lower 24 bits)
 //! ```
-//! Offsets of types and strings count from the end of the header. Types are numbered from 1. The
-//! BTF of a module continues the kernel's type numbers and string offsets. The format is specified
-//! in Linux, `Documentation/bpf/btf.rst`.
+//! Offsets of types and strings are relative to the end of the header. Types are numbered from 1.
+//! The type numbers and string offsets in the BTF of a kernel module continue those of the kernel's
+//! BTF. The format is specified in Linux, `Documentation/bpf/btf.rst`.
 
 const MAGIC: u16 = 0xeb9f;
 const TYPE_BYTES: usize = 12;
@@ -24,7 +24,7 @@ const CONST: u32 = 10;
 const RESTRICT: u32 = 11;
 const FUNC: u32 = 12;
 
-/// Maximum nesting depth of unnamed members. No kernel nests deeper.
+/// Maximum nesting depth of unnamed members. No kernel type has a greater depth.
 const DEPTH_MAX: usize = 8;
 
 /// The types of a kernel, or of a kernel and one of its modules.
@@ -38,7 +38,7 @@ pub struct Btf {
 struct Type {
     name: u32,
     kind: u32,
-    /// The modified type, of a modifier (`const`, `volatile`, `restrict`).
+    /// For a modifier (`const`, `volatile`, `restrict`), the type that it modifies.
     refers_to: u32,
     /// Members of a struct or union.
     members: Vec<Member>,
@@ -85,7 +85,7 @@ impl Btf {
         self.find(FUNC, name).map(|at| at as u32).ok_or_else(|| format!("this kernel has no function {name}"))
     }
 
-    /// Whether the struct is defined, not only declared.
+    /// Returns whether the struct is defined and not only declared.
     pub fn has_struct(&self, name: &str) -> bool {
         self.find(STRUCT, name).is_some()
     }
@@ -111,7 +111,7 @@ impl Btf {
         })
     }
 
-    /// Resolves modifiers; returns the struct or union.
+    /// Follows modifiers to a struct or union, and returns its type number.
     fn unmodified(&self, mut number: u32) -> Option<usize> {
         for _ in 0..DEPTH_MAX {
             let found = self.types.get(number as usize)?;

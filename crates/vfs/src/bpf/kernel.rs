@@ -25,13 +25,13 @@ const TRACE_ITER: u64 = 28;
 /// Size of the buffer for the verifier's log.
 const VERIFIER_LOG_BYTES: usize = 64 << 10;
 
-/// The argument union of the system call. Its unused rest must be zero. An array of words
-/// suffices: every field used here begins at a multiple of eight bytes or fills the upper half of
-/// a word.
+/// The argument of the system call, a union. Its unused part must be zero. An array of 64-bit words
+/// is enough, because every field used here begins at a multiple of eight bytes or is the upper
+/// half of a word.
 type Arguments = [u64; 20];
 
-/// Executes one command. `arguments` contain addresses; the memory at each must stay valid, with
-/// the length that the command expects, until the call returns.
+/// Executes one command. `arguments` contain addresses of memory. Each memory area must have the
+/// length that the command expects and stay valid until the call returns.
 fn bpf(command: i32, arguments: &mut Arguments) -> io::Result<i32> {
     let bytes = size_of::<Arguments>();
     // SAFETY: `arguments` is memory of this function of `bytes` bytes, which the kernel accesses
@@ -52,8 +52,8 @@ fn address<T>(of: &[T]) -> u64 {
     of.as_ptr().expose_provenance() as u64
 }
 
-/// Loads `program` as an iterator of the type of kernel function `function`. On rejection the
-/// error has the last line of the verifier's log.
+/// Loads `program` as an iterator of the type that kernel function `function` declares. If the
+/// kernel rejects the program, the error contains the last line of the verifier's log.
 pub fn load(program: &[u64], function: u32) -> io::Result<OwnedFd> {
     // The helpers that read kernel memory require a GPL-compatible program.
     const LICENSE: &CStr = c"Dual MIT/GPL";
@@ -91,7 +91,7 @@ pub fn link(program: BorrowedFd<'_>, of: Option<u32>) -> io::Result<OwnedFd> {
     bpf(LINK_CREATE, &mut arguments).map(owned)
 }
 
-/// Starts one run of an iterator. The returned file is to be read to its end.
+/// Starts one run of an iterator. The caller must read the returned file to its end.
 pub fn run(iterator: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut arguments: Arguments = [0; 20];
     arguments[0] = iterator.as_raw_fd() as u64;

@@ -1,11 +1,12 @@
-//! Per-file state of ext4's journal: the transaction that a file's last change belongs to, and the
-//! newest committed transaction.
+//! The state of files in ext4's journal. For a file it reports the transaction of the file's last
+//! change, and the newest committed transaction of the journal.
 //!
-//! A BPF program in the kernel (`program.rs`) supplies both for each open file. `/proc/fs/jbd2`
-//! has the same facts only for the file system as a whole.
+//! A BPF program in the kernel (`program.rs`) reports both for each open file. `/proc/fs/jbd2`
+//! reports only totals for the whole file system.
 //!
-//! Loading the program requires the capabilities BPF and PERFMON. Root can [pin] it once in a
-//! `bpf` file system. Any process can then read it, and sees only its own files.
+//! Loading the program requires the capabilities BPF and PERFMON. Alternatively, root can [pin] the
+//! program once in a `bpf` file system. Any process can then read it, but each process sees only
+//! its own files.
 use nix::sys::{
     stat::{fstat, major, minor},
     statfs::{BPF_FS_MAGIC, fstatfs},
@@ -31,16 +32,16 @@ use program::{RECORD_BYTES, Types, assemble};
 /// Default path at which [`pin`] pins the iterator.
 pub const DEFAULT_PIN_PATH: &str = "/sys/fs/bpf/terrace-commits";
 
-/// The bit in a journal's flags that is set once the journal was aborted.
+/// The bit in a journal's flags that is set when the journal has been aborted.
 const ABORTED: u64 = 2;
 
 /// Reads the journal state of this process's files.
 pub struct CommitIterator(Source);
 
 enum Source {
-    /// Loaded by this process.
+    /// An iterator that this process loaded.
     Own(OwnedFd),
-    /// Pinned by root.
+    /// An iterator that root pinned at this path.
     Pinned(PathBuf),
 }
 
@@ -49,14 +50,14 @@ enum Source {
 pub struct TransactionState {
     /// The transaction of the inode's last change.
     pub transaction: u32,
-    /// The newest committed transaction; its blocks have reached the device's medium. Transaction
-    /// numbers wrap.
+    /// The newest committed transaction. Its blocks have reached the medium of the device.
+    /// Transaction numbers wrap around at 32 bits.
     pub committed: u32,
 }
 
 impl CommitIterator {
-    /// Opens the iterator pinned at `pinned`. If there is none, loads one for this process. The
-    /// error is the reason why neither works.
+    /// Opens the iterator that is pinned at `pinned`. If there is none, loads an iterator for this
+    /// process. The error states why neither is possible.
     pub fn open(pinned: &Path) -> Result<CommitIterator, String> {
         match fs::symlink_metadata(pinned) {
             Ok(_) => {
@@ -68,8 +69,8 @@ impl CommitIterator {
         }
     }
 
-    /// Returns the journal state of `file`, which must be on ext4. An error once the journal was
-    /// aborted.
+    /// Returns the journal state of `file`, which must be on ext4. Returns an error if the journal
+    /// was aborted.
     pub fn transaction_state(&self, file: BorrowedFd<'_>) -> io::Result<TransactionState> {
         let stat = fstat(file)?;
         let device = (major(stat.st_dev) as u32) << 20 | minor(stat.st_dev) as u32;
@@ -105,8 +106,8 @@ impl CommitIterator {
     }
 }
 
-/// Loads an iterator over the files of any reader and pins it at `path`, which must be in a `bpf`
-/// file system. Requires root.
+/// Loads an iterator over the files of whichever process reads it, and pins it at `path`, which
+/// must be in a `bpf` file system. Requires root.
 pub fn pin(path: &Path) -> Result<(), String> {
     let iterator = load(None)?;
     let failed = |e: io::Error| format!("{}: {e}", path.display());
@@ -114,7 +115,7 @@ pub fn pin(path: &Path) -> Result<(), String> {
     fs::set_permissions(path, Permissions::from_mode(0o444)).map_err(failed)
 }
 
-/// Opens a pinned iterator. Rejects a file that another user than root could have placed there.
+/// Opens a pinned iterator. Rejects a file if a user other than root could have placed it there.
 fn open_pinned(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
     let by_root = file.metadata()?.uid() == 0;
@@ -127,12 +128,13 @@ fn open_pinned(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Loads an iterator over the files of process `of`, or of any reader.
+/// Loads an iterator over the files of process `of`; without `of`, over the files of whichever
+/// process reads it.
 fn load(of: Option<u32>) -> Result<OwnedFd, String> {
     let read =
         |name: &str| fs::read(format!("/sys/kernel/btf/{name}")).map_err(|e| format!("/sys/kernel/btf/{name}: {e}"));
     let kernel = Btf::parse(&read("vmlinux")?)?;
-    // Types missing from the kernel's BTF belong to a module with BTF of its own.
+    // A type that the kernel's BTF lacks belongs to a module, which has its own BTF.
     let module = |name: &str, holds: &str| {
         if kernel.has_struct(holds) { Ok(None) } else { kernel.clone().with(&read(name)?).map(Some) }
     };

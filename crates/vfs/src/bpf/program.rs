@@ -1,8 +1,9 @@
-//! The BPF program that the kernel runs for each open file of the reading process. It emits the
-//! file's last transaction and the newest committed transaction of its journal. The instructions
-//! are assembled here, with field offsets from the running kernel's BTF.
+//! The BPF program that the kernel runs for each open file of the process that reads the iterator.
+//! It writes the file's last transaction and the newest committed transaction of its journal. The
+//! instructions are assembled here. The offsets of struct fields come from the BTF of the running
+//! kernel.
 //!
-//! The program reads kernel memory only. It writes nothing, uses no map, and skips files of other
+//! The program only reads kernel memory: it writes nothing and uses no map. It skips files of other
 //! processes, so a pinned iterator reveals nothing about them.
 use super::btf::Btf;
 
@@ -19,7 +20,7 @@ use super::btf::Btf;
 /// ```
 pub const RECORD_BYTES: usize = 32;
 
-/// Stack offset of the record, relative to the frame pointer; the eight bytes below it hold
+/// Stack offset of the record, relative to the frame pointer. The eight bytes below the record hold
 /// pointers.
 const RECORD: i16 = -(RECORD_BYTES as i16);
 const SCRATCH: i16 = RECORD - 8;
@@ -38,15 +39,16 @@ const TASK: i32 = 8;
 const DESCRIPTOR: i32 = 16;
 const FILE: i32 = 24;
 
-/// Registers: 0 is the result, 1 to 5 are arguments, 6 to 9 survive calls, 10 is the frame
-/// pointer.
+/// Registers. Register 0 has the result and 1 to 5 have the arguments of a call, 6 to 9 keep their
+/// values across calls, and 10 is the frame pointer.
 const FRAME: u8 = 10;
 const CONTEXT: u8 = 6;
 const INODE: u8 = 7;
 const SUPER: u8 = 8;
 const JOURNAL: u8 = 9;
 
-/// Types of the kernel, and of ext4 and its journal where these are modules.
+/// The types of the kernel, of ext4 and of its journal. The last two may be modules with their own
+/// BTF.
 pub struct Types<'a> {
     pub kernel: &'a Btf,
     pub ext4: &'a Btf,
@@ -87,7 +89,7 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     code.load(4, 1, CONTEXT, DESCRIPTOR)?;
     code.store(4, RECORD + 12, 1);
 
-    // The VFS inode is a member of ext4's inode.
+    // The VFS inode is a member of ext4's inode struct.
     let within = types.ext4.offset("ext4_inode_info", "vfs_inode")?;
     code.read(RECORD + 16, 4, INODE, types.ext4.offset("ext4_inode_info", "i_sync_tid")? - within);
     code.load(8, JOURNAL, SUPER, kernel("super_block", "s_fs_info")?)?;
@@ -95,8 +97,8 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     code.read(SCRATCH, 8, JOURNAL, types.ext4.offset("ext4_sb_info", "s_journal")?);
     code.load(8, JOURNAL, FRAME, SCRATCH.into())?;
     code.end_if_zero(JOURNAL);
-    // This order matters: a failing commit sets the abort flag before it counts as the newest
-    // commit.
+    // The order of these two reads matters: a commit that fails sets the abort flag before it
+    // becomes the newest commit.
     code.read(RECORD + 20, 4, JOURNAL, types.jbd2.offset("journal_s", "j_commit_sequence")?);
     code.read(RECORD + 24, 8, JOURNAL, types.jbd2.offset("journal_s", "j_flags")?);
 
@@ -109,7 +111,7 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     Ok(code.end())
 }
 
-/// Instructions so far, and the indices of those that jump to the end.
+/// The instructions so far, and the indices of those that jump to the end.
 #[derive(Default)]
 struct Code {
     instructions: Vec<u64>,

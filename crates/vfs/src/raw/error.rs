@@ -1,4 +1,4 @@
-//! Errors of devices as errors of file systems.
+//! Converts errors of devices to errors of file systems.
 use std::io::{Error, ErrorKind};
 
 /// Converts a device error to an I/O error.
@@ -10,7 +10,7 @@ pub fn io(error: terrace_device::Error) -> Error {
     Error::new(kind, error)
 }
 
-/// An error for contents that are not those of a store.
+/// Returns an error for a device whose contents are not those of a store.
 pub(super) fn invalid(why: String) -> Error {
     Error::new(ErrorKind::InvalidData, why)
 }

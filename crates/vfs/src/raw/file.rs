@@ -1,4 +1,4 @@
-//! A file on a raw device: bytes in slots, and the bytes not written yet.
+//! A file on a raw device: bytes in slots, and bytes that are not written yet.
 use super::{
     error::io,
     mount::{Mount, OpenFile},
@@ -15,9 +15,9 @@ use terrace_format::raw::{
     page::{self, PAYLOAD},
 };
 
-/// A plain file is written in pieces of this size; the rest is written at a sync.
+/// A plain file is written in pieces of this size. The rest is written at a sync.
 const WRITE_BYTES: usize = 1 << 20;
-/// Maximum bytes of one read from a log, also in the search for its end.
+/// Maximum number of bytes that one read from a log returns, including reads that search its end.
 const READ_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = PAGE as u64;
 
@@ -32,14 +32,15 @@ pub struct File {
 
 struct Contents {
     runs: Vec<Run>,
-    /// The file's length; `None` for a log whose end has not been searched.
+    /// The file's length; `None` for a log whose end was not searched yet.
     bytes: Option<u64>,
-    /// Length of the prefix of the slots that consists of full pages, which do not change any more.
+    /// Number of bytes in full pages at the start of the file. These pages are written and do not
+    /// change.
     written: u64,
-    /// The bytes after those pages. Those of a log, and of a saved plain file, are on the device as
-    /// well, in a page padded with zeros.
+    /// The bytes after the full pages. For a log, and for a plain file that was saved, they are
+    /// also on the device, in a page padded with zeros.
     tail: Vec<u8>,
-    /// The length in the file list.
+    /// The length that the file list records.
     noted: u64,
 }
 
@@ -52,12 +53,12 @@ impl File {
         File { mount, number, form: entry.form, stream: entry.stream, contents: RwLock::new(contents) }
     }
 
-    /// As ranges of numbers.
+    /// Returns the slots as ranges of slot numbers.
     pub fn slots(&self) -> Vec<std::ops::Range<u32>> {
         self.contents.read().runs.iter().map(|run| run.slots()).collect()
     }
 
-    /// Its length.
+    /// Returns the file's length.
     pub fn bytes(&self) -> Result<u64> {
         if let Some(bytes) = self.contents.read().bytes {
             return Ok(bytes);
@@ -65,12 +66,12 @@ impl File {
         let mut contents = self.contents.write();
         let bytes = self.find_end(&contents)?;
         contents.bytes = Some(bytes);
-        // All slots count as written.
+        // A file that is only read has no unwritten bytes.
         contents.written = u64::MAX;
         Ok(bytes)
     }
 
-    /// Searches the end of a log that has no writer.
+    /// Searches the end of a log that is not being written.
     fn find_end(&self, contents: &Contents) -> Result<u64> {
         let (room, mut at) = (self.room(contents), 0);
         while at < room {
@@ -87,7 +88,7 @@ impl File {
         Ok(room / PAGE_BYTES * PAYLOAD as u64)
     }
 
-    /// Allocates slots for at least `bytes` bytes and writes nothing to them.
+    /// Allocates slots for at least `bytes` bytes without writing to them.
     pub fn reserve(&self, bytes: u64) -> Result<()> {
         let mut contents = self.contents.write();
         self.make_room(&mut contents, bytes)?;
@@ -119,7 +120,8 @@ impl File {
         Ok(())
     }
 
-    /// Maps `from..from + len` of the slots to ranges of the device, as offset and length.
+    /// Returns the ranges of the device, as offset and length, that contain the bytes `from..from +
+    /// len` of the slots.
     fn pieces(&self, contents: &Contents, mut from: u64, mut len: u64) -> Vec<(u64, u64)> {
         let (mut pieces, mut begin) = (Vec::new(), 0);
         for run in &contents.runs {
@@ -144,7 +146,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes the new parts of a log's `pages`: the bytes after the first `old` ones, and the
+    /// Writes the new parts of a log's `pages`: the bytes after the first `old` bytes, and the
     /// trailer of each page.
     fn write_parts(&self, contents: &mut Contents, at: u64, pages: &[u8], mut old: usize, end: usize) -> Result<()> {
         for (nth, page) in pages.chunks_exact(PAGE).enumerate() {
@@ -175,8 +177,8 @@ impl File {
     }
 
     fn append_plain(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
-        // Allocates now, not when the file is saved: after `StorageFull` the caller can free space
-        // and retry.
+        // The slots are allocated now and not when the file is saved. After `StorageFull` the
+        // caller can then free space and retry.
         self.make_room(contents, contents.written + (contents.tail.len() + bytes.len()) as u64)?;
         contents.tail.extend_from_slice(bytes);
         contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);
@@ -193,8 +195,8 @@ impl File {
         Ok(())
     }
 
-    /// Appends to a log. At return the bytes are at least in the kernel, so a killed process loses
-    /// none of them.
+    /// Appends to a log. At return the bytes are at least in the kernel, so a kill of the process
+    /// loses none of them.
     fn append_log(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
         let (at, before) = (contents.written, contents.tail.len());
         contents.tail.extend_from_slice(bytes);
@@ -218,7 +220,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes everything to the device and records the length. Durable after a
+    /// Writes all bytes to the device and records the length. Both are durable after a
     /// [flush](File::flush).
     pub fn save(&self) -> Result<()> {
         let mut contents = self.contents.write();
@@ -226,7 +228,7 @@ impl File {
             return Ok(());
         };
         if !self.mount.is_named(self.number)? {
-            // The file has been removed: no reader will need the bytes.
+            // The file was removed, so no reader will need the bytes.
             return Ok(());
         }
         if !contents.tail.is_empty() {
@@ -242,13 +244,13 @@ impl File {
         Ok(())
     }
 
-    /// Makes everything written so far, and the name, durable.
+    /// Makes all bytes written so far, and the name, durable.
     pub fn flush(&self) -> Result<()> {
         self.mount.flush(self.number)
     }
 
-    /// Drops cached data, so that reads return the device's contents. The end of a log is searched
-    /// again.
+    /// Drops cached data, so that reads return the bytes of the device. The end of a log is then
+    /// searched again.
     pub fn forget_cached(&self) -> Result<()> {
         let mut contents = self.contents.write();
         for (offset, len) in self.pieces(&contents, 0, self.room(&contents)) {
@@ -260,10 +262,10 @@ impl File {
         Ok(())
     }
 
-    /// Starts device read-ahead for the bytes.
+    /// Starts read-ahead of the device for these bytes.
     fn expect(&self, offset: u64, bytes: u64) {
         if self.bytes().is_err() {
-            // The read will report the error.
+            // The read itself will report the error.
             return;
         }
         let (payload, end) = (PAYLOAD as u64, offset.saturating_add(bytes));
@@ -341,7 +343,7 @@ impl Drop for File {
     }
 }
 
-/// Writes a file.
+/// A handle that writes a file.
 pub struct Writing(pub Arc<File>);
 
 impl WriteFile for Writing {
@@ -366,8 +368,8 @@ impl WriteFile for Writing {
 }
 
 impl Drop for Writing {
-    /// Saves the file, like a close: later readers see all of it, even after a kill. If that fails,
-    /// the mount is marked broken, so that a later sync reports it.
+    /// Saves the file as a close does: later readers see all of its bytes, even after a kill. If
+    /// that fails, the mount is marked as broken, so that a later sync reports the failure.
     fn drop(&mut self) {
         if !self.0.mount.is_ours() {
             // A forked child has only a copy of this handle.
@@ -379,7 +381,7 @@ impl Drop for Writing {
     }
 }
 
-/// Reads a file.
+/// A handle that reads a file.
 pub struct Reading(pub Arc<File>);
 
 impl ReadFile for Reading {
@@ -402,7 +404,7 @@ impl ReadFile for Reading {
     fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
         let end = offset.checked_add(bytes as u64).ok_or(ErrorKind::UnexpectedEof)?;
         if end > self.0.bytes()? {
-            // Checked before the memory is allocated.
+            // The length is checked before memory is allocated.
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let mut found = vec![0; bytes];

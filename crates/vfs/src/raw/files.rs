@@ -1,4 +1,4 @@
-//! The open files of a mounted device: one [`File`] for all handles on the same file.
+//! The open files of a mounted device. All handles on one file share one [`File`].
 use super::{
     file::File,
     mount::{Mount, OpenFile, State},
@@ -30,7 +30,7 @@ impl Mount {
         Ok(self.opened(&mut state, number))
     }
 
-    /// Lists every name with its file.
+    /// Returns all names, each with its file.
     pub fn files(self: &Arc<Mount>) -> Vec<(String, Arc<File>)> {
         let mut state = self.state.lock();
         let names: Vec<_> = state.table.names().map(|(name, number, _)| (name.to_string(), number)).collect();

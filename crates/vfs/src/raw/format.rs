@@ -1,15 +1,17 @@
-//! Formatting: a device becomes an empty store's.
+//! Formats a device for an empty store.
 use super::{error::io, found, journal};
 use std::io::{Error, ErrorKind, Result};
 use terrace_device::BlockDevice;
 use terrace_format::raw::{PAGE, Sizes, Superblock, superblock::PLACES};
 
-/// Formats a device: divides it into slots and erases everything that could be recognised. Durable
-/// at return. A power cut before that leaves the previous contents or no store.
+/// Formats a device: divides it into slots, and erases all data that could be recognized as a store
+/// or another format. The result is durable at return. A power cut before that leaves the previous
+/// contents or no store.
 pub fn format(device: &dyn BlockDevice, sizes: Sizes, id: u64) -> Result<Superblock> {
     let superblock =
         Superblock::new(device.len_bytes(), sizes, id).map_err(|why| Error::new(ErrorKind::InvalidInput, why))?;
-    // Erase the superblocks first, so that no journal is ever read with another layout.
+    // The superblocks are erased first, so that a journal is never read with a layout that is not
+    // its own.
     PLACES.iter().try_for_each(|place| device.write_zeroes(*place, PAGE as u64)).map_err(io)?;
     device.flush().map_err(io)?;
     found::forget(device)?;

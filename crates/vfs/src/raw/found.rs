@@ -1,6 +1,6 @@
-//! Detects existing data on a device before it is formatted: signatures of file systems, volume
-//! managers and partition tables, and any non-zero byte at the beginning. Signature offsets are
-//! from util-linux's libblkid and the formats' own documentation.
+//! Detects existing data on a device before it is formatted. It searches signatures of file
+//! systems, volume managers and partition tables, and any non-zero byte at the start. The offsets
+//! of signatures are from util-linux's libblkid and from the documentation of the formats.
 use super::{error::io, superblock::find};
 use std::{collections::BTreeSet, io::Result};
 use terrace_device::BlockDevice;
@@ -8,14 +8,15 @@ use terrace_format::raw::PAGE;
 
 const KIB: u64 = 1 << 10;
 
-/// Size of the region at the beginning that must be zero. Formatting erases this much at both
-/// ends.
+/// Size in bytes of the region at the start that must be zero. Formatting erases this number of
+/// bytes at both ends of the device.
 const EDGE: u64 = 1 << 20;
 
-/// A name, an offset, and the signature at it.
+/// A name, an offset, and the signature at this offset.
 type Signature = (&'static str, u64, &'static [u8]);
 
-/// The first match names the contents. Signatures that several formats share come last.
+/// The first signature that matches names the contents. Signatures that several formats share are
+/// last.
 const SIGNATURES: &[Signature] = &[
     ("a store of Terrace's", 0, b"TERRACER"),
     ("a store of Terrace's", 64 * KIB, b"TERRACER"),
@@ -82,12 +83,12 @@ const SIGNATURES: &[Signature] = &[
     ("a partition table (MBR), or a boot sector", 510, b"\x55\xaa"),
 ];
 
-/// The secondary LUKS 2 header; the primary one may be destroyed.
+/// The signature of the secondary LUKS 2 header. The primary header may be destroyed.
 const LUKS_2: &[u8] = b"SKUL\xba\xbe";
 const GPT: &[u8] = b"EFI PART";
 const RAID: &[u8] = b"\xfc\x4e\x2b\xa9";
 
-/// Signatures at the end of a device of `bytes` bytes.
+/// Returns the signatures at the end of a device of `bytes` bytes.
 fn signatures_at_end(bytes: u64) -> [Signature; 6] {
     let version_1 = (bytes / 512).saturating_sub(16) / 8 * 4096; // in the last 8 to 12 KiB
     let version_0_90 = (bytes & !0xffff).saturating_sub(64 * KIB);
@@ -101,8 +102,8 @@ fn signatures_at_end(bytes: u64) -> [Signature; 6] {
     ]
 }
 
-/// Describes the contents of the device. `None` if there is no signature and the first mebibyte is
-/// zero.
+/// Describes the contents of the device. Returns `None` if there is no signature and the first
+/// mebibyte is zero.
 pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
     if let Some((name, _)) = signatures(device)?.first() {
         let sizes = find(device).ok().flatten().map(|superblock| superblock.sizes());
@@ -116,11 +117,11 @@ pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
     Ok(first.map(|at| format!("bytes of an unknown kind (the first at {at})")))
 }
 
-/// Erases everything that could be detected, including a previous store, so that a half-formatted
-/// device is not recognised. Durable after the next flush.
+/// Erases all data that could be detected, including a previous store, so that a device whose
+/// formatting was interrupted is not recognized. Durable after the next flush.
 pub fn forget(device: &dyn BlockDevice) -> Result<()> {
     let signatures = signatures(device)?;
-    // A hint; the drive may not support discards.
+    // A hint, because the drive may not support discards.
     let _ = device.discard(0, device.len_bytes());
     let edge = EDGE.min(device.len_bytes());
     let end = device.len_bytes() - edge;
@@ -141,8 +142,8 @@ fn signatures(device: &dyn BlockDevice) -> Result<Vec<(&'static str, u64)>> {
     Ok(found)
 }
 
-/// Finds ZFS uberblocks. ZFS has four labels of 256 KiB, two at each end; the second half of each
-/// is a ring of uberblocks.
+/// Finds ZFS uberblocks. ZFS has four labels of 256 KiB, two at each end of the device. The second
+/// half of each label is a ring of uberblocks.
 fn uberblocks(device: &dyn BlockDevice) -> Result<impl Iterator<Item = u64> + use<>> {
     const LABEL: u64 = 256 * KIB;
     let end = device.len_bytes() / LABEL * LABEL;
@@ -160,7 +161,7 @@ fn uberblocks(device: &dyn BlockDevice) -> Result<impl Iterator<Item = u64> + us
     Ok(found.into_iter())
 }
 
-/// Whether `bytes`, which do not cross a page, are at `offset`.
+/// Returns whether `bytes` are at `offset`. They must not cross a page.
 fn has(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<bool> {
     let at = offset - offset % PAGE as u64;
     if at + PAGE as u64 > device.len_bytes() {
@@ -194,7 +195,7 @@ mod tests {
         let rings = [128 * KIB, 384 * KIB, BYTES / (256 * KIB) * (256 * KIB) - 128 * KIB].map(|ring| ring + 5 * KIB);
         let zfs = rings.map(|at| ("a ZFS pool", at, &b"\x0c\xb1\xba\x00\x00\x00\x00\x00"[..]));
         for (name, offset, bytes) in SIGNATURES.iter().copied().chain(signatures_at_end(BYTES)).chain(zfs) {
-            // Discards have no effect here.
+            // A device on which discards have no effect.
             let device = Deaf::new(Arc::new(with(offset, bytes)));
             assert_eq!(found(&device).unwrap().as_deref(), Some(name), "at {offset}");
             forget(&device).unwrap();

@@ -1,5 +1,5 @@
-//! The slot journal of a device: loads it, appends to it, and writes a checkpoint to the other
-//! half when one is full.
+//! The slot journal of a raw device: the log of the device's file list. Loads it, appends entries,
+//! and writes a checkpoint to the other half when one half is full.
 use super::{error::io, table::FileList};
 use std::{io as std_io, ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
@@ -8,21 +8,22 @@ use terrace_format::raw::{
     journal::{Damaged, GENERATION_MAX, Half, Head, decode, encode_checkpoint, encode_entry},
 };
 
-/// The write stream of the journal. It has its own stream, being overwritten all the time.
+/// The write stream of the journal. It is separate because the journal is overwritten all the time.
 const STREAM: Stream = Stream(0);
 
-/// The position in the journal. Nothing is appended before the first checkpoint: entries that a
-/// power cut left after the journal's end must not be read as its continuation.
+/// The slot journal and the position in it. Nothing is appended before the first checkpoint.
+/// Otherwise entries that a power cut left after the journal's end could be read as its
+/// continuation.
 pub struct Journal {
     pub device: Arc<dyn BlockDevice>,
     superblock: Superblock,
     half: usize,
     head: Head,
-    /// The page in which the next entry begins, up to that entry; `None` before the first
-    /// checkpoint.
+    /// The page in which the next entry begins, with its bytes up to that entry. `None` before the
+    /// first checkpoint.
     open: Option<OpenPage>,
-    /// How much of this half a flush has made durable, and the value in the last entry that
-    /// recorded it.
+    /// The end of the part of this half that a flush has made durable, and the value of it that the
+    /// last entry recorded.
     flushed: FlushedEnd,
 }
 
@@ -32,7 +33,7 @@ struct FlushedEnd {
     recorded: u64,
 }
 
-/// A position in the journal; see [`Journal::mark`].
+/// A position in the journal, as [`Journal::mark`] returns it.
 #[derive(Clone, Copy)]
 pub struct Mark {
     generation: u64,
@@ -46,12 +47,12 @@ struct OpenPage {
 }
 
 impl Journal {
-    /// Reads both halves and replays the newer one. Corruption in that half is an error: the other
-    /// half has an older file list.
+    /// Reads both halves and replays the newer one. Corruption in the newer half is an error,
+    /// because the other half has an older file list.
     pub fn load(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> std_io::Result<(Journal, FileList)> {
         let invalid = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, why);
-        // After a failed flush the cache may have a half that the device lacks. The next checkpoint
-        // would overwrite the only half on the device.
+        // After a failed flush the page cache may have a half that the device lacks. The next
+        // checkpoint would then overwrite the only half on the device.
         device.forget_cached(superblock.half_at(0), 2 * superblock.journal_bytes()).map_err(io)?;
         let (mut newest, mut damaged): (Option<(usize, Half)>, Vec<_>) = (None, Vec::new());
         for half in 0..2 {
@@ -77,29 +78,31 @@ impl Journal {
         Ok((Journal { half, head: found.head, ..Journal::empty(device, superblock) }, table))
     }
 
-    /// Returns a journal without contents, for reading files without changing them.
+    /// Returns a journal without contents, which is used to read files without changing them.
     pub fn empty(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> Journal {
         let head = Head { id: superblock.id(), generation: 0, seed: 0 };
         Journal { device, superblock: *superblock, half: 0, head, open: None, flushed: FlushedEnd::default() }
     }
 
-    /// The smallest number for a new file. Each writing session has its own range, by the journal's
-    /// generation, which is durable before any slot is written. So no page that a power cut left in
-    /// a slot bears the number of a later file.
+    /// Returns the smallest number for a new file. Each opening for writing has its own range of
+    /// file numbers, which is derived from the journal's generation. The generation is durable
+    /// before any slot is written. Therefore no page that a power cut left in a slot has the number
+    /// of a later file.
     pub fn first_number(&self) -> u64 {
         // The generation is at most 2^32 - 1, see `checkpoint`.
         (self.head.generation + u64::from(self.open.is_none())) << 32
     }
 
-    /// The current end of the journal. Pass it to [`flushed`](Journal::flushed) after a device
-    /// flush that begins now.
+    /// Returns the current end of the journal. The caller passes it to
+    /// [`flushed`](Journal::flushed) after a device flush that begins after this call.
     pub fn mark(&self) -> Mark {
         let end = self.open.as_ref().map_or(0, |open| open.at + open.bytes.len() as u64);
         Mark { generation: self.head.generation, end }
     }
 
-    /// The range of the device with unflushed journal entries. `None` before the first checkpoint,
-    /// which flushes the whole device: an earlier session may have left unflushed writes anywhere.
+    /// Returns the range of the device with unflushed journal entries. Returns `None` before the
+    /// first checkpoint, which flushes the whole device: an earlier process may have left unflushed
+    /// writes anywhere.
     pub fn unflushed(&self) -> Option<Range<u64>> {
         self.open.as_ref()?;
         let (half, durable) = (self.superblock.half_at(self.half), self.flushed.durable);
@@ -111,23 +114,24 @@ impl Journal {
         }
     }
 
-    /// Notes that everything before `mark` is durable.
+    /// Records that all entries before `mark` are durable.
     pub fn flushed(&mut self, mark: Mark) {
         if mark.generation == self.head.generation {
             self.flushed.durable = self.flushed.durable.max(mark.end);
         }
     }
 
-    /// Records the last flush, if no entry has recorded it yet, so that corruption before it is
-    /// recognised as such. Called at the end of a session; a failure has no consequence.
+    /// Records the last flush in an entry, if no entry has recorded it yet. Corruption before that
+    /// flush can then be recognized as corruption. Called when writing ends; a failure has no
+    /// consequence.
     pub fn record_flushed(&mut self, table: &FileList) {
         if self.open.is_some() && self.flushed.durable > self.flushed.recorded {
             let _ = self.append(&[], table);
         }
     }
 
-    /// Appends `changes`, already applied to `table`, as one entry. Durable after the next flush;
-    /// if a checkpoint was due, durable at return.
+    /// Appends `changes` as one entry. They were already applied to `table`. The entry is durable
+    /// after the next flush. If a checkpoint was due, it is durable at return.
     pub fn append(&mut self, changes: &[Change], table: &FileList) -> std_io::Result<()> {
         let mut changes = changes.to_vec();
         if self.flushed.durable > self.flushed.recorded {
@@ -151,7 +155,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes a checkpoint of all of `table` to the other half.
+    /// Writes a checkpoint, which has all files of `table`, to the other half.
     fn checkpoint(&mut self, table: &FileList) -> std_io::Result<()> {
         if self.head.generation >= GENERATION_MAX {
             return Err(std_io::Error::other("the slot journal has used up its generations; format the device again"));
@@ -166,15 +170,15 @@ impl Journal {
         (self.half, self.head) = (half, head);
         let len = bytes.len() as u64;
         self.open = Some(OpenPage { at: len, bytes: Vec::new() });
-        // If entries follow, an incomplete checkpoint counts as corruption.
+        // If entries follow an incomplete checkpoint, the checkpoint is treated as corrupt.
         self.flushed = FlushedEnd { durable: len, recorded: len };
         Ok(())
     }
 }
 
 /// Writes the initial journal: an empty checkpoint in the first half, and no second half. Durable
-/// at return. The first generation, and with it all file numbers, depends on the formatting, so
-/// old pages in slots belong to no file.
+/// at return. The first generation depends on the formatting, and all file numbers depend on the
+/// generation. Old pages in slots therefore belong to no file.
 pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Result<()> {
     let (_, bytes) = encode_checkpoint(superblock.id(), 1 + (superblock.id() >> 33), &[]);
     device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;

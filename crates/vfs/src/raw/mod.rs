@@ -1,5 +1,5 @@
-//! A raw device: a block device, or a file in its place, without a file system. Provides a flat
-//! directory of files in slots, consistent after a power cut at any write.
+//! A raw device: a block device, or a file used as one, without a file system. It provides a flat
+//! directory of files in slots that is consistent after a power cut at any write.
 //!
 //! ```text
 //! RawFs ── lock ── Mount ─┬─ FileList  names, numbers and slots of the files; in memory
@@ -18,12 +18,13 @@
 //!                       │
 //!                       └─ head, checkpoint of the file list, entries since then
 //! ```
-//! A file is a list of slots. Slots form units, the size that the drive erases at once, and files
-//! of one lifetime class share units. The entries of the slot journal change the file list. When a
-//! half is full, a checkpoint begins the other half.
+//! A file is a list of slots. Slots are grouped into units; a unit has the size that the drive
+//! erases at once. Files of one lifetime class share units. Each entry of the slot journal changes
+//! the file list. When one half of the journal is full, a checkpoint is written to the other half.
 //!
-//! `RawFs` implements [`FileSystem`], so the WAL, tables and roots above it are
-//! those of a directory. Every session that may write reads the file list from the device again.
+//! `RawFs` implements [`FileSystem`], so the code for WALs, tables and roots is the same as in a
+//! directory. Each time the device is locked for writing, the file list is read from the device
+//! again.
 mod error;
 mod file;
 mod files;
@@ -63,7 +64,8 @@ pub use salvage::{Salvaged, salvage};
 pub use superblock::find;
 pub use terrace_format::raw::{Sizes, Superblock};
 
-/// Lifetime classes. Files of one class share units.
+/// Lifetime classes: groups of files that are removed at similar times. Files of one class share
+/// units.
 #[derive(Clone, Copy)]
 enum LifetimeClass {
     /// Small files that are replaced: the root, the format file.
@@ -79,7 +81,7 @@ enum LifetimeClass {
 }
 
 impl LifetimeClass {
-    /// The class of file `name`, or `other` if the name does not determine it.
+    /// Returns the class of file `name`, or `other` if the name does not determine the class.
     fn of(name: &str, other: LifetimeClass) -> LifetimeClass {
         match FileName::parse(name) {
             Some(FileName::ValueLog(_) | FileName::Values(_)) => LifetimeClass::Values,
@@ -95,28 +97,29 @@ pub struct RawFile {
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// Its slots, in the order of its bytes.
+    /// Its slots, in the order of the file's bytes.
     pub slots: Vec<std::ops::Range<u32>>,
 }
 
-/// A raw device, used like a directory.
+/// A raw device that is used like a directory.
 pub struct RawFs {
     device: Arc<dyn BlockDevice>,
     name: String,
     holders: Holders,
     /// Whether only whole pages are written.
     padding: bool,
-    /// Loaded at the first use, and again after each lock.
+    /// The mounted device. It is loaded at the first use, and again after each lock.
     mount: Mutex<Option<Arc<Mount>>>,
 }
 
 impl RawFs {
-    /// Creates the file system on `device`, called `name` in messages. Reads nothing yet.
+    /// Makes the file system on `device`. `name` is its name in messages. Nothing is read yet.
     pub fn new(device: Arc<dyn BlockDevice>, name: impl Into<String>) -> Arc<RawFs> {
         RawFs::writing(device, name, true)
     }
 
-    /// Like [`new`](RawFs::new). With `padding` only whole pages are written, padded with zeros.
+    /// Makes the file system as [`new`](RawFs::new) does. With `padding` only whole pages are
+    /// written, padded with zeros.
     pub fn writing(device: Arc<dyn BlockDevice>, name: impl Into<String>, padding: bool) -> Arc<RawFs> {
         let (holders, mount) = (Holders::default(), Mutex::default());
         Arc::new(RawFs { device, name: name.into(), holders, padding, mount })
@@ -138,8 +141,9 @@ impl RawFs {
         files.map(|(name, file)| Ok(RawFile { name, bytes: file.bytes()?, slots: file.slots() })).collect()
     }
 
-    /// Checks the invariants: each slot has one owner or is free, the file list equals the
-    /// journal's, both superblocks are intact. Returns the violations. There must be no writer.
+    /// Checks three invariants: each slot has one owner or is free, the file list in memory equals
+    /// that of the journal, and both superblocks are intact. Returns the violations. There must be
+    /// no writer.
     pub fn problems(&self) -> Result<Vec<String>> {
         let mut found = self.mount()?.problems()?;
         found.extend(damaged_superblocks(&*self.device)?);
@@ -297,7 +301,8 @@ impl Capacity for RawFs {
     }
 }
 
-/// A lock on the device. The session ends before the lock is released: fields drop in this order.
+/// A lock on the device. Fields are dropped in this order, so use of the device ends before the
+/// lock is released.
 struct Held {
     _end: SessionEnd,
     _hold: Hold,
@@ -305,7 +310,7 @@ struct Held {
 
 impl DirectoryLock for Held {}
 
-/// Ends the session on the device before its lock is released.
+/// Ends writing to the device before the device's lock is released.
 struct SessionEnd(Option<Arc<Mount>>);
 
 impl Drop for SessionEnd {

@@ -1,10 +1,11 @@
-//! A formatted device in use: its file list, slot journal and free space, and the order of their
-//! changes.
+//! A formatted device in use. A mount contains the file list, the slot journal and the free space,
+//! and it orders their changes.
 //!
-//! A journal entry is written to the device before the call that made it returns, so a killed
-//! process loses none. Each flush makes the entries durable, with the bytes of the files that it
-//! covers. After a failed journal write, flush, or last write of a closed file, the device's state
-//! is unknown: the mount refuses all further writes and syncs.
+//! A call that changes the file list writes a journal entry to the device before it returns, so a
+//! kill of the process loses no entry. Each flush makes the entries durable, together with the
+//! bytes of the files that the flush covers. If a journal write, a flush, or the last write of a
+//! closed file fails, the state of the device is unknown. The mount then refuses all further writes
+//! and syncs.
 use super::{
     error::io,
     journal::Journal,
@@ -27,35 +28,36 @@ use std::{
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{Change, PAGE, Superblock};
 
-/// Stale slots are discarded once there are more than one in this many slots.
+/// Stale slots (free slots that the drive still considers in use) are discarded when more than one
+/// in this many slots is stale.
 const STALE_SHARE: usize = 32;
 
-/// A device in use. Lock order: a file's contents; `flushing` or `discarding`, never both;
-/// `state`; `unflushed`. The only I/O under `state` is that of the slot journal, whose checkpoint
-/// flushes the device.
+/// A device in use. Lock order: the lock of a file's contents; then `flushing` or `discarding`,
+/// never both; then `state`; then `unflushed`. While `state` is held, the only I/O is that of the
+/// slot journal. A checkpoint of the journal flushes the device.
 pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
     /// Whether only whole pages are written.
     pub padding: bool,
     pub(super) state: Mutex<State>,
-    /// A lock that tracks running flushes. Device flushes take it shared, so that a WAL's flush
-    /// need not wait for a table's long one. A thread that holds it exclusively knows that no
-    /// flush is running.
+    /// Tracks running flushes. A device flush takes this lock shared, so that a short flush of a
+    /// WAL need not wait for a long flush of a table. A thread that holds it exclusively knows that
+    /// no flush is running.
     flushing: RwLock<()>,
     /// Held while stale slots are discarded.
     discarding: Mutex<()>,
     unflushed: Mutex<Unflushed>,
     /// Signalled when a flush has finished.
     flushed: Condvar,
-    /// The session has ended. Open files can be read, and no longer written.
+    /// Whether this mount has ended: open files can be read but not written any more.
     ended: AtomicBool,
     process: Process,
 }
 
-/// An open file as its mount knows it.
+/// The part of an open file that its mount uses.
 pub trait OpenFile: Any + Send + Sync {
-    /// The slots of the file.
+    /// Returns the slots of the file.
     fn runs(&self) -> Vec<Run>;
 }
 
@@ -75,7 +77,7 @@ impl State {
     }
 }
 
-/// A running flush of some files. Dropping it lets other flushes of these files begin.
+/// A running flush of some files. When it is dropped, other flushes of these files may begin.
 struct RunningFlush<'a> {
     mount: &'a Mount,
     flushing: Flushing,
@@ -89,7 +91,7 @@ impl Drop for RunningFlush<'_> {
 }
 
 impl Mount {
-    /// Loads the contents described by `superblock`. Writes nothing.
+    /// Loads the contents of the device that `superblock` describes. Writes nothing.
     pub fn load(device: Arc<dyn BlockDevice>, superblock: Superblock, padding: bool) -> Result<Arc<Mount>> {
         let (journal, table) = Journal::load(device, &superblock)?;
         Ok(Mount::of(journal, superblock, table, padding))
@@ -118,17 +120,20 @@ impl Mount {
         })
     }
 
-    /// Whether this process mounted the device. A forked child has only a copy of the mount.
+    /// Returns whether this process mounted the device. A forked child has only a copy of the
+    /// mount.
     pub fn is_ours(&self) -> bool {
         self.process.is_current()
     }
 
-    /// Ends all writing, because another session may write from now on. True on the first call.
+    /// Ends all writing, because another process may write from now on. Returns true in the first
+    /// call.
     pub fn expire(&self) -> bool {
         !self.ended.swap(true, Ordering::SeqCst)
     }
 
-    /// Ends the session while no other one can have begun.
+    /// Ends the mount. The device's lock must still be held, so that no other process can have
+    /// begun to write.
     pub fn end(&self) {
         if !self.is_ours() || !self.expire() {
             return;
@@ -139,12 +144,12 @@ impl Mount {
         journal.record_flushed(table);
     }
 
-    /// Number of slots that are free, or will be after a flush or a discard.
+    /// Returns the number of slots that are free, or will be free after a flush or a discard.
     pub fn free_slots(&self) -> u64 {
         self.state.lock().space.free_slots()
     }
 
-    /// Checks the invariants and returns the violations. Reads the journal again. There must be no
+    /// Reads the journal again, checks the invariants, and returns the violations. There must be no
     /// writer.
     pub fn problems(&self) -> Result<Vec<String>> {
         let unnamed_files: Vec<Arc<dyn OpenFile>> = {
@@ -152,7 +157,7 @@ impl Mount {
             let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
             nameless.filter_map(|(_, file)| file.upgrade()).collect()
         };
-        // Before `state` is locked: the lock order.
+        // These locks precede `state` in the lock order.
         let held: Vec<Run> = unnamed_files.iter().flat_map(|file| file.runs()).collect();
         let state = self.state.lock();
         let mut found = state.table.problems();
@@ -163,7 +168,8 @@ impl Mount {
         Ok(found)
     }
 
-    /// Gives `from`'s file the name `to` as well, or instead; who had the name `to` loses it.
+    /// Gives the file `from` the name `to`, in addition to `from` or (`instead`) in its place. If
+    /// another file has the name `to`, it loses this name.
     pub fn name(&self, from: &str, to: &str, instead: bool) -> Result<()> {
         let mut state = self.changing()?;
         let file = state.table.find(from).ok_or(ErrorKind::NotFound)?;
@@ -177,8 +183,8 @@ impl Mount {
         self.record(&mut state, &[name])
     }
 
-    /// Removes a name. The file ends with its last name, its slots are freed with its last open
-    /// handle.
+    /// Removes a name. A file is removed with its last name. Its slots are freed when its last open
+    /// handle is dropped.
     pub fn remove(&self, name: &str) -> Result<()> {
         let mut state = self.changing()?;
         state.table.find(name).ok_or(ErrorKind::NotFound)?;
@@ -188,20 +194,20 @@ impl Mount {
         Ok(())
     }
 
-    /// Whether the file still has a name.
+    /// Returns whether the file still has a name.
     pub fn is_named(&self, file: u64) -> Result<bool> {
         Ok(self.changing()?.table.file(file).is_some())
     }
 
-    /// Records a plain file's length, unless its last name was removed meanwhile.
+    /// Records the length of a plain file, unless its last name was removed in the meantime.
     pub fn set_bytes(&self, file: u64, bytes: u64) -> Result<()> {
         let mut state = self.changing()?;
         let is_named = state.table.file(file).is_some();
         if is_named { self.record(&mut state, &[Change::Bytes { file, bytes }]) } else { Ok(()) }
     }
 
-    /// Allocates `count` more slots for a file whose last slot is `after`. `StorageFull` if fewer
-    /// are free.
+    /// Allocates `count` more slots for a file. `after` is the file's last slot. Returns
+    /// `StorageFull` if fewer slots are free.
     pub fn allocate(&self, file: u64, count: u64, after: Option<u32>) -> Result<Vec<Run>> {
         match self.try_allocate(file, count, after) {
             Err(error) if error.kind() == ErrorKind::StorageFull => {
@@ -234,19 +240,18 @@ impl Mount {
         Ok(runs)
     }
 
-    /// Makes freed slots reusable, by a flush if there are any. Waits for running flushes as
-    /// well.
+    /// Makes freed slots reusable; if there are any, by a flush. Also waits for running flushes.
     fn reclaim(&self) -> Result<()> {
         let wants_flush = self.state.lock().space.wants_flush();
         if wants_flush {
             self.flush_names()?;
         }
-        // Waits for running flushes: slots freed earlier may belong to one of them.
+        // Slots that were freed earlier may be part of a running flush, so this waits for it.
         drop(self.flushing.write());
         Ok(())
     }
 
-    /// Makes everything written to `file`, and the file list, durable.
+    /// Makes all bytes written to `file`, and the file list, durable.
     pub fn flush(&self, file: u64) -> Result<()> {
         self.flush_begun(|unflushed| unflushed.begin(file))
     }
@@ -261,7 +266,7 @@ impl Mount {
         self.flush_begun(Unflushed::begin_commit)
     }
 
-    /// Begins a flush as soon as `begin` permits, and runs it.
+    /// Waits until `begin` allows a flush, then runs the flush.
     fn flush_begun(&self, begin: impl Fn(&mut Unflushed) -> Option<Flushing>) -> Result<()> {
         let mut unflushed = self.unflushed.lock();
         let flushing = loop {
@@ -280,8 +285,8 @@ impl Mount {
         self.unflushed.lock().is_due(file);
     }
 
-    /// Flushes `ranges` and the slot journal, if any of it is unflushed. Then slots freed in the
-    /// journal may be reused.
+    /// Flushes `ranges` and the slot journal, if any part of them is unflushed. Afterwards slots
+    /// that the journal freed may be reused.
     fn flush_ranges(&self, mut ranges: Vec<Range<u64>>) -> Result<()> {
         let _shared = self.flushing.read();
         let (freed, journal, mark) = {
@@ -300,7 +305,7 @@ impl Mount {
             state.broken.get_or_insert_with(|| format!("a flush failed: {error}"));
             return Err(error);
         }
-        // The failure of a parallel flush may concern these ranges as well.
+        // If a parallel flush failed, its failure may concern these ranges as well.
         state.check_not_broken()?;
         state.space.reuse(&freed);
         state.journal.flushed(mark);
@@ -323,7 +328,7 @@ impl Mount {
         };
         for run in &stale {
             let bytes = u64::from(run.count) * u64::from(self.superblock.sizes().slot_bytes);
-            // A hint; the drive may not support discards.
+            // A hint, because the drive may not support discards.
             let _ = self.device.discard(self.superblock.slot_at(run.first), bytes);
         }
         self.state.lock().space.discarded(&stale);
@@ -333,20 +338,21 @@ impl Mount {
     /// [`padding`](Mount::padding).
     pub fn write(&self, file: u64, at: u64, bytes: &[u8], stream: u8) -> Result<()> {
         drop(self.changing()?);
-        // Stream 0 is the journal's.
+        // Stream 0 belongs to the journal.
         let stream = Stream(stream + 1);
         let page = PAGE as u64;
         let is_whole = at.is_multiple_of(page) && (bytes.len() as u64).is_multiple_of(page);
         let written =
             if is_whole { self.device.write_at(at, bytes, stream) } else { self.device.write_part(at, bytes, stream) };
         let written = written.map_err(io);
-        // Noted after the write: a flush in between could otherwise miss it.
+        // The write is recorded after it was made. If it were recorded before, a flush in between
+        // could miss it.
         self.unflushed.lock().wrote(file, at, bytes.len() as u64);
         written
     }
 
-    /// Marks the mount broken: the last bytes of a closed file could not be written, and its writer
-    /// got no error.
+    /// Marks the mount as broken. Called if the last bytes of a closed file could not be written;
+    /// the writer of the file got no error.
     pub fn write_failed(&self, why: &Error) {
         if !self.ended.load(Ordering::SeqCst) {
             self.state.lock().broken.get_or_insert_with(|| format!("a file could not be written: {why}"));
@@ -379,9 +385,9 @@ impl Mount {
         Ok(state)
     }
 
-    /// Makes `changes` to the list and writes them down, as one.
+    /// Applies `changes` to the file list and writes them to the journal as one entry.
     pub(super) fn record(&self, state: &mut State, changes: &[Change]) -> Result<()> {
-        // A checkpoint must fit into a half of the journal, and leave room for what follows.
+        // A checkpoint must fit into a half of the journal and leave room for later entries.
         let grows = changes.iter().any(|change| !matches!(change, Change::Unname { .. } | Change::Bytes { .. }));
         if grows && state.table.weight() as u64 > self.superblock.journal_bytes() / 2 {
             return Err(Error::new(ErrorKind::StorageFull, "the slot journal is full: too many files"));

@@ -1,4 +1,4 @@
-//! Salvages the file list of a device: the files that its intact part describes.
+//! Salvages the file list of a device: finds the files that the intact part of the list describes.
 use super::{file::Reading, journal, mount::Mount, superblock::find, table::FileList};
 use crate::file::ReadFile;
 use std::{collections::BTreeSet, io::ErrorKind, sync::Arc};
@@ -7,24 +7,24 @@ use terrace_format::raw::{Change, Superblock, salvage};
 
 /// The readable part of a device with a corrupt file list.
 pub struct Salvaged {
-    /// Every file that the intact part of the list names.
+    /// All files that the intact part of the list names.
     pub files: Vec<(String, Box<dyn ReadFile>)>,
-    /// The problems found. A file named there may be missing or may contain bytes of another file.
+    /// The problems found. A file that a problem names may be missing, or may contain bytes of
+    /// another file.
     pub damage: Vec<String>,
 }
 
 /// Reads the files of `device`, whose file list may be corrupt. Writes nothing.
 ///
 /// # Errors
-/// Neither superblock is intact, or no half of the slot journal has an intact head.
+/// Returned if neither superblock is intact, or if no half of the slot journal has an intact head.
 pub fn salvage(device: &Arc<dyn BlockDevice>) -> std::io::Result<Salvaged> {
     let (mount, damage) = mount(device)?;
     let files = mount.files().into_iter().map(|(name, file)| (name, Box::new(Reading(file)) as Box<dyn ReadFile>));
     Ok(Salvaged { files: files.collect(), damage })
 }
 
-/// Mounts the device with the salvaged file list, read-only. Also returns the problems of that
-/// list.
+/// Mounts the device read-only with the salvaged file list. Also returns the problems of that list.
 fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<String>)> {
     let superblock =
         find(&**device)?.ok_or_else(|| std::io::Error::new(ErrorKind::NotFound, "the device holds no store"))?;
@@ -32,7 +32,7 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     for (half, name) in ["A", "B"].into_iter().enumerate() {
         let bytes = journal::bytes_of(&**device, &superblock, half)?;
         if bytes.iter().all(|byte| *byte == 0) {
-            // The state after formatting.
+            // This half is in the state after formatting.
             continue;
         }
         match salvage::salvage(&bytes, superblock.id()) {
@@ -52,8 +52,8 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     Ok((Mount::read_only(device.clone(), superblock, table), problems))
 }
 
-/// Replays both halves: the newer one continues the older one, unless its checkpoint is intact.
-/// Returns the rejected changes.
+/// Replays both halves. The newer half continues the older one, unless the newer half has an intact
+/// checkpoint. Returns the changes that were rejected.
 fn replayed(superblock: &Superblock, mut halves: Vec<salvage::Salvaged>) -> (FileList, Vec<String>) {
     halves.sort_by_key(|half| half.head.generation);
     let (mut table, mut rejected) = (FileList::new(superblock), Vec::new());
@@ -70,8 +70,8 @@ fn replayed(superblock: &Superblock, mut halves: Vec<salvage::Salvaged>) -> (Fil
     (table, rejected)
 }
 
-/// Removes the files that own the slots of a later `change`. The journal entry that freed those
-/// slots was lost.
+/// Removes the files that own slots which a later `change` assigns to another file. The journal
+/// entry that freed these slots was lost.
 fn free_reassigned_slots(table: &mut FileList, change: &Change) {
     let Change::Slots { first, count, .. } = *change else { return };
     let slots = first as usize..(first as usize).saturating_add(count as usize);

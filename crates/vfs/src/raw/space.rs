@@ -1,13 +1,16 @@
-//! Allocates slots, and tracks the way of freed slots back to reuse.
+//! Allocates slots, and tracks freed slots until they can be reused.
 //!
 //! ```text
 //! in use ── last name and handle dropped ─▶ freed ── flush ─▶ free, stale ── discard ─▶ free
 //! ```
-//! A freed slot is not reused before the journal entry that freed it is durable: after a power cut
-//! its old file may exist again and must have its bytes. Files of one lifetime class share units,
-//! so that the contents of a unit, which the drive erases at once, become obsolete together. A few
-//! slots stay stale on purpose. A discard of a slot that is soon rewritten gains nothing, and
-//! blocks other users of the block device node meanwhile.
+//! A freed slot is reused only after the journal entry that freed it is durable. After a power cut
+//! the slot's old file may exist again and must have its bytes.
+//!
+//! Files of one lifetime class share units. The drive erases a unit at once, and the contents of
+//! such a unit become obsolete at about the same time.
+//!
+//! A few slots are not discarded and stay stale on purpose. Discarding a slot that is written again
+//! soon has no benefit, and it blocks other users of the block device node for that time.
 use super::table::Run;
 
 /// Number of lifetime classes.
@@ -17,20 +20,21 @@ pub const STREAMS: usize = 5;
 pub struct Space {
     unit_slots: u32,
     free: Vec<bool>,
-    /// Free slots that the drive still considers in use, and their number.
+    /// For each slot, whether it is free but the drive still considers it in use (stale); and the
+    /// number of such slots.
     stale: (Vec<bool>, usize),
-    /// Number of free slots, in all and by unit.
+    /// Number of free slots in total and by unit.
     free_now: u64,
     free_in_unit: Vec<u32>,
-    /// Number of slots being flushed or discarded; free afterwards.
+    /// Number of slots that are being flushed or discarded. They are free afterwards.
     in_transit: u64,
-    /// By stream, the unit from which slots are taken.
+    /// For each stream, the unit from which slots are taken.
     open: [Option<usize>; STREAMS],
     freed: Vec<Run>,
 }
 
 impl Space {
-    /// All slots without an owner in `owners` are free.
+    /// Makes the state of a device in which all slots without an owner in `owners` are free.
     pub fn new(unit_slots: u32, owners: &[u64]) -> Space {
         let free: Vec<bool> = owners.iter().map(|owner| *owner == 0).collect();
         let count = |slots: &[bool]| slots.iter().filter(|free| **free).count();
@@ -47,19 +51,19 @@ impl Space {
         }
     }
 
-    /// Number of slots that are free, or will be after a flush or a discard.
+    /// Returns the number of slots that are free, or will be free after a flush or a discard.
     pub fn free_slots(&self) -> u64 {
         self.free_now + self.in_transit + slots_in(&self.freed)
     }
 
-    /// Number of free slots.
+    /// Returns the number of free slots.
     pub fn free_now(&self) -> u64 {
         self.free_now
     }
 
-    /// Takes one slot. Preference: the slot after `after`, if the unit stays within one class; a
-    /// slot of the stream's current unit; the first slot of a free unit; a slot of the unit with
-    /// most free slots.
+    /// Takes one slot. The order of preference is: the slot after `after`, if the unit then still
+    /// has only one class; a slot of the stream's current unit; the first slot of a free unit; a
+    /// slot of the unit with the most free slots.
     pub fn take(&mut self, stream: u8, after: Option<u32>) -> Option<u32> {
         let stream = usize::from(stream) % STREAMS;
         let next = after.and_then(|after| after.checked_add(1)).filter(|next| self.is_next(*next));
@@ -80,24 +84,24 @@ impl Space {
         *count -= usize::from(std::mem::take(&mut stale[slot as usize]));
     }
 
-    /// Frees slots. The journal entry that does so is written, but perhaps not durable.
+    /// Frees slots. The journal entry that frees them was written, but may not be durable.
     pub fn release(&mut self, runs: impl IntoIterator<Item = Run>) {
         self.freed.extend(runs);
     }
 
-    /// Returns the slots that a flush beginning now makes reusable. Pass them to
-    /// [`reuse`](Space::reuse) once it has succeeded.
+    /// Returns the slots that become reusable by a flush that begins now. The caller passes them to
+    /// [`reuse`](Space::reuse) when the flush has succeeded.
     pub fn flushing(&mut self) -> Vec<Run> {
         self.in_transit += slots_in(&self.freed);
         std::mem::take(&mut self.freed)
     }
 
-    /// Whether a flush would make slots reusable.
+    /// Returns whether a flush would make slots reusable.
     pub fn wants_flush(&self) -> bool {
         !self.freed.is_empty()
     }
 
-    /// Makes slots reusable, as stale slots: the device has not discarded them yet.
+    /// Makes slots reusable. They are stale, because the device has not discarded them yet.
     pub fn reuse(&mut self, runs: &[Run]) {
         self.free(runs);
         self.in_transit -= slots_in(runs);
@@ -125,9 +129,9 @@ impl Space {
         }
     }
 
-    /// Takes stale slots for a discard; call [`discarded`](Space::discarded) afterwards. None while
-    /// at most `kept` are stale, else all but half of `kept`. Takes the highest numbers first,
-    /// which are allocated last.
+    /// Takes stale slots for a discard; the caller then calls [`discarded`](Space::discarded).
+    /// Takes none if at most `kept` slots are stale, otherwise all but half of `kept`. Takes the
+    /// highest slot numbers first, because these slots are allocated last.
     pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let target = if self.stale.1 > kept { kept / 2 } else { self.stale.1 };
@@ -147,8 +151,8 @@ impl Space {
         runs
     }
 
-    /// Checks that each slot has exactly one state: it has an owner, is `held` by an open removed
-    /// file, is free, or is becoming free. Returns the violations.
+    /// Checks that each slot has exactly one state: it has an owner, or it is `held` by an open
+    /// file that was removed, or it is free, or it is becoming free. Returns the violations.
     pub fn problems(&self, owners: &[u64], held: &[Run]) -> Vec<String> {
         let mut uses: Vec<u32> =
             owners.iter().zip(&self.free).map(|(owner, free)| u32::from(*owner != 0) + u32::from(*free)).collect();
@@ -163,8 +167,8 @@ impl Space {
         (slot / self.unit_slots) as usize
     }
 
-    /// Whether a file may continue in slot `next`: always within a unit, into another unit only if
-    /// that is entirely free.
+    /// Returns whether a file may continue in slot `next`. It may do so within a unit. It may
+    /// continue in another unit only if that unit is entirely free.
     fn is_next(&self, next: u32) -> bool {
         let free = self.free.get(next as usize).is_some_and(|free| *free);
         free && (!next.is_multiple_of(self.unit_slots) || self.is_whole(self.unit(next)))
@@ -182,8 +186,8 @@ impl Space {
         Some(at as u32)
     }
 
-    /// Returns the first free unit, so that unneeded space stays untouched; else the unit with most
-    /// free slots.
+    /// Returns the first free unit, so that space that is not needed stays unused. If there is
+    /// none, returns the unit with the most free slots.
     fn best_unit(&self) -> Option<usize> {
         let units = 0..self.free_in_unit.len();
         units.clone().find(|unit| self.is_whole(*unit)).or_else(|| {
@@ -207,7 +211,8 @@ mod tests {
         let slots = [(1, None), (2, None), (1, Some(0)), (1, None), (1, None), (1, Some(3)), (2, Some(4))];
         let taken: Vec<_> = slots.map(|(stream, after)| space.take(stream, after).unwrap()).into();
         assert_eq!(taken, [0, 4, 1, 2, 3, 8, 5]);
-        // A third stream takes the last unit, which is a partial one, and then shares units.
+        // A third stream takes the last unit, which has fewer slots, and then shares units of other
+        // streams.
         let rest: Vec<_> = std::iter::from_fn(|| space.take(3, None)).collect();
         assert_eq!(rest, [12, 13, 9, 10, 11, 6, 7]);
         assert_eq!(space.free_slots(), 0);
@@ -219,7 +224,7 @@ mod tests {
         space.release([Run { first: 2, count: 2 }]);
         assert!(space.wants_flush() && space.take(0, None).is_none());
         let flushing = space.flushing();
-        // During the flush.
+        // This happens while the flush is running.
         space.release([Run { first: 5, count: 1 }]);
         assert_eq!((space.free_now(), space.free_slots()), (0, 3));
         space.reuse(&flushing);

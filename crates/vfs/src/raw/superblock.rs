@@ -1,4 +1,4 @@
-//! The superblocks of a device: two copies of how it is divided.
+//! The two superblocks of a device. Each is a copy of the device's geometry.
 use super::error::{invalid, io};
 use std::io::{Error, Result};
 use terrace_device::BlockDevice;
@@ -28,8 +28,8 @@ pub fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
     damaged.map_or(Ok(None), Err)
 }
 
-/// Describes corrupt superblocks, given that the other copy is intact. A superblock of zeros is
-/// not corrupt: a power cut during formatting leaves that.
+/// Describes corrupt superblocks. At least one copy must be intact. A superblock of zeros is not
+/// corrupt: a power cut during formatting leaves zeros.
 pub(super) fn damaged_superblocks(device: &dyn BlockDevice) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for place in PLACES {

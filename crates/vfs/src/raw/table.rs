@@ -1,14 +1,14 @@
-//! The file list of a device, in memory: the state that the slot journal describes.
+//! The file list of a device, in memory. It is the state that the slot journal describes.
 //!
 //! Every impossible change is rejected. A journal with valid checksums but an inconsistent history
-//! ends in an error, never in two files that share a slot.
+//! thus causes an error, and never two files that share a slot.
 use std::collections::BTreeMap;
 use terrace_format::raw::{Change, Form, Superblock};
 
 /// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Adjacent slots.
+/// A run of adjacent slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The first slot.
@@ -26,13 +26,13 @@ impl Run {
 /// A file of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
-    /// How its bytes are stored.
+    /// The form in which its bytes are stored.
     pub form: Form,
     /// Its lifetime class.
     pub stream: u8,
-    /// A plain file's length; 0 for a log, whose pages contain the length.
+    /// The length of a plain file; 0 for a log, whose pages record the length.
     pub bytes: u64,
-    /// Its slots, in the order of its bytes.
+    /// Its slots, in the order of the file's bytes.
     pub runs: Vec<Run>,
     names: u32,
 }
@@ -43,11 +43,11 @@ pub struct FileList {
     slot_bytes: u64,
     files: BTreeMap<u64, FileEntry>,
     names: BTreeMap<String, u64>,
-    /// By slot, the number of the file that owns it; 0 for none.
+    /// For each slot, the number of the file that owns it; 0 if it has no owner.
     owners: Vec<u64>,
     /// The number of the next file.
     next: u64,
-    /// Upper bound of the bytes of a checkpoint.
+    /// Upper bound for the size of a checkpoint in bytes.
     weight: usize,
 }
 
@@ -64,32 +64,32 @@ impl FileList {
         }
     }
 
-    /// The number of the file `name`.
+    /// Returns the number of the file `name`.
     pub fn find(&self, name: &str) -> Option<u64> {
         self.names.get(name).copied()
     }
 
-    /// The file of this number.
+    /// Returns the file with this number.
     pub fn file(&self, number: u64) -> Option<&FileEntry> {
         self.files.get(&number)
     }
 
-    /// All names, with their files.
+    /// Returns all names, each with its file.
     pub fn names(&self) -> impl Iterator<Item = (&str, u64, &FileEntry)> {
         self.names.iter().map(|(name, number)| (&**name, *number, &self.files[number]))
     }
 
-    /// The owner of each slot; 0 for none.
+    /// Returns the owner of each slot; 0 if it has none.
     pub fn owners(&self) -> &[u64] {
         &self.owners
     }
 
-    /// The number of the next file.
+    /// Returns the number of the next file.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Upper bound of the bytes of a checkpoint.
+    /// Returns an upper bound for the size of a checkpoint in bytes.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -107,8 +107,8 @@ impl FileList {
         all
     }
 
-    /// Applies a change, or returns the reason why it is impossible. Returns the slots of a file
-    /// that it removes.
+    /// Applies a change and returns the slots of a file that the change removes. The error is the
+    /// reason why the change is impossible.
     pub fn apply(&mut self, change: &Change) -> Result<Vec<Run>, String> {
         match change {
             Change::File { file, form, stream } => self.begin(*file, *form, *stream)?,
@@ -117,14 +117,14 @@ impl FileList {
             Change::Name { file, name } => return self.name(*file, name),
             Change::Unname { name } => return self.unname(name),
             Change::Next { file } => self.next = self.next.max(*file),
-            // Concerns the journal only.
+            // This change concerns only the journal.
             Change::Flushed { .. } => {}
         }
         Ok(Vec::new())
     }
 
-    /// Checks the invariants at the end of a replay: every file has a name, every slot at most one
-    /// owner. Returns the violations.
+    /// Checks two invariants at the end of a replay: every file has a name, and every slot has at
+    /// most one owner. Returns the violations.
     pub fn problems(&self) -> Vec<String> {
         let unnamed = self.files.iter().filter(|(_, file)| file.names == 0);
         let mut found: Vec<_> = unnamed.map(|(number, _)| format!("file {number} has no name")).collect();
@@ -189,7 +189,8 @@ impl FileList {
             return Err(format!("a name of {} bytes is empty or too long", name.len()));
         }
         let file = self.files.get_mut(&number).ok_or_else(|| unknown(number))?;
-        // Counted first: giving a file the name that it already has must not remove it.
+        // The new name is counted first. Otherwise giving a file a name that it already has would
+        // remove the file.
         file.names += 1;
         let freed = if self.names.contains_key(name) { self.unname(name)? } else { Vec::new() };
         self.weight += name.len() + 16;

@@ -1,9 +1,9 @@
-//! Tracks writes to slots that no flush has covered. A flush then writes only the data that it
-//! must make durable: unsynced data, above all a WAL without syncs, is often obsolete before the
-//! kernel writes it.
+//! Tracks writes to slots that no flush has covered. With this information a flush writes only the
+//! data that it must make durable. Other unsynced data often becomes obsolete before the kernel
+//! writes it; the main example is a WAL without syncs.
 //!
-//! Flushes of different files run in parallel. Flushes of one file do not: the second would report
-//! bytes as durable that the first has not written yet.
+//! Flushes of different files run in parallel. Flushes of one file do not: the second flush would
+//! report bytes as durable that the first one has not written yet.
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
@@ -14,9 +14,9 @@ use terrace_format::raw::PAGE;
 #[derive(Default)]
 pub struct Unflushed {
     of: HashMap<u64, Vec<Range<u64>>>,
-    /// Files covered by the next commit.
+    /// Files that the next commit covers.
     due: BTreeSet<u64>,
-    /// Files with a running flush, and whether they were due.
+    /// Files with a running flush. The flag is true if the file was due when the flush began.
     running: BTreeMap<u64, bool>,
 }
 
@@ -27,7 +27,7 @@ pub struct Flushing {
 }
 
 impl Unflushed {
-    /// Notes a write of `len` bytes of `file` at device offset `at`.
+    /// Records a write of `len` bytes of `file` at device offset `at`.
     pub fn wrote(&mut self, file: u64, at: u64, len: u64) {
         let page = PAGE as u64;
         let (from, end) = (at - at % page, (at + len).next_multiple_of(page));
@@ -43,19 +43,19 @@ impl Unflushed {
         self.due.insert(file);
     }
 
-    /// Forgets a removed file.
+    /// Removes a deleted file from the lists.
     pub fn forget(&mut self, file: u64) {
         self.of.remove(&file);
         self.due.remove(&file);
     }
 
-    /// Begins a flush of `file`; `None` while one is running.
+    /// Begins a flush of `file`. Returns `None` while another flush of it is running.
     pub fn begin(&mut self, file: u64) -> Option<Flushing> {
         let is_free = !self.running.contains_key(&file);
         is_free.then(|| self.flushing(vec![file]))
     }
 
-    /// Begins a commit; `None` while another flush of a due file is running.
+    /// Begins a commit. Returns `None` while another flush of a due file is running.
     pub fn begin_commit(&mut self) -> Option<Flushing> {
         let is_free = !self.running.iter().any(|(file, was_due)| *was_due || self.due.contains(file));
         is_free.then(|| self.flushing(self.due.iter().copied().collect()))
@@ -70,7 +70,7 @@ impl Unflushed {
         Flushing { files, ranges }
     }
 
-    /// Ends a flush, successful or not.
+    /// Ends a flush, whether it succeeded or not.
     pub fn end(&mut self, flushing: &Flushing) {
         for file in &flushing.files {
             self.running.remove(file);

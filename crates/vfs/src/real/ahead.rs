@@ -1,12 +1,14 @@
-//! Prepares the next windows of a WAL in a thread, while the current one is filled. At the first
-//! touch of a page the kernel allocates it, zeroes it and informs the file system, which took half
-//! the time of a put with a value of 1 KiB. The thread also unmaps full windows, which takes as
-//! long as a hundred puts.
+//! Prepares the next windows of a WAL in a thread while the current window is being filled. A
+//! window is a mapped range of the file. At the first access to a page the kernel allocates the
+//! page, zeroes it and informs the file system. Without preparation this took half the time of a
+//! put with a value of 1 KiB. The thread also unmaps full windows, which takes as long as a hundred
+//! puts.
 //!
-//! The zeros are written by system calls, although the range reads as zeros anyway: the page cache
-//! holds bytes written in large pieces in large folios where the file system supports them (ext4
-//! from Linux 6.16 on), and pages touched one by one as single pages. To map large folios takes a
-//! fifth of the time in all.
+//! The thread writes zeros into the window by system calls, although the range reads as zeros
+//! anyway. The reason is the page cache: it stores bytes that are written in large pieces in large
+//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages that
+//! are touched one by one are stored as single pages. Including the write of zeros, mapping large
+//! folios takes a fifth of the time.
 use super::span::Span;
 use crate::kernel::{self, Window};
 use parking_lot::Mutex;
@@ -23,13 +25,15 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// Zeros written by one system call, and the largest folio; divides every window. A kernel without
-/// preemption copies a whole folio before a writer that woke up on the same processor continues:
-/// in a virtual machine whose memory the host has yet to allocate, 1 MiB takes 2.6 ms.
+/// Number of zeros that one system call writes. It is also the size of the largest folio, and it
+/// divides every window. The number is small because a kernel without preemption copies a whole
+/// folio before a writer that woke up on the same processor can continue. In a virtual machine
+/// whose memory the host has not allocated yet, 1 MiB takes 2.6 ms.
 const ZEROS_BYTES: usize = 128 << 10;
 
-/// The number of windows prepared in advance. The thread yields to others, and may need longer for
-/// one window than the writer needs to fill the one before.
+/// The number of windows that are prepared in advance. It is more than one because the thread
+/// yields to others: it may need more time for one window than the writer needs to fill the
+/// previous one.
 const DEPTH: usize = 2;
 
 /// The offset of a window in the file, and the window.
@@ -41,7 +45,8 @@ enum Work {
     LetGo(Window),
 }
 
-/// Prepares windows of a WAL, one after the other. Has a thread from the first request to the end.
+/// Prepares windows of a WAL, one after the other. Its thread runs from the first request to the
+/// end.
 pub(super) struct Ahead {
     file: Arc<File>,
     helper: Option<Helper>,
@@ -49,13 +54,14 @@ pub(super) struct Ahead {
     asked: Option<u64>,
     /// The end of the last requested window.
     asked_to: u64,
-    /// The offsets of requested windows that are not known to be ready, in the order of the file.
+    /// The offsets of requested windows that are not known to be ready, in file order.
     under_way: VecDeque<u64>,
-    /// Windows that are ready and not taken.
+    /// Windows that are ready and were not taken yet.
     made: VecDeque<(u64, Window)>,
-    /// Tells the thread that its work is not needed any more.
+    /// Signals the thread that its work is not needed any more.
     ended: Arc<AtomicBool>,
-    /// A window could not be had, so space is scarce and no further window is prepared.
+    /// Whether the kernel refused a window. Space is then scarce, and no further window is
+    /// prepared.
     refused: bool,
 }
 
@@ -66,7 +72,7 @@ struct Helper {
 }
 
 impl Ahead {
-    /// For the WAL in `file`.
+    /// Makes the object for the WAL in `file`, without a thread.
     pub fn new(file: Arc<File>) -> Ahead {
         Ahead {
             file,
@@ -80,7 +86,7 @@ impl Ahead {
         }
     }
 
-    /// Requests the windows from offset `at` on, where one begins. A repeated request does
+    /// Requests windows from offset `at` on. A window must begin at `at`. A repeated request does
     /// nothing.
     #[inline]
     pub fn ask(&mut self, at: u64) {
@@ -104,7 +110,7 @@ impl Ahead {
 
     fn send(&mut self, window: Span) {
         if self.helper.is_none() {
-            // Without a thread, windows are made when they are needed
+            // Without a thread, the writer makes windows when they are needed.
             self.helper = start(self.file.clone(), self.ended.clone()).ok();
         }
         if self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok()) {
@@ -112,9 +118,10 @@ impl Ahead {
         }
     }
 
-    /// Takes the window at offset `from` if it was requested, and waits for it. Drops earlier
-    /// windows, which the WAL has passed. `None` also if it could not be had; the caller then
-    /// tries itself and gets the error.
+    /// Takes the window at offset `from` if it was requested, and waits until it is ready. Drops
+    /// earlier windows, because the WAL has passed them. Returns `None` if the window was not
+    /// requested or could not be made. In that case the caller makes the window itself and gets the
+    /// error.
     pub fn take(&mut self, from: u64) -> Option<Window> {
         self.wait_below(from + 1);
         while let Some((at, window)) = self.made.pop_front_if(|(at, _)| *at <= from) {
@@ -125,8 +132,8 @@ impl Ahead {
         None
     }
 
-    /// Waits while bytes of the file before `end` are being filled with zeros. Called before the
-    /// writer writes there by a system call.
+    /// Waits while the thread fills bytes of the file before `end` with zeros. Called before the
+    /// writer writes to that range by a system call.
     pub fn wait_below(&mut self, end: u64) {
         while self.under_way.pop_front_if(|from| *from < end).is_some() {
             self.wait();
@@ -141,21 +148,21 @@ impl Ahead {
         }
     }
 
-    /// Unmaps `window`, which is full, in the thread.
+    /// Lets the thread unmap `window`, which is full.
     pub fn let_go(&mut self, window: Window) {
         if let Some(helper) = &self.helper {
-            // Without a receiver the window is dropped with the error
+            // If the thread has ended, the window is dropped together with the error.
             let _ = helper.work.send(Work::LetGo(window));
         }
     }
 
-    /// The end of the last requested window.
+    /// Returns the end of the last requested window.
     #[cfg(test)]
     pub fn asked_to(&self) -> u64 {
         self.asked_to
     }
 
-    /// Stops the thread. It does not touch or hold the file afterwards.
+    /// Stops the thread. Afterwards it does not use the file or keep it open.
     pub fn end(&mut self) {
         self.under_way.clear();
         self.made.clear();
@@ -193,8 +200,8 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     Ok(Helper { work, ready: Mutex::new(ready), thread })
 }
 
-/// Brings `window` of `file`, at offset `from`, into the page cache. For speed only, so a failure
-/// is ignored.
+/// Loads `window` of `file`, at offset `from`, into the page cache. This only improves speed, so a
+/// failure is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {

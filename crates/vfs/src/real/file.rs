@@ -56,13 +56,13 @@ impl ReadFile for Reading {
     }
 
     fn forget_cached(&self) -> io::Result<()> {
-        // The whole file
+        // The range 0, 0 is the whole file.
         posix_fadvise(&self.0, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from)
     }
 
     fn expect(&self, offset: u64, bytes: u64) {
         let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
-        // The kernel starts the read and returns; a refusal only loses the hint.
+        // The kernel starts the read and returns. If it refuses, only the hint is lost.
         let _ = posix_fadvise(&self.0, offset, bytes, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
     }
 

@@ -1,13 +1,13 @@
 //! An open directory and the names in it.
 //!
-//! Every name is looked up from the open directory, not by its path. A change of the working
-//! directory, a rename of the directory, or another directory in its place changes nothing for an
-//! open store.
+//! Every name is looked up relative to the open directory, not by its path. An open store is
+//! therefore not affected if the working directory changes, if the directory is renamed, or if
+//! another directory takes its place.
 //!
-//! The names in a store are its own. No name is followed through a symbolic link, which could lead
-//! a write into a foreign file, and none blocks, as a FIFO would: anything but a regular file or,
-//! where one is expected, a directory is refused. The path of the directory itself may be a
-//! symbolic link.
+//! The names in a store belong to the store. No name is followed through a symbolic link, because
+//! that could lead a write into a foreign file. No open blocks, as opening a FIFO would. Anything
+//! that is not a regular file is refused, except a directory where a directory is expected. The
+//! path of the store's directory itself may be a symbolic link.
 use crate::{fs::DirEntry, kernel};
 use nix::{
     errno::Errno,
@@ -27,30 +27,31 @@ use std::{
 /// The largest size of a small file of a store, such as `CURRENT` or the format file.
 pub const SMALL_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// For folders below the directory, and for another handle on the directory itself.
+/// Flags for opening folders below the directory, and for another handle on the directory itself.
 const FOLDER: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// For files. These flags change nothing for a regular file.
+/// Flags for opening files. They change nothing for a regular file.
 const REGULAR: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
 
-/// A directory. It is opened by its path at the first use and held open from then on.
+/// A directory. It is opened by its path at the first use and then stays open.
 pub(super) struct Folder {
     path: PathBuf,
-    /// A leaf lock; the directory is opened under it, once.
+    /// The open directory. A thread that holds this lock takes no other lock. The directory is
+    /// opened while the lock is held, only once.
     held: RwLock<Option<Arc<File>>>,
 }
 
 impl Folder {
-    /// The directory at `path`, which need not exist yet.
+    /// Makes the object for the directory at `path`, which need not exist yet.
     pub fn new(path: PathBuf) -> Folder {
         Folder { path, held: RwLock::default() }
     }
 
-    /// The path, as it was given.
+    /// Returns the path as it was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The open directory, for reading, syncing and kernel calls.
+    /// Returns the open directory, for reading, syncing and kernel calls.
     pub fn held(&self) -> io::Result<Arc<File>> {
         if let Some(held) = &*self.held.read() {
             return Ok(held.clone());
@@ -63,7 +64,8 @@ impl Folder {
         Ok(held.insert(Arc::new(opened)).clone())
     }
 
-    /// Whether the directory exists. Looks again if the open one was removed.
+    /// Returns whether the directory exists. If the open directory was removed, looks up the path
+    /// again.
     pub fn exists(&self) -> io::Result<bool> {
         let is_removed = |held: &Arc<File>| held.metadata().is_ok_and(|found| found.nlink() == 0);
         let mut held = self.held.write();
@@ -75,7 +77,7 @@ impl Folder {
         }
     }
 
-    /// The folder that holds `name`, and the last part of the name.
+    /// Returns the folder that contains `name`, and the last part of the name.
     fn within<'n>(&self, name: &'n str) -> io::Result<(Arc<File>, &'n str)> {
         let (mut folder, mut last) = (self.held()?, name);
         while let Some((first, rest)) = last.split_once('/') {
@@ -97,7 +99,7 @@ impl Folder {
         if found.is_file() { Ok(file) } else { Err(not_a_file(last, kind_of(found.mode()))) }
     }
 
-    /// Creates a file; `AlreadyExists` if the name is taken.
+    /// Creates a file. Returns `AlreadyExists` if the name is taken.
     pub fn create(&self, name: &str, how: OFlag) -> io::Result<File> {
         let (folder, last) = self.within(name)?;
         open(&folder, last, how | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC)
@@ -108,13 +110,13 @@ impl Folder {
         open(&*self.held()?, ".", OFlag::O_TMPFILE | OFlag::O_WRONLY | OFlag::O_CLOEXEC)
     }
 
-    /// Another handle on the directory, or on a folder below it.
+    /// Returns another handle on the directory, or on a folder below it.
     pub fn open_folder(&self, name: &str) -> io::Result<File> {
         let (folder, last) = self.within(name)?;
         open(&folder, if last.is_empty() { "." } else { last }, FOLDER).map_err(|e| not_a_folder(last, e))
     }
 
-    /// The kernel's description of `name` itself.
+    /// Returns the kernel's description of `name` itself; a symbolic link is not followed.
     pub fn look_at(&self, name: &str) -> io::Result<FileStat> {
         let (folder, last) = self.within(name)?;
         Ok(fstatat(&*folder, last, AtFlags::AT_SYMLINK_NOFOLLOW)?)
@@ -153,7 +155,8 @@ impl Folder {
     }
 
     /// Lists the names in the directory, or in a folder below it, with their descriptions. Skips
-    /// names that are removed meanwhile, and names that are not UTF-8, since a store has none.
+    /// names that are removed during the call. Skips names that are not UTF-8, because a store has
+    /// no such names.
     pub fn entries(&self, name: &str) -> io::Result<Vec<(String, FileStat)>> {
         let (folder, mut found) = (self.open_folder(name)?, Vec::new());
         for entry in kernel::entries(folder.try_clone()?.into())? {
@@ -167,23 +170,23 @@ impl Folder {
     }
 
     /// Lists everything in the directory, or in a folder below it, except folders. Links and other
-    /// special files are listed; opening one is refused.
+    /// special files are listed, but opening one of them returns an error.
     pub fn list(&self, name: &str) -> io::Result<Vec<DirEntry>> {
         let entries = self.entries(name)?.into_iter().filter(|(_, found)| kind_of(found.st_mode) != SFlag::S_IFDIR);
         Ok(entries.map(|(name, found)| DirEntry { name, bytes: found.st_size as u64 }).collect())
     }
 }
 
-/// Opens a file of a store for reading, for tools that read single files. As in a store, a
-/// symbolic link, a FIFO or anything else that is no regular file is refused. Folders above it may
-/// be links.
+/// Opens a file of a store for reading, for tools that read single files. A symbolic link, a FIFO,
+/// or anything else that is not a regular file is refused, as in a store. Folders in the path may
+/// be symbolic links.
 pub fn open_store_file(path: &Path) -> io::Result<File> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidInput)?;
     Folder::new(parent(path).to_owned()).open(name, OFlag::O_RDONLY)
 }
 
-/// Reads the whole small file at `path`, opened as by [`open_store_file`]. A file longer than
-/// [`SMALL_FILE_BYTES_MAX`] is refused unread.
+/// Reads the whole small file at `path`, which it opens as [`open_store_file`] does. If the file is
+/// longer than [`SMALL_FILE_BYTES_MAX`], returns an error without reading it.
 pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_store_file(path)?;
     let bytes = file.metadata()?.len();
@@ -198,12 +201,12 @@ pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// The directory in which `path` lies.
+/// Returns the directory that contains `path`.
 pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The file type of a mode.
+/// Returns the file type in a mode.
 pub(super) fn kind_of(mode: u32) -> SFlag {
     SFlag::from_bits_truncate(mode) & SFlag::S_IFMT
 }
@@ -217,7 +220,7 @@ fn open(folder: &File, name: &str, how: OFlag) -> io::Result<File> {
     }
 }
 
-/// The error for something that is no regular file.
+/// Returns the error for something that is not a regular file.
 fn not_a_file(name: &str, kind: SFlag) -> io::Error {
     let what = match kind {
         SFlag::S_IFLNK => "a symbolic link",

@@ -34,8 +34,8 @@ impl Folders for RealFs {
         self.folder.link_within(from, to).map_err(|e| self.with_inodes(e))
     }
 
-    /// Syncs the whole file system, so that thousands of files cost one commit. Reports every
-    /// writeback error since the store made its first folder, of open and of closed files.
+    /// Syncs the whole file system, so that thousands of files cost only one commit. Reports every
+    /// writeback error since the store created its first folder, both of open and of closed files.
     fn sync_folders(&self, _: &[String]) -> io::Result<()> {
         Ok(syncfs(self.witness()?)?)
     }
@@ -52,8 +52,8 @@ impl Folders for RealFs {
 }
 
 impl RealFs {
-    /// A descriptor of the directory that was opened before the first folder was made. The kernel
-    /// reports writeback errors to descriptors that were open when they happened.
+    /// Returns a descriptor of the directory that was opened before the first folder was created.
+    /// The kernel reports writeback errors to descriptors that were open when the errors occurred.
     fn witness(&self) -> io::Result<&File> {
         if let Some(witness) = self.witness.get() {
             return Ok(witness);
@@ -62,7 +62,8 @@ impl RealFs {
         Ok(self.witness.get_or_init(|| opened))
     }
 
-    /// Turns an out-of-space error into one that says so if inodes, not bytes, have run out.
+    /// Changes an out-of-space error so that its text mentions inodes, if not bytes but inodes have
+    /// run out.
     pub(super) fn with_inodes(&self, error: io::Error) -> io::Error {
         if error.raw_os_error() != Some(Errno::ENOSPC as i32) {
             return error;

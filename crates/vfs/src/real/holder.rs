@@ -1,8 +1,10 @@
-//! Names the holder of the lock on `LOCK`, for the error message of the process that is kept out.
+//! Names the process that holds the lock on `LOCK`, for the error message of a process that cannot
+//! get the lock.
 //!
-//! The kernel names the holder of a lock of LevelDB's kind but not of ours, which belongs to an
-//! open file. So a writer of ours stores its process id in `LOCK`, which LevelDB leaves empty. The
-//! id may be stale: it counts only while that process has the file open.
+//! The kernel names the holder of a lock of LevelDB's kind. It does not name the holder of
+//! Terrace's lock, which belongs to an open file. A writer of Terrace therefore stores its process
+//! id in `LOCK`; LevelDB leaves this file empty. The id may be stale, so it is used only if that
+//! process has the file open.
 use nix::{
     fcntl::{FcntlArg, fcntl},
     libc,
@@ -13,10 +15,10 @@ use std::{
     process,
 };
 
-/// The digits of an id and the end of a line.
+/// Maximum size of the text in bytes: the digits of an id and a newline.
 const TEXT_BYTES_MAX: u64 = 11;
 
-/// A lock of the whole file, to set or to query.
+/// Returns the description of a lock on the whole file, to set or to query.
 pub(super) fn whole_file(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
@@ -27,9 +29,9 @@ pub(super) fn whole_file(kind: libc::c_int) -> libc::flock {
     }
 }
 
-/// Writes this process's id into `lock`, which it holds exclusively. Returns whether it did. For
-/// messages only, so a failure is no error. A file with other contents, or with a second name, is
-/// left alone.
+/// Writes this process's id into `lock`, which the process holds exclusively. Returns whether it
+/// wrote the id. The id is only for messages, so a failure is no error. A file with other contents
+/// or with a second name is not changed.
 pub(super) fn sign(lock: &File) -> bool {
     let ours = |found: fs::Metadata| found.nlink() == 1 && (found.len() == 0 || signature(lock).is_some());
     let text = format!("{}\n", process::id());
@@ -37,12 +39,12 @@ pub(super) fn sign(lock: &File) -> bool {
     lock.metadata().is_ok_and(ours) && write().is_ok()
 }
 
-/// Empties a signed `lock`, as LevelDB leaves it.
+/// Empties `lock` if it contains an id, because LevelDB leaves it empty.
 pub(super) fn unsign(lock: &File) {
     let _ = lock.set_len(0); // for messages only
 }
 
-/// The id that [`sign`] wrote into `lock`.
+/// Returns the id that [`sign`] wrote into `lock`.
 fn signature(lock: &File) -> Option<u32> {
     let bytes = lock.metadata().ok()?.len();
     let mut text = vec![0; usize::try_from(bytes).ok().filter(|_| bytes <= TEXT_BYTES_MAX)?];
@@ -65,7 +67,7 @@ pub(super) fn of(lock: &File, wanted: libc::c_int) -> String {
     }
 }
 
-/// Whether process `pid` has `lock` open; for this process, more than once.
+/// Returns whether process `pid` has `lock` open. For this process it must be open more than once.
 fn has_open(pid: u32, lock: &File) -> bool {
     let (Ok(wanted), Ok(open)) = (lock.metadata(), fs::read_dir(format!("/proc/{pid}/fd"))) else { return false };
     let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino());

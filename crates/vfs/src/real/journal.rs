@@ -12,9 +12,9 @@ use std::{
     os::{fd::AsFd, unix::fs::MetadataExt},
 };
 
-/// Collects the properties of the file system that holds `folder`.
+/// Collects the properties of the file system that contains `folder`.
 pub(super) fn facts(folder: &File) -> io::Result<Facts> {
-    // Ext2's and ext3's too, which this driver serves
+    // ext2 and ext3 have the same magic number, and the ext4 driver mounts them too.
     let ext4 = fstatfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC;
     let device = folder.metadata()?.dev();
     let link = fs::read_link(format!("/sys/dev/block/{}:{}", major(device), minor(device))).ok();
@@ -28,10 +28,10 @@ pub(super) fn facts(folder: &File) -> io::Result<Facts> {
     Ok(Facts { ext4, device, journals, options, fast_commits })
 }
 
-/// The number of commits that `journal`, an entry of `/proc/fs/jbd2`, has finished since its file
-/// system was mounted.
+/// Returns the number of commits that `journal`, an entry of `/proc/fs/jbd2`, has finished since
+/// its file system was mounted.
 ///
-/// Opens the file each time: an open one repeats the contents of the first read.
+/// Opens the file in each call, because an open file returns the contents of the first read again.
 pub(super) fn commits(journal: &str) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/fs/jbd2/{journal}/info"))?;
     let count = text.split_whitespace().next().and_then(|word| word.parse().ok());
@@ -53,13 +53,13 @@ struct ProbeFile {
 }
 
 impl JournalProbe {
-    /// Joins the running transaction of the file system that holds `folder`. The size must change:
-    /// a new time alone would not detect an aborted journal.
+    /// Joins the running transaction of the file system that contains `folder`. The size of the
+    /// file must change: a change of the time alone would not detect an aborted journal.
     pub fn join(&self, folder: &Folder) -> io::Result<()> {
         self.with_file(folder, ProbeFile::join)
     }
 
-    /// Commits the journal once, down to the medium of the device.
+    /// Commits the journal once. At return the commit is on the medium of the device.
     pub fn commit(&self, folder: &Folder) -> io::Result<()> {
         self.with_file(folder, |probe| {
             probe.join()?;
@@ -67,7 +67,7 @@ impl JournalProbe {
         })
     }
 
-    /// The newest committed transaction of the journal.
+    /// Returns the newest committed transaction of the journal.
     pub fn committed(&self, folder: &Folder, iterator: &CommitIterator) -> io::Result<u32> {
         self.with_file(folder, |probe| Ok(iterator.transaction_state(probe.file.as_fd())?.committed))
     }

@@ -1,10 +1,13 @@
-//! A WAL that is appended to without a system call for each record. The file is allocated window
-//! by window, and each window is mapped while it is filled. A thread prepares the next windows
-//! meanwhile; see [`Ahead`].
+//! A WAL to which records are appended without a system call for each. The file is allocated in
+//! windows. Each window is mapped while it is filled, and a thread prepares the next windows in the
+//! meantime; see [`Ahead`].
 //!
-//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends
-//! in zeros, which every WAL reader takes for the end. The first sync in a stretch fills that
-//! stretch with zeros. From then on the sync of a record changes no metadata of the file, so it
+//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends in
+//! zeros. Every WAL reader takes the zeros as the end of the WAL.
+//!
+//! A window is divided into stretches. The first sync in a stretch fills the stretch with zeros.
+//! After that, the sync of a record changes no metadata of the file. It therefore costs a device
+//! flush but no journal commit.
 //! costs a device flush and no journal commit.
 use super::{
     ahead::Ahead,
@@ -30,23 +33,26 @@ use std::{
     },
 };
 
-/// The least number of bytes filled with zeros at a time; the number is always a multiple of it.
-/// Divides a window.
+/// The minimum number of bytes that are filled with zeros together. The number is always a multiple
+/// of this one. It divides the size of a window.
 const FILL_MIN: usize = 64 << 10;
-/// The most; divides a window.
+/// The maximum number of bytes that are filled with zeros together. It divides the size of a
+/// window.
 const FILL_MAX: usize = 256 << 10;
-/// The number of syncs that a stretch is filled for, if so many fit. The first sync in a stretch
-/// costs a journal commit, several times the others, and more for a longer stretch.
+/// A stretch is made long enough for this number of syncs, if it can be. The first sync in a
+/// stretch costs a journal commit, which takes several times as long as the other syncs, and longer
+/// for a longer stretch.
 const FILL_SYNCS: u64 = 100;
-/// The fill of the first window at which the next windows are requested, unless there was a sync.
-/// Later ones are requested as soon as a window was filled without a sync. Windows prepared for a
-/// WAL with frequent syncs would be written twice.
+/// When this many bytes of the first window are filled, the next windows are requested, unless
+/// there was a sync. Later windows are requested when a window was filled without a sync. For a WAL
+/// with frequent syncs no windows are prepared, because their bytes would be written to the device
+/// twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
-/// Records of at least this many bytes are written by a system call, which costs less than a page
+/// A record of at least this many bytes is written by a system call. This costs less than a page
 /// fault for each page.
 const CALL_BYTES: usize = 16 << 10;
-/// File systems that rewrite an allocated page in place. Others may need new space for it, and may
-/// have none.
+/// File systems that rewrite an allocated page in place. Other file systems may need new space for
+/// the page, and may have none.
 const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
 /// The file of a WAL while it grows.
@@ -54,37 +60,39 @@ pub(super) struct MappedFile {
     file: Arc<File>,
     window: Option<Open>,
     ahead: Ahead,
-    /// Appended bytes.
+    /// Number of appended bytes.
     bytes: u64,
-    /// Appended bytes at the last sync.
+    /// Number of appended bytes at the last sync.
     synced: AtomicU64,
-    /// Windows cannot be had here: every record is written by a system call.
+    /// Whether this file system provides no windows. Every record is then written by a system call.
     calls_only: bool,
-    /// Nothing is appended any more.
+    /// Whether the file was ended: nothing is appended any more.
     ended: bool,
-    /// The only process that writes the file: in another, mapped parts may vanish at any time.
+    /// The only process that writes the file. In another process, mapped parts may disappear at any
+    /// time.
     process: Process,
 }
 
 struct Open {
     window: Window,
-    /// The offset of the window in the file; a multiple of its size.
+    /// The offset of the window in the file. It is a multiple of the window's size.
     from: u64,
-    /// The window was prepared ahead, so the page cache holds it in large folios. A write through
-    /// the mapping after a sync would make the next sync write a whole folio, of up to 128 KiB.
+    /// Whether the window was prepared in advance, so that the page cache contains it in large
+    /// folios. A write through the mapping after a sync would then make the next sync write a whole
+    /// folio, of up to 128 KiB.
     zeroed: bool,
-    /// The end of the zeros in the window; a multiple of [`FILL_MIN`], and 0 before the first
+    /// The end of the zeros in the window. It is a multiple of [`FILL_MIN`], and 0 before the first
     /// sync.
     filled: AtomicUsize,
 }
 
 impl MappedFile {
-    /// Whether the file system of `file` supports this safely.
+    /// Returns whether the file system of `file` supports mapped WALs safely.
     pub fn fits(file: &File) -> io::Result<bool> {
         Ok(IN_PLACE.contains(&fstatfs(file)?.filesystem_type()))
     }
 
-    /// `file` is empty and open for reading and writing.
+    /// Makes a WAL in `file`, which must be empty and open for reading and writing.
     pub fn new(file: File) -> MappedFile {
         let file = Arc::new(file);
         MappedFile {
@@ -106,8 +114,8 @@ impl MappedFile {
         Ok(())
     }
 
-    /// Moves to the next window, if the file system provides one. A disk without room for a window
-    /// may have room for a record.
+    /// Moves to the next window, if the file system provides one. If the disk has no room for a
+    /// window, it may still have room for a record.
     fn advance(&mut self) -> io::Result<()> {
         let full = self.window.take();
         let span = Span::of(self.bytes);
@@ -121,14 +129,15 @@ impl MappedFile {
         }
         if let Some(full) = full {
             if !full.is_synced() && self.window.is_some() {
-                self.ahead.ask(span.end()); // at this pace they will be needed
+                self.ahead.ask(span.end()); // at this rate of appends they will be needed
             }
             self.ahead.let_go(full.window);
         }
         Ok(())
     }
 
-    /// The number of bytes that a system call writes of a record with `left` bytes left, if any.
+    /// Returns how many of the record's remaining `left` bytes to write by a system call; `None` if
+    /// none.
     fn by_call(&self, left: usize) -> Option<usize> {
         match &self.window {
             Some(open) if left < CALL_BYTES => {
@@ -152,8 +161,8 @@ impl Open {
         self.filled.load(Relaxed) > 0
     }
 
-    /// Fills the stretch that holds offset `at`, the end of the WAL, with zeros, unless it is
-    /// filled; `added` bytes were appended since the last sync.
+    /// Fills the stretch that contains offset `at`, the end of the WAL, with zeros, unless that was
+    /// done already. `added` is the number of bytes appended since the last sync.
     fn fill(&self, at: u64, added: u64) {
         let at = (at - self.from) as usize;
         if at <= self.filled.load(Relaxed) {
@@ -164,15 +173,15 @@ impl Open {
             (added * FILL_SYNCS).clamp(FILL_MIN as u64, FILL_MAX as u64).next_multiple_of(FILL_MIN as u64) as usize;
         let to = (begin + stretch).min(self.window.bytes().get());
         self.filled.store(to, Relaxed);
-        let is_of_use = at as u64 + added <= to as u64; // to a next sync of the same size
+        let is_of_use = at as u64 + added <= to as u64; // useful for a next sync of the same size
         if is_of_use && !self.zeroed {
             self.window.touch(begin..to);
         }
     }
 }
 
-/// Whether the error says that this kernel or file system lacks the feature, rather than that the
-/// call failed.
+/// Returns whether the error means that this kernel or file system lacks the feature, and not that
+/// the call failed.
 fn is_refusal(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL | Errno::ENODEV | Errno::EPERM))
@@ -209,8 +218,9 @@ impl WriteFile for MappedFile {
         self.file.sync_data()
     }
 
-    /// Ends the file once: a later mapping must not see it truncated. A forked child does not: its
-    /// parent still writes through windows that the child does not know.
+    /// Ends the file, only once: the file must not be truncated while it is mapped later. A forked
+    /// child does nothing here, because its parent still writes through windows that the child does
+    /// not know.
     fn end(&mut self) {
         if self.process.is_current() && !std::mem::replace(&mut self.ended, true) {
             self.window = None;
@@ -247,13 +257,13 @@ mod tests {
     const LOG: &str = "TERRACE_TEST_MAPPED_LOG";
     const SIGBUS: i32 = 7;
 
-    /// Runs only as the child of the test below.
+    /// Runs only as the child process of the test below.
     #[test]
     fn child_that_appends_to_a_log_cut_short() {
         let Some(path) = std::env::var_os(LOG) else { return };
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         let mut mapped = MappedFile::new(file);
-        // Too little for a prepared window, which would extend the file
+        // This is too little to request a prepared window, which would extend the file.
         mapped.append(&[1; 100]).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         let appended = mapped.append(&[2; 100]);
@@ -300,8 +310,8 @@ mod tests {
         assert!(fs::read(&path).unwrap() == wanted);
     }
 
-    /// Wherever a WAL ends, also while its next window is being prepared, the file ends with it;
-    /// and a synced WAL has no more filled than the stretch that holds its end.
+    /// Wherever a WAL ends, and even if its next window is being prepared, the file ends at the
+    /// same place. In a synced WAL, only the stretch that contains the end is filled with zeros.
     #[test]
     fn a_prepared_window_leaves_no_bytes_in_the_ended_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -336,7 +346,8 @@ mod tests {
     #[test]
     fn zeros_are_filled_for_the_next_syncs_and_not_again() {
         let folder = tempfile::tempdir().unwrap();
-        // Bytes of a record; and the end of the zeros after 1, 140 and 280 synced records.
+        // The size of a record in bytes, and the end of the zeros after 1, 140 and 280 synced
+        // records.
         for (bytes, wanted) in
             [(100, [64, 64, 64]), (1000, [128, 256, 384]), (3000, [256, 512, 1024]), (9000, [256, 256, 512])]
         {
@@ -368,13 +379,14 @@ mod tests {
         assert_eq!((&sizes[..9], &sizes[12..]), (&[1, 1, 1, 1, 1, 1, 1, 1, 2][..], &[4; 12][..]));
     }
 
-    /// Records written by a system call where a window is being filled with zeros.
+    /// Records are written by a system call into a window that is being filled with zeros. The
+    /// zeros must not overwrite them.
     #[test]
     fn zeros_never_come_later_than_records() {
         let folder = tempfile::tempdir().unwrap();
         let small = vec![7; 4000];
         for log in 0..60 {
-            // Into the first, into the second, or past both
+            // The record ends in the first window, in the second one, or after both.
             let large = vec![9; (1 + log % 3) << 20];
             let path = folder.path().join(log.to_string());
             let open = File::options().read(true).write(true).create_new(true).open(&path);

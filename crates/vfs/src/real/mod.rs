@@ -1,10 +1,10 @@
 //! A directory of a real file system.
 //!
 //! The lock is an open-file-description lock on `LOCK`. It conflicts with LevelDB's `fcntl` lock,
-//! also within one process, and between handles of one process. A lock of LevelDB's kind would do
-//! neither, and would end as soon as anything in the process closes any descriptor of `LOCK`.
-//! Children inherit an open-file-description lock, so `KeptFromChildren` ends it with the process
-//! that took it.
+//! even within one process, and also with other handles in the same process. A lock of LevelDB's
+//! kind would do neither. It would also end when any code in the process closes any descriptor of
+//! `LOCK`. Child processes inherit an open-file-description lock. `KeptFromChildren` therefore ends
+//! the lock with the process that took it.
 use crate::{
     bpf::{CommitIterator, DEFAULT_PIN_PATH},
     capacity::Capacity,
@@ -56,7 +56,7 @@ mod text_log;
 pub use folder::{SMALL_FILE_BYTES_MAX, open_store_file, parent, read_small_file};
 pub use text_log::TextLog;
 
-/// The folder for copies that are set aside.
+/// The folder for copies of files that are set aside.
 const LOST: &str = "lost";
 const LOCK: &str = "LOCK";
 
@@ -64,33 +64,33 @@ const LOCK: &str = "LOCK";
 pub struct RealFs {
     folder: Arc<Folder>,
     probe_file: JournalProbe,
-    /// Set at the first use of the journal in an existing directory.
+    /// The journal of the file system. Set at its first use in an existing directory.
     journal: OnceLock<Journal>,
     /// See [`RealFs::witness`].
     witness: OnceLock<File>,
-    /// Opened at the first use.
+    /// The iterator over journal states of files. Opened at its first use.
     iterator: OnceLock<Result<CommitIterator, String>>,
 }
 
 impl RealFs {
-    /// The directory at `root`, which need not exist yet.
+    /// Makes the object for the directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> RealFs {
         let (probe_file, journal, witness, iterator) = Default::default();
         RealFs { folder: Arc::new(Folder::new(root.into())), probe_file, journal, witness, iterator }
     }
 
-    /// Takes over a finished file, by the descriptor that wrote it.
+    /// Takes over a finished file with the descriptor that wrote it.
     pub fn adopt(file: File) -> Box<dyn WriteFile> {
         Box::new(Writing(file))
     }
 
-    /// Whether the name exists.
+    /// Returns whether the name exists.
     pub fn has(&self, name: &str) -> bool {
         self.folder.look_at(name).is_ok()
     }
 
-    /// Removes `lost/` and the directory itself, each if it exists and is empty. If the path is a
-    /// symbolic link, the link and its target stay.
+    /// Removes `lost/` and then the directory itself, each if it exists and is empty. If the path
+    /// is a symbolic link, the link and its target stay.
     pub fn remove_empty(&self) -> io::Result<()> {
         let absent = |removed: io::Result<()>| match removed {
             Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => Err(e),
@@ -103,12 +103,12 @@ impl RealFs {
         }
     }
 
-    /// Opens a file without updating its access time. Where an update is due (with `relatime`, at
-    /// the first read since the file was written), a read would join the journal's transaction and
-    /// wait for the one that is being committed.
+    /// Opens a file such that reads do not update its access time. With the mount option
+    /// `relatime`, an update is due at the first read since the file was written. It would make the
+    /// read join the journal's transaction and wait for the transaction that is being committed.
     fn unnoticed(&self, name: &str) -> io::Result<File> {
         match self.folder.open(name, OFlag::O_RDONLY | OFlag::O_NOATIME) {
-            // A file of another user
+            // The file belongs to another user.
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.folder.open(name, OFlag::O_RDONLY),
             opened => opened,
         }
@@ -126,8 +126,8 @@ impl RealFs {
         self.iterator.get_or_init(|| CommitIterator::open(Path::new(DEFAULT_PIN_PATH))).as_ref().map_err(String::clone)
     }
 
-    /// The journal of the file system that holds the directory, or will hold it; an error if it
-    /// cannot be relied on.
+    /// Returns the journal of the file system that contains the directory, or that will contain it.
+    /// The error is the reason why the journal cannot be relied on.
     fn find_journal(&self) -> Result<Journal, String> {
         let path = self.folder.path();
         let there = || path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
@@ -145,8 +145,8 @@ impl FileSystem for RealFs {
     fn make_directory(&self) -> io::Result<()> {
         let existed = self.exists()?;
         if existed {
-            // The process that made it may have ended before the sync. Where the parent is not
-            // readable, it was made in another way.
+            // The process that created the directory may have ended before it synced the parent. If
+            // the parent is not readable, the directory was created in another way.
             return match sync_path(parent(self.folder.path())) {
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
                 done => done,
@@ -195,7 +195,8 @@ impl FileSystem for RealFs {
             Err(e) if has_no_links(&e) => self.copy(from, to)?,
             done => done?,
         }
-        // Rare, so it is made durable here, and `sync_directory` syncs one directory only.
+        // This is rare, so the name is made durable here, and `sync_directory` syncs only one
+        // directory.
         below.map_or(Ok(()), |folder| self.folder.open_folder(folder)?.sync_all())
     }
 
@@ -243,7 +244,7 @@ impl FileSystem for RealFs {
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         let how = if exclusive { OFlag::O_RDWR | OFlag::O_CREAT } else { OFlag::O_RDONLY };
         let file = match self.folder.open(LOCK, how) {
-            // No writer has been here, so there is nothing to exclude.
+            // Without a lock file no writer has opened the store, so there is nothing to exclude.
             Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => return Ok(Box::new(())),
             opened => opened?,
         };
@@ -304,8 +305,9 @@ impl JournalCommit for RealFs {
 
     fn transaction_of(&self, file: &dyn WriteFile) -> io::Result<u32> {
         let file = file.descriptor().ok_or(ErrorKind::Unsupported)?;
-        // A new time makes the inode part of the running transaction, which writes in place do
-        // not. Without it they would look committed although no device flush followed.
+        // A new modification time makes the inode part of the running transaction. Writes in place
+        // do not do that: without the new time the file would look committed although no device
+        // flush followed.
         futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
         Ok(self.iterator().map_err(unsupported)?.transaction_state(file)?.transaction)
     }
@@ -317,7 +319,7 @@ impl JournalCommit for RealFs {
 
 impl Capacity for RealFs {
     fn free_bytes(&self) -> Option<u64> {
-        // Some file systems in user space report no blocks at all: their free space is unknown.
+        // Some file systems in user space report no blocks. Their free space is unknown.
         let found = fstatvfs(&*self.folder.held().ok()?).ok().filter(|found| found.blocks() > 0)?;
         Some(found.blocks_available().saturating_mul(found.fragment_size()))
     }
@@ -355,16 +357,17 @@ impl Capacity for RealFs {
     }
 }
 
-/// A held lock. Released by a call rather than by closing: a child that another thread is forking
-/// holds a copy of the descriptor, and with it the lock, until it loses it.
+/// A lock that is held. A call releases it, because closing the descriptor is not enough: while
+/// another thread forks, the child has a copy of the descriptor, and with it the lock, until the
+/// child closes it.
 struct Locked {
-    /// Dropped before the descriptor.
+    /// Must be dropped before the descriptor.
     _kept: KeptFromChildren,
     process: Process,
     signed: bool,
     file: File,
     folder: Arc<Folder>,
-    /// Device and inode of the lock file, of an exclusive lock.
+    /// Device and inode of the lock file; only for an exclusive lock.
     inode: Option<(u64, u64)>,
 }
 
@@ -387,12 +390,12 @@ impl DirectoryLock for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            return; // the lock is the parent's
+            return; // the lock belongs to the parent
         }
         if self.signed {
             holder::unsign(&self.file);
         }
-        // Closing, which follows, releases it as well.
+        // Best effort: closing the file, which follows, releases the lock too.
         let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK)));
     }
 }
@@ -401,7 +404,7 @@ fn unsupported(why: String) -> io::Error {
     io::Error::new(ErrorKind::Unsupported, why)
 }
 
-/// Makes `path` and its missing parents, each durable in its parent.
+/// Creates `path` and its missing parents. Each is durable in its parent at return.
 fn make(path: &Path) -> io::Result<()> {
     let parent = parent(path);
     if !parent.is_dir() {
@@ -418,7 +421,7 @@ fn sync_path(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Whether `link` failed because this file system, or this file, cannot have another link.
+/// Returns whether `link` failed because this file system or this file cannot have another link.
 fn has_no_links(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EPERM | Errno::EOPNOTSUPP | Errno::EMLINK | Errno::EXDEV | Errno::ENOSYS))

@@ -1,20 +1,21 @@
-//! Decides whether a file system's journal can be relied on, from what `real/journal.rs` has read.
+//! Decides whether the journal of a file system can be relied on. It uses the properties that
+//! `real/journal.rs` has read.
 //!
-//! The durability modes `group` and `journal` rest on ext4's journal: one commit with a device
-//! flush covers everything before it. Each refusal names a condition under which that would not
-//! hold (docs/durability.md, "Tiers").
+//! The durability modes `group` and `journal` depend on one property of ext4's journal: a commit,
+//! which includes a device flush, makes everything before it durable. Each refusal names a
+//! condition under which this would not be true (docs/durability.md, "Tiers").
 use std::time::Duration;
 
 /// ext4's default commit interval.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// The properties of the file system that holds a directory.
+/// The properties of the file system that contains a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The file system is ext4 itself, not one stacked on it.
+    /// Whether the file system is ext4 itself, and not one that is stacked on ext4.
     pub ext4: bool,
-    /// The kernel's name of its block device, such as `sda1`; `None` if it has no device of its
-    /// own.
+    /// The kernel's name of the file system's block device, such as `sda1`; `None` if it has no
+    /// device.
     pub device: Option<String>,
     /// The entries of `/proc/fs/jbd2`.
     pub journals: Vec<String>,
@@ -30,11 +31,12 @@ pub struct Facts {
 pub struct Journal {
     /// Its entry of `/proc/fs/jbd2`.
     pub name: String,
-    /// The interval at which it commits by itself, if there is anything to commit.
+    /// The interval at which it commits periodically, if there is anything to commit.
     pub interval: Duration,
 }
 
-/// The journal that commits the files of a directory, or why none can be relied on.
+/// Returns the journal that commits the files of a directory. The error is the reason why no
+/// journal can be relied on.
 pub fn judge(facts: &Facts) -> Result<Journal, String> {
     if !facts.ext4 {
         return Err("the directory is not on ext4 itself".into());
@@ -56,7 +58,8 @@ pub fn judge(facts: &Facts) -> Result<Journal, String> {
     Ok(Journal { name: name.clone(), interval: interval(options) })
 }
 
-/// Kernels show the feature by one of these options, if at all, so past fast commits count too.
+/// Options that show the feature "fast commits" in some kernels. Not every kernel shows them, so a
+/// journal is also refused if fast commits were made in the past.
 const FAST_COMMITS: [&str; 2] = ["fast_commit", "fc_debug_force"];
 
 fn made_fast_commits(text: &str) -> bool {
@@ -69,8 +72,8 @@ fn interval(options: &str) -> Duration {
     seconds.map_or(INTERVAL, Duration::from_secs)
 }
 
-/// A journal inside `device` is named by the device, a hyphen and an inode number; an external one
-/// by its own device alone.
+/// Returns whether `journal` is inside `device`. An internal journal is named by the device, a
+/// hyphen and an inode number; an external journal only by its own device.
 fn is_internal(journal: &str, device: &str) -> bool {
     let inode = journal.strip_prefix(device).and_then(|rest| rest.strip_prefix('-'));
     inode.is_some_and(|inode| !inode.is_empty() && inode.bytes().all(|byte| byte.is_ascii_digit()))
