@@ -1,9 +1,9 @@
-//! Repeats one kind of operation, whose cost `cargo xtask counts` counts under callgrind and
-//! compares.
+//! Repeats one kind of operation. `cargo xtask counts` runs this program under callgrind, counts
+//! the cost of the operation, and compares it with earlier counts.
 //!
-//! `counts PRESET KIND` prints the numbers of operations, allocations, and system calls that read
-//! or write. Instructions are callgrind's count of [`measured`] with all functions that it calls.
-//! Everything runs on one thread, in a fixed order.
+//! `counts PRESET KIND` prints the number of operations, of allocations, and of system calls that
+//! read or write. The number of instructions is callgrind's count for [`measured`] and all
+//! functions that it calls. Everything runs on one thread, in a fixed order.
 #[path = "../tests/it/common/counting.rs"]
 mod counting;
 
@@ -15,8 +15,8 @@ use terrace_storage::{Location, placement::OpenMode};
 const PAIRS: u64 = 20_000;
 const VALUE_BYTES: usize = 100;
 
-/// A kind of operation: the uncounted preparation, and the counted part, which returns the number
-/// of operations.
+/// A kind of operation. It has a preparation, which is not counted, and a counted part, which
+/// returns the number of operations.
 struct Kind {
     name: &'static str,
     prepare: fn(&Db, &Keys) -> Result<()>,
@@ -42,11 +42,11 @@ const KINDS: &[Kind] = &[
     Kind { name: "next-runs", prepare: five_runs, run: |db, _| walk(db, false) },
 ];
 
-/// Keys, prepared before counting starts.
+/// Keys that are made before counting starts.
 struct Keys {
     ascending: Vec<[u8; 16]>,
     scattered: Vec<[u8; 16]>,
-    /// Each is between two existing keys.
+    /// Absent keys. Each is between two existing keys.
     absent: Vec<[u8; 16]>,
 }
 
@@ -71,7 +71,7 @@ fn filled(db: &Db, keys: &Keys) -> Result<()> {
     fill(db, &keys.scattered).map(drop)
 }
 
-/// Writes two versions of every key, each generation in an SSTable of its own.
+/// Writes two versions of every key. Each of the two generations is in its own SSTable.
 fn two_runs(db: &Db, keys: &Keys) -> Result<()> {
     for _ in 0..2 {
         filled(db, keys)?;
@@ -88,15 +88,16 @@ fn sparse(db: &Db, keys: &Keys) -> Result<()> {
     db.flush()
 }
 
-/// Leaves one run, an empty memtable and no background work, and reads every block once.
+/// Flushes and compacts until there is one run, an empty memtable and no background work. Then
+/// reads every block once.
 fn settled(db: &Db, keys: &Keys) -> Result<()> {
     two_runs(db, keys)?;
     db.compact_range(None, None)?;
     gets(db, &keys.scattered, true).map(drop)
 }
 
-/// Leaves five runs, most of them in level 0, each with every fifth of the scattered keys, and an
-/// empty memtable, and reads every block once.
+/// Leaves five runs and an empty memtable, and then reads every block once. Each run has every
+/// fifth of the scattered keys; most of the runs are in level 0.
 fn five_runs(db: &Db, keys: &Keys) -> Result<()> {
     const RUNS: usize = 5;
     for run in 0..RUNS {
@@ -121,7 +122,7 @@ fn gets(db: &Db, keys: &[[u8; 16]], there: bool) -> Result<u64> {
     Ok(PAIRS)
 }
 
-/// Looks up sixteen keys at a time.
+/// Looks up sixteen keys in each call.
 fn many_gets(db: &Db, keys: &[[u8; 16]]) -> Result<u64> {
     for keys in keys.chunks(16) {
         for found in black_box(db.multi_get(keys)) {
@@ -156,7 +157,7 @@ fn walk(db: &Db, reverse: bool) -> Result<u64> {
     Ok(seen)
 }
 
-/// The function that callgrind counts, by this name.
+/// Runs the counted part. callgrind finds this function by its name.
 #[inline(never)]
 fn measured(kind: &Kind, db: &Db, keys: &Keys) -> Result<u64> {
     (kind.run)(db, keys)
@@ -182,7 +183,7 @@ fn main() -> Result<()> {
     };
     let directory = tempfile::tempdir().expect("create a directory for the store");
     let mut options = Options::preset(preset)?;
-    // Fixed sizes make the work the same for every preset, and no sync is part of it.
+    // Fixed sizes make the work the same for every preset. No sync is part of the work.
     for (name, value) in [("write_buffer_size", "64MiB"), ("block_cache_size", "64MiB"), ("bloom_bits", "10")] {
         options.set(name, value)?;
     }
@@ -196,7 +197,8 @@ fn main() -> Result<()> {
     let (allocations, calls_before) = (counting::of_process(), calls());
     let operations = measured(kind, &db, &keys)?;
     let (calls_after, allocations) = (calls(), counting::of_process() - allocations);
-    // Reading the counters allocates and reads too: a constant, negligible per operation.
+    // Reading the counters itself allocates and reads. This cost is constant, and negligible for
+    // each operation.
     let calls = calls_after - calls_before;
     println!("{operations} {allocations} {calls}");
     db.close()

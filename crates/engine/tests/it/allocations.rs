@@ -3,7 +3,7 @@
 use crate::common::{alone::in_own_process, counting};
 use terrace::{Cursor, Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
-/// Allocations of this thread.
+/// Returns the number of allocations that this thread makes in `work`.
 fn allocations(work: impl FnOnce()) -> u64 {
     let before = counting::of_thread();
     work();
@@ -23,7 +23,7 @@ fn a_single_write_allocates_only_memtable_blocks() {
         let puts = || (0..WRITES).for_each(|n| db.put(n.wrapping_mul(0x9e37_79b9).to_be_bytes(), value).unwrap());
         let deletes = || (0..WRITES).for_each(|n| db.delete(n.to_be_bytes()).unwrap());
         let (puts, deletes) = (allocations(puts), allocations(deletes));
-        // Memtable blocks: fewer than one per 200 writes.
+        // Memtable blocks cause fewer than one allocation per 200 writes.
         assert!(puts < WRITES / 200 && deletes < WRITES / 200, "{preset}: {puts} for puts, {deletes} for deletes");
         let batches = allocations(|| {
             for n in 0..1000u64 {
@@ -39,8 +39,8 @@ fn a_single_write_allocates_only_memtable_blocks() {
 const KEYS: u64 = 20_000;
 const RUNS: u64 = 3;
 
-/// A store of sorted runs that overlap in a sixth of their keys, and a memtable. Blocks are as
-/// large as tables, so that block reads do not blur the count.
+/// Makes a store of sorted runs that overlap in a sixth of their keys, and a memtable. Blocks are
+/// as large as tables, so that reads of blocks hardly affect the count.
 fn store() -> Db {
     let mut options = Options::preset("leveldb").unwrap();
     options.block_size = 4 << 20;
@@ -88,7 +88,8 @@ fn steps_allocate_nothing_and_new_cursors_little() {
     cursor.seek_to_last().unwrap();
     let backward = allocations(|| pairs = walk(&mut cursor, Cursor::prev));
     assert_eq!(pairs, KEYS - KEYS / 50);
-    // Some allocations at the ends of blocks and tables are allowed. One per step would be 40,000.
+    // Some allocations at the ends of blocks and tables are allowed. One allocation in each step
+    // would be 40,000.
     assert!(forward < 50 && backward < 50, "{forward} allocations forward, {backward} backward");
 
     let seeks = 1000;
@@ -103,8 +104,9 @@ fn steps_allocate_nothing_and_new_cursors_little() {
             db.cursor(ReadOptions::new()).seek(b"00012345").unwrap();
         }
     });
-    // One for the heap, and two per run: its index iterator and its current key. Open tables come
-    // from the table cache, and the list of sources reuses the allocation of the previous cursor.
+    // One allocation for the heap, and two for each run: its index iterator and its current key.
+    // Open tables are in the table cache. The list of sources reuses the memory of the previous
+    // cursor.
     let each = 1 + 2 * RUNS;
     assert!(fresh <= seeks * each + 10, "{} allocations for a new cursor and a seek, more than {each}", fresh / seeks);
     println!("{forward} forward, {backward} backward, {again} of {seeks} seeks, {} of a new cursor", fresh / seeks);

@@ -1,5 +1,6 @@
-//! Bundled SSTables: their cost in syncs, the files that a compaction leaves, and which engines
-//! open the store. The other suites also run with bundles and show that reads are right.
+//! Bundled SSTables (one file with all SSTables of a compaction): the number of syncs, the files
+//! that a compaction leaves, and which engines can open the store. Other suites also run with
+//! bundles and test that reads are right.
 use crate::common::{kit, leveldb};
 use kit::{Model, Place, TIGHT, contents, options};
 use leveldb::{Layout, Side, Store};
@@ -14,12 +15,12 @@ use terrace_sim::Rng;
 
 const SEED: u64 = 0xb0;
 
-/// Small tables that only manual compaction merges.
+/// Options with small tables, which only a manual compaction merges.
 fn bundled() -> Options {
     options(&changes())
 }
 
-/// LevelDB's numbers, for the count of bundles that compactions make.
+/// Options with LevelDB's sizes, to count the bundles that compactions write.
 fn plain() -> Options {
     kit::plain(&changes())
 }
@@ -34,7 +35,7 @@ fn changes() -> Vec<(&'static str, &'static str)> {
     [TIGHT, lazy, roomy].concat()
 }
 
-/// Files of the store in `path` with this extension.
+/// Returns the files of the store in `path` whose names end in `end`.
 fn files(path: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.to_str().unwrap().ends_with(end)).collect()
@@ -49,8 +50,8 @@ fn written(said: &Statistics) -> u64 {
     said.bytes_written.iter().filter(tables).map(|(_, bytes)| bytes).sum()
 }
 
-/// The same history under a preset, with LevelDB's sizes and every job run at once. Random keys
-/// cause compactions instead of trivial moves.
+/// Writes the same history under a preset, with LevelDB's sizes and every due job run immediately.
+/// The keys are random, so that compactions rewrite tables instead of moving them.
 fn filled(preset: &str) -> (Statistics, u64) {
     let mut options = Options::preset(preset).unwrap();
     options.seek_compaction = false;
@@ -66,7 +67,7 @@ fn filled(preset: &str) -> (Statistics, u64) {
     (said, builds)
 }
 
-/// One table sync per flush and per compaction. A trivial move writes no table and does not count.
+/// A flush and a compaction each sync once. A trivial move writes no table, so it makes no sync.
 #[test]
 fn a_compaction_of_bundles_syncs_once() {
     let ((leveldb, builds), (bolt, bolt_builds)) = (filled("leveldb"), filled("bolt"));
@@ -93,7 +94,7 @@ fn fill(db: &Db, keys: u32, byte: u8) {
     db.wait_idle().unwrap();
 }
 
-/// The number of bundles with `names` links, and the number of those with holes.
+/// Returns the number of bundles with `names` hard links, and how many of them have holes.
 fn holes(path: &Path, names: u64) -> (usize, usize) {
     let bundles = files(path, ".bundle").into_iter().map(|path| fs::metadata(path).unwrap());
     let bundles = bundles.filter(|file| file.nlink() == names);
@@ -129,7 +130,7 @@ fn space_of_obsolete_tables_in_a_bundle_is_freed() {
     assert_eq!(files(&path, ".bundle"), Vec::<PathBuf>::new(), "a bundle is removed with its last table");
 }
 
-/// A bundle that a checkpoint shares keeps all its space until this store is its only owner.
+/// A bundle that is also part of a checkpoint keeps all its space until the checkpoint is removed.
 #[test]
 fn a_bundle_shared_with_a_checkpoint_keeps_its_space() {
     let place = Place::directory();
@@ -167,8 +168,8 @@ fn a_bundle_costs_one_descriptor() {
     );
 }
 
-/// The format file records the table form. An open without the option uses it; an open with
-/// another form is refused by name.
+/// The format file records the table form. An open without the option uses the recorded form. An
+/// open with another form is refused, and the error names the form.
 #[test]
 fn a_store_keeps_its_table_form() {
     let [bundles, blocks] = [Place::directory(), Place::directory()].map(|place| (place.path().unwrap(), place));

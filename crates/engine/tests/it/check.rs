@@ -1,4 +1,5 @@
-//! `check` finds and names a violation of each invariant that it verifies.
+//! `check` verifies several invariants of a store. For each of them, a test violates it and expects
+//! that `check` reports it.
 use crate::common::{files, kit};
 use files::{Files, Writer, framed, holding, manifest_of, records};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ fn layout() -> Options {
     options
 }
 
-/// A store with three versions of the same keys, in level 2, level 1 and level 0, and a WAL.
+/// Makes a store with three versions of the same keys, in level 2, level 1 and level 0, and a WAL.
 fn store() -> Files {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout(), true).unwrap();
@@ -29,12 +30,12 @@ fn store() -> Files {
     let levels: Vec<usize> = db.layout().iter().map(|level| level.tables.len()).collect();
     assert_eq!(levels[..3], [1, 1, 1]);
     drop(db);
-    // Opened once more, so that the manifest is a single edit.
+    // The store is opened once more, so that its manifest is a single edit.
     drop(kit::open(&fs, &layout(), true).unwrap());
     files::files(&*fs)
 }
 
-/// The manifest as one edit, modified.
+/// Replaces the manifest by its only edit after `change` has changed it.
 fn with_manifest(files: &Files, change: impl FnOnce(&mut Edit)) -> Files {
     let (mut files, name) = (files.clone(), manifest_of(files));
     let mut edit = Edit::decode(&records(&files[&name])[0]).unwrap();
@@ -49,7 +50,7 @@ fn check(files: &Files, options: &Options) -> Result<CheckReport, String> {
     check_on(&*place, options, true).map_err(|e| e.to_string())
 }
 
-/// All problems as one text.
+/// Returns all problems that `check` reports, as one text.
 #[track_caller]
 fn wrong(files: &Files) -> String {
     match check(files, &layout()) {
@@ -66,7 +67,7 @@ fn says(found: String, words: &[&str]) {
     assert!(words.iter().all(|word| found.contains(word)), "{words:?} in: {found}");
 }
 
-/// Index of the edit's table of `level`.
+/// Returns the index of the edit's table in `level`.
 fn at(edit: &Edit, level: usize) -> usize {
     edit.added.iter().position(|(found, _)| *found == level).unwrap()
 }
@@ -188,7 +189,8 @@ fn obsolete_files_are_listed_and_are_no_problem() {
     assert_eq!(report.leftovers.len(), 2, "{:?}", report.leftovers);
 }
 
-/// A missing WAL that LevelDB's manifest names was ignored, and the check passed.
+/// Fixed bug: if LevelDB's manifest named a WAL that was missing, the check ignored that and
+/// passed.
 #[test]
 fn a_missing_wal_of_a_leveldb_manifest() {
     let files = store();

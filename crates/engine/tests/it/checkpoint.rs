@@ -1,5 +1,5 @@
-//! Checkpoints: an independent store as of one sequence, intact after any power cut once the call
-//! has returned, and no store before.
+//! Checkpoints. A checkpoint is an independent store with the contents of one sequence number. It
+//! survives any power cut after the call has returned. Before that, its directory is not a store.
 use crate::common::{history, kit};
 use history::{Tracker, tight_options};
 use kit::{Model, options, prefix, states};
@@ -128,7 +128,7 @@ fn tables_are_copied_to_another_file_system() {
     assert!(contents(&there.path().join("copy"), &layout()) == states(SEED, 100)[100]);
 }
 
-/// From a directory to a device, from there to another device, and back.
+/// Copies tables from a directory to a device, from there to another device, and back.
 #[test]
 fn tables_are_copied_to_and_from_devices() {
     let folder = tempfile::tempdir().unwrap();
@@ -180,9 +180,9 @@ fn impossible_targets_are_refused() {
     assert!(!folder.path().join("new").exists());
 }
 
-/// Cuts the power after every step. Before the call returns the target is no store or already the
-/// right one; afterwards it is the right one. The target has a medium of its own, or is a
-/// directory next to the store.
+/// Cuts the power after every step. Before the call returns, the target is either no store or
+/// already the complete checkpoint. Afterwards it is the complete checkpoint. The target is on
+/// another medium, or it is a directory next to the store.
 fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableForm) {
     let mut options = tight_options();
     options.tables = Some(tables);

@@ -1,6 +1,6 @@
-//! Stores that earlier versions wrote, kept in `tests/stores`: this version reads them, changes
-//! them, and finds them intact. `examples/golden.rs` creates those of one version; existing ones
-//! are never created again.
+//! Stores that earlier versions of Terrace wrote, kept in `tests/stores`. This version must read
+//! them, change them, and find them intact. `examples/golden.rs` creates the stores of one version.
+//! Stores of earlier versions are never created again.
 use crate::common::golden;
 use golden::{Golden, STORES};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 use terrace::{Db, ReadOptions, check};
 
-/// One directory per version.
+/// Returns the directories with the stores, one for each version.
 fn versions() -> Vec<PathBuf> {
     let stores = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores");
     let versions = fs::read_dir(stores).expect("the stores are there").map(|entry| entry.expect("list").path());

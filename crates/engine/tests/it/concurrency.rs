@@ -1,6 +1,6 @@
-//! Many threads on one store: batches are atomic, counters never decrease, snapshots are stable,
-//! and a close or drop ends everything cleanly. Threads interleave at random; the properties hold
-//! under every interleaving.
+//! Many threads use one store. Batches are atomic, counters never decrease, snapshots do not
+//! change, and a close or drop ends all work cleanly. Threads interleave at random; these
+//! properties must be true for every interleaving.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{
@@ -35,7 +35,7 @@ fn handles_are_send_and_sync() {
     sent::<Scan>();
 }
 
-/// Options under which compactions run in parallel in every way.
+/// Options under which compactions run in parallel in all possible ways.
 const PARALLEL: &[(&str, &str)] = &[
     ("max_background_compactions", "3"),
     ("max_subcompactions", "3"),
@@ -44,7 +44,7 @@ const PARALLEL: &[(&str, &str)] = &[
     ("compaction_pri", "min_overlapping_ratio"),
 ];
 
-/// After this time a thread without progress is a failure.
+/// If a thread makes no progress for this time, the test fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 const WRITERS: usize = 4;
 const READERS: usize = 3;
@@ -53,7 +53,8 @@ fn number(bytes: Option<Vec<u8>>) -> u64 {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")))
 }
 
-/// Writer `w` increments two counters at once, at distant keys, and sometimes deletes filler keys.
+/// Writer `w` increments two counters in one batch, at keys far from each other. Sometimes it
+/// deletes filler keys.
 fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     let mut rng = Rng::new(w as u64);
     for n in 1u64.. {
@@ -71,7 +72,8 @@ fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     unreachable!("the loop has no end")
 }
 
-/// Both counters of each writer in one scan. They are equal unless half a batch was visible.
+/// Reads both counters of each writer in one scan. They are equal, unless a part of a batch is
+/// visible.
 fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<u64> {
     let pairs: BTreeMap<_, _> = pairs.collect::<terrace::Result<_>>().expect("scan");
     let read = |name: &str, w: usize| number(pairs.get(format!("{name}/{w}").as_bytes()).cloned());
@@ -81,7 +83,7 @@ fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) ->
     (0..WRITERS).map(|w| read("a", w)).collect()
 }
 
-/// Reads in every way until stopped; no counter ever decreases.
+/// Reads in every way until it is stopped. No counter may decrease.
 fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
     let mut rng = Rng::new(1000 + reader as u64);
     let mut seen = vec![0; WRITERS];
@@ -117,7 +119,7 @@ fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
     }
 }
 
-/// Flushes, compacts, reads statistics and waits until stopped.
+/// Repeats flushes, compactions, reads of statistics and waits until it is stopped.
 fn maintain(db: &Db, stop: &AtomicBool) {
     let mut rng = Rng::new(2000);
     let mut promised = 0;
@@ -216,7 +218,7 @@ fn a_concurrent_close_stops_every_writer_and_loses_nothing() {
     }
 }
 
-/// Memory with slow syncs that counts the syncs begun.
+/// A file system in memory with slow syncs. It counts the syncs that have begun.
 #[derive(Clone, Default)]
 struct Slow {
     inner: Memory,
@@ -284,8 +286,8 @@ impl FileSystem for Slow {
     }
 }
 
-/// The idle timer holds the store while it syncs. Dropping the last handle then still ends
-/// everything cleanly.
+/// The idle timer keeps a reference to the store while it syncs. If the last other handle is
+/// dropped at that time, the store must still end cleanly.
 #[test]
 fn a_drop_during_an_idle_tick_releases_the_lock() {
     let slow = Slow::default();
@@ -302,7 +304,7 @@ fn a_drop_during_an_idle_tick_releases_the_lock() {
     assert_eq!(again.get("a").unwrap(), Some(b"1".to_vec()));
 }
 
-/// Blocks every comparison with the key `slow` until opened.
+/// A comparator that blocks every comparison with the key `slow` until the gate is opened.
 #[derive(Default)]
 struct Gate {
     closed: AtomicBool,
@@ -323,8 +325,9 @@ impl Comparator for Gate {
     }
 }
 
-/// With pipelined writes a group may be inserted before the previous one. It still becomes visible
-/// after it, and a memtable is not sealed during an insert.
+/// With pipelined writes a commit group may be inserted into the memtable before the previous
+/// group. It must still become visible after the previous group, and the memtable must not be
+/// sealed during an insert.
 #[test]
 fn a_group_inserted_early_becomes_visible_in_order() {
     for later in ["a write", "a flush"] {
@@ -334,7 +337,7 @@ fn a_group_inserted_early_becomes_visible_in_order() {
         db.put("first", "1").unwrap();
         gate.closed.store(true, SeqCst);
         thread::scope(|scope| {
-            // Large, so that others can overtake its insert.
+            // The value is large, so that other writers can finish their inserts before this one.
             let slow = scope.spawn(|| db.put("slow", vec![0; 100_000]));
             while !gate.stopped.load(SeqCst) {
                 thread::yield_now();
@@ -359,8 +362,8 @@ fn a_group_inserted_early_becomes_visible_in_order() {
     }
 }
 
-/// A sync that several threads wait for serves them all, including threads that the previous sync
-/// served.
+/// Several threads wait for a sync. One sync is enough for all of them, including threads that the
+/// previous sync has served.
 #[test]
 fn synced_writers_share_syncs() {
     const EACH: usize = 12;

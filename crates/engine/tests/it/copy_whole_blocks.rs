@@ -1,4 +1,4 @@
-//! Compactions that copy whole blocks: reads are unchanged, and blocks are really copied.
+//! Compactions that copy whole blocks. Reads return the same results, and blocks really are copied.
 use crate::common::kit;
 use kit::{Model, Place};
 use std::{fs, path::Path};
@@ -11,13 +11,14 @@ fn key(number: usize) -> Vec<u8> {
     format!("key{number:07}").into_bytes()
 }
 
-/// All pairs as of `snapshot`, or now.
+/// Returns all pairs that `snapshot` sees; without a snapshot, the current pairs.
 fn shown(db: &Db, snapshot: Option<&Snapshot>) -> Model {
     let options = snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(snapshot));
     db.scan(options).map(Result::unwrap).collect()
 }
 
-/// Puts, deletes and range deletes in a few narrow key ranges, so that most blocks do not overlap.
+/// Makes puts, deletes and range deletes in a few narrow key ranges, so that most blocks do not
+/// overlap.
 fn change(db: &Db, model: &mut Model, rng: &mut Rng, value_max: usize) {
     for _ in 0..8 {
         let from = rng.below(KEYS);
@@ -47,7 +48,8 @@ fn copying_blocks_changes_no_read() {
     for seed in 0..24 {
         let rng = &mut Rng::new(seed);
         let pick = |rng: &mut Rng, all: &[&'static str]| all[rng.below(all.len())];
-        // Blocks of few entries, and some with more entries than are decoded at once.
+        // Blocks have few entries. With some seeds they have more entries than are decoded
+        // together.
         let (block_size, value_max) = if seed % 4 == 0 { ("20KiB", 4) } else { ("1KiB", 100) };
         let options = kit::options(&[
             ("copy_whole_blocks", "on"),
@@ -93,7 +95,7 @@ fn copying_blocks_changes_no_read() {
     }
 }
 
-/// The bytes of all tables, oldest first.
+/// Returns the bytes of all tables, oldest first.
 fn tables(store: &Path) -> Vec<Vec<u8>> {
     let mut paths: Vec<_> = fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ends| ends == "ldb"));
@@ -101,7 +103,8 @@ fn tables(store: &Path) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// If blocks were re-encoded, all blocks after a longer value would end at other offsets.
+/// A longer value changes one block. If the later blocks were encoded again, they would have other
+/// contents and end at other offsets.
 #[test]
 fn blocks_after_a_change_are_copied_unchanged() {
     for (wanted, stay) in [("on", true), ("off", false)] {
@@ -127,7 +130,7 @@ fn blocks_after_a_change_are_copied_unchanged() {
         db.close().unwrap();
         let after = tables(&store);
         assert_eq!((before.len(), after.len()), (1, 1));
-        // Two blocks and their trailers.
+        // A range that contains two blocks and their trailers.
         let late = &before[0][before[0].len() * 3 / 4..][..8 << 10];
         assert_eq!(after[0].windows(late.len()).any(|window| window == late), stay, "copy_whole_blocks {wanted}");
     }

@@ -1,8 +1,9 @@
-//! Damage of every kind to every file: the store answers correctly or reports the damage. It never
-//! panics, hangs or returns a wrong value. For WALs any prefix of the history is correct; for all
-//! other files only the whole.
+//! Every kind of damage to every file of a store. The store either returns correct results or
+//! reports the damage. It never panics, hangs or returns a wrong value. After damage to a WAL, any
+//! prefix of the history is correct. After damage to another file, only the whole history is
+//! correct.
 //!
-//! The store is fixed; a failure names file and damage and is reproducible.
+//! The store is always the same. A failure names the file and the damage and can be reproduced.
 use crate::common::{damage, files, kit};
 use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, layout, store, store_on};
 use files::{Files, bytes_of, files, holding};
@@ -14,11 +15,11 @@ use std::{
 use terrace::{ReadOptions, check_on};
 use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
-/// Offsets tried in files too large to try every one.
+/// Number of offsets that are tried in a file that is too large to try every offset.
 const SAMPLES: usize = 300;
 
-/// Judges a damaged store, and fails with the name of the damage on a panic or a verdict that
-/// `legal` rejects.
+/// Judges a damaged store. If it panics, or if `legal` rejects the verdict, the test fails with the
+/// name of the damage.
 fn check(what: &str, files: &Files, with_format_file: bool, states: &[Model], legal: impl Fn(Verdict) -> bool) {
     let verdict = catch_unwind(AssertUnwindSafe(|| judge(files, &layout(with_format_file), states)));
     match verdict.unwrap_or_else(|_| panic!("{what}: a panic, see above")) {
@@ -27,7 +28,7 @@ fn check(what: &str, files: &Files, with_format_file: bool, states: &[Model], le
     }
 }
 
-/// Verdicts allowed when file `name` is damaged.
+/// Returns a function that accepts the allowed verdicts after damage to file `name`.
 fn legal_for(name: &str) -> impl Fn(Verdict) -> bool + use<> {
     let is_log = name.ends_with(".log");
     move |verdict| match verdict {
@@ -37,7 +38,8 @@ fn legal_for(name: &str) -> impl Fn(Verdict) -> bool + use<> {
     }
 }
 
-/// Every offset of a small file, a sample of a large one; always its ends.
+/// Returns every offset of a small file, and a sample for a large one. The first and last offsets
+/// are always included.
 fn offsets(bytes: &[u8]) -> Vec<usize> {
     let stride = (bytes.len() / SAMPLES).max(1);
     let mut offsets: Vec<usize> = (0..bytes.len()).step_by(stride).collect();
@@ -47,7 +49,7 @@ fn offsets(bytes: &[u8]) -> Vec<usize> {
     offsets
 }
 
-/// Applies `damage` to each file of each store at each offset.
+/// Applies `damage` at each offset of each file of each store.
 fn campaign(damage: impl Fn(&[u8], usize) -> Vec<u8>, name_of_damage: &str) {
     for with_format_file in [false, true] {
         let (files, states) = store(with_format_file);
@@ -108,7 +110,7 @@ fn missing_and_exchanged_files_are_detected() {
             let legal = |verdict| match verdict {
                 Verdict::Refused => name != "LOCK",
                 Verdict::PartlyReadable => false,
-                // As if its name had not reached the disk.
+                // The state as if the name of the newest WAL had not reached the disk.
                 Verdict::Holds(count) if newest_log => count == PADDED,
                 Verdict::Holds(count) => name == "LOCK" && count == BATCHES,
             };
@@ -124,7 +126,7 @@ fn missing_and_exchanged_files_are_detected() {
     }
 }
 
-/// Damage in a WAL is a crash state by default, and an error with paranoid checks.
+/// Damage in a WAL is treated as a crash state by default, and as an error with paranoid checks.
 #[test]
 fn a_torn_wal_is_an_error_with_paranoid_checks() {
     let (files, _) = store_on(kit::anywhere(), false);
@@ -145,8 +147,8 @@ fn a_torn_wal_is_an_error_with_paranoid_checks() {
     }
 }
 
-/// WALs with records outside the history are kept under `lost/`, byte for byte, whatever happens
-/// later.
+/// WALs with records that do not belong to the history are kept under `lost/`, byte for byte. Later
+/// writes and opens do not change these copies.
 #[test]
 fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     let (mut files, states) = store_on(kit::anywhere(), false);
@@ -162,7 +164,8 @@ fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
         let count = prefix(pairs, &states).expect("a prefix");
         assert!((FLUSHED..BATCHES).contains(&count), "{count} batches");
         for log in &logs {
-            // The first is damaged; the second does not continue the intact part of the first.
+            // The first WAL is damaged. The second one does not continue the intact part of the
+            // first.
             assert_eq!(bytes_of(&*fs, &format!("lost/{log}")), files[log], "round {round}");
             assert!(fs.open(&format!("lost/{log}-2")).is_err(), "it is set aside once");
         }
@@ -174,7 +177,7 @@ fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     assert!(logs.iter().all(|log| fs.open(log).is_err()), "the logs themselves are replaced");
 }
 
-/// Damage that no read has met yet: a shallow check passes, a deep one names the table.
+/// Damage that no read has reached yet: a shallow check passes, and a deep check names the table.
 #[test]
 fn a_deep_check_reads_everything() {
     let (mut files, _) = store_on(kit::anywhere(), false);
@@ -191,14 +194,15 @@ fn a_deep_check_reads_everything() {
     assert!(deep.problems[0].contains(&name), "{:?} does not name {name}", deep.problems);
 }
 
-/// A compaction that copied a damaged block would give it a correct checksum. Without compression
-/// only the checksum reveals the damage.
+/// If a compaction copied a damaged block, it would write it with a correct checksum. Without
+/// compression only the checksum shows the damage.
 #[test]
 fn a_compaction_does_not_copy_damage() {
     merge_damage(false);
 }
 
-/// A read without verification left the damaged block in the cache, and compactions used it.
+/// Fixed bug: a read without verification left a damaged block in the cache, and compactions used
+/// it.
 #[test]
 fn a_compaction_does_not_copy_damage_from_the_cache() {
     merge_damage(true);

@@ -1,6 +1,6 @@
-//! Power cuts: after a cut at any step, whatever subset of unsynced data the disk kept, the store
-//! opens and holds a prefix of the history that includes everything acknowledged as durable
-//! (docs/durability.md).
+//! Power cuts. After a power cut at any step, the disk may have kept any subset of the unsynced
+//! data. The store must open and contain a prefix of the history, and the prefix must include
+//! everything that was acknowledged as durable (docs/durability.md).
 //!
 //! `TERRACE_CRASH_SEEDS` scales the campaign (images per step; default 1, with `TERRACE_FULL` 8).
 //! A failure names tracker, rules, history seed, step and image seed; the same numbers reproduce
@@ -23,14 +23,14 @@ fn seeds_per_step() -> u64 {
     std::env::var("TERRACE_CRASH_SEEDS").map_or(default, |text| text.parse().expect("TERRACE_CRASH_SEEDS is a number"))
 }
 
-/// The outcome of several histories.
+/// The combined outcome of several histories.
 #[derive(Default)]
 struct Sum {
     states: usize,
     failed: usize,
     /// The first broken promise.
     first: Option<String>,
-    /// Garbage collection per history.
+    /// The work of value-log garbage collection in each history.
     collected: Vec<Collected>,
 }
 
@@ -47,7 +47,7 @@ impl Sum {
         assert_eq!(self.failed, 0, "ORACLE: {} of {} states: {first}", self.failed, self.states);
     }
 
-    /// Asserts that a control was caught.
+    /// Asserts that the test has found the fault of a control.
     fn is_broken(&self, what: &str) {
         let Sum { states, failed, .. } = self;
         println!("{what}: {failed} of {states} states are broken");
@@ -55,7 +55,7 @@ impl Sum {
     }
 }
 
-/// Judges every step of a history, several images each.
+/// Judges the crash states of every step of a history, with several images for each step.
 fn campaign(cuts: &Cuts) -> Sum {
     let mut sum = Sum::default();
     let collected = cuts.judge_all(usize::MAX, &mut |broken| {
@@ -69,8 +69,8 @@ fn campaign(cuts: &Cuts) -> Sum {
     Sum { collected: vec![collected], ..sum }
 }
 
-/// Runs every (rules, history) of the trackers on all cores and adds up the outcomes in order, so
-/// that the first failure does not depend on the number of cores.
+/// Runs the histories of all trackers, with all rules, on all cores. It combines the outcomes in a
+/// fixed order, so the first failure does not depend on the number of cores.
 fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
     let jobs: Vec<Cuts> = numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect();
     let next = AtomicUsize::new(0);
@@ -90,7 +90,8 @@ fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds
     })
 }
 
-/// Several sorted runs in level 1, which is compacted whole now and then.
+/// Options for universal compaction: level 1 has several sorted runs and is sometimes compacted
+/// whole.
 fn universal() -> Options {
     let mut options = Options::default();
     options.compaction_style = CompactionStyle::Universal;
@@ -115,8 +116,8 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }
 
-/// Crash states with directories being created and removed and files being linked and unlinked.
-/// `TERRACE_CRASH_SEEDS` scales the number of histories.
+/// Directory tables: crash states in which directories are created and removed and files are linked
+/// and unlinked. `TERRACE_CRASH_SEEDS` multiplies the number of histories.
 #[test]
 fn any_power_cut_leaves_directory_tables_whole() {
     let mut options = Options::default();
@@ -129,8 +130,8 @@ fn any_power_cut_leaves_directory_tables_whole() {
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// The same with key-value separation, with and without a WAL sidecar, and with each GC mode
-/// active all the time.
+/// The same test with key-value separation, with and without a WAL sidecar, and with each GC mode
+/// so that GC is always active.
 #[test]
 fn any_power_cut_leaves_a_prefix_with_separated_values() {
     let mut tail = Options::preset("wisckey").expect("there is one");
@@ -144,7 +145,7 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     bundled.tables = Some(TableForm::Bundled);
     let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
     let put_again = campaigns(&tail, &Tracker::PROMISING, 0..half, seeds);
-    // The sync of a table with a file of its own may be cancelled while pointers into relocated
+    // The sync of a table that has its own file may be cancelled while pointers into relocated
     // values exist.
     let moved = campaigns(&segments, &Tracker::PROMISING, 0..half, seeds.div_ceil(2));
     let given_up: u64 = moved.collected.iter().map(|one| one.tables_never_synced).sum();
@@ -167,8 +168,8 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     }
 }
 
-/// The controls: a store that syncs nothing, and one that syncs all but tables, must be caught.
-/// Otherwise the test above proves nothing.
+/// Controls: a store that syncs nothing, and a store that syncs everything except tables. The test
+/// must find that both lose data. Otherwise the test above would prove nothing.
 #[test]
 fn a_store_that_skips_syncs_is_caught() {
     for tracker in [Tracker::Never, Tracker::Lying] {

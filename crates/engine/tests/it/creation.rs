@@ -1,5 +1,5 @@
-//! Contents of a directory before a store is created in it: the remains of an interrupted creation
-//! or removal do no harm, and a store that has lost its root is not overwritten.
+//! Creating a store in a directory that is not empty. The remains of an interrupted creation or
+//! removal do no harm. A store that has lost its root is not overwritten.
 use crate::common::kit;
 use kit::{files_below, open};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
@@ -7,7 +7,7 @@ use terrace::{Db, Error, Options, WriteOptions};
 use terrace_sim::{CrashFs, Rules};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// Layouts of stores, as options select them. Only the first has no format file.
+/// Options for stores of different layouts. Only the first layout has no format file.
 const VARIANTS: &[&[(&str, &str)]] = &[
     &[],
     &[("values", "log"), ("value_log_threshold", "0")],
@@ -17,7 +17,8 @@ const VARIANTS: &[&[(&str, &str)]] = &[
     &[("compaction_style", "universal")],
 ];
 
-/// Asserts that `options` create a store here which keeps a write across an open.
+/// Asserts that `options` create a store here, and that a write is still there after the store was
+/// opened again.
 fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     for opening in 0..2 {
         let db = open(fs, options, true).unwrap_or_else(|e| panic!("{what}: STUCK at opening {opening}: {e}"));
@@ -28,8 +29,9 @@ fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     }
 }
 
-/// The format file is written before the root. One left by the creation of another kind of store
-/// decided how the next store was read, and acknowledged writes were lost.
+/// The format file is written before the root. Fixed bug: if the creation of a store was
+/// interrupted between the two, its format file determined how the next store was read, and
+/// acknowledged writes of that store were lost.
 #[test]
 fn an_interrupted_creation_does_not_hinder_the_next_one() {
     for first in VARIANTS {
@@ -47,7 +49,7 @@ fn an_interrupted_creation_does_not_hinder_the_next_one() {
     }
 }
 
-/// The same if only the format file is left, which a removal deletes after `CURRENT`.
+/// The same test if only the format file is left. A removal deletes it after `CURRENT`.
 #[test]
 fn an_interrupted_removal_does_not_hinder_the_next_store() {
     let presets = ["leveldb", "default", "delsm", "bolt", "wisckey"];
@@ -70,7 +72,7 @@ fn an_interrupted_removal_does_not_hinder_the_next_store() {
     }
 }
 
-/// An unknown format file is not replaced.
+/// A format file with unknown contents is not replaced.
 #[test]
 fn an_unknown_format_file_without_a_root_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,8 +87,9 @@ fn names(path: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.ends_with("LOCK")).collect()
 }
 
-/// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a
-/// WAL of the other kind. The new store was created over them, and the old manifest was removed.
+/// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a WAL
+/// of another layout. Fixed bug: a new store was created over these files, and the old manifest was
+/// removed.
 #[test]
 fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {
@@ -98,7 +101,7 @@ fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
             if written {
                 db.put("k", "v").unwrap();
             }
-            drop(db); // as killed
+            drop(db); // like a kill
             for name in names(&path) {
                 let lost = ["CURRENT", "TERRACE"].iter().any(|lost| name.ends_with(lost));
                 if lost || !manifest && name.contains("MANIFEST") {
@@ -118,7 +121,8 @@ fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     }
 }
 
-/// The same with directory tables, which other stores do not look for; the WAL is empty.
+/// The same test with directory tables, which stores of other layouts do not search. The WAL is
+/// empty.
 #[test]
 fn directory_tables_are_not_overwritten() {
     for second in ["leveldb", "bolt", "wisckey", "delsm"] {

@@ -1,9 +1,9 @@
-//! Damage of every kind to every file of small stores in each table form: an open, a scan, a check
-//! or a repair reports every difference from the written data. A difference that none of them
-//! reports is *silent*; there is none.
+//! Every kind of damage to every file of small stores, in each table form. After the damage, each
+//! difference from the written data must be reported by an open, a scan, a check or a repair. A
+//! difference that none of them reports is called *silent*. The tests require that there is none.
 //!
-//! A sample of offsets by default; `TERRACE_DAMAGES` sets the number per file and `TERRACE_SEED`
-//! the sample.
+//! By default a sample of offsets is tried. `TERRACE_DAMAGES` sets the number of offsets for each
+//! file, and `TERRACE_SEED` selects the sample.
 use crate::common::{corrupt_entries, kit};
 use kit::Model;
 use std::{
@@ -30,7 +30,8 @@ fn options(form: &[(&str, &str)]) -> Options {
     options
 }
 
-/// A store with tables in several levels and empty WALs, its pairs, and its deleted keys.
+/// Makes a store with tables in several levels and empty WALs. Returns its pairs and its deleted
+/// keys.
 fn store(form: &[(&str, &str)]) -> (TempDir, Model, BTreeSet<Vec<u8>>) {
     let (folder, mut model, mut ever) = (tempfile::tempdir().unwrap(), Model::new(), BTreeSet::new());
     let path = folder.path().join("store");
@@ -58,7 +59,7 @@ fn store(form: &[(&str, &str)]) -> (TempDir, Model, BTreeSet<Vec<u8>>) {
         }
     }
     db.close().unwrap();
-    // So that WALs are empty and the manifest is a single edit.
+    // After this open, WALs are empty and the manifest is a single edit.
     Db::open(&path, options(form)).unwrap().close().unwrap();
     (folder, model, ever)
 }
@@ -80,14 +81,14 @@ const DAMAGES: &[(&str, Damage)] = &[
     }),
 ];
 
-/// Damage that needs no offset.
+/// Kinds of damage that concern the whole file, without an offset.
 const WHOLE: &[(&str, Damage)] = &[
     ("emptied", |bytes, _| bytes.clear()),
     ("with trailing zeros", |bytes, _| bytes.extend([0; 4096])),
     ("twice in one file", |bytes, _| bytes.extend_from_within(..)),
 ];
 
-/// A store to judge.
+/// A damaged store that is to be judged.
 struct Case<'a> {
     name: String,
     path: PathBuf,
@@ -97,7 +98,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Differences in the store that nothing reports.
+    /// Returns the differences in the store that no operation reports.
     fn silent(&self) -> Vec<String> {
         let mut silent = Vec::new();
         let check = check(&self.path, self.options, true);
@@ -137,7 +138,7 @@ impl Case<'_> {
         silent
     }
 
-    /// Whether everything that this read returns is as written.
+    /// Returns whether this read returns exactly what was written.
     fn read(&self, db: &Db, how: &str) -> terrace::Result<bool> {
         let options = || ReadOptions::new().verify_checksums(true);
         let collected: terrace::Result<Model> = match how {
@@ -175,7 +176,7 @@ fn campaign(form: usize) {
     let mut silent = judge("no damage".into(), &|_| ());
     let mut rng = Rng::of(number("TERRACE_SEED", 1), form as u64);
     let mut cases = 1;
-    // Directory tables have many similar files.
+    // A directory table has many similar files, so only a sample of them is damaged.
     let sample: Vec<&PathBuf> = files
         .iter()
         .filter(|file| file.components().count() < 3 || file.ends_with("META") || rng.chance(1, 100))

@@ -1,6 +1,6 @@
-//! Damaged SSTables with correct checksums: keys out of order, another table in place of the right
-//! one, a wrong length. Reads that need such a table fail and name it, all other reads succeed,
-//! writes continue; `check` and `repair` report the damage.
+//! SSTables with correct checksums that are damaged in another way: keys are out of order, a table
+//! was replaced by another one, or a file has a wrong length. Reads that need such a table fail and
+//! name it. All other reads succeed, and writes continue. `check` and `repair` report the damage.
 use crate::common::{corrupt_entries, files, kit};
 use corrupt_entries::FORMS;
 use files::{Writer, framed, manifest_of, records};
@@ -21,14 +21,14 @@ fn key(number: usize) -> Vec<u8> {
     format!("m{number:04}").into_bytes()
 }
 
-/// All pairs, with values of `value_bytes` bytes.
+/// Returns all pairs. Values have `value_bytes` bytes.
 fn model(value_bytes: usize) -> Model {
     (0..PAIRS)
         .map(|number| (key(number), number.to_string().into_bytes().repeat(value_bytes)[..value_bytes].to_vec()))
         .collect()
 }
 
-/// The pairs that a scan returns up to its end or error.
+/// Returns the pairs that a scan returns, up to its end or its error.
 fn scanned(db: &Db, back: bool) -> (Pairs, Option<Error>) {
     let (mut pairs, options) = (Pairs::new(), ReadOptions::new().verify_checksums(true));
     let scan = if back { db.scan_reverse(options) } else { db.scan(options) };
@@ -61,7 +61,7 @@ fn file_name(path: &Path) -> String {
 
 type Change = fn(&mut corrupt_entries::Entry, Option<&corrupt_entries::Entry>);
 
-/// Changes to the key of an entry. None changes its length.
+/// Changes of an entry's key. None of them changes its length.
 const CHANGES: &[(&str, Change)] = &[
     ("a key after all others", |entry, _| entry.key[0] = b'z'),
     ("a key before all others", |entry, _| entry.key[0] = b'a'),
@@ -86,7 +86,8 @@ const CHANGES: &[(&str, Change)] = &[
     }),
 ];
 
-/// Scans ended early without an error, and a repair lost all later entries or failed.
+/// Fixed bugs: such a scan ended early without an error, and a repair lost all later entries or
+/// failed.
 #[test]
 fn a_key_out_of_order_is_a_scan_error_and_costs_a_repair_one_entry() {
     for (form, chosen) in FORMS {
@@ -116,7 +117,7 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
             "{name}: a wrong pair"
         );
         let error = error.unwrap_or_else(|| panic!("{name}: backward {back}: {} pairs and no error", pairs.len()));
-        // In a directory table the file name of a value derives from its key.
+        // In a directory table the file name of a value is made from its key.
         let named = match &error {
             Error::Corrupt { object, .. } => object.contains(file) || object.contains("/L"),
             Error::Missing { object, .. } => object.contains("/L"),
@@ -130,14 +131,14 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
     assert!(lost.iter().any(|lost| lost.contains(file) || lost.contains("L")), "{name}: {lost:?}");
     let wrong: Vec<_> = left.iter().filter(|(key, value)| all.get(*key) != Some(value)).map(|(key, _)| key).collect();
     let gone: Vec<_> = all.keys().filter(|key| !left.contains_key(*key)).collect();
-    // A wrong key that is in order cannot be recognised.
+    // A wrong key that is still in order cannot be detected.
     let plausible = |wrong: &&Vec<u8>| at == 0 && **wrong < key(1) || at == PAIRS - 1 && **wrong > key(PAIRS - 2);
     assert!(wrong.iter().all(plausible), "{name}: wrong {wrong:?}, {lost:?}");
     let (lost_key, before) = (key(at), key(at.saturating_sub(1)));
     assert!(gone.iter().all(|gone| **gone == lost_key || **gone == before), "{name}: lost {gone:?}: {lost:?}");
 }
 
-/// A store with one table for each of three letters, and its pairs.
+/// Makes a store with one table for each of three letters. Returns its pairs.
 fn letters(chosen: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     let (folder, mut all) = (tempfile::tempdir().unwrap(), Model::new());
     let mut options = corrupt_entries::options(chosen);
@@ -155,7 +156,7 @@ fn letters(chosen: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     (folder, all)
 }
 
-/// The file of the table that has `key`, and the byte range of the table in it.
+/// Returns the file of the table that has `key`, and the byte range of the table in the file.
 fn table_with(store: &Path, key: &[u8]) -> (PathBuf, std::ops::Range<usize>) {
     let holds = |(path, range): &(PathBuf, std::ops::Range<usize>)| {
         fs::read(path).unwrap()[range.clone()].windows(key.len()).any(|bytes| bytes == key)
@@ -163,7 +164,7 @@ fn table_with(store: &Path, key: &[u8]) -> (PathBuf, std::ops::Range<usize>) {
     corrupt_entries::tables(store).into_iter().find(holds).unwrap()
 }
 
-/// Its reads returned "not found", and a repair reported no loss.
+/// Fixed bug: reads of the table returned "not found", and a repair reported no loss.
 #[test]
 fn an_exchanged_table_is_an_error_and_a_reported_loss() {
     for (form, chosen) in FORMS {
@@ -197,14 +198,14 @@ fn an_exchanged_table_is_an_error_and_a_reported_loss() {
 
 type Lengthen = fn(&mut Vec<u8>);
 
-/// Changes to the length of a file.
+/// Changes of the length of a file.
 const LENGTHS: &[(&str, Lengthen)] = &[
     ("empty", |bytes| bytes.clear()),
     ("cut", |bytes| bytes.truncate(bytes.len() / 2)),
     ("with trailing zeros", |bytes| bytes.extend([0; 4096])),
 ];
 
-/// The open of the whole store was refused.
+/// Fixed bug: the open of the whole store was refused.
 #[test]
 fn a_table_of_a_wrong_length_does_not_prevent_the_open() {
     for (form, chosen) in FORMS {
@@ -248,7 +249,8 @@ fn a_table_of_a_wrong_length_does_not_prevent_the_open() {
     }
 }
 
-/// Reads outside the damaged file succeed; reads inside it are right or an error.
+/// Asserts that reads outside of the damaged file succeed, and that reads of it are right or return
+/// an error.
 fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     for (key, value) in all {
         match db.get(key) {
@@ -266,9 +268,9 @@ fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     }
 }
 
-/// A compaction that meets damage is not retried endlessly and does not stop writes. Writes that
-/// wait for level 0 to shrink, which the damage prevents, end with that error instead of waiting
-/// forever.
+/// If a compaction reads damaged data, it is not retried endlessly, and writes continue. The damage
+/// prevents that level 0 shrinks. Writes that wait for level 0 to shrink end with the compaction's
+/// error instead of waiting forever.
 #[test]
 fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0() {
     let folder = tempfile::tempdir().unwrap();
@@ -320,7 +322,7 @@ fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0
     assert!((1..=3).contains(&failures.len()), "{failures:?}");
 }
 
-/// The backward scan returned the same pairs endlessly.
+/// Fixed bug: a backward scan returned the same pairs endlessly.
 #[test]
 fn a_wrong_bound_in_the_manifest_ends_scans() {
     let folder = tempfile::tempdir().unwrap();
@@ -350,7 +352,7 @@ fn a_wrong_bound_in_the_manifest_ends_scans() {
     }
 }
 
-/// The edit with the last keys `k99` replaced.
+/// Returns the edit in which the largest keys `k99` are replaced by `bound`.
 fn with_bound(record: &[u8], bound: &str) -> Vec<u8> {
     let mut edit = Edit::decode(record).unwrap();
     for (_, added) in &mut edit.added {
@@ -361,13 +363,13 @@ fn with_bound(record: &[u8], bound: &str) -> Vec<u8> {
     edit.encode()
 }
 
-/// Deleted pairs returned when the current manifest was damaged although an intact older one named
-/// all tables.
+/// Fixed bug: if the current manifest was damaged, deleted pairs returned although an intact older
+/// manifest named all tables.
 #[test]
 fn a_repair_prefers_an_older_manifest_to_every_file() {
     let (folder, all) = letters(&[]);
     let (store, options) = (folder.path().join("store"), corrupt_entries::options(&[]));
-    // A table that was once live, with pairs that were deleted later.
+    // A table that was live earlier. It has pairs that were deleted later.
     let leftover = {
         let (other, _) = letters(&[]);
         let other = other.path().join("store");

@@ -1,5 +1,5 @@
-//! Durability without an option: a new store uses batch durability and records that; an existing
-//! store keeps its mode.
+//! Durability if no option is set. A new store makes files durable in batches and records this in
+//! its format file. An existing store keeps its durability mode.
 use crate::common::kit;
 use kit::{Place, TIGHT, contents, storage};
 use std::{fs, path::Path, sync::Arc};
@@ -8,14 +8,14 @@ use terrace_format::FormatFile;
 use terrace_sim::{CrashFs, Rules};
 use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
-/// The defaults with [`TIGHT`] sizes.
+/// Returns the default options with the sizes of [`TIGHT`].
 fn by_default() -> Options {
     let mut options = Options::default();
     TIGHT.iter().for_each(|(name, value)| options.set(name, value).expect("an option"));
     options
 }
 
-/// The durability mode of a session with these options.
+/// Opens the store with these options and returns the durability mode in use.
 fn durability_mode(path: &Path, options: Options) -> &'static str {
     let db = Db::open(path, options).expect("open");
     db.put("k", "v").expect("put");
@@ -47,8 +47,8 @@ fn a_new_store_uses_batch_durability_and_records_it() {
     fs::remove_dir_all(copy).expect("removed");
 }
 
-/// NobLSM syncs flushes only, leaves compactions to the journal, polls every five seconds, and
-/// sets no limit on unsynced bytes.
+/// The preset `noblsm` syncs only flushes and leaves compactions to the journal. It polls the
+/// journal every five seconds and has no limit for unsynced bytes.
 #[test]
 fn preset_noblsm_has_the_durability_of_its_paper() {
     let (noblsm, leveldb) = (preset("noblsm"), preset("leveldb"));
@@ -82,8 +82,8 @@ fn an_existing_store_keeps_its_durability_mode() {
     }
 }
 
-/// The promise of the default: flushes and compactions never make a write wait for a sync. Only a
-/// synced write waits.
+/// With the default mode, no write waits for a sync because of a flush or a compaction. Only a
+/// write that requests a sync waits.
 #[test]
 fn nothing_waits_for_a_sync_by_default() {
     let blocking = |options: Options, sync| {
@@ -95,7 +95,7 @@ fn nothing_waits_for_a_sync_by_default() {
         if sync {
             db.put_with("k", "v", WriteOptions::synced()).expect("put");
         }
-        db.wait_durable(db.last_sequence()).expect("durable"); // a wait that no write performs
+        db.wait_durable(db.last_sequence()).expect("durable"); // this wait is not part of a write
         let waited = |said: &[(&str, Syncs)]| said.iter().map(|(_, syncs)| syncs.blocking).sum::<u64>();
         let said = db.statistics();
         assert!(said.flushes.count > 5 && said.levels.iter().any(|level| level.compactions.count > 0), "{said:?}");
@@ -110,7 +110,8 @@ fn nothing_waits_for_a_sync_by_default() {
     assert!(blocking(options, false) > 10, "LevelDB's way");
 }
 
-/// The format file is written before the root: no power cut leaves a store that has lost its mode.
+/// The format file is written before the root. Therefore no power cut leaves a store that has lost
+/// its durability mode.
 #[test]
 fn no_power_cut_during_creation_loses_the_durability_mode() {
     let disk = CrashFs::new(Rules::Ext4);

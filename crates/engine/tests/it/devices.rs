@@ -1,5 +1,5 @@
-//! Stores on a device without a file system that is full or is removed: acknowledged durable
-//! writes are present at the next open, and the file list is intact.
+//! Stores on a raw device that is full or that is removed while in use. At the next open, all
+//! writes that were acknowledged as durable are present, and the file list is intact.
 use crate::common::kit;
 use kit::{Model, TIGHT};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn open(device: Arc<dyn BlockDevice>, options: &Options) -> (Arc<RawFs>, terrace
     (raw, kit::open(&fs, options, true))
 }
 
-/// The `n`-th change: the key and its value, or `None` for a delete.
+/// Returns the `n`-th change: the key and its new value. `None` deletes the key.
 fn change(n: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut rng = Rng::of(3, n as u64);
     let key = format!("key{:03}", rng.below(60)).into_bytes();
@@ -31,7 +31,7 @@ fn change(n: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     (key, (!rng.chance(1, 5)).then_some(value))
 }
 
-/// The store after each number of changes.
+/// Returns the contents of the store after each number of changes.
 fn states() -> Vec<Model> {
     let mut all = vec![Model::new()];
     for (key, value) in (0..CHANGES).map(change) {
@@ -47,7 +47,7 @@ fn states() -> Vec<Model> {
 
 const CHANGES: usize = 400;
 
-/// Applies changes until one fails. Returns the number applied and the number synced.
+/// Applies changes until one fails. Returns the number of changes applied and of changes synced.
 fn write(db: &Db) -> (usize, usize) {
     let mut synced = 0;
     for n in 0..CHANGES {
@@ -66,7 +66,8 @@ fn write(db: &Db) -> (usize, usize) {
     (CHANGES, synced)
 }
 
-/// Asserts that the store on `image` opens, is in one of these states, and accepts writes.
+/// Asserts that the store on `image` opens, has the contents of one of the states `may_be`, and
+/// accepts writes.
 fn judge(image: &DeviceImage, options: &Options, may_be: &[Model], what: &str) {
     let (fs, db) = open(Arc::new(CrashDevice::new(image)), options);
     let db = db.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -101,7 +102,7 @@ fn a_removed_device_keeps_synced_writes() {
         assert!(all > 500, "only {all} requests");
         for requests in (0..all).step_by(all as usize / kit::stride(12, 40)) {
             let (_, made, synced, device) = run(requests);
-            // The last refused change may be present.
+            // The last change, which was refused, may be present.
             let (what, may_be) = (
                 format!("{durability_mode} after {requests} of {all} requests"),
                 &states[synced..=(made + 1).min(CHANGES)],
@@ -136,7 +137,7 @@ fn a_full_device_is_reported_and_loses_nothing() {
         drop(db);
         assert_eq!(fs.problems().unwrap(), Vec::<String>::new(), "{durability_mode}");
 
-        // A full store can be read, and continues with more space.
+        // A full store can be read. With more space, it accepts writes again.
         let image = device.now();
         let (small, larger) = (RawFs::new(Arc::new(CrashDevice::new(&image)), "device"), formatted(8 << 20));
         let copy: Arc<dyn FileSystem> = RawFs::new(Arc::new(CrashDevice::new(&larger)), "larger device");

@@ -1,6 +1,6 @@
-//! Directory tables (SSTables that are directories): their files, the cost of compactions, damage,
-//! and opens by other engines. The suites that take the table form as a parameter show that reads
-//! are right.
+//! Directory tables (an SSTable is a directory with one file for each pair): their files, the cost
+//! of compactions, damage, and opens by other engines. Suites that have the table form as a
+//! parameter test that reads are right.
 use crate::common::{kit, leveldb, loop_fs};
 use kit::{Place, contents, names_below};
 use leveldb::{Layout, Side, Store};
@@ -17,7 +17,7 @@ use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{CrashFs, FaultFs, LimitedNamesFs, NameLimits, Plan, Rules};
 use terrace_storage::{Memory, backends::files::fs::FileSystem};
 
-/// Small memtables and tables; nothing is synced without a request.
+/// Options with small memtables and tables. Files are synced only on request.
 fn directory_options(changes: &[(&str, &str)]) -> Options {
     let mut options = Options::preset("delsm").unwrap();
     let small = [("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("durability", "none")];
@@ -29,12 +29,12 @@ fn key(number: u32) -> String {
     format!("user{number:05}")
 }
 
-/// Fills a store in a key order that variants tables overlap.
+/// Fills a store in a key order in which tables overlap.
 fn fill(db: &Db, keys: u32, bytes: usize) {
     (0..keys).for_each(|n| db.put(key(n * 7919 % keys), vec![n as u8; bytes]).unwrap());
 }
 
-/// Files of pairs, by directory.
+/// Returns the files of pairs, by directory.
 fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     let mut found = BTreeMap::<PathBuf, Vec<PathBuf>>::new();
     for path in names_below(store) {
@@ -46,7 +46,7 @@ fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     found
 }
 
-/// Inodes of the pairs; hard links count once.
+/// Returns the inodes of the pairs. All hard links of a file are one inode.
 fn inodes(store: &Path) -> BTreeSet<u64> {
     pairs(store).values().flatten().map(|file| fs::metadata(file).unwrap().ino()).collect()
 }
@@ -64,7 +64,7 @@ fn file_names_are_readable_and_compactions_link() {
     assert_eq!(before.len(), 300);
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
-    // Now obsolete files that no background job removed are gone.
+    // This open removes obsolete files that no background job has removed.
     Db::open(&path, directory_options(&[])).unwrap().close().unwrap();
     assert_eq!(inodes(&path), before, "a compaction variants no file and loses none");
     assert!(
@@ -93,7 +93,8 @@ fn levels_hold_entries() {
             false,
         )
         .unwrap();
-    // The first flush may go to level 2 at once, where 10,000 keys fit; later ones may not.
+    // 10,000 keys fit into level 2, so the first flush may write its table there directly. Later
+    // flushes may not.
     for _ in 0..2 {
         fill(&db, 5000, 200);
         db.flush().unwrap();
@@ -169,7 +170,7 @@ fn damage_is_reported_and_salvaged() {
     }
     assert!(db.get(key(4)).unwrap().is_some(), "the rest can be read");
     drop(db);
-    // Without its meta file, a table consists of the pairs that its file names show.
+    // A table that has lost its META file consists of the pairs that the names of its files state.
     for folder in pairs(&path).keys() {
         fs::remove_file(folder.join("META")).unwrap();
     }
@@ -203,9 +204,10 @@ fn checkpoints_share_files_across_compactions() {
     assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
 }
 
-/// Once meta files are cached, a lookup that finds its pair costs an open, a stat and a read, or
-/// the read alone if the file was read recently; one that does not costs nothing. A range scan
-/// costs its own pairs; backward it also costs their older versions.
+/// With cached META files, a lookup that finds its pair costs three calls: an open, a stat and a
+/// read. If the file was read recently, it costs only the read. A lookup that finds nothing costs
+/// no call. A range scan costs the calls for its own pairs. A backward scan also costs the calls
+/// for their older versions.
 #[test]
 fn reads_open_what_they_return() {
     let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
@@ -232,15 +234,15 @@ fn reads_open_what_they_return() {
     assert_eq!(missed, 0, "calls for pairs that are not");
     let ten = || ReadOptions::new().from(key(480)).to(key(490));
     assert_eq!(count(&|| assert_eq!(db.scan(ten()).count(), 10)), 3 * 10, "a range");
-    get_all(); // others are kept open now
-    // A backward scan meets the oldest version of a key first, and detects the end of a key by the
-    // previous one.
+    get_all(); // other files are kept open now
+    // A backward scan reaches the oldest version of a key first. It detects the first version of a
+    // key by reading the previous key.
     assert_eq!(count(&|| assert_eq!(db.scan_reverse(ten()).count(), 10)), 3 * 2 * (10 + 1), "a range backward");
     println!("3 calls a pair; {all} for all, forward and backward");
 }
 
-/// Pairs with names that a file system would truncate, fold or refuse are read as written, or the
-/// write is refused.
+/// Pairs whose file names would be truncated, case-folded or refused by a file system: they are
+/// read as they were written, or the write is refused.
 #[test]
 fn any_key_gets_a_file_on_restrictive_file_systems() {
     let narrow = [
@@ -287,8 +289,8 @@ fn any_key_gets_a_file_on_restrictive_file_systems() {
     }
 }
 
-/// The WAL is synced when its memtable is sealed, however late the pairs become durable: a power
-/// cut takes the writes of the active memtable only.
+/// The WAL is synced when its memtable is sealed, even if the value files of the pairs become
+/// durable much later. A power cut can therefore lose only writes of the active memtable.
 #[test]
 fn sealed_memtables_are_durable_before_their_pairs() {
     let survivors = |sync_sealed_wals: &str| -> usize {
@@ -301,7 +303,7 @@ fn sealed_memtables_are_durable_before_their_pairs() {
         ]);
         let db = kit::open(&fs, &options, true).unwrap();
         fill(&db, 500, 100);
-        db.wait_idle().unwrap(); // the first batch is due at once
+        db.wait_idle().unwrap(); // the first batch is due immediately
         for n in 500..1000 {
             db.put(key(n), [7; 100]).unwrap();
         }
@@ -316,7 +318,8 @@ fn sealed_memtables_are_durable_before_their_pairs() {
     assert!(survivors("off") < 1000, "the control: pairs and log are there without a sync");
 }
 
-/// A file at its hard-link limit is copied where a compaction or a checkpoint would add a link.
+/// If a file has the maximum number of hard links, a compaction or a checkpoint copies it instead
+/// of adding a link.
 #[test]
 fn a_file_at_its_link_limit_is_copied() {
     let Some(()) = require("root", is_root()) else { return };
@@ -341,8 +344,9 @@ fn a_file_at_its_link_limit_is_copied() {
     disk.check().unwrap();
 }
 
-/// More pairs than the file system has inodes: the last values stay with their keys. If other
-/// files take all inodes, writes stop and name the reason, and nothing is lost.
+/// There are more pairs than the file system has inodes, so the last values are stored next to
+/// their keys. If other files take all inodes, writes stop, the error names the reason, and nothing
+/// is lost.
 #[test]
 fn few_inodes_are_enough_and_none_stop_writes() {
     let Some(()) = require("root", is_root()) else { return };
@@ -375,8 +379,8 @@ fn few_inodes_are_enough_and_none_stop_writes() {
     disk.check().unwrap();
 }
 
-/// Values that stay with their keys make tables, which are files too. Enough inodes remain for a
-/// disk full of small tables.
+/// Values that are stored next to their keys need no file, but their tables do. Enough inodes
+/// remain for a disk that is full of small tables.
 #[test]
 fn small_pairs_leave_inodes_for_small_tables() {
     let Some(()) = require("root", is_root()) else { return };
@@ -392,8 +396,9 @@ fn small_pairs_leave_inodes_for_small_tables() {
     disk.check().unwrap();
 }
 
-/// A compaction links the pairs of its inputs. Of these only files that become obsolete with it
-/// wait for its durability.
+/// A compaction makes hard links to value files of its inputs. These files do not count as
+/// unsynced, except files that become obsolete with the compaction: they wait until the compaction
+/// is durable.
 #[test]
 fn linked_files_do_not_count_as_unsynced() {
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];

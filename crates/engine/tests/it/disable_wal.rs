@@ -1,5 +1,5 @@
-//! Writes with `disable_wal`: a power cut or a kill still leaves a prefix of the history with
-//! everything promised.
+//! Writes with `disable_wal`. A power cut or a kill still leaves a prefix of the history, with all
+//! writes that were promised as durable.
 use crate::common::kit;
 use kit::{Place, TIGHT, batch, contents, options, prefix, states};
 use std::sync::Arc;
@@ -20,13 +20,13 @@ fn write(db: &Db, seed: u64, number: usize, logged: bool, sync: bool) -> terrace
     if logged { db.write(ops, WriteOptions { sync }) } else { db.write_unlogged(ops) }
 }
 
-/// Writes with and without WAL, synced writes among the former, flushes, waits for durability,
-/// reopens.
+/// Runs a random history of writes with and without WAL, synced writes, flushes, waits for
+/// durability, and reopens.
 fn campaign(seed: u64, layout: &Options, rules: Rules) -> usize {
     let (states, disk, mut rng) = (states(seed, BATCHES), CrashFs::new(rules), Rng::new(seed));
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut db = kit::open(&fs, layout, true).unwrap();
-    // By disk step: batches promised to survive a power cut, and a kill.
+    // For each step of the disk: the number of batches promised to survive a power cut, and a kill.
     let (mut cut, mut killed) = (vec![(0, 0)], vec![(0, 0)]);
     let (mut logged, mut gap) = (true, false);
     for number in 1..=BATCHES {
@@ -105,7 +105,7 @@ fn writes_without_wal_are_not_followed() {
     let last = db.write_unlogged(large).unwrap();
     assert!(log_bytes() < before + 200, "no more than the head of a log");
     assert!(db.durable_sequence() < last);
-    db.wait_durable(last).unwrap(); // the barrier
+    db.wait_durable(last).unwrap(); // waits until all earlier writes are durable
     assert!(db.durable_sequence() >= last);
     db.put("c", "3").unwrap();
     let gap = db.updates_since(1).and_then(|mut updates| updates.next().transpose());

@@ -1,4 +1,5 @@
-//! A listener gets an event for every begin and every end, and their sums match the statistics.
+//! A listener gets an event for the begin and the end of every job. The sums of the events equal
+//! the statistics.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -21,7 +22,8 @@ fn count(recorded: &Recorded, which: impl Fn(&Event) -> bool) -> usize {
     recorded.lock().unwrap().iter().filter(|event| which(event)).count()
 }
 
-/// The end event of a job comes after the job, so possibly after a thread that waited for it.
+/// Waits for end events. The end event of a job is sent after the job. A thread that waited for the
+/// job may therefore continue before the event.
 fn wait_for_end_events(recorded: &Recorded) {
     let given_up = Instant::now() + Duration::from_secs(100);
     loop {

@@ -1,7 +1,7 @@
-//! Failed syncs where tables point into WALs: the page cache still shows data that was never
-//! saved, and nothing may depend on it.
+//! Failed syncs of WALs into which tables point. After a failed sync the page cache still has data
+//! that the device never received, and no file may depend on this data.
 //!
-//! A kernel reports a failed writeback once and then marks the pages clean; [`FaultFs`] does the
+//! A kernel reports a failed writeback once and then marks the pages clean. [`FaultFs`] does the
 //! same.
 use crate::common::kit;
 use kit::{Model, TIGHT, batch, contents, names_operation_and_file, options, prefix, states, write};
@@ -25,7 +25,7 @@ fn apart(durability_mode: &str, wal_write_mode: &str) -> Options {
     options(&[TIGHT, changes].concat())
 }
 
-/// A machine that stays up: a disk, and the page cache in front of it.
+/// A running machine: a disk, and the page cache in front of it.
 struct Machine {
     disk: Recorder,
     faults: FaultFs,
@@ -43,12 +43,13 @@ impl Machine {
         kit::open(&fs, options, true)
     }
 
-    /// From now on every sync fails.
+    /// Makes every sync fail from now on.
     fn break_syncs(&self, fault: Fault) {
         self.faults.arm(Plan::from_then_on(self.faults.calls(), fault));
     }
 
-    /// A store with the batches before `until`, and the number of them promised durable.
+    /// Makes a store with the batches before `until`. Returns the number of batches promised as
+    /// durable.
     fn written(&self, options: &Options, until: usize) -> (Db, usize) {
         let db = self.open(options).expect("open");
         let mut promised = 0;
@@ -65,8 +66,8 @@ impl Machine {
         (db, promised)
     }
 
-    /// Asserts that the store opens in place with at least `promised` batches, and that its
-    /// contents then survive every power cut.
+    /// Asserts two things: the store opens with at least `promised` batches, and its contents then
+    /// survive every power cut.
     fn assert_intact(&self, options: &Options, states: &[Model], promised: usize, what: &str) {
         let db = self.open(options).unwrap_or_else(|e| panic!("{what}: cannot open: {e}"));
         let found = prefix(contents(&db).unwrap_or_else(|e| panic!("{what}: {e}")), states);
@@ -85,14 +86,15 @@ impl Machine {
     }
 }
 
-/// Durability modes available here, and the ways to write a WAL.
+/// Returns the durability modes that are possible here, each with the modes of writing a WAL.
 fn variants() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = [("sync", "write"), ("sync", "map"), ("group", "write"), ("background", "map"), ("journal", "write")];
     all.into_iter()
         .filter(|(durability_mode, wal_write_mode)| !kit::is_refused(&apart(durability_mode, wal_write_mode)))
 }
 
-/// The sync of a WAL fails while a caller waits for it, at any time of the store's life.
+/// The sync of a WAL fails while a caller waits for it. This happens at different times in the life
+/// of a store.
 #[test]
 fn nothing_depends_on_a_wal_that_failed_to_sync() {
     let states = states(SEED, BATCHES);
@@ -112,8 +114,8 @@ fn nothing_depends_on_a_wal_that_failed_to_sync() {
     }
 }
 
-/// No sync was requested when the session ended. It fails during the next open, which reports it.
-/// The open after that gets no report.
+/// When the store was closed, no sync had been requested. The sync then fails in the next open,
+/// which returns the error. The kernel does not report the failure to the open after that.
 #[test]
 fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
     let states = states(SEED, BATCHES);
@@ -130,9 +132,9 @@ fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
     }
 }
 
-/// A sync reports that the disk is full. The page cache has keys but no values: if the unsaved WAL
-/// has separated values, free space does not help and resume says so; a reopen does. Otherwise a
-/// resume is enough.
+/// A sync reports that the disk is full. The page cache then has keys but no values. If the
+/// unsynced WAL has separated values, free space does not help: `resume` returns an error that says
+/// so, and the store must be reopened. Otherwise `resume` is enough.
 #[test]
 fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     let states = states(SEED, BATCHES);
@@ -170,7 +172,7 @@ fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     assert!(resumed > 10 && reopened > 10, "{resumed} resumed, {reopened} reopened: the histories have shrunk");
 }
 
-/// The error of a failed sync names its object: the path of a file, or the directory.
+/// The error of a failed sync names the object: the path of a file, or the directory.
 #[test]
 fn a_failed_sync_names_its_object() {
     let layout = options(&[("durability", "sync")]);

@@ -1,10 +1,13 @@
-//! Every storage call fails once: with an error, a full disk, or a short write; for a sample from
-//! then on. No panic and no hang; errors name operation and file; acknowledged writes can be read;
-//! writing stops if the WAL is in doubt; and a store reopened afterwards, or after an additional
-//! power cut, holds a prefix with everything promised. A sample of the calls is tried, and all of
-//! them with `TERRACE_FULL`, as `make full` sets it.
+//! Every storage call fails once: it returns an error, reports a full disk, or writes only a part.
+//! In some runs all later calls fail too. The tests require the following:
+//! - There is no panic and no hang, and errors name the operation and the file.
+//! - Acknowledged writes can be read.
+//! - Writing stops if the contents of the WAL are in doubt.
+//! - If the store is opened again, also after an additional power cut, it has a prefix of the
+//!   history with all writes that were promised as durable.
 //!
-//! The history is fixed (`SEED`); a failure names the plan and the call.
+//! By default a sample of the calls is tried, and all of them with `TERRACE_FULL`, which `make
+//! full` sets. The history is fixed (`SEED`). A failure names the plan and the number of the call.
 use crate::common::kit;
 use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, stride, write};
 use std::{
@@ -22,19 +25,19 @@ use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 const SEED: u64 = 0xfa017;
 const BATCHES: usize = 150;
-/// Power cuts per failed call.
+/// Number of power cuts for each failed call.
 const CUTS: u64 = 8;
 
 /// The options of a run.
 #[derive(Clone, Copy)]
 struct How {
-    /// The history runs background jobs.
+    /// Whether the history runs the background jobs itself, instead of threads.
     manual: bool,
-    /// The durability mode. With any but LevelDB's own the WAL is mapped.
+    /// The durability mode. In every mode other than LevelDB's the WAL is mapped.
     durability_mode: &'static str,
     /// The table form.
     tables: &'static str,
-    /// Key-value separation with this GC mode.
+    /// The GC mode of a store with key-value separation; `None` for a store without.
     collection: Option<&'static str>,
 }
 
@@ -42,8 +45,8 @@ impl How {
     const DURABILITY_MODES: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
     const BUNDLED: How = How { manual: true, durability_mode: "sync", tables: "bundled", collection: None };
 
-    /// The first `count` durability modes, which differ most, then bundles and key-value
-    /// separation.
+    /// Returns runs with the first `count` durability modes, which differ most, then runs with
+    /// bundles and with key-value separation.
     fn by_durability_mode(count: usize, manual: bool) -> impl Iterator<Item = How> {
         let modes = How::DURABILITY_MODES.into_iter().take(count);
         let block =
@@ -68,32 +71,32 @@ impl How {
         kit::plain(&[TIGHT, changes].concat())
     }
 
-    /// The value form.
+    /// Returns the place of values.
     fn values(self) -> &'static str {
         if self.collection.is_some() { "log" } else { "table" }
     }
 }
 
-/// One run of the history against one plan.
+/// One run of the history with one plan of failures.
 struct Run<'a> {
     disk: Recorder,
     faults: FaultFs,
     states: &'a [Model],
     how: How,
-    /// Batches acknowledged, and the number of them promised durable.
+    /// Number of batches acknowledged, and number of those promised as durable.
     acknowledged: usize,
     promised: usize,
-    /// Last sequence of each acknowledged batch.
+    /// Last sequence number of each acknowledged batch.
     sequences: Vec<u64>,
-    /// Reported failures.
+    /// Number of failures that the store has reported.
     reported: usize,
-    /// Compactions seen; the history must have some.
+    /// Number of compactions. The history must have some.
     compactions: u64,
-    /// Bytes of values that GC relocated or re-appended; likewise.
+    /// Bytes of values that GC relocated or re-appended. The history must have some.
     collected: u64,
 }
 
-/// The history cannot continue: the store has stopped or cannot be opened.
+/// The history cannot continue, because the store has stopped or cannot be opened.
 struct Stopped;
 
 impl Run<'_> {
@@ -104,7 +107,7 @@ impl Run<'_> {
         Run { disk, faults, states, how, acknowledged, promised, sequences, reported, compactions, collected }
     }
 
-    /// Asserts that an error is the planned one, with operation and file.
+    /// Asserts that an error is the planned one, and that it states the operation and the file.
     fn note(&mut self, error: &Error) {
         assert!(self.faults.failed() > 0, "nothing was to fail: {error}");
         assert!(names_operation_and_file(error), "operation or file is missing: {error:?}");
@@ -126,8 +129,8 @@ impl Run<'_> {
         Err(Stopped)
     }
 
-    /// Writes that were not promised may be lost with a WAL that could not be synced. The history
-    /// ends then.
+    /// Returns whether all acknowledged batches are in the store. Batches that were not promised as
+    /// durable may be lost with a WAL that could not be synced. The history ends then.
     fn is_all_there(&mut self, db: &Db) -> bool {
         let found = self.faults.without_faults(|| prefix(contents(db).expect("scan"), self.states)).expect("a prefix");
         assert!(found >= self.promised, "{found} batches of {} promised", self.promised);
@@ -143,7 +146,8 @@ impl Run<'_> {
         self.promised = self.promised.max(self.sequences.partition_point(|last| *last <= durable));
     }
 
-    /// Runs the whole history. Returns the store at its end, and whether it stopped.
+    /// Runs the whole history. Returns the store at the end of the history, and whether it has
+    /// stopped.
     fn history(&mut self) -> (Option<Db>, bool) {
         let mut open = None;
         for number in 1..=BATCHES {
@@ -177,7 +181,7 @@ impl Run<'_> {
         (open, false)
     }
 
-    /// Writes a batch, then does whatever else is due at this number.
+    /// Writes batch `number`, then does the other actions that are due at this number.
     fn act(&mut self, db: &Db, number: usize) -> Result<(), Stopped> {
         let sync = number.is_multiple_of(5);
         match write(db, &batch(SEED, number), sync) {
@@ -205,18 +209,18 @@ impl Run<'_> {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.note(&error);
-                // Any other error concerns this call alone: the store continues.
+                // Any other error concerns only this call, and the store continues.
                 if matches!(error, Error::FailStopped(_)) { Err(Stopped) } else { Ok(()) }
             }
         }
     }
 
-    /// Judges the open store, then the state after a kill and the states after power cuts.
+    /// Judges the open store, then the state after a kill, then the states after power cuts.
     fn judge(mut self) {
         let (db, stopped) = self.history();
         self.faults.heal();
         assert!(stopped || db.is_some() && self.acknowledged == BATCHES);
-        let killed = self.disk.steps(); // closing may write
+        let killed = self.disk.steps(); // closing the store may write
         if let Some(db) = db {
             assert_eq!(prefix(contents(&db).expect("reads go on"), self.states), Ok(self.acknowledged));
             if stopped {
@@ -234,13 +238,14 @@ impl Run<'_> {
         }
     }
 
-    /// Reopens a store, which must be intact and fully usable. Returns its number of batches.
+    /// Opens a store again. It must be intact and accept all operations. Returns its number of
+    /// batches.
     fn reopened(&self, fs: Arc<dyn FileSystem>, what: &str) -> usize {
         let options = kit::plain(&[TIGHT, &[("values", self.how.values())]].concat());
         let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("cannot reopen after a {what}: {e}"));
         let found = prefix(contents(&db).expect("scan"), self.states);
         let count = found.unwrap_or_else(|e| panic!("after a {what}: {e}; {} acknowledged", self.acknowledged));
-        // The refused batch may have reached the WAL; no later one may.
+        // The refused batch may have reached the WAL, but no later batch may.
         assert!(count <= self.acknowledged + 1, "{count} batches after {} acknowledged", self.acknowledged);
         db.put("after", "that").expect("a reopened store takes writes");
         db.compact_range(None, None).expect("compact");
@@ -254,11 +259,11 @@ impl Run<'_> {
     }
 }
 
-/// Runs all `plans` on all cores. On a device or a split store, where a state takes longer to
-/// judge, runs every thirteenth. Each must end within ten minutes on any machine.
+/// Runs all `plans` on all cores. On a raw device or a split store, where judging a state takes
+/// longer, runs only every thirteenth plan. Each plan must end within ten minutes on any machine.
 fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     if kit::medium() != Medium::Directory(Rules::Ext4) {
-        // An odd number, because plans may come in pairs.
+        // The number is odd, because plans may be listed in pairs.
         plans = plans.into_iter().step_by(13).collect();
     }
     let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));
@@ -288,7 +293,7 @@ fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     }
 }
 
-/// The number of calls of the history without a failure.
+/// Returns the number of storage calls of the history without a failure.
 fn calls(how: How) -> u64 {
     let states = states(SEED, BATCHES);
     let mut run = Run::new(&states, Plan::never(), how);
@@ -301,8 +306,8 @@ fn calls(how: How) -> u64 {
 
 const FAULTS: [Fault; 3] = [Fault::Eio, Fault::Enospc, Fault::ShortWrite];
 
-/// Every `sample`-th of `calls`, or every `full`-th in a full run. The strides are primes, so
-/// that the sample meets every operation of the repeating writes.
+/// Returns every `sample`-th of the numbers below `calls`, or every `full`-th in a full run. The
+/// distances are prime numbers, so that the sample includes every operation of writes that repeat.
 fn every(calls: u64, sample: usize, full: usize) -> impl Iterator<Item = u64> {
     (0..calls).step_by(stride(sample, full))
 }
@@ -328,8 +333,8 @@ fn any_call_may_be_the_last_that_works() {
     }
 }
 
-/// With threads, call numbers vary: the sample looks for hangs and panics as much as for wrong
-/// answers.
+/// With threads, the numbers of calls vary from run to run. The sample searches for hangs and
+/// panics as well as for wrong results.
 #[test]
 fn a_sample_of_calls_may_fail_under_threads() {
     for how in How::by_durability_mode(3, false) {
@@ -356,7 +361,7 @@ fn a_sample_of_calls_may_fail_during_tail_gc() {
     }
 }
 
-/// Tables with files of their own, whose sync may be cancelled.
+/// Tables with their own files, so that their sync may be cancelled.
 #[test]
 fn a_sample_of_calls_may_fail_during_value_relocation() {
     for (manual, sample, full) in [(true, 59, 11), (false, 191, 61)] {
@@ -375,7 +380,7 @@ fn a_sample_may_fail(how: How, sample: usize, full: usize) {
     campaign(sampled.collect(), how);
 }
 
-/// The table forms available here.
+/// Returns the table forms that are possible here.
 fn forms() -> impl Iterator<Item = &'static str> {
     ["block", "bundled", "directory"].into_iter().filter(|tables| !kit::is_refused(&of_form(tables)))
 }
@@ -384,7 +389,7 @@ fn of_form(tables: &str) -> Options {
     kit::plain(&[TIGHT, &[("tables", tables), ("min_value_file_size", "20")]].concat())
 }
 
-/// A complete store with tables and WALs.
+/// Makes a complete store with tables and WALs.
 fn finished(tables: &str) -> Arc<dyn FileSystem> {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &of_form(tables), true).unwrap();
@@ -420,7 +425,7 @@ fn every_call_of_a_read_only_open_may_fail() {
     }
 }
 
-/// A failed read is an error of that read only.
+/// A failed read returns an error, which affects only that read.
 #[test]
 fn every_read_may_fail_and_be_retried() {
     forms().for_each(reads_may_fail);

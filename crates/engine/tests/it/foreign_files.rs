@@ -1,6 +1,7 @@
-//! Foreign objects under the names that a store uses: links out of the directory, FIFOs, devices,
-//! directories, huge files. None is followed, waited for, or read whole. Also directories that
-//! move, or whose path later leads elsewhere.
+//! Foreign objects under the names that a store uses: links that point out of the directory, FIFOs,
+//! devices, directories, huge files. The store follows no such link, does not wait for such a file,
+//! and does not read it whole. Other tests move the directory, or let its path lead to another
+//! directory.
 use crate::common::{alone::in_own_process, kit};
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use std::{
@@ -28,24 +29,24 @@ fn options((tables, values): (TableForm, Values)) -> Options {
     options
 }
 
-/// A store with an object under each of its names.
+/// Makes a store, and returns it with an object under each name that a store may use.
 fn fill(path: &Path, options: &Options) {
     let db = Db::open(path, options.clone()).unwrap();
     (0..300).for_each(|n| db.put(format!("{n:04}"), vec![n as u8; 500]).unwrap());
     db.compact_range(None, None).unwrap();
-    db.wait_idle().unwrap(); // an obsolete file may be anything
+    db.wait_idle().unwrap(); // an obsolete file may be any object
     (300..400).for_each(|n| db.put(format!("{n:04}"), vec![n as u8; 500]).unwrap());
     db.put_with("last", "", WriteOptions::synced()).unwrap();
 }
 
-/// The result of `work`, which must come within ten seconds.
+/// Returns the result of `work`, which must end within ten seconds.
 fn within_ten_seconds<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = channel();
     thread::spawn(move || answer.send(work()));
     answered.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("{what}: it hangs"))
 }
 
-/// Opens, reads and closes; then opens for reading only; then destroys.
+/// Opens the store, reads it and closes it. Then opens it read-only. Then destroys it.
 fn open_read_destroy(what: &str, path: &Path, options: &Options) -> [terrace::Result<()>; 3] {
     let (path, options) = (path.to_owned(), options.clone());
     within_ten_seconds(what, move || {
@@ -93,11 +94,11 @@ fn no_foreign_object_is_followed_or_waited_for() {
                     _ => mkfifo(&there, Mode::S_IRUSR | Mode::S_IWUSR).unwrap(),
                 }
                 let [writes, reads, _] = open_read_destroy(&what, &path, &options);
-                // Not read, or replaced.
+                // Objects with these names are not read, or they are replaced.
                 let known = ["RESERVE", "DATA"].contains(&name.as_str()) || name.ends_with(".dbtmp");
                 for outcome in [&writes, &reads].into_iter().take(if name == "UNSYNCED" { 1 } else { 2 }) {
                     assert!(known || outcome.is_err(), "{what}: {outcome:?}");
-                    // Its contents are missing.
+                    // The contents of the level directory are missing.
                     let is_level = form.0 == TableForm::Directory && name.starts_with('L');
                     let named = |error: &Error| is_level || error.to_string().contains(name.as_str());
                     assert!(outcome.as_ref().err().is_none_or(named), "{what}: {outcome:?}");
@@ -140,7 +141,8 @@ fn a_reserve_is_not_taken_from_another_file() {
     }
 }
 
-/// Copies that recovery sets aside stay within the store's own directory, or are not made.
+/// Copies that recovery sets aside stay within the store's directory. If that is impossible, none
+/// are made.
 #[test]
 fn copies_set_aside_stay_in_the_directory() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,14 +176,14 @@ fn a_fake_device_is_not_waited_for() {
     }
 }
 
-/// A sparse file takes no space and would take all memory if it were read whole.
+/// A sparse file takes no disk space, but reading it whole would take all memory.
 #[test]
 fn huge_files_are_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["CURRENT", "TERRACE", "DATA"] {
         let path = folder.path().join(name);
         fill(&path, &options(FORMS[1]));
-        // More than any memory.
+        // This is larger than any memory.
         fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap();
         let [writes, reads, _] = open_read_destroy(name, &path, &options(FORMS[1]));
         for error in [writes.unwrap_err(), reads.unwrap_err()] {
@@ -190,8 +192,8 @@ fn huge_files_are_refused_unread() {
     }
 }
 
-/// A process that changes its working directory, as daemons do, and directories that are renamed
-/// and replaced by another store.
+/// A process changes its working directory, as daemons do. Directories are renamed and replaced by
+/// another store.
 #[test]
 fn a_store_follows_its_renamed_directory() {
     in_own_process(|| {
@@ -243,8 +245,9 @@ fn a_store_at_a_symbolic_link_is_used_and_destroyed() {
     assert!(fs::metadata(&real).unwrap().ino() > 0);
 }
 
-/// A lock file that is removed or replaced no longer keeps other writers out. The first sync after
-/// that must fail, because the next open may discard the writes that it made durable.
+/// If the lock file is removed or replaced, it does not exclude other writers any more. The first
+/// sync after that must fail, because the next open may discard the writes that the sync made
+/// durable.
 #[test]
 fn a_removed_lock_stops_writes() {
     let folder = tempfile::tempdir().unwrap();
@@ -273,8 +276,8 @@ fn a_removed_lock_stops_writes() {
     }
 }
 
-/// Without syncs the check happens at a manifest write, before any file is removed that the other
-/// writer may need.
+/// If there are no syncs, the check happens when the manifest is written, before any file is
+/// removed that another writer may need.
 #[test]
 fn a_removed_lock_is_detected_before_files_are_removed() {
     let folder = tempfile::tempdir().unwrap();

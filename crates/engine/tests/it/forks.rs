@@ -1,6 +1,6 @@
-//! Processes that fork with a store open: `multiprocessing`, prefork servers, daemons. The child
-//! is refused on every call and drop. The parent loses nothing by it, and after the parent's exit
-//! the child does not hold its lock.
+//! Processes that fork while a store is open: `multiprocessing`, prefork servers, daemons. In the
+//! child every call returns an error, and a drop does nothing. The parent loses no data. When the
+//! parent has exited, the child does not hold the lock of the store.
 use crate::common::{alone::in_own_process, fork, kit};
 use std::{
     path::{Path, PathBuf},
@@ -14,8 +14,8 @@ use terrace::{
 };
 use terrace_storage::backends::raw::split;
 
-/// A place for a store of every preset, and its options. A durability mode that this file system
-/// refuses is replaced.
+/// Returns, for every preset, a place for a store and its options. If this file system refuses the
+/// durability mode, another one replaces it.
 fn stores(folder: &Path) -> Vec<(&'static str, PathBuf, Options)> {
     let store = |(name, _): &(&'static str, &str)| {
         let mut options = Options::preset(name).unwrap();
@@ -41,7 +41,7 @@ fn is_forked<T>(outcome: Result<T, Error>) -> bool {
     matches!(&outcome, Err(Error::Forked { object, pid, own }) if !object.is_empty() && pid != own)
 }
 
-/// Calls everything that could write, wait or lock.
+/// Calls every function that could write, wait or lock.
 fn call_everything(db: &Db, other: &Path) {
     let mut batch = WriteBatch::new();
     batch.put("child", "1");
@@ -105,7 +105,7 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
                 call_everything(db, &other);
                 let opened = Db::open(&path, options.clone()).map(drop);
                 assert!(matches!(opened, Err(Error::InUse { .. })), "{name}: {opened:?}");
-                drop(inherited.take()); // as at the exit of an interpreter
+                drop(inherited.take()); // like the exit of an interpreter
             })
             .wait();
             let (cursor, snapshot, updates, mut table, db) = inherited.unwrap();
@@ -124,8 +124,8 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
     });
 }
 
-/// A child that exits at any moment of its parent's work, whichever locks other threads held at
-/// the fork.
+/// The parent forks a child at any moment of its work, whichever locks its other threads hold. The
+/// child then exits.
 #[test]
 fn forked_children_of_a_busy_process_neither_hang_nor_do_harm() {
     in_own_process(|| {
@@ -166,8 +166,8 @@ fn forked_children_of_a_busy_process_neither_hang_nor_do_harm() {
     });
 }
 
-/// The child of a killed process does nothing to the store, so it must not hold the lock against
-/// the next open.
+/// A child of a killed process does nothing with the store. It must therefore not hold the lock
+/// when the store is opened again.
 #[test]
 fn a_lock_ends_with_the_process_that_took_it() {
     in_own_process(|| {
@@ -196,7 +196,7 @@ fn a_lock_ends_with_the_process_that_took_it() {
     });
 }
 
-/// The error of a refused open names the process that has the store open.
+/// If an open is refused because the store is in use, the error names the process that has it open.
 #[test]
 fn a_refused_open_names_the_holder() {
     in_own_process(|| {
@@ -213,8 +213,8 @@ fn a_refused_open_names_the_holder() {
         assert_eq!(std::fs::read_to_string(path.join("LOCK")).unwrap(), format!("{own}\n"));
         drop(db);
         assert_eq!(std::fs::read(path.join("LOCK")).unwrap(), b"", "as LevelDB leaves it");
-        // A reader writes no owner, and the owner left by a writer is not attributed to the reader.
-        // Killed.
+        // A reader writes no process id. An id that a killed writer left is not attributed to the
+        // reader.
         fork::start(|| std::mem::forget(Db::open(&path, Options::default()).unwrap())).wait();
         let _reader = Db::open_read_only(&path, Options::default()).unwrap();
         fork::start(|| reported("another process".into())).wait();

@@ -1,9 +1,9 @@
-//! A disk that is full from any call on, with or without short writes: writing stops with an
-//! error, no acknowledged write is lost, and reads continue. Once there is space, `resume`
-//! continues without a reopen. A power cut at any step of that leaves a prefix with everything
-//! promised.
+//! A disk that is full from some call on, with or without short writes. Writing stops with an
+//! error, no acknowledged write is lost, and reads continue. When there is space again, `resume`
+//! continues without a reopen. A power cut at any step leaves a prefix of the history with all
+//! writes that were promised as durable.
 //!
-//! The history is fixed (`SEED`); a failure names the call at which the disk became full.
+//! The history is fixed (`SEED`). A failure names the call from which the disk was full.
 use crate::common::{kit, loop_fs};
 use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, write};
 use loop_fs::{LoopFs, is_root};
@@ -27,13 +27,14 @@ const SEED: u64 = 0xf011;
 const BATCHES: usize = 150;
 const FULL: &[Fault] = &[Fault::Enospc, Fault::ShortWrite];
 
-/// Manual steps or threads; LevelDB's durability, or a mapped WAL and batches of tables.
+/// The variant of a run: with manual steps or threads, and with LevelDB's durability or (`batched`)
+/// a mapped WAL and batches of tables.
 #[derive(Clone, Copy, Debug)]
 struct How {
     manual: bool,
     batched: bool,
     tables: &'static str,
-    /// Key-value separation.
+    /// Whether the store has key-value separation.
     separated: bool,
 }
 
@@ -57,9 +58,9 @@ struct Run<'a> {
     db: Option<Db>,
     acknowledged: usize,
     sequences: Vec<u64>,
-    /// The disk step after which each batch was acknowledged.
+    /// For each batch, the disk step after which it was acknowledged.
     steps: Vec<usize>,
-    /// The disk steps of each `resume`, and the number of batches acknowledged then.
+    /// For each `resume`, its disk steps and the number of batches acknowledged by then.
     resumed: Vec<(Range<usize>, usize)>,
 }
 
@@ -117,8 +118,8 @@ impl Run<'_> {
         }
     }
 
-    /// The store has stopped: it remains stopped while the disk is full, and continues when it is
-    /// not.
+    /// Called when the store has stopped. The store must stay stopped while the disk is full, and
+    /// continue when it is not.
     fn resume_with_space(&mut self, db: &Db, error: &Error) {
         assert!(error.is_no_space() && names_operation_and_file(error), "stopped by {error}");
         if self.faults.failed() > 0 && self.faults.is_armed() {
@@ -154,13 +155,13 @@ impl Run<'_> {
             });
         }
         assert!(followed == self.states[BATCHES], "the WALs contain a refused batch");
-        let killed = self.disk.steps(); // closing may write
+        let killed = self.disk.steps(); // closing the store may write
         drop(db);
         let end = self.disk.steps();
         self.survives(killed, killed, BATCHES, true, 0);
         self.survives(end, end, durable, false, rng.next_u64());
         for (steps, acknowledged) in self.resumed.clone() {
-            // During the resume and right after it.
+            // A power cut during the resume, and one right after it.
             let step = steps.start + rng.below(steps.len() + 1);
             self.survives(step, step, 0, false, rng.next_u64());
             self.survives(steps.end, steps.end, acknowledged, false, rng.next_u64());
@@ -171,8 +172,8 @@ impl Run<'_> {
         self.resumed.len()
     }
 
-    /// Asserts that the state after a kill (`everything`) or a power cut after `step` has at least
-    /// `at_least` batches and is intact.
+    /// Asserts that the state after a kill (`everything`: no written byte is lost) or after a power
+    /// cut is intact and has at least `at_least` batches.
     fn survives(&self, step: usize, until: usize, at_least: usize, everything: bool, seed: u64) {
         let image = if everything { self.disk.state_after(step) } else { self.disk.power_loss(until, seed) };
         let (fs, options) = (image.file_system(), self.how.options());
@@ -186,8 +187,8 @@ impl Run<'_> {
     }
 }
 
-/// Tries every `sample`-th call, or every `full`-th in a full run. Skipped where such a store is
-/// impossible.
+/// Tries every `sample`-th call, or every `full`-th call in a full run. Skipped if such a store is
+/// not possible here.
 fn campaign(how: How, faults: &[Fault], sample: usize, full: usize) {
     if kit::is_refused(&how.options()) {
         return;
@@ -223,8 +224,9 @@ fn a_full_disk_from_any_call_on_is_survived_and_resumed() {
     campaign(How { manual: true, batched: false, tables: "block", separated: false }, FULL, 11, 2);
 }
 
-/// Only a sync reports the full disk, so a whole refused batch may be in the WAL. Not with batches
-/// of tables: an unsynced table already serves reads, so the store cannot continue.
+/// Only a sync reports that the disk is full, so a whole refused batch may be in the WAL. The test
+/// is not run with batches of tables: an unsynced table already serves reads, so such a store
+/// cannot continue.
 #[test]
 fn a_full_disk_found_by_a_sync_is_survived_and_resumed() {
     campaign(How { manual: true, batched: false, tables: "block", separated: false }, &[Fault::EnospcAtSync], 11, 2);
@@ -253,8 +255,8 @@ fn a_full_disk_is_resumed_with_directory_tables() {
     campaign(How { manual: true, batched: true, tables: "directory", separated: false }, FULL, 53, 12);
 }
 
-/// One subcompaction runs out of space or fails: the outputs of the others are removed at once,
-/// not at the next open.
+/// One subcompaction runs out of space or fails. The outputs of the other subcompactions are
+/// removed immediately, not only at the next open.
 #[test]
 fn outputs_of_a_failed_compaction_are_removed() {
     let by_hand: &[_] = &[
@@ -286,7 +288,7 @@ fn outputs_of_a_failed_compaction_are_removed() {
             }
             db.flush().unwrap();
             if fault == Fault::Eio {
-                db.wait_idle().unwrap(); // a store that stops leaves its due jobs undone
+                db.wait_idle().unwrap(); // a store that has stopped does not run its due jobs
             }
             disk.arm(Plan::once(disk.calls() + stride * call, fault));
             let merged = db.compact_range(None, None);
@@ -302,7 +304,7 @@ fn outputs_of_a_failed_compaction_are_removed() {
                 (merged, _) => assert!(!merged.unwrap_err().is_no_space()),
             }
             if fault == Fault::Eio && db.layout()[0].tables.is_empty() {
-                break; // the compaction ran, and the state of its edit is in doubt
+                break; // the compaction ran, but it is unknown whether its edit is durable
             }
             hits += 1;
             let made = || {
@@ -324,7 +326,7 @@ fn outputs_of_a_failed_compaction_are_removed() {
     }
 }
 
-/// A resume waits for all jobs, but not for one that a rate limit slows down.
+/// A resume waits for all jobs except a job that a rate limit slows down.
 #[test]
 fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
     let due = |runs| {
@@ -342,7 +344,7 @@ fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
         (0..400u32).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 1000]).unwrap());
         db.flush().unwrap();
     }
-    let begun = Instant::now(); // of compactions that take minutes
+    let begun = Instant::now(); // compactions that take minutes have begun
     while db.statistics().levels[0].tables < 4 {
         thread::yield_now();
     }
@@ -359,8 +361,8 @@ fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
     assert!(begun.elapsed() < Duration::from_secs(10), "writes go on after {:?}", begun.elapsed());
 }
 
-/// A batch refused after a failed sync is in the WAL. It must remain refused once another batch
-/// has its sequence.
+/// A batch that was refused after a failed sync is in the WAL. It must not become valid when
+/// another batch gets the same sequence number.
 #[test]
 fn a_refused_batch_stays_refused() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
@@ -385,7 +387,7 @@ fn a_refused_batch_stays_refused() {
         };
         assert_eq!(sequences(&db), [(before + 1, 1), (before + 2, 1)]);
         for since in [before, before + 1] {
-            // Reads from the WAL that has it, and from the next one.
+            // The batch is in the old WAL and in the next one.
             let last = db.updates_since(since).unwrap().last().unwrap().unwrap().batch;
             assert_eq!(last.ops().next(), Some(Op::Put(b"accepted", b"2")), "a refused batch is followed");
         }
@@ -398,8 +400,8 @@ fn a_refused_batch_stays_refused() {
     }
 }
 
-/// A store that stops with an empty memtable continues with a new WAL. No flush variants that WAL
-/// known; the manifest must name it.
+/// A store that stops with an empty memtable continues with a new WAL. No flush records this WAL in
+/// the manifest, so `resume` must do that.
 #[test]
 fn the_wal_after_a_resume_survives_a_power_cut() {
     for (rules, durability_mode) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
@@ -427,8 +429,8 @@ fn the_wal_after_a_resume_survives_a_power_cut() {
     }
 }
 
-/// An open on a full disk removes files that the manifest does not name, although the page cache
-/// may show more of the manifest than the device has.
+/// An open on a full disk removes files that the manifest does not name. It must use the manifest
+/// on the device: the page cache may contain edits that are not on the device.
 #[test]
 fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     let (mut removed, options) = (0, kit::plain(&[TIGHT, &[("compression", "none")]].concat()));
@@ -459,8 +461,8 @@ fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     assert!(removed > 5, "only {removed} openings removed tables");
 }
 
-/// A process killed during value relocation left a segment that no table names, and a full disk.
-/// No writing open succeeded, although the space belonged to the store.
+/// Fixed bug: a process that was killed during value relocation left a full disk and a segment that
+/// no table names. No open for writing succeeded, although the segment occupied the space.
 #[test]
 fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());
@@ -495,7 +497,7 @@ fn other_errors_are_not_resumed_by_space() {
     assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-/// A real file system of 24 MiB that the store and other files fill repeatedly.
+/// A real file system of 24 MiB. The store and other files fill it repeatedly.
 #[test]
 fn a_full_small_ext4_can_be_resumed() {
     let Some(()) = require("root", is_root()) else { return };

@@ -1,8 +1,8 @@
-//! Durability on a real ext4. Modes `group` and `journal`: promised data is on the device, and
-//! where they cannot promise it they refuse by name. Mapped WALs: synced writes survive and force
-//! no journal commit.
+//! Durability on a real ext4. In the modes `group` and `journal`, data that was promised as durable
+//! is on the device. Where these modes are impossible, they are refused, and the error names the
+//! reason. With mapped WALs, synced writes survive and force no journal commit.
 //!
-//! Needs root and loop devices (`TERRACE_REQUIRE` names: `root`, `loop`).
+//! The tests need root and loop devices (`TERRACE_REQUIRE` names: `root`, `loop`).
 use crate::common::{kit, loop_fs};
 use kit::{TIGHT, contents};
 use loop_fs::{LoopFs, is_root, run};
@@ -17,8 +17,8 @@ use terrace::{Db, DurabilityMode, Error, Options, Syncs, WriteOptions, check};
 use terrace_peers::require;
 use terrace_storage::Watch;
 
-/// The kernel variants no commit and no writeback by itself during a test, so the store wrote all
-/// data on the device.
+/// A mount option with which the kernel makes no commit and no writeback without a request during a
+/// test. All data on the device was therefore written by the store.
 const QUIET: &str = "commit=300";
 
 fn durability_mode(name: &str) -> Options {
@@ -36,7 +36,7 @@ fn durability_mode(name: &str) -> Options {
     )
 }
 
-/// The number of pairs of the store of this name that a power cut now would leave.
+/// Returns the number of pairs of the store `name` that a power cut now would leave.
 fn survivors_in(file_system: &LoopFs, name: &str) -> usize {
     survivors_of(file_system, name, &durability_mode("sync"))
 }
@@ -79,15 +79,14 @@ fn a_durable_batch_is_on_the_device() {
     assert_eq!(survivors_in(&file_system, "store"), 2000);
     drop(db);
 
-    // The control: without commits the device has none of it, so the assertion above could have
-    // failed.
+    // A control: without commits the device has no data, so the assertion above could have failed.
     let file_system = LoopFs::with(&[], QUIET).expect("it could be made a moment ago");
     let db = fill(&file_system.mount.join("store"), "none");
     assert!(survivors_in(&file_system, "store") < 2000, "the kernel has written by itself");
     drop(db);
 }
 
-/// The same for directory tables: one sync of the file system variants a batch durable.
+/// The same test for directory tables: one sync of the file system makes a batch durable.
 #[test]
 fn a_durable_batch_of_directory_tables_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
@@ -109,7 +108,7 @@ fn a_durable_batch_of_directory_tables_is_on_the_device() {
     file_system.check().expect("an intact file system");
 }
 
-/// The same with the commits that ext4 variants anyway: one per second here.
+/// The same test with the commits that ext4 makes anyway. Here they are one second apart.
 #[test]
 fn data_of_a_journal_commit_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
@@ -124,8 +123,8 @@ fn data_of_a_journal_commit_is_on_the_device() {
     drop(db);
 }
 
-/// The cost of waiting: processor time of a thread that polls as often as a store does while it
-/// waits for the journal.
+/// The cost of waiting for the journal: the processor time of a thread that polls as often as a
+/// store does.
 #[test]
 fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     let Some(()) = require("root", is_root()) else { return };
@@ -150,8 +149,9 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     assert!(used < waited / 100, "{used:?} on a processor in {waited:?}");
 }
 
-/// The paper's figures as counts: as many table syncs as flushes, of as many bytes, and none for a
-/// compaction. Without the sync at each flush, no blocking table sync at all.
+/// The NobLSM paper's claims as counts. There are as many table syncs as flushes, they sync as many
+/// bytes as the flushes wrote, and compactions make none. In modes with batches no sync of a table
+/// blocks a write.
 #[test]
 fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     let Some(()) = require("root", is_root()) else { return };
@@ -197,7 +197,7 @@ fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
             _ => {
                 let blocking: u64 = said.syncs.iter().map(|(_, syncs)| syncs.blocking).sum();
                 assert_eq!((blocking, tables), (0, (0, 0, 0)), "{preset}: {:?}", said.syncs);
-                // Tables consumed by a compaction before their batch are in none.
+                // A table that a compaction consumed before its batch is in no batch.
                 let most = flushes.2 + compacted;
                 assert!(commits.1 == 0 && (1..=most).contains(&commits.2), "{commits:?} of {most} B");
             }
@@ -207,8 +207,8 @@ fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     }
 }
 
-/// In a window that has been written once, a synced record changes no metadata, so the journal has
-/// nothing to commit.
+/// When a window of the WAL has been written once, a synced record changes no metadata of the file.
+/// The journal then has nothing to commit.
 #[test]
 fn synced_mapped_writes_force_no_journal_commit() {
     const WRITES: u64 = 400;
@@ -232,8 +232,8 @@ fn synced_mapped_writes_force_no_journal_commit() {
     assert!(written >= WRITES / 2, "the control: {written} commits where each write variants the log grow");
 }
 
-/// A preallocated window of the WAL is in the page cache in large folios. A sync writes the dirty
-/// range, not the folio.
+/// The page cache has a preallocated window of the WAL in large folios (groups of pages). A sync
+/// writes only the dirty range, not the whole folio.
 #[test]
 fn a_synced_write_writes_only_dirty_bytes() {
     let Some(()) = require("root", is_root()) else { return };
@@ -271,7 +271,7 @@ fn group_modes_refuse_unsupported_file_systems() {
         refuses(&file_system.mount.join("store"), reason);
     }
 
-    // A file system stacked on a supported one is refused.
+    // A file system that is stacked on a supported one is refused.
     let at = |name: &str| intact.mount.join(name).display().to_string();
     for name in ["lower", "upper", "work", "merged"] {
         std::fs::create_dir(at(name)).expect("make a directory");

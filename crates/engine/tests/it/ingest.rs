@@ -1,5 +1,6 @@
-//! Ingest and export: SSTables built elsewhere become visible atomically, newer than all earlier
-//! and older than all later writes, with any concurrent work, and across power cuts.
+//! Ingest and export. Ingested SSTables, which were built elsewhere, become visible atomically.
+//! Their entries are newer than all earlier writes and older than all later ones. This must also be
+//! true with concurrent work and after power cuts.
 use crate::common::{history, kit, leveldb};
 use history::{Tracker, tight_options};
 use kit::{Model, Place, options, states};
@@ -23,7 +24,7 @@ fn layout() -> Options {
     options(kit::TIGHT)
 }
 
-/// Writes an SSTable of these keys; `None` is a tombstone.
+/// Writes an SSTable of these keys. `None` is a tombstone.
 fn table(path: PathBuf, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> PathBuf {
     let mut writer = SortedTableWriter::create(&path, &layout()).unwrap();
     for (key, value) in entries {
@@ -37,7 +38,7 @@ fn table(path: PathBuf, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> PathBuf {
     path
 }
 
-/// Some keys of the numbered histories, with new values or tombstones.
+/// Returns some keys of the numbered histories, with new values or tombstones.
 fn some_entries(rng: &mut Rng) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut entries = Vec::new();
     for number in 0..60 {
@@ -119,7 +120,7 @@ fn memtables_are_older_than_an_ingest_into_level_0() {
         db.put("z", [round]).unwrap();
         db.flush().unwrap();
     }
-    db.put("k", "old").unwrap(); // its table gets its number after those of the tables to ingest
+    db.put("k", "old").unwrap(); // gets a number after the tables to ingest
     db.put("a", "old").unwrap();
     let path = table(folder.path().join("new.ldb"), &[(b"a".to_vec(), None), (b"k".to_vec(), Some(b"new".to_vec()))]);
     assert_eq!(db.ingest(&[path]).unwrap().level, 0);
@@ -129,7 +130,8 @@ fn memtables_are_older_than_an_ingest_into_level_0() {
     assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"newer"[..]));
 }
 
-/// Every table of level 0 is a sorted run: reads search it, and the write stall triggers count it.
+/// In level 0 every table is a sorted run that reads search and that the write stall triggers
+/// count. An ingest must add only one.
 #[test]
 fn an_ingest_into_level_0_is_one_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +158,7 @@ fn an_ingest_into_level_0_is_one_run() {
         assert_eq!((made.tables, made.level), (1, 0));
         assert_eq!(db.layout()[0].tables.len(), flushed + runs);
         assert!(contents(&db).into_iter().eq(entries.iter().map(|(key, value)| (key.clone(), value.clone().unwrap()))));
-        outer(); // flushed by the next ingest
+        outer(); // the next ingest flushes it
     }
     db.compact_range(None, None).unwrap();
     outer();
@@ -200,7 +202,7 @@ fn an_ingest_is_atomic_under_concurrent_writes() {
     assert_eq!(files.len(), 20, "the tables stay where they were");
 }
 
-/// Cuts the power after every step around an ingest.
+/// Cuts the power after every step before, during and after an ingest.
 #[test]
 fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     let folder = tempfile::tempdir().unwrap();
@@ -249,8 +251,8 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     }
 }
 
-/// Whichever call of an ingest fails, or from whichever call on the disk is full: the ingest is
-/// atomic, and no write accepted after it, or once there is space, is lost.
+/// Any call of an ingest fails, or the disk is full from any call on. The ingest is atomic. Writes
+/// that are accepted after it, or when there is space again, are not lost.
 #[test]
 fn a_failed_ingest_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -281,12 +283,12 @@ fn a_failed_ingest_loses_nothing() {
         faults.heal();
         let put = || db.put_with("zz", "later", WriteOptions::synced());
         let accepted = put().is_ok() || db.resume().is_ok() && put().is_ok();
-        // Commits pending edits to the manifest.
+        // Runs jobs, which commit pending edits to the manifest.
         (0..100).take_while(|_| db.step(0).is_some()).count();
-        let killed = disk.steps(); // closing may write
+        let killed = disk.steps(); // closing the store may write
         drop(db);
         let end = disk.steps();
-        // Otherwise nothing was promised.
+        // Otherwise nothing was promised as durable.
         let cut = (made || accepted).then(|| disk.power_loss(end, 1));
         for image in [disk.state_after(killed)].into_iter().chain(cut) {
             let mut found = contents(&kit::open(&image.file_system(), &options, true).unwrap());
@@ -390,7 +392,7 @@ fn an_exported_range_can_be_ingested() {
     assert!(matches!(from.export(at("out"), range()), Err(Error::Io { .. })), "no file is replaced");
     let paths: Vec<&Path> = tables.iter().map(|table| table.path.as_path()).collect();
     let made = to.ingest(&paths).unwrap();
-    // The deepest level of an empty store.
+    // The deepest level into which an empty store flushes.
     let deepest = if layout().level_compaction_dynamic_level_bytes { 1 } else { 2 };
     assert!((made.entries, made.tables > 1, made.level) == (1999, true, deepest), "{made:?}");
     assert!(kit::scan(&from, range()).unwrap() == kit::contents(&to).unwrap());

@@ -1,8 +1,9 @@
-//! One directory, two engines: LevelDB reads everything that Terrace writes and the reverse, over
-//! random histories, many opens, and kills of either. LevelDB refuses what it cannot read.
+//! One directory and two engines. LevelDB reads everything that Terrace writes, and Terrace reads
+//! everything that LevelDB writes, in random histories with many opens and with kills of either
+//! engine. LevelDB refuses a store that it cannot read.
 //!
-//! Every random choice follows from a seed that a failure prints; `TERRACE_SEED=n` runs that one
-//! alone.
+//! Every random choice is derived from a seed, which a failure prints. `TERRACE_SEED=n` runs only
+//! that seed.
 use crate::common::leveldb;
 use leveldb::{Layout, Op, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use std::{
@@ -19,10 +20,11 @@ use std::{
 use terrace::Db;
 use terrace_peers::{leveldb::Library, require};
 
-/// The expected contents.
+/// The expected contents of the store.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Distinct keys of a history; few, so that most writes overwrite or delete.
+/// Number of distinct keys of a history. It is small, so that most writes overwrite or delete a
+/// key.
 const KEYS: u64 = 2500;
 
 #[test]
@@ -33,7 +35,7 @@ fn either_engine_reads_what_the_other_closed() {
         let (dir, mut random) = (tempfile::tempdir().unwrap(), Random::new(seed));
         let (mut model, mut side, mut written) = (Model::new(), Side::Ours, 0);
         for _ in 0..10 {
-            // Every earlier close was clean, so no damage of any kind is tolerated.
+            // Every earlier close was clean, so no damage is tolerated.
             let store = Store::open(side, dir.path(), &Layout { paranoid: true, ..any_layout(&mut random) });
             assert_holds(&store, &model, &mut random);
             for _ in 0..random.below(400) {
@@ -49,7 +51,7 @@ fn either_engine_reads_what_the_other_closed() {
                 assert_holds(&store, &model, &mut random);
             }
             store.close();
-            // The engines mostly alternate, but each also opens its own files.
+            // The next open mostly uses the other engine, but sometimes the same.
             side = if random.one_in(4) { side } else { side.other() };
         }
         for side in [Side::Theirs, Side::Ours] {
@@ -80,7 +82,7 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
                 apply(&mut model, &batch(seed, index));
             }
             written += acknowledged;
-            // The batch in progress may be in the WAL without an acknowledgement.
+            // The batch that was being written may be in the WAL although it was not acknowledged.
             if difference(&model, &found).is_some() {
                 apply(&mut model, &batch(seed, written));
                 written += 1;
@@ -100,8 +102,8 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
     }
 }
 
-/// Not a test: the child that [`kill_while_writing`] starts and kills. It acknowledges a batch by
-/// a byte in a file.
+/// Not a test: the child process that [`kill_while_writing`] starts and kills. It acknowledges each
+/// batch by writing a byte to a file.
 #[test]
 fn child_that_writes_until_killed() {
     if !is_child("interop::child_that_writes_until_killed") {
@@ -117,7 +119,7 @@ fn child_that_writes_until_killed() {
         store.apply(&batch(seed, index), random.one_in(16));
         acks.write_all(b"!").unwrap();
     }
-    // Until the parent kills this process or exits.
+    // Waits until the parent kills this process or exits.
     io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
@@ -190,7 +192,7 @@ fn a_leveldb_store_remains_a_leveldb_store() {
     assert_eq!(keys, [&b"leveldb"[..], b"theirs", b"volatile"]);
 }
 
-/// The recorded durability mode does not concern LevelDB.
+/// A durability mode in the format file does not prevent that LevelDB opens the store.
 #[test]
 fn leveldb_opens_a_store_created_by_default() {
     let Some(_) = require("leveldb", Library::load()) else { return };
@@ -211,8 +213,8 @@ fn leveldb_opens_a_store_created_by_default() {
     assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
 }
 
-/// Zstd blocks are the one thing in a store without a format file that LevelDB 1.23 cannot read.
-/// They are written on explicit request only, and Terrace reads them always.
+/// Blocks compressed with Zstd are the only data in a store without a format file that LevelDB 1.23
+/// cannot read. Terrace writes them only on explicit request, and always reads them.
 #[test]
 fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     let Some(library) = require("leveldb", Library::load()) else { return };
@@ -239,10 +241,10 @@ fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     }
 }
 
-/// Starts a child that continues the history from batch `from`, kills it (SIGKILL) at a random
-/// moment, and returns the number of batches it acknowledged.
+/// Starts a child process that continues the history from batch `from`. Kills it (SIGKILL) at a
+/// random moment. Returns the number of batches that it acknowledged.
 fn kill_while_writing(side: Side, store: &Path, acks: &Path, seed: u64, from: u64, random: &mut Random) -> u64 {
-    let _ = fs::remove_file(acks); // of the previous round, if any
+    let _ = fs::remove_file(acks); // may be left from the previous round
     let arguments = [
         ("SIDE", side_name(side)),
         ("STORE", store.display().to_string()),
@@ -253,7 +255,8 @@ fn kill_while_writing(side: Side, store: &Path, acks: &Path, seed: u64, from: u6
     let mut writer =
         child(&[], "interop::child_that_writes_until_killed", &arguments).spawn().expect("start the writer");
     let acknowledged = || fs::metadata(acks).map_or(0, |file| file.len());
-    // One in four is killed around its start, during recovery; the others after some batches.
+    // One child in four is killed near its start, during recovery. The others are killed after some
+    // batches.
     let (batches, pause) = if random.one_in(4) {
         (0, Duration::from_micros(random.below(30_000)))
     } else {
@@ -280,7 +283,7 @@ fn fail_if_ended(writer: &mut Child) {
     }
 }
 
-/// Batch number `index` of the history `seed`, the same in every process.
+/// Returns batch number `index` of the history of `seed`. It is the same in every process.
 fn batch(seed: u64, index: u64) -> Vec<Op> {
     let mut random = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ index);
     let count = if random.one_in(50) { random.below(200) } else { 1 + random.below(6) };
@@ -292,8 +295,8 @@ fn batch(seed: u64, index: u64) -> Vec<Op> {
         .collect()
 }
 
-/// The `n`-th key: the empty one, binary ones, ones with a long common prefix, decimal ones, and
-/// runs of 0xff.
+/// Returns the `n`-th key. Keys are the empty key, binary keys, keys with a long common prefix,
+/// decimal keys, and runs of 0xff.
 fn key(n: u64) -> Vec<u8> {
     match n % 8 {
         0 if n == 0 => Vec::new(),
@@ -304,7 +307,8 @@ fn key(n: u64) -> Vec<u8> {
     }
 }
 
-/// Mostly small, rarely up to 300 KiB; half of them compress well.
+/// Returns a random value. Values are mostly small and rarely up to 300 KiB; half of them compress
+/// well.
 fn any_value(random: &mut Random) -> Vec<u8> {
     let len = match random.below(200) {
         0 => random.below(300 << 10),
@@ -314,7 +318,8 @@ fn any_value(random: &mut Random) -> Vec<u8> {
     if random.one_in(2) { random.bytes(len) } else { vec![random.next() as u8; len] }
 }
 
-/// Options of an open. Memtables are small, so that a few hundred batches fill several levels.
+/// Returns random options for an open. Memtables are small, so that a few hundred batches fill
+/// several levels.
 fn any_layout(random: &mut Random) -> Layout {
     Layout {
         snappy: random.one_in(2),
@@ -334,8 +339,8 @@ fn apply(model: &mut Model, ops: &[Op]) {
     }
 }
 
-/// Asserts that the store equals the model: forward, backward, and by point lookups of present and
-/// absent keys.
+/// Asserts that the store equals the model: in a forward scan, in a backward scan, and in point
+/// lookups of present and absent keys.
 fn assert_holds(store: &Store, model: &Model, random: &mut Random) {
     if let Some(text) = difference(model, &store.forward()) {
         panic!("forward: {text}");
@@ -346,12 +351,12 @@ fn assert_holds(store: &Store, model: &Model, random: &mut Random) {
         panic!("backward: {text}");
     }
     for _ in 0..500 {
-        let key = key(random.below(KEYS + 50)); // the last fifty were never written
+        let key = key(random.below(KEYS + 50)); // the last fifty keys were never written
         assert_eq!(store.get(&key).as_ref(), model.get(&key), "get {}", key.escape_ascii());
     }
 }
 
-/// The first difference in words; a dump of megabytes would not help.
+/// Describes the first difference. Printing megabytes of contents would not help.
 fn difference(model: &Model, found: &Pairs) -> Option<String> {
     let same = model.iter().zip(found).take_while(|(want, have)| *want.0 == have.0 && *want.1 == have.1).count();
     let describe = |entry: Option<(&Vec<u8>, &Vec<u8>)>| match entry {
@@ -365,7 +370,7 @@ fn difference(model: &Model, found: &Pairs) -> Option<String> {
     })
 }
 
-/// The seeds to run: these, or the one that `TERRACE_SEED` names.
+/// Returns the seeds to run: `usual`, or the seed that `TERRACE_SEED` names.
 fn seeds(usual: RangeInclusive<u64>) -> Vec<u64> {
     match env::var("TERRACE_SEED") {
         Ok(text) => vec![text.parse().expect("TERRACE_SEED is a number")],
@@ -373,7 +378,7 @@ fn seeds(usual: RangeInclusive<u64>) -> Vec<u64> {
     }
 }
 
-/// Prints the seed if the test fails while this is in scope.
+/// Prints the seed if the test fails while this value exists.
 struct OnFailure(u64);
 
 impl Drop for OnFailure {

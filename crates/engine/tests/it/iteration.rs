@@ -1,15 +1,15 @@
-//! Cursors over many overlapping sorted runs, in both directions with changes of direction,
-//! compared with sorted maps.
+//! Cursors over many overlapping sorted runs, in both directions and with changes of direction.
+//! Their results are compared with sorted maps.
 //!
-//! Keys come in clusters, so that sometimes one run supplies many steps and sometimes every step
-//! changes the run. Versions of a key occur in one run and in several, and so do tombstones.
+//! Keys are written in clusters. In some parts one run supplies many steps, and in other parts
+//! every step changes the run. Versions of a key, and tombstones, are in one run or in several.
 use crate::common::kit;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 use terrace::{Comparator, Cursor, Db, Options, ReadOptions, Snapshot};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A linear congruential generator: the same walk every time.
+/// A linear congruential generator. It produces the same walk in every run.
 struct Lcg(u64);
 
 impl Lcg {
@@ -19,7 +19,7 @@ impl Lcg {
     }
 }
 
-/// An order in which `B` equals `b`.
+/// A key order in which `B` equals `b`.
 struct CaseInsensitive;
 
 impl Comparator for CaseInsensitive {
@@ -48,7 +48,8 @@ fn options(comparator: Option<Arc<dyn Comparator>>, bloom_bits: &str) -> Options
     options
 }
 
-/// A store of several runs and a memtable, a snapshot from its middle, and the contents of both.
+/// Makes a store of several runs and a memtable, and a snapshot from the middle of its history.
+/// Returns the contents of the store and of the snapshot.
 fn store(dice: &mut Lcg, options: Options) -> (Db, Snapshot, [Model; 2]) {
     let db = kit::store(options);
     let (mut model, mut then) = (Model::new(), None);
@@ -112,7 +113,7 @@ fn cursors_over_many_runs_equal_a_sorted_map() {
     }
 }
 
-/// Seeks anywhere, then steps some way forward, some way backward, and so on.
+/// Seeks to random positions, then steps some way forward, some way backward, and so on.
 fn walk_back_and_forth(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]) {
     for _ in 0..300 {
         let target = format!("key{:05}", dice.below(3300)).into_bytes();
@@ -136,7 +137,8 @@ fn walk_back_and_forth(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, V
     }
 }
 
-/// Seeks skip as many runs as fit into a bit mask.
+/// A seek skips sources with a bit mask of 64 bits. The numbers of runs in this test are below and
+/// above 64.
 #[test]
 fn seeks_find_in_any_number_of_runs() {
     for runs in 61..68_u8 {
@@ -160,7 +162,7 @@ fn seeks_find_in_any_number_of_runs() {
     }
 }
 
-/// In this order keys that differ in case are one key with several versions.
+/// In this key order, keys that differ only in case are one key with several versions.
 #[test]
 fn different_bytes_can_be_equal_in_a_custom_order() {
     let db = kit::store(options(Some(Arc::new(CaseInsensitive)), "10"));
@@ -174,7 +176,7 @@ fn different_bytes_can_be_equal_in_a_custom_order() {
     db.put("C", "newer").unwrap();
     db.flush().unwrap();
     let mut cursor = db.cursor(ReadOptions::new());
-    cursor.seek(b"c").unwrap(); // the filter of the newer table excludes it
+    cursor.seek(b"c").unwrap(); // the filter of the newer table excludes this key
     assert_eq!((cursor.key(), cursor.value()), (&b"C"[..], &b"newer"[..]));
 }
 

@@ -1,9 +1,9 @@
-//! SIGKILL at random moments on a real file system: a child writes to one growing store and
-//! reports acknowledged batches. After each kill no acknowledged write is lost, the contents are a
-//! prefix of the history, and a deep check is clean. With root and loop devices each store has an
-//! ext4 of its own, which is intact at the end.
+//! SIGKILL at random moments on a real file system. A child process writes to a growing store and
+//! reports the batches that were acknowledged. After each kill, no acknowledged write is lost, the
+//! contents are a prefix of the history, and a deep check finds no problem. With root and loop
+//! devices each store is on its own ext4 file system, which must be intact at the end.
 //!
-//! The writes follow from `SEED`; the times of the kills do not.
+//! The writes are derived from `SEED`, but the times of the kills are random.
 use crate::common::{kit, leveldb, loop_fs};
 use kit::{COUNT_KEY, Model, TIGHT, apply, batch, contents, write};
 use leveldb::{child, child_argument, is_child};
@@ -20,7 +20,7 @@ use terrace_peers::require;
 use terrace_sim::Rng;
 
 const SEED: u64 = 9;
-/// Options of these stores in addition to [`TIGHT`], by name.
+/// The stores, by name, with their options in addition to [`TIGHT`].
 const LAYOUTS: &[(&str, &[(&str, &str)])] = &[
     ("usual", &[]),
     ("mapped", &[("wal_write_mode", "map"), ("durability", "auto"), ("durability_interval_ms", "20")]),
@@ -49,7 +49,7 @@ const LAYOUTS: &[(&str, &[(&str, &str)])] = &[
         &[("durability", "group"), ("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")],
     ),
 ];
-/// Layouts with this prefix are stores in a file in place of a device.
+/// Stores whose name has this prefix are in a file that is used as a raw device.
 const ON_A_DEVICE: &str = "on a device";
 const DEVICE_BYTES: u64 = 64 << 20;
 /// After this many batches a child waits to be killed.
@@ -65,8 +65,8 @@ fn count(db: &Db) -> usize {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize)
 }
 
-/// The child: opens the store, continues the history, and prints `ack N` once batch N is
-/// acknowledged.
+/// The child process: opens the store, continues the history, and prints `ack N` when batch N has
+/// been acknowledged.
 #[test]
 fn writer() {
     if !is_child("kill::writer") {
@@ -102,7 +102,8 @@ fn start(directory: &Path, layout: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("start the child")
 }
 
-/// Lets a child write for a while and kills it. Returns the last batch it acknowledged.
+/// Lets a child process write for a while and kills it. Returns the last batch that it
+/// acknowledged.
 fn killed_after(directory: &Path, layout: &str, delay: Duration) -> usize {
     let mut child = start(directory, layout);
     let mut out = child.stdout.take().expect("piped");
@@ -116,7 +117,7 @@ fn killed_after(directory: &Path, layout: &str, delay: Duration) -> usize {
     let status = child.wait().expect("wait");
     assert!(status.code().is_none(), "the child ended by itself: {status}");
     let text = listener.join().expect("listen");
-    // The kill may have cut the last line; such a line does not count.
+    // The kill may have cut off the last line, which is then ignored.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let acknowledged = whole.lines().filter_map(|line| line.strip_prefix("ack ")).next_back();
     acknowledged.map_or(0, |number| number.parse().expect("a number"))
@@ -164,7 +165,7 @@ fn kill_repeatedly(layout: &str) {
     assert!(progress >= kills / 4, "only {progress} of {kills} children wrote anything before they were killed");
 }
 
-/// Killed repeatedly during recovery, without a complete recovery in between.
+/// The store is killed repeatedly during recovery, without a complete recovery in between.
 #[test]
 fn recovery_can_be_killed_repeatedly() {
     ["mapped", ON_A_DEVICE].iter().for_each(|layout| kill_during_recovery(layout));
@@ -177,8 +178,8 @@ fn kill_during_recovery(layout: &str) {
     let mut acknowledged = killed_after(&directory, layout, Duration::from_millis(300));
     let mut rng = Rng::new(SEED + 1);
     for _ in 0..15 {
-        // Starting a process takes some milliseconds, so these kills come before, during, or right
-        // after the open.
+        // Starting a process takes some milliseconds, so these kills happen before, during, or
+        // right after the open.
         acknowledged = acknowledged.max(killed_after(&directory, layout, Duration::from_millis(rng.below(25) as u64)));
     }
     let db = Db::open(&directory, kit::plain(TIGHT)).expect("open");

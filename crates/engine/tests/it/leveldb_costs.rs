@@ -1,11 +1,12 @@
-//! The preset `leveldb` behaves as LevelDB 1.23: with the same history it syncs as many tables,
-//! writes as many bytes to the device, and leaves a store of the same size.
+//! With the preset `leveldb`, Terrace has the costs of LevelDB 1.23. For the same history it syncs
+//! as many tables, writes as many bytes to the device, and leaves a store of the same size.
 //!
-//! Each run has a fresh ext4 file system on a loop device and a child process under `strace` that
-//! writes a paced history: after every [`PACE`] puts it waits until the process is idle, which
-//! leaves little to chance. Five runs of LevelDB give each figure a range; the median of Terrace's
-//! three runs must be in it, with 2 % tolerance on either side. Needs root, loop devices, strace
-//! and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`, `leveldb`).
+//! Each run uses a new ext4 file system on a loop device, and a child process under `strace` that
+//! writes the history. After every [`PACE`] puts the child waits until it is idle, so that the
+//! result depends little on timing. Five runs of LevelDB give a range for each figure. The median
+//! of three runs of Terrace must be in this range, with a tolerance of 2 % on either side. The test
+//! needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`,
+//! `leveldb`).
 use crate::common::{leveldb, loop_fs};
 use leveldb::{Layout, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use loop_fs::{LoopFs, is_root};
@@ -19,11 +20,12 @@ use std::{
 };
 use terrace_peers::{leveldb::Library, require};
 
-/// Puts of one run, over [`KEYS`] keys in random order: each key is written about twice.
+/// Number of puts in one run. The [`KEYS`] keys are in random order, and each is written about
+/// twice.
 const PUTS: u64 = 60_000;
 const KEYS: u64 = 30_000;
 const VALUE_BYTES: usize = 400;
-/// Puts between two waits: 0.8 MB, so that at most one memtable fills between them.
+/// Number of puts between two waits. They have 0.8 MB, so at most one memtable fills in between.
 const PACE: u64 = 2000;
 const SHAPE: Layout =
     Layout { snappy: false, write_buffer_size: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
@@ -47,7 +49,8 @@ fn preset_leveldb_costs_as_much_as_leveldb() {
     assert_eq!(outside.collect::<Vec<_>>(), [""; 0], "figures outside LevelDB's range; the table above has them all");
 }
 
-/// Prints one line of the summary. Returns whether Terrace's median is in LevelDB's range.
+/// Prints one line of the summary. Returns whether the median of Terrace is in the range of
+/// LevelDB.
 fn compare(figure: usize, theirs: &[Costs], ours: &[Costs]) -> bool {
     let column = |runs: &[Costs]| {
         let mut values: Vec<u64> = runs.iter().map(|costs| costs[figure]).collect();
@@ -61,8 +64,8 @@ fn compare(figure: usize, theirs: &[Costs], ours: &[Costs]) -> bool {
     inside
 }
 
-/// One run on a file system of its own; at the end the real LevelDB compares the contents with the
-/// model.
+/// Makes one run on a new file system. At the end the real LevelDB reads the contents and compares
+/// them with the model.
 fn measure(side: Side, run: u32) -> Costs {
     let file_system = LoopFs::new().expect("the probe succeeded a moment ago");
     let (store, trace) = (file_system.mount.join("store"), file_system.directory.path().join("trace"));
@@ -70,7 +73,8 @@ fn measure(side: Side, run: u32) -> Costs {
     let started = Instant::now();
 
     let trace_path = trace.display().to_string();
-    // With --seccomp-bpf only the named calls stop the process; without it every futex would.
+    // With --seccomp-bpf only the named system calls stop the process. Without it, every futex call
+    // would.
     let wrapper = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=fdatasync,fsync,msync", "-o", &trace_path];
     let arguments = [("SIDE", side_name(side)), ("STORE", store.display().to_string())];
     let output = child(&wrapper, "leveldb_costs::driver_of_a_paced_history", &arguments).spawn().expect("start strace");
@@ -92,8 +96,8 @@ fn measure(side: Side, run: u32) -> Costs {
     [syncs.tables, device_bytes, store_bytes]
 }
 
-/// Not a test: the child that [`measure`] traces. It exits without closing the store, because the
-/// writes of a close are not part of the comparison.
+/// Not a test: the child process that [`measure`] traces. It exits without closing the store,
+/// because the writes of a close are not compared.
 #[test]
 fn driver_of_a_paced_history() {
     if !is_child("leveldb_costs::driver_of_a_paced_history") {
@@ -111,7 +115,7 @@ fn driver_of_a_paced_history() {
     process::exit(0);
 }
 
-/// All puts in order: 16-byte decimal keys, values that do not compress.
+/// Returns all puts in order. Keys are decimal with 16 bytes, and values do not compress.
 fn history() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let mut random = Random::new(1);
     (0..PUTS).map(move |_| (format!("{:016}", random.below(KEYS)).into_bytes(), random.bytes(VALUE_BYTES)))
@@ -121,8 +125,8 @@ fn expected() -> Pairs {
     history().collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-/// Returns once all other threads of this process have been asleep in five consecutive samples, 2
-/// ms apart, without having run.
+/// Returns when all other threads of this process were asleep in five consecutive samples, 2 ms
+/// apart, and have not run in between.
 fn wait_until_idle() {
     let deadline = Instant::now() + Duration::from_secs(30);
     let (mut quiet, mut last) = (0, None);
@@ -135,8 +139,8 @@ fn wait_until_idle() {
     }
 }
 
-/// The other threads with the time each has run in ns; `None` if one is running or waits for a
-/// device.
+/// Returns the other threads, each with its running time in ns. Returns `None` if a thread is
+/// running or waits for a device.
 fn others_asleep() -> Option<Vec<(String, String)>> {
     let own = fs::read_link("/proc/thread-self").ok()?;
     let mut threads = Vec::new();
@@ -146,7 +150,7 @@ fn others_asleep() -> Option<Vec<(String, String)>> {
             continue;
         }
         let stat = fs::read_to_string(path.join("stat")).ok()?;
-        // The name before it may contain anything.
+        // The thread name before this field may contain any character.
         let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
         if state != 'S' {
             return None;
@@ -158,7 +162,7 @@ fn others_asleep() -> Option<Vec<(String, String)>> {
     Some(threads)
 }
 
-/// Sync calls of a trace by kind of file.
+/// The sync calls in a trace, by kind of file.
 #[derive(Debug, Default, PartialEq)]
 struct Syncs {
     tables: u64,
@@ -167,7 +171,8 @@ struct Syncs {
 }
 
 impl Syncs {
-    /// Counts the lines that begin a call; `<... fdatasync resumed>` ends one that was counted.
+    /// Counts lines that begin a call. A line `<... fdatasync resumed>` ends a call that was
+    /// counted already.
     fn of(trace: &str) -> Syncs {
         let mut syncs = Syncs::default();
         for line in trace.lines().filter(|line| line.contains("sync(")) {

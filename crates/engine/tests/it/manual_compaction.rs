@@ -1,11 +1,11 @@
-//! Manual compaction: it keeps its contract even where there is nothing to compact.
+//! Manual compaction. It must do what it promises even if there is nothing to compact.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::time::{Duration, Instant};
 use terrace::{Db, Options, check_on};
 use terrace_storage::placement::OpenMode;
 
-/// Entries and range tombstones in all SSTables of the closed store.
+/// Returns the number of entries and of range tombstones in all SSTables of the closed store.
 fn entries(place: &Place, options: &Options) -> (u64, u64) {
     let storage = kit::storage(&place.fs, OpenMode::ReadOnly, options).expect("open read-only");
     let report = check_on(&*storage, options, true).expect("check");
@@ -48,8 +48,8 @@ fn a_compaction_of_the_last_level_drops_entries_of_released_snapshots() {
     }
 }
 
-/// All subcompactions together keep to the compaction rate limit, unless writers would have to
-/// wait for them.
+/// All subcompactions together must not exceed the compaction rate limit, except if writers would
+/// otherwise wait for them.
 #[test]
 fn a_manual_compaction_respects_the_rate_limit() {
     let merged = |slow_runs: &str, per_second: u32| {
@@ -68,7 +68,7 @@ fn a_manual_compaction_respects_the_rate_limit() {
         let db = kit::store(kit::in_files(&[TIGHT, &level0, &sizes, &parts].concat()));
         let mut begun = Instant::now();
         for run in 0..5u32 {
-            // The first one does not stay in level 0.
+            // The table of the first flush does not stay in level 0.
             (0..2000).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 400]).expect("put"));
             begun = Instant::now();
             db.flush().expect("flush");
@@ -79,7 +79,7 @@ fn a_manual_compaction_respects_the_rate_limit() {
         (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(per_second)))
     };
     let (time, due) = merged("100", 4 << 20);
-    // A subcompaction leaves the throttle debt of its last bytes to others.
+    // A subcompaction does not wait for the last bytes that it wrote; the next one waits for them.
     assert!(time > due * 3 / 4, "{time:?} instead of {due:?}");
     let (time, due) = merged("4", 1 << 20);
     assert!(time < due / 2, "{time:?}, as if no writer waited: {due:?}");

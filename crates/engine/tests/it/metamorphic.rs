@@ -1,7 +1,7 @@
-//! Runs one seeded history of thousands of operations under many options and in every place
-//! (directory, memory, raw device, split). Results must be equal everywhere, and statistics
-//! consistent. A difference between two runs names the options,
-//! the place and the seed.
+//! Runs one random history of thousands of operations with many sets of options and in every place
+//! (directory, memory, raw device, split store). The results must be equal in all runs, and the
+//! statistics must be consistent. If two runs differ, the failure names the options, the place and
+//! the seed.
 use crate::common::kit;
 use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
@@ -17,7 +17,7 @@ type Layout = &'static [(&'static str, &'static str)];
 const SMALL: Layout =
     &[("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("max_bytes_for_level_base", "64KiB")];
 
-/// Each is applied on top of `SMALL`, so that one history uses every level.
+/// Sets of options. Each is applied after `SMALL`, whose sizes let one history use every level.
 const LAYOUTS: &[Layout] = &[
     &[],
     &[("write_buffer_size", "4MiB")],
@@ -56,7 +56,7 @@ const LAYOUTS: &[Layout] = &[
         ("compaction_pri", "min_overlapping_ratio"),
         ("copy_whole_blocks", "on"),
     ],
-    // Otherwise each build would sync all of a real file system.
+    // Otherwise each build would sync the whole real file system.
     &[("tables", "directory"), ("durability", "none")],
     &[
         ("tables", "directory"),
@@ -212,7 +212,8 @@ const LAYOUTS: &[Layout] = &[
     &[("idle_durability_ms", "0"), ("max_background_compactions", "2")],
 ];
 
-/// Each of these creates a store with a format file, in which range deletes are range tombstones.
+/// Each of these options creates a store with a format file. In such a store a range delete is a
+/// range tombstone.
 const WITH_FORMAT_FILE: Layout = &[
     ("range_tombstones", "on"),
     ("compression", "lz4"),
@@ -222,7 +223,7 @@ const WITH_FORMAT_FILE: Layout = &[
     ("values", "log"),
 ];
 
-/// Names the run that panics.
+/// Names the run if it panics.
 struct Context {
     layout: Layout,
     place: &'static str,
@@ -261,8 +262,8 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     (0..bytes).map(|_| if noisy { rng.next_u64() as u8 } else { word[rng.below(8)] }).collect()
 }
 
-/// Runs the history and compares its end with a map, so that the runs cannot all be wrong in the
-/// same way.
+/// Runs the history and compares the final contents with a map. Otherwise all runs could be wrong
+/// in the same way.
 fn run(place: &Place, options: &Options, manual: bool) -> Answers {
     let mut rng = Rng::new(SEED);
     let mut db = place.open(options, manual).expect("open");
@@ -327,7 +328,7 @@ fn run(place: &Place, options: &Options, manual: bool) -> Answers {
     answers
 }
 
-/// After a full compaction the statistics agree with a deep check.
+/// Checks that, after a full compaction, the statistics equal the results of a deep check.
 fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     db.compact_range(None, None).expect("compact");
     db.wait_idle().expect("idle");
@@ -343,10 +344,10 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let compacted: u64 = said.levels.iter().map(|level| level.compactions.bytes_written).sum();
     let may_be = match said.layout.tables {
         TableForm::Block => compacted..=compacted,
-        // Tables begin at multiples of a 4 KiB block, and the directory follows them. All but the
-        // last table of a bundle have several blocks; the last may be short.
+        // In a bundle, tables begin at multiples of a 4 KiB block, and the directory follows them.
+        // All tables but the last one have several blocks; the last one may be short.
         TableForm::Bundled => compacted..=compacted + compacted / 4 + synced("tables") * (8 << 10),
-        // Linked values are not written; keys are.
+        // Linked values are not written again, but keys are.
         TableForm::Directory => 1..=compacted,
     };
     assert!(compacted == 0 || may_be.contains(&bytes("compaction")), "{said:?}");
@@ -354,7 +355,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     assert_eq!(by_level, bytes("compaction"), "{said:?}");
     for level in said.levels.iter().filter(|level| level.compactions.bytes_written > 0) {
         assert!(level.compacted_bytes > 0, "{said:?}");
-        // With tables in files of their own this is all that was written.
+        // If every table is a file, nothing else was written.
         assert!(
             said.layout.tables != TableForm::Block || level.compacted_bytes == level.compactions.bytes_written,
             "{said:?}"
@@ -371,7 +372,8 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let storage = kit::storage(&place.fs, OpenMode::ReadOnly, options).expect("open read-only");
     let report = check_on(&*storage, options, true).expect("check");
     assert_eq!(report.problems, Vec::<String>::new());
-    // Fully compacted, without snapshots: exactly one entry per pair, nothing in WALs.
+    // After a full compaction without snapshots there is exactly one entry for each pair, and the
+    // WALs have no entry.
     assert_eq!((report.entries, report.range_tombstones, report.wal_entries), (pairs, 0, 0));
     assert_eq!((report.tables, report.table_bytes), (tables, table_bytes), "tables and their bytes");
 }
@@ -386,7 +388,7 @@ fn one_history_has_equal_results_under_all_options_and_in_all_places() {
     let places: [fn() -> Place; 5] = [Place::memory, Place::scrambled, Place::directory, Place::device, Place::split];
     let jobs: Vec<_> =
         (0..LAYOUTS.len()).flat_map(|layout| (0..places.len()).map(move |place| (layout, place))).collect();
-    // A range delete takes one sequence, or one for each key that it deletes.
+    // A range delete takes one sequence number, or one for each key that it deletes.
     let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_tombstones", ranges)]), true));
     let deletes_ranges =
         |layout: Layout| WITH_FORMAT_FILE.iter().any(|with_format_file| layout.contains(with_format_file));
@@ -396,15 +398,15 @@ fn one_history_has_equal_results_under_all_options_and_in_all_places() {
             scope.spawn(|| {
                 while let Some((layout, place)) = { queue.lock().unwrap().pop() } {
                     let (place, layout) = (places[place](), LAYOUTS[layout]);
-                    // A split store has a format file, whatever the options say.
+                    // A split store always has a format file, whatever the options.
                     let reference = &references[usize::from(deletes_ranges(layout) || place.name == "split")];
                     if let Some(why) = place.refuses(&with_layout(layout)) {
                         println!("skipped: {why}");
                         continue;
                     }
                     let _context = Context { layout, place: place.name };
-                    // Real directories get the real executor, where background jobs meet the timing
-                    // of a file system.
+                    // Stores in real directories use the real executor, so that background jobs run
+                    // with the timing of a file system.
                     let answers = run(&place, &with_layout(layout), place.path().is_none());
                     assert!(answers.contents == reference.contents, "other answers: contents");
                     assert!(answers.gets == reference.gets, "other answers: gets");

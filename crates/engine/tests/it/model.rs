@@ -1,7 +1,8 @@
-//! Whatever the operations, options, executor and place, a store returns what a sorted map would.
+//! For any operations, options, executor and place, a store returns the same results as a sorted
+//! map.
 //!
-//! Cases are generated from `TERRACE_MODEL_SEED` (default 1); there are `TERRACE_MODEL_CASES` of
-//! them. A failure prints the seed and the smallest failing case.
+//! Cases are generated from the seed `TERRACE_MODEL_SEED` (default 1). `TERRACE_MODEL_CASES` is the
+//! number of cases. A failure prints the seed and the smallest case that fails.
 use crate::common::{kit, ops};
 use kit::{Backwards, Place, check_layout};
 use ops::{Config, Key, Move, Op, Range, Value, any_config, any_op};
@@ -33,12 +34,12 @@ struct Harness {
     map: Map,
     snapshots: Vec<(Snapshot, Map)>,
     cursors: Vec<(Cursor, Walk)>,
-    /// Pinned values and their expected bytes.
+    /// Pinned values, each with its expected bytes.
     pins: Vec<(PinnedValue, Value)>,
 }
 
-/// The expected state of a cursor: the pairs of its range in its order, and its position among
-/// them.
+/// The expected state of a cursor: the pairs of its range in the cursor's order, and the position
+/// of the cursor among them.
 struct Walk {
     pairs: Vec<(Key, Value)>,
     backwards: bool,
@@ -71,7 +72,7 @@ impl Walk {
     }
 }
 
-/// Bytes that tail GC re-appended, in all cases.
+/// Bytes that tail GC re-appended, summed over all cases.
 static PUT_AGAIN_BYTES: AtomicU64 = AtomicU64::new(0);
 static MOVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -226,8 +227,8 @@ impl Harness {
         if orderly { fine(db.close()) } else { Ok(()) }
     }
 
-    /// Two readers at once after a kill: both see everything, a writer is refused, and nothing
-    /// changes.
+    /// Opens two readers at the same time after a kill. Both see all writes, a writer is refused,
+    /// and no file changes.
     fn read_only(&mut self) -> TestCaseResult {
         let Some(path) = self.place.path() else { return Ok(()) };
         let refused = Db::open_read_only(&path, self.options());
@@ -314,7 +315,7 @@ impl Harness {
                 self.check_everything()?;
             }
             Op::ReadOnly => self.read_only()?,
-            // There is none.
+            // There is no such snapshot or cursor.
             Op::ReadSnapshot(..) | Op::DropSnapshot(_) | Op::MoveCursor(..) | Op::DropCursor(_) => {}
         }
         Ok(())
@@ -350,8 +351,8 @@ fn equals_a_sorted_map() {
     assert!(cases < 1000 || collected.iter().all(|bytes| *bytes > 100_000), "nothing was collected: {collected:?}");
 }
 
-/// A range begins at a prefix only in bytewise order. In another order the prefix itself may come
-/// last, or anywhere.
+/// Only in bytewise order do the keys with a prefix begin at the prefix. In another order the
+/// prefix itself may be the last of these keys, or between them.
 #[test]
 fn a_prefix_finds_its_keys_in_a_custom_order() {
     let db = Db::open_in_memory(Options::default().comparator(Arc::new(Backwards))).unwrap();

@@ -1,6 +1,6 @@
-//! Several opens of one store, in a directory or on a device: one writer or many readers, the
-//! error of a refused open, and that reading changes nothing, on a read-only file system either
-//! (that test needs root for a mount).
+//! Several opens of one store, in a directory or on a raw device. A store has one writer or many
+//! readers. The tests check the error of a refused open, and that reading changes no file. Reading
+//! also works on a read-only file system; that test needs root for a mount.
 use crate::common::kit;
 use kit::{TIGHT, contents};
 use std::{
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use terrace::{Db, Error, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_peers::require;
 
-/// A store that was filled and dropped without a close: readers find a WAL to replay.
+/// A store that was filled and dropped without a close, so that readers find a WAL to replay.
 struct Filled {
     folder: TempDir,
     path: PathBuf,
@@ -32,7 +32,7 @@ impl Filled {
         filled
     }
 
-    /// One in a directory, and one in a file in place of a device.
+    /// Makes a store in a directory, and a store in a file that is used as a raw device.
     fn both() -> [Filled; 2] {
         let in_directory = Filled::with(kit::options(TIGHT), |_| ());
         [in_directory, Filled::with(kit::plain(TIGHT), |path| kit::device_file(path, 32 << 20))]
@@ -70,9 +70,9 @@ fn one_writer_or_many_readers() {
     }
 }
 
-/// A child process shares its parent's descriptors until it runs its program; the lock must not
-/// depend on that. For users it was a reopen refused at random, because another part of the
-/// process started children.
+/// A child process shares the descriptors of its parent until it executes its program. The lock of
+/// a store must not depend on these descriptors. Fixed bug: an open was refused at random, because
+/// another part of the process started child processes.
 #[test]
 fn a_close_releases_the_lock_while_children_start() {
     for store in Filled::both() {
@@ -98,7 +98,7 @@ fn reopened_beside_children(store: &Filled) {
     });
 }
 
-/// Ends the other threads of the scope, also when a test fails.
+/// Ends the other threads of the scope, even if a test fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -107,7 +107,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Does everything that a reader may and may not do; no byte at `path` may change.
+/// Calls every operation that a reader may call, and operations that it may not call. No byte at
+/// `path` may change.
 fn read_everything(path: &Path, options: &Options) {
     let before = kit::files_below(path);
     let db = Db::open_read_only(path, options.clone()).unwrap();
@@ -137,7 +138,7 @@ fn a_reader_changes_nothing() {
     read_everything(&in_directory.path, &in_directory.options);
 }
 
-/// A directory mounted read-only elsewhere; dropping it unmounts.
+/// A directory that is mounted read-only at another path. Dropping it unmounts.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -157,7 +158,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Not mounted if the mount failed.
+        // Does nothing if the mount failed.
         let _ = Command::new("umount").arg(self.0.path()).output();
     }
 }

@@ -1,12 +1,12 @@
-//! LevelDB's property strings: Terrace and the real LevelDB return the same text for the same
-//! directory.
+//! The property strings of LevelDB. For the same directory, Terrace and the real LevelDB return the
+//! same text.
 use crate::common::{kit, leveldb};
 use kit::Place;
 use leveldb::{Layout, Side, Store};
 use terrace::Db;
 use terrace_peers::{leveldb::Library, require};
 
-/// Tables on several levels, one in level 0; keys of all bytes.
+/// Makes a store with tables in several levels, one of them in level 0. Keys have all byte values.
 fn filled(place: &Place) -> Db {
     let db = Db::open(
         place.path().unwrap(),

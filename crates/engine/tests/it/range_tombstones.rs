@@ -1,5 +1,5 @@
-//! Range tombstones beyond the model, metamorphic and crash suites: the cost of writing them and
-//! of reading across them, refusals, and that repairs and checkpoints keep them.
+//! Range tombstones, in addition to the model, metamorphic and crash suites: the cost of writing
+//! them and of reading over them, refused calls, and that repairs and checkpoints keep them.
 use crate::common::{kit, leveldb};
 use kit::{Backwards, Place, contents, options};
 use leveldb::{Layout, Side, Store};
@@ -31,8 +31,9 @@ fn filled(db: &Db, keys: u64) {
     db.compact_range(None, None).unwrap();
 }
 
-/// A seek finds its key in a table and skips older tables; but a range tombstone deletes the key,
-/// and the next live key is in an older table.
+/// A seek finds its key in a table and therefore does not search older tables. But a range
+/// tombstone deletes the key, and the next live key is in an older table. The seek must find it
+/// there.
 #[test]
 fn a_seek_to_a_deleted_key_continues_in_every_source() {
     let mut options = ranged();
@@ -137,8 +138,8 @@ fn leveldb_refuses_a_store_with_range_tombstones() {
     assert!(update.batch.ops().eq([Op::DeleteRange(b"a", b"b"), Op::Put(b"b", b"2")]), "{update:?}");
 }
 
-/// The comparator decides which ranges are empty. An empty range does not fail the other
-/// operations of its batch.
+/// The comparator determines which ranges are empty. An empty range does not make the other
+/// operations of its batch fail.
 #[test]
 fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
     for (ranges, backwards) in [(true, false), (true, true), (false, false), (false, true)] {
@@ -168,8 +169,8 @@ fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
     }
 }
 
-/// Point tombstones in place of a range tombstone are one batch as long as they fit into a
-/// memtable.
+/// In a store without range tombstones, a range delete writes a tombstone for each key. These are
+/// one batch if they fit into a memtable.
 #[test]
 fn a_range_deleted_key_by_key_is_one_batch_that_fits_a_memtable() {
     let db = kit::store(options(&[
@@ -200,11 +201,11 @@ fn repairs_and_checkpoints_keep_range_tombstones() {
     let path = place.path().unwrap();
     let db = Db::open(&path, ranged()).unwrap();
     filled(&db, 3000);
-    let held = db.snapshot(); // nothing is dropped
+    let held = db.snapshot(); // while it exists, no entry is dropped
     db.delete_range(key(100), key(1000), WriteOptions::default()).unwrap();
     db.flush().unwrap();
     db.put(key(500), "again").unwrap();
-    db.delete_range(key(2000), key(2900), WriteOptions::default()).unwrap(); // in the WAL only
+    db.delete_range(key(2000), key(2900), WriteOptions::default()).unwrap(); // only in the WAL
     let wanted = contents(&db).unwrap();
     assert_eq!(wanted.len(), 100 + 1 + 1000 + 100);
     let folder = tempfile::tempdir().unwrap();

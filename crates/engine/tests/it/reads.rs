@@ -1,4 +1,4 @@
-//! The cost of point lookups and scans as counts: allocations, and storage calls.
+//! The cost of point lookups and scans, as numbers of allocations and of storage calls.
 use crate::common::{counting, kit};
 use std::{sync::Arc, time::Duration};
 use terrace::{Db, ReadOptions};
@@ -7,7 +7,7 @@ use terrace_storage::backends::files::{fs::FileSystem, real::RealFs};
 
 const KEYS: u64 = 4000;
 
-/// Even numbers are present.
+/// Returns the key of a number. Even numbers are present in the store.
 fn key(number: u64) -> [u8; 16] {
     let mut key = *b"user/00000000000";
     key[8..].copy_from_slice(format!("{number:08}").as_bytes());
@@ -29,7 +29,7 @@ const BASE: &[(&str, &str)] = &[
     ("durability", "none"),
 ];
 
-/// A store with tables on several levels and empty memtables.
+/// Makes a store with tables in several levels and empty memtables.
 fn store(fs: Arc<dyn FileSystem>, changes: &[(&str, &str)]) -> Db {
     let options = kit::plain(&[BASE, changes].concat());
     let db = kit::open(&fs, &options, false).unwrap();
@@ -45,7 +45,7 @@ fn store(fs: Arc<dyn FileSystem>, changes: &[(&str, &str)]) -> Db {
     db
 }
 
-/// Allocations of this thread while `work` runs.
+/// Returns the number of allocations of this thread while `work` runs, and the result of `work`.
 fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = counting::of_thread();
     let done = work();
@@ -58,7 +58,7 @@ fn a_cached_get_allocates_only_its_result() {
     for (fs, mapped) in [(kit::anywhere(), "off"), (Arc::new(RealFs::new(folder.path().join("store"))), "on")] {
         let db = store(fs, &[("allow_mmap_reads", mapped)]);
         for number in 0..KEYS {
-            drop(db.get(key(number)).unwrap()); // fills the cache, opens tables
+            drop(db.get(key(number)).unwrap()); // fills the cache and opens tables
         }
         for number in 0..KEYS {
             let key = key(number);
@@ -81,12 +81,13 @@ fn a_filter_saves_the_read() {
     calls(&mut (0..KEYS)); // opens tables
     assert!(calls(&mut (0..KEYS).step_by(2)) >= KEYS / 2, "without a cache, each answer is read");
     let unnecessary_reads = calls(&mut (1..KEYS).step_by(2));
-    // One key in a hundred passes a Bloom filter of ten bits per key, and a lookup asks the filters
-    // of several tables.
+    // A Bloom filter with ten bits for each key passes one absent key in a hundred, and a lookup
+    // checks the filters of several tables.
     assert!(unnecessary_reads < KEYS / 2 / 5, "of {} absent keys, {unnecessary_reads} cost a read", KEYS / 2);
 }
 
-/// No block cache and no compaction: keys are in two runs, whatever the flushes made of them.
+/// Options without a block cache and without compaction. Keys are in two runs, whatever levels the
+/// flushes wrote to.
 const UNMERGED: &[(&str, &str)] = &[
     ("block_cache_size", "0"),
     ("max_bytes_for_level_base", "64MiB"),
@@ -118,7 +119,8 @@ fn a_seek_to_a_present_key_reads_one_block() {
         KEYS / 2
     );
     assert!(absent > KEYS / 2 * 3 / 2, "{absent} calls for {} absent keys: there are not several runs", KEYS / 2);
-    // A skipped source supplies its entries when the cursor continues, in either direction.
+    // When the cursor continues in either direction, a source that the seek skipped supplies its
+    // entries.
     for number in (2..KEYS - 2).step_by(2) {
         let (mut forward, mut back) = (placed(number), placed(number));
         forward.next().unwrap();
@@ -152,7 +154,7 @@ fn a_scan_reads_many_blocks_by_one_call() {
     let changes = [("block_size", "1KiB"), ("target_file_size", "1MiB"), ("max_bytes_for_level_base", "64MiB")];
     let db = store(Arc::new(fs.clone()), &changes);
     db.compact_range(None, None).unwrap();
-    db.wait_idle().unwrap(); // background I/O is counted too
+    db.wait_idle().unwrap(); // because background I/O is counted too
     for fill_cache in [true, false] {
         let calls = |scan: terrace::Scan| {
             let before = fs.calls();
@@ -223,8 +225,8 @@ fn multi_get_returns_values_in_key_order() {
     assert!(db.multi_get::<&[u8]>(&[]).is_empty());
 }
 
-/// Blocks that many keys need are prefetched before the first one is waited for, unless they are
-/// cached.
+/// If many keys need blocks that are not cached, all these blocks are prefetched before the lookup
+/// waits for the first one.
 #[test]
 fn multi_get_prefetches_blocks() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
@@ -241,7 +243,7 @@ fn multi_get_prefetches_blocks() {
     assert_eq!(expected(&keys), 0, "all are cached");
 }
 
-/// Separated values are not in the block cache: each read fetches them.
+/// The block cache contains no separated values, so each read prefetches them.
 #[test]
 fn multi_get_prefetches_separated_values() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
@@ -254,7 +256,7 @@ fn multi_get_prefetches_separated_values() {
     assert!(fs.expected() - before >= 15, "{} of 16 values", fs.expected() - before);
 }
 
-/// A scan that waits for values of the value log prefetches the next ones, in both directions.
+/// A scan that waits for values of the value log prefetches the next values, in both directions.
 #[test]
 fn a_scan_prefetches_separated_values() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());

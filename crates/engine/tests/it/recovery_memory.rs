@@ -1,9 +1,10 @@
-//! Recovery holds one memtable at a time: its peak memory does not depend on the size of the WALs.
+//! Recovery keeps one memtable at a time in memory. Its peak memory does not depend on the size of
+//! the WALs.
 //!
-//! Each test writes WALs far larger than `write_buffer_size` through the storage interface,
-//! without a memtable, and measures the peak resident set of the call under test in a process of
-//! its own. `TERRACE_TEST_WAL_BYTES` sets the bytes of WALs (default 96 MiB); 4 GiB is the size
-//! that the bound was made for.
+//! Each test writes WALs far larger than `write_buffer_size` through the storage interface, without
+//! a memtable. It then measures the peak resident set of the tested call in its own process.
+//! `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB). The bound was chosen
+//! for 4 GiB.
 use crate::common::{alone::in_own_process, kit};
 use std::{
     collections::BTreeSet,
@@ -23,15 +24,16 @@ use terrace_storage::{
 const MIB: u64 = 1 << 20;
 /// Size of a memtable in bytes.
 const WRITE_BUFFER: &str = "1MiB";
-/// Bytes in each WAL, about.
+/// Approximate size of each WAL in bytes.
 const WAL_BYTES: u64 = 24 * MIB;
-/// Allowed growth of the resident set in bytes: memtables, tables being written, table cache and
-/// read buffers.
+/// Allowed growth of the resident set in bytes. It is for memtables, tables being written, the
+/// table cache and read buffers.
 const GROWTH_MAX: u64 = 32 * MIB;
-/// The same for a repair, which holds 48 MiB of WAL entries before it spills them into a run. Each
-/// run adds a cursor, so a repair may also grow by an eightieth of the WALs: 51 MiB for 4 GiB.
+/// Allowed growth during a repair, which keeps 48 MiB of WAL entries before it spills them into a
+/// run. Each run adds a cursor. Therefore a repair may also grow by an eightieth of the size of the
+/// WALs: 51 MiB for 4 GiB.
 const REPAIR_GROWTH_MAX: u64 = 80 * MIB;
-/// Keys repeat after this many, so that several versions of each key are in the WALs.
+/// Number of distinct keys. Keys repeat, so that the WALs have several versions of each key.
 const KEYS: u64 = 50_000;
 const VALUE_BYTES: usize = 1000;
 
@@ -55,8 +57,8 @@ fn value(seq: u64) -> Vec<u8> {
     value
 }
 
-/// Makes a store at `path` whose WALs hold `total_bytes()` bytes, and returns the last sequence in
-/// them.
+/// Makes a store at `path` whose WALs have `total_bytes()` bytes. Returns the last sequence number
+/// in them.
 fn store_with_wals(path: &Path, options: &Options) -> u64 {
     Db::open(path, options.clone()).unwrap().close().unwrap();
     let storage =
@@ -77,7 +79,7 @@ fn store_with_wals(path: &Path, options: &Options) -> u64 {
     last
 }
 
-/// Peak resident set of this process in bytes since the last [`reset_peak`].
+/// Returns the peak resident set of this process in bytes since the last [`reset_peak`].
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux reports the peak");
@@ -157,7 +159,7 @@ fn repair_reads_large_wals_in_the_memory_of_a_few_memtables() {
     });
 }
 
-/// A store at `path` with more WAL entries than a repair keeps in memory: puts, overwrites,
+/// Makes a store at `path` with more WAL entries than a repair keeps in memory: puts, overwrites,
 /// tombstones and range tombstones.
 fn store_with_tombstones(path: &Path, changes: &[(&str, &str)]) -> kit::Model {
     let usual = [("write_buffer_size", "256MiB"), ("range_tombstones", "true"), ("durability", "sync")];
@@ -206,7 +208,7 @@ fn a_repair_that_spills_wal_entries_salvages_the_same_pairs() {
     }
 }
 
-/// Options of a store with `changes` and memtables of this size.
+/// Returns the options of a store with `changes` and with memtables of this size.
 fn with_memtables(bytes: &str, changes: &[(&str, &str)]) -> Options {
     options(&[&[("write_buffer_size", bytes)], changes].concat())
 }

@@ -1,5 +1,6 @@
-//! Opens that must be refused: wrong options, another engine's directory, a store that has lost a
-//! part. The error says why, every file stays as it was, and foreign files are left alone.
+//! Opens that must be refused: wrong options, the directory of another engine, a store that has
+//! lost a part. The error states the reason. Every file stays as it was, including files that do
+//! not belong to a store.
 use crate::common::kit;
 use kit::{Backwards, Place};
 use std::{collections::BTreeSet, fs, sync::Arc};
@@ -69,8 +70,8 @@ fn a_store_without_root_or_format_file_is_not_created_again() {
     refuses(&place, &lz4, &["lz4", "TERRACE"]);
 }
 
-/// Another engine's directory, recognised by its manifest: an unknown feature or an unknown
-/// record.
+/// The directory of another engine. It is recognized by its manifest, which has an unknown feature
+/// or an unknown record.
 #[test]
 fn a_foreign_manifest_is_refused() {
     let edit = Edit { requires: vec!["time-travel".into()], ..Edit::default() };
@@ -116,7 +117,7 @@ fn open_and_destroy_leave_foreign_files_alone() {
     assert!(error.contains("notes.txt"), "{error}");
 }
 
-/// A filter policy with a name of its own that admits every key.
+/// A filter policy with its own name that matches every key.
 struct AdmitAll;
 
 impl FilterPolicy for AdmitAll {
@@ -148,8 +149,8 @@ fn filters_of_another_policy_are_ignored() {
     }
 }
 
-/// A snapshot limits what its own store may drop; in another store it would be a meaningless
-/// number.
+/// A snapshot prevents that its own store drops entries. In another store its sequence number has
+/// no meaning.
 #[test]
 fn a_snapshot_of_another_store_is_refused() {
     let (here, there) = (kit::store(Options::default()), kit::store(Options::default()));

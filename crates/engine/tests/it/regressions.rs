@@ -1,5 +1,5 @@
-//! Fixed bugs in running stores, each by the wrong behaviour. `regressions_open.rs` has those of
-//! an open.
+//! Fixed bugs in running stores. Each comment describes the wrong behaviour. Bugs in the open of a
+//! store are in `regressions_open.rs`.
 use crate::common::{history, kit};
 use history::{Model, Tracker, contents, storage, tight_options};
 use kit::anywhere;
@@ -28,7 +28,7 @@ use terrace_storage::{
     durability::{DurabilityTracker, Finished},
 };
 
-/// Small memtables, and no background job in an idle store.
+/// Options with small memtables, and without background jobs in an idle store.
 fn small() -> Options {
     let mut options = Options::leveldb_compatible();
     options.write_buffer_size = 64 << 10;
@@ -53,7 +53,7 @@ fn live_tables(db: &Db) -> BTreeSet<u64> {
     db.layout().iter().flat_map(|level| &level.tables).map(|table| table.number).collect()
 }
 
-/// Removed WALs in `directory` that this process still holds open.
+/// Returns the number of removed WALs in `directory` that this process still has open.
 #[cfg(target_os = "linux")]
 fn open_deleted_wals(directory: &Path) -> usize {
     let directory = directory.canonicalize().expect("the directory is there");
@@ -62,9 +62,9 @@ fn open_deleted_wals(directory: &Path) -> usize {
     targets.filter(|file| file.starts_with(&directory) && file.to_string_lossy().ends_with(".log (deleted)")).count()
 }
 
-/// Without a synced write the WALs of flushed memtables were never closed: one descriptor each
-/// until none was left, and the kernel wrote removed WALs to the device. A commit of pending edits
-/// now closes every WAL that replay no longer needs.
+/// Without a synced write, the WALs of flushed memtables were never closed. Each took a descriptor,
+/// until none was left, and the kernel wrote the removed WALs to the device. Now a commit of
+/// pending edits closes every WAL that replay does not need any more.
 #[cfg(target_os = "linux")]
 #[test]
 fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
@@ -81,9 +81,9 @@ fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
     assert!(db.statistics().flushes.count > 50, "too few WALs for a verdict");
 }
 
-/// The idle timer held the store and could thus be the one to close it: it waited for its own
-/// thread and panicked, while the drop that should have closed the store returned with the lock
-/// still held.
+/// The idle timer had a reference to the store, so its thread could be the one that closes the
+/// store. It then waited for itself and panicked. The drop that should have closed the store
+/// returned while the lock was still held.
 #[test]
 fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -101,7 +101,7 @@ fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
         for number in 0..50u32 {
             db.put(number.to_le_bytes(), vec![7; 1000]).unwrap();
         }
-        // The first syncing ticks happen about now.
+        // The first ticks of the idle timer that sync happen at about this time.
         thread::sleep(Duration::from_micros(2000 + 25 * round));
         drop(db);
         let again = Db::open(directory.path(), options.clone());
@@ -110,8 +110,9 @@ fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
     assert_eq!(PANICS.load(SeqCst), 0, "threads of a store panicked");
 }
 
-/// Obsolete files were computed from the versions before and after a whole commit, so a table that
-/// was added and deleted within one was never seen, and its file remained until the next open.
+/// Obsolete files were computed from the versions before and after a whole commit. A table that was
+/// added and deleted within one commit was in neither version, and its file stayed until the next
+/// open.
 #[test]
 fn tables_added_and_deleted_within_one_commit_are_removed() {
     for (tracker, seed) in Tracker::without_failures().flat_map(|tracker| (0..8).map(move |seed| (tracker, seed))) {
@@ -133,7 +134,7 @@ fn tables_added_and_deleted_within_one_commit_are_removed() {
     }
 }
 
-/// As above, with threads, syncs and a real directory.
+/// The same test with threads, syncs and a real directory.
 #[test]
 fn an_idle_directory_holds_the_live_tables_and_no_others() {
     let directory = tempfile::tempdir().unwrap();
@@ -151,7 +152,7 @@ fn an_idle_directory_holds_the_live_tables_and_no_others() {
     assert!(!there.is_empty());
 }
 
-/// A comparator with a name of its own.
+/// A comparator with its own name.
 struct Sorted {
     name: &'static str,
     compare: fn(&[u8], &[u8]) -> Ordering,
@@ -167,8 +168,8 @@ impl Comparator for Sorted {
     }
 }
 
-/// A prefix scan assumed that its keys begin at the prefix and are contiguous in any order: with a
-/// custom comparator it missed keys before the prefix, and a reverse scan found none.
+/// A prefix scan assumed that its keys begin at the prefix and are contiguous in every key order.
+/// With a custom comparator it missed keys before the prefix, and a reverse scan found none.
 #[test]
 fn prefix_finds_all_in_either_direction_with_any_comparator() {
     const KEYS: [&str; 9] = ["", "a", "aa", "ab", "ab1", "ab2", "ab3", "ac", "b"];
@@ -206,7 +207,7 @@ fn prefix_finds_all_in_either_direction_with_any_comparator() {
     }
 }
 
-/// A bytewise comparator that panics once after this many comparisons; 0 means never.
+/// A bytewise comparator that panics once, after this number of comparisons. 0 means never.
 struct PanickingComparator(AtomicUsize);
 
 impl Comparator for PanickingComparator {
@@ -221,10 +222,12 @@ impl Comparator for PanickingComparator {
     }
 }
 
-/// A write that panicked between WAL and memtable left its sequence used in the WAL and free in
-/// memory: the next write took it again, was acknowledged, and recovery stopped before it. Such a
-/// panic now stops all writing. A panic of a write without WAL left sequences that were never
-/// published, and the next writer waited for them forever.
+/// A write panicked between its insert into the WAL and into the memtable. Its sequence number was
+/// then used in the WAL but free in memory. The next write took the same number and was
+/// acknowledged, and recovery stopped before it. Such a panic now stops all writing.
+///
+/// A write without WAL that panicked left sequence numbers that were never published, and the next
+/// writer waited for them forever.
 #[test]
 fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
     for (fuse, logged) in (1..=6).map(|fuse| (fuse, true)).chain((1..=3).map(|fuse| (fuse, false))) {
@@ -263,8 +266,9 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
     }
 }
 
-/// An ingest whose comparator panicked after the install left writers below the installed
-/// sequence: the next write was acknowledged and then treated as already in tables.
+/// An ingest whose comparator panicked after the install left the writers' sequence number below
+/// that of the ingested entries. The next write was acknowledged, but it was then treated as
+/// already contained in tables.
 #[test]
 fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
@@ -286,7 +290,7 @@ fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
         let outcome = catch_unwind(AssertUnwindSafe(|| db.ingest(&[&path])));
         bomb.0.store(0, SeqCst);
         if outcome.is_ok() {
-            break; // it variants fewer comparisons
+            break; // this attempt made fewer comparisons
         }
         went_off += 1;
         match db.put_with("h", "acknowledged", WriteOptions::synced()) {
@@ -305,8 +309,8 @@ fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     assert!(went_off > 20 && refused > 0, "{went_off} panics, {refused} of them stopped the store");
 }
 
-/// A writer that waited for room ran the first job of the queue, even one that syncs and therefore
-/// needs the writer state that the writer held.
+/// A writer that waited for room ran the first job of the queue, even a job that syncs. Such a job
+/// needs the writer state, which the waiting writer held.
 #[test]
 fn a_stalled_writer_runs_no_job_that_needs_the_writer_state() {
     let (reported, names_operation_and_file) = mpsc::channel();
@@ -328,8 +332,8 @@ fn a_stalled_writer_runs_no_job_that_needs_the_writer_state() {
     writer.join().expect("no panic");
 }
 
-/// A handle that outlived `close` could still seal the memtable, which created a WAL in a
-/// directory that had been released.
+/// A handle that was used after `close` could still seal the memtable. This created a WAL in a
+/// directory whose lock had been released.
 #[test]
 fn flush_after_close_is_refused_and_creates_no_file() {
     let fs = anywhere();
@@ -344,7 +348,7 @@ fn flush_after_close_is_refused_and_creates_no_file() {
     assert_eq!(fs.list().unwrap(), before);
 }
 
-/// Makes nothing durable before it is forced to, so that commits are retried.
+/// A tracker that makes nothing durable before it is forced, so that commits are retried.
 struct ForcedOnlyTracker(LateTracker);
 
 impl DurabilityTracker for ForcedOnlyTracker {
@@ -365,8 +369,8 @@ impl DurabilityTracker for ForcedOnlyTracker {
     }
 }
 
-/// The idle timer ran only when its thread had no other job, so a store whose tables took long to
-/// become durable did not sync its WAL either, however idle it was.
+/// The idle timer ran only when its thread had no other job. If the tables of a store took long to
+/// become durable, the store did not sync its WAL either, even if it was idle.
 #[test]
 fn the_idle_tick_is_not_starved_by_background_work() {
     let mut options = small();

@@ -1,5 +1,5 @@
-//! Fixed bugs in the open of a store, each by the wrong behaviour. `regressions.rs` has those of
-//! running stores.
+//! Fixed bugs in the open of a store. Each comment describes the wrong behaviour. Bugs in running
+//! stores are in `regressions.rs`.
 use crate::common::{files, history};
 use files::{
     Files, Writer, bytes_of, directory, files, framed, leveldb_edit, leveldb_store, manifest_of, newest_log, put,
@@ -28,7 +28,7 @@ fn open(fs: &Arc<dyn FileSystem>, tracker: Tracker, options: &Options) -> terrac
     Db::open_manual(storage(fs, tracker.make(0), options)?, options.clone())
 }
 
-/// The files of a store that was killed after `work`.
+/// Returns the files of a store that was killed after `work`.
 fn files_after(work: impl FnOnce(&Db)) -> Files {
     let fs = directory(&Files::new());
     let db = open(&fs, Tracker::Sync, &small()).unwrap();
@@ -41,7 +41,8 @@ fn model(pairs: &[(&str, &str)]) -> Model {
     pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 
-/// Opens `files`, which must hold `wanted`, now and after another kill. Returns the directory.
+/// Opens `files`. The store must contain `wanted`, both now and after another kill. Returns the
+/// directory.
 #[track_caller]
 fn holds(files: &Files, wanted: &Model) -> Arc<dyn FileSystem> {
     let fs = directory(files);
@@ -52,7 +53,7 @@ fn holds(files: &Files, wanted: &Model) -> Arc<dyn FileSystem> {
     fs
 }
 
-/// Asserts that `files` are refused and stay as they are.
+/// Asserts that an open of `files` is refused, and that the files stay as they are.
 #[track_caller]
 fn refused(files: &Files, options: &Options) -> Error {
     let fs = directory(files);
@@ -61,8 +62,8 @@ fn refused(files: &Files, options: &Options) -> Error {
     error
 }
 
-/// A bad record ended any manifest as a torn tail would, and tables of later edits were removed as
-/// orphans. LevelDB syncs each edit, so in its manifests a bad record is damage.
+/// A bad record ended any manifest as a torn tail would, and the tables of later edits were removed
+/// as orphans. But LevelDB syncs each edit, so a bad record in its manifests is damage.
 #[test]
 fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     let mut files = files_after(|db| {
@@ -87,9 +88,9 @@ fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     }
 }
 
-/// LevelDB with `reuse_logs` appends to our manifest and our WAL. Its `last_sequence` is the
-/// newest assigned, not the newest in tables: with our meaning the entries of the WAL counted as
-/// flushed and were dropped.
+/// LevelDB with `reuse_logs` appends to Terrace's manifest and WAL. The `last_sequence` that
+/// LevelDB writes is the newest sequence number assigned, not the newest one in tables. It was read
+/// with Terrace's meaning, so the entries of the WAL were treated as flushed and were dropped.
 #[test]
 fn records_appended_by_leveldb_are_kept() {
     let mut files = files_after(|db| db.put("a", "1").unwrap());
@@ -110,9 +111,9 @@ fn records_appended_by_leveldb_are_kept() {
     holds(&files, &model(&[("a", "1"), ("b", "2")]));
 }
 
-/// The same after an ingest, which takes a sequence far ahead. A reader without our manifest has
-/// only the WALs to follow sequences, so the gap must not be within one: all later writes were set
-/// aside.
+/// The same test after an ingest, which takes a sequence number far ahead. A reader without
+/// Terrace's manifest can follow sequence numbers only by the WALs, so the gap must not be within
+/// one WAL. All later writes were set aside.
 #[test]
 fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +147,8 @@ fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     holds(&files, &model(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]));
 }
 
-/// The last possible sequence was assigned, acknowledged, and refused by every open.
+/// The last possible sequence number was assigned and acknowledged. After that, every open was
+/// refused.
 #[test]
 fn a_store_without_sequences_refuses_writes_and_still_opens() {
     let edit = Edit { last_sequence: Some(SeqNo(SeqNo::MAX.0 - 2)), ..leveldb_edit() };
@@ -159,8 +161,9 @@ fn a_store_without_sequences_refuses_writes_and_still_opens() {
     holds(&files(&*fs), &model(&[("a", "1")]));
 }
 
-/// A session in mode `none` syncs nothing; the next one, in mode `sync`, treated its tables as
-/// durable and promised what a power cut then took. Now it syncs them first.
+/// The mode `none` syncs nothing. When the store was next opened in mode `sync`, the tables were
+/// treated as durable, and later promises depended on tables that a power cut then removed. Now the
+/// open syncs these tables first.
 #[test]
 fn a_session_in_mode_sync_first_syncs_tables_of_mode_none() {
     for rules in [Rules::Ext4, Rules::Posix] {
@@ -195,8 +198,9 @@ fn names(path: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The file `UNSYNCED` tells a session with a durability promise that an earlier one had none. It
-/// stays as long as that matters and disturbs nothing.
+/// The file `UNSYNCED` records that the store was used in mode `none`, so that tables may be
+/// unsynced. A later open in a mode with a durability promise reads it. The file stays as long as
+/// it is needed and has no other effect.
 #[test]
 fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     let folder = tempfile::tempdir().unwrap();
@@ -232,9 +236,9 @@ fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     assert!(!path.exists(), "destroy leaves {:?}", names(&path));
 }
 
-/// A torn tail of a WAL was lost without a report when the WAL was replaced. It may be a damaged
-/// length with many records after it, so the WAL is set aside unchanged. (For synced writes it is
-/// damage: see `wal_corruption.rs`.)
+/// A torn tail of a WAL was lost without a report when the WAL was replaced. Such a tail may in
+/// fact be a damaged length, with many records after it. Therefore the WAL is set aside unchanged.
+/// (For synced writes it is damage: see `wal_corruption.rs`.)
 #[test]
 fn a_torn_wal_tail_is_set_aside() {
     let files = files_after(|db| (0..20u8).for_each(|key| db.put([key], "value").unwrap()));
@@ -242,7 +246,7 @@ fn a_torn_wal_tail_is_set_aside() {
     let whole = &files[&name];
     let all = records(whole);
     let mut length_damaged = whole.clone();
-    // High byte of the third put's length.
+    // Changes the high byte of the third put's length.
     length_damaged[framed(Writer::Ours, &all[..3]).len() + 5] ^= 0x40;
     let mut cut_short = whole.clone();
     cut_short.pop();
@@ -256,8 +260,8 @@ fn a_torn_wal_tail_is_set_aside() {
     }
 }
 
-/// Numbers near the end of their range, in a manifest with correct checksums, overflowed: a panic,
-/// or a store that could not be opened again.
+/// A manifest with correct checksums had numbers near the end of their range. They overflowed,
+/// which caused a panic, or a store that could not be opened again.
 #[test]
 fn impossible_numbers_in_a_manifest_are_refused() {
     holds(&leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]), &model(&[("a", "1")]));
@@ -273,7 +277,7 @@ fn impossible_numbers_in_a_manifest_are_refused() {
     }
 }
 
-/// As above for file numbers, which the next number must exceed.
+/// The same test for file numbers. The next file number must be larger than every file number.
 #[test]
 fn impossible_file_numbers_are_refused_by_name() {
     let store = leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]);
@@ -291,9 +295,9 @@ fn impossible_file_numbers_are_refused_by_name() {
     }
 }
 
-/// A record with a correct checksum that is not a batch prevented the open. It is a bad record
-/// like any other: in our WAL the history ends before it, in LevelDB's it continues after it, and
-/// both WALs are set aside.
+/// A record with a correct checksum that is not a batch prevented the open. Now it is treated as
+/// any other bad record. In a WAL of Terrace the history ends before it. In a WAL of LevelDB the
+/// history continues after it. Both WALs are set aside.
 #[test]
 fn an_undecodable_batch_counts_as_a_bad_record() {
     let mut ours = files_after(|db| db.put("a", "1").unwrap());
@@ -311,8 +315,8 @@ fn an_undecodable_batch_counts_as_a_bad_record() {
     }
 }
 
-/// The memtable accepted an entry with the same key and sequence twice, and the table could not be
-/// written, because keys in a table must ascend: the open failed.
+/// A WAL had the same key and sequence number twice, and the memtable accepted both entries. The
+/// keys of a table must ascend, so the table could not be written, and the open failed.
 #[test]
 fn a_duplicate_sequence_in_a_leveldb_wal_opens() {
     let log = [put(1, "a", "1"), put(2, "twice", "first"), put(2, "twice", "second"), put(3, "z", "3")];

@@ -1,7 +1,7 @@
-//! Repair of damaged stores: every entry with intact bytes is salvaged, the newest version of each
-//! key wins, and the damaged store does not change.
+//! Repair of damaged stores. Every entry whose bytes are intact is salvaged, the newest version of
+//! each key is used, and the damaged store does not change.
 //!
-//! The oracle reads the undamaged files with a reader of its own, so it knows which bytes hold
+//! The oracle reads the undamaged files with its own code. It therefore knows which bytes contain
 //! each version of each key.
 use crate::common::{files, kit, leveldb, versions};
 use files::{Files, directory};
@@ -24,9 +24,9 @@ use versions::{Version, block, versions};
 
 const SEED: u64 = 0x5a1;
 const BATCHES: usize = 160;
-/// Batches with entries in SSTables.
+/// Number of batches whose entries are in SSTables.
 const FLUSHED: usize = 110;
-/// Offsets tried in each file.
+/// Number of offsets that are tried in each file.
 const SAMPLES: usize = 40;
 
 fn layout() -> Options {
@@ -36,15 +36,15 @@ fn layout() -> Options {
     )
 }
 
-/// The same with this table form.
+/// Returns the options with this table form.
 fn layout_of(tables: TableForm) -> Options {
     let mut options = layout();
     options.tables = Some(tables);
     options
 }
 
-/// A store with tables in several levels and two WALs, and its contents; with `leftovers` also
-/// every obsolete file it ever had.
+/// Makes a store with tables in several levels and two WALs. Returns its contents. With `leftovers`
+/// it also keeps every file that has become obsolete.
 fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout_of(tables), true).unwrap();
@@ -84,7 +84,7 @@ fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     (files, model)
 }
 
-/// Repairs `files`. Returns the new store's contents and the report. The old store must not
+/// Repairs `files`. Returns the contents of the new store, and the report. The old store must not
 /// change.
 fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     let (from, to) = (directory(files), kit::anywhere());
@@ -104,8 +104,8 @@ fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     (pairs, report)
 }
 
-/// Repairs `damaged`, in which `bytes` of `file` were changed, and judges the result by `versions`
-/// of all files.
+/// Repairs `damaged`, in which `bytes` of `file` were changed. Judges the result by `versions`,
+/// which are the versions in all files.
 fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>, file: &str, bytes: Range<usize>) {
     let (pairs, report) = repair(damaged, &layout());
     let whole = |v: &&Version| v.file != file || v.bytes.end <= bytes.start || bytes.end <= v.bytes.start;
@@ -120,7 +120,8 @@ fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>
         assert!(may_be(pairs.get(key)), "{what}: {} is {:?}", key.escape_ascii(), pairs.get(key).map(Vec::len));
     }
     assert!(pairs.keys().all(|key| versions.contains_key(key)), "{what}: a key that never was");
-    // If the newest WAL is cut between two records, it may have ended there.
+    // If the newest WAL is cut between two records, the repair cannot distinguish that from its
+    // end.
     let newer_log = |name: &String| name.ends_with(".log") && **name > *file;
     let unreported = file.ends_with(".log") && !damaged.keys().any(newer_log);
     assert!(!harmed || unreported || !report.lost.is_empty(), "{what}: an unreported loss");
@@ -183,7 +184,7 @@ fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
     }
 }
 
-/// The tables of such a bundle are read as one, block by block.
+/// The tables of such a bundle are read as one table, block by block.
 #[test]
 fn a_bundle_without_directory_and_manifest_is_read_as_one_table() {
     let (mut files, _) = store(false, TableForm::Bundled);
@@ -235,7 +236,7 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
         let mut damaged = files.clone();
         damaged.get_mut(name).unwrap()[index] ^= 1;
         judge(&format!("{name}: index"), &damaged, &versions, name, index..index + 1);
-        // Additional damage to a data block: later blocks are found again.
+        // An additional damage of a data block. The later blocks must still be found.
         let first = block(contents, footer.index);
         let handle = Handle::decode(first.value()).unwrap();
         damaged.get_mut(name).unwrap()[3] ^= 1;
@@ -243,8 +244,8 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
     }
 }
 
-/// Obsolete tables and WALs, awaiting removal or returned by a power cut, must not bring deleted
-/// keys back.
+/// Obsolete tables and WALs may still exist because they wait for removal or because a power cut
+/// restored them. A repair must not bring back deleted keys from them.
 #[test]
 fn leftovers_do_not_count_with_an_intact_manifest() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
@@ -259,7 +260,8 @@ fn leftovers_do_not_count_with_an_intact_manifest() {
     }
 }
 
-/// The inputs of a lost table replace it if they are still present.
+/// If a table is lost and the inputs from which it was made still exist, the repair uses the
+/// inputs.
 #[test]
 fn leftovers_replace_losses_of_live_tables() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
@@ -345,7 +347,7 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
             }
         }
         if round < 2 {
-            store.compact(); // and no background job is left, so the files are the same each time
+            store.compact(); // no background job is left, so the files are the same in every run
         }
         store.close();
     }
@@ -365,7 +367,7 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
             judge(&format!("{name} at {at}"), &damaged, &versions, name, at..at + 1);
         }
     }
-    // The manifest stays: LevelDB may have left obsolete tables, and only the manifest shows that
+    // The manifest is kept: LevelDB may have left obsolete tables, and only the manifest shows that
     // their keys were deleted.
     std::fs::remove_file(from.join("CURRENT")).unwrap();
     let report = Db::repair(&from, &to, &layout.ours()).unwrap();
@@ -374,8 +376,8 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
     assert!(store.forward().into_iter().collect::<Model>() == model);
 }
 
-/// Whenever an ingest is killed, the repaired store holds as much of it as the opened one: all or
-/// nothing.
+/// A process is killed during an ingest. A repair of the store must return as much of the ingest as
+/// an open does: all of it or nothing.
 #[test]
 fn an_unfinished_ingest_is_not_revived() {
     let folder = tempfile::tempdir().unwrap();

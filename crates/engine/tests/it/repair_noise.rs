@@ -1,5 +1,5 @@
-//! The cost of a repair with much unreadable data: time in proportion to the bytes, and memory
-//! independent of file sizes.
+//! The cost of a repair with much unreadable data. Its time is proportional to the number of bytes,
+//! and its memory does not depend on file sizes.
 use crate::common::alone::in_own_process;
 use crate::common::counting;
 use nix::sys::{
@@ -16,10 +16,11 @@ use terrace_sim::Rng;
 
 const TABLE_MIB: usize = 256;
 const LOG_MIB: usize = 16;
-/// A repair searches windows of two maximal blocks, and one offset in fifty may end a block.
+/// A repair searches windows of two blocks of maximum size, and one offset in fifty may be the end
+/// of a block.
 const MEMORY_MIB_MAX: usize = 220;
-/// Processor time; a hundred times the usual. Checksums computed from every offset on took a
-/// second per 100 KB.
+/// Limit of processor time; it is a hundred times the usual time. An algorithm that computed a
+/// checksum from every offset took a second for 100 KB.
 const SECONDS_MAX: i64 = 300;
 
 fn noise(path: &Path, mib: usize) {
@@ -44,7 +45,7 @@ fn unreadable_data_costs_little_time_and_memory() {
         for entry in fs::read_dir(&damaged).unwrap().map(|entry| entry.unwrap()) {
             let name = entry.file_name().into_string().unwrap();
             if name == "CURRENT" || name.starts_with("MANIFEST") {
-                fs::remove_file(entry.path()).unwrap(); // then every file counts
+                fs::remove_file(entry.path()).unwrap(); // every other file is then used
             }
         }
 

@@ -1,10 +1,11 @@
-//! Seek compaction: a table that costs many extra reads is compacted, in presets with the option.
+//! Seek compaction: a table that causes many unnecessary reads is compacted, in presets with this
+//! option.
 use crate::common::{history, kit};
 use history::tight;
 use terrace::{Db, Options, ReadOptions};
 
-/// A layout in which a lookup of a middle key reads one table without a match before it finds the
-/// key in a deeper level.
+/// Makes a store in which a lookup of a middle key reads one table without finding the key before
+/// it finds the key in a deeper level.
 fn two_layers(seek_compaction: bool, seek_compaction_bytes: u64) -> Db {
     let mut options: Options = tight(Options::leveldb_compatible());
     options.seek_compaction = seek_compaction;
@@ -78,8 +79,8 @@ fn long_scans_exhaust_the_seek_budget() {
     }
 }
 
-/// A pair skipped because it was deleted costs as much as a live pair and charges the seek budget
-/// equally.
+/// A pair that is skipped because it was deleted costs as much as a live pair, and it charges the
+/// seek budget by the same amount.
 #[test]
 fn scans_over_tombstones_exhaust_the_seek_budget() {
     for (wanted, goes) in [(true, true), (false, false)] {
@@ -107,15 +108,15 @@ fn scans_over_tombstones_exhaust_the_seek_budget() {
     }
 }
 
-/// A cursor charges the tables that it must read; tables excluded by filters, or not needed after
-/// the first match, are not charged.
+/// A cursor charges the seek budgets of tables that it must read. It does not charge tables that a
+/// filter excludes, or that it does not need after it has found the key.
 #[test]
 fn seeks_compact_level_0_when_it_pays() {
     #[derive(Clone, Copy, Debug)]
     enum By {
         /// A seek to an absent key.
         Seek,
-        /// A seek to a present key, and a step.
+        /// A seek to a present key, followed by a step.
         SeekAndStep,
         /// A seek to a present key.
         SeekFound,
@@ -144,7 +145,7 @@ fn seeks_compact_level_0_when_it_pays() {
         }
         db.wait_idle().unwrap();
         let runs = || db.layout()[0].tables.len();
-        // Levels 0 and 1 are less than 2 MiB.
+        // Levels 0 and 1 have less than 2 MiB.
         let (before, needed) = (runs(), 1 + (2 << 20) / (64 << 10));
         assert!(before > 1, "{before} runs in level 0");
         let seek = || {
@@ -160,8 +161,8 @@ fn seeks_compact_level_0_when_it_pays() {
         seek();
         db.wait_idle().unwrap();
         assert_eq!(runs(), before, "one seek is not worth a merge");
-        // Three memtables per round, so three key ranges. A compaction takes the tables that
-        // overlap the oldest one, and seeks before its end charge nothing useful.
+        // Each round writes three memtables, so three key ranges. A compaction takes the tables
+        // that overlap the oldest one. Seeks charge nothing useful until the compaction ends.
         for _ in 0..3 {
             (0..needed).for_each(|_| seek());
             db.wait_idle().unwrap();

@@ -1,12 +1,12 @@
-//! Space reclamation: the space of deleted and overwritten entries is at most a fixed fraction of
-//! the live bytes, at rest and under load, whatever made them garbage: queues, truncated logs,
-//! rolling time series,
-//! prefix deletes, expiring entries, shrinking values.
+//! Space reclamation. Deleted and overwritten entries take at most a fixed fraction of the size of
+//! the live data. This must be true both when the store is idle and under load, for every kind of
+//! history that creates garbage: queues, truncated logs, rolling time series, prefix deletes,
+//! expiring entries, and shrinking values.
 //!
-//! Sizes are a small fraction of those of the presets, in the same proportions. Stores are stepped
-//! manually, so the same history takes the same space on any machine: *under load* is measured
-//! between operations, after the jobs due at that moment have run; *at rest* after
-//! [`Db::wait_idle`], which also runs optional jobs.
+//! Sizes are a small fraction of the presets' sizes, in the same proportions. The test runs
+//! background jobs step by step, so the same history takes the same space on any machine. *Under
+//! load* means: measured between operations, after the jobs that are due at that moment have run.
+//! *At rest* means: measured after [`Db::wait_idle`], which also runs optional jobs.
 mod histories;
 
 use crate::common::kit;
@@ -17,20 +17,21 @@ use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_sim::Rng;
 
 const MEMTABLE: u64 = 128 << 10;
-/// Memtables that may be written before garbage is dropped: it is in the active memtable first,
-/// then in level 0.
+/// Number of memtables that may be written before garbage is dropped. Garbage is first in the
+/// active memtable, then in level 0.
 const LAG: usize = 6;
-/// Bytes at rest that do not depend on live bytes, at the presets' own sizes.
+/// Bytes at rest that do not depend on the size of the live data. The number is for the presets'
+/// own sizes.
 const SLACK: u64 = 64 << 20;
 
-/// The way in which a history deletes several keys at once.
+/// How a history deletes several keys in one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deletes {
     Points,
     Ranges,
 }
 
-/// A store and its expected contents.
+/// A store, its expected contents, and its measurements.
 struct Store {
     place: Place,
     db: Db,
@@ -40,16 +41,16 @@ struct Store {
     deletes: Deletes,
     written: u64,
     looked: u64,
-    /// Bytes at rest beyond the live bytes; see [`SLACK`].
+    /// Allowed bytes at rest in addition to the live bytes; see [`SLACK`].
     slack: u64,
-    /// Live bytes at the last measurements, one memtable of writes between two.
+    /// Live bytes at the last measurements. One memtable of writes is between two measurements.
     lived: VecDeque<u64>,
-    /// The maximum under load of table bytes beyond twice the live bytes.
+    /// The largest excess of table bytes over twice the live bytes, measured under load.
     excess: u64,
     name: String,
 }
 
-/// `preset` with small sizes.
+/// Returns `preset` with small sizes.
 fn small(preset: &str, changes: &[(&str, &str)]) -> (Options, u64) {
     let mut options = Options::preset(preset).expect("a preset");
     let part = options.write_buffer_size / MEMTABLE;
@@ -90,7 +91,7 @@ impl Store {
         self
     }
 
-    /// Values are incompressible and begin differently.
+    /// Stores a value that does not compress and whose first bytes are unique.
     fn put(&mut self, key: String, bytes: usize) {
         let from = self.rng.below(self.noise.len() - bytes);
         let value = self.noise[from..from + bytes].to_vec();
@@ -125,7 +126,7 @@ impl Store {
         self.step();
     }
 
-    /// Runs all due background jobs and measures at intervals.
+    /// Runs all due background jobs. Measures at intervals.
     fn step(&mut self) {
         while self.db.step(0).is_some() {}
         if self.written >= self.looked + MEMTABLE {
@@ -141,7 +142,7 @@ impl Store {
         self.model.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
     }
 
-    /// Bytes of tables and of separated values.
+    /// Returns the number of bytes of tables and of separated values.
     fn taken(&self) -> u64 {
         let tables: u64 = self.db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
         tables + self.db.statistics().value_log.bytes
@@ -156,7 +157,7 @@ impl Store {
         self.db.wait_idle().expect("wait");
     }
 
-    /// Compares the measurements with the promise.
+    /// Compares the measurements with the promised limits.
     fn judge(mut self, history: &str) -> Vec<String> {
         let under_load = self.excess;
         self.rest();
@@ -180,7 +181,7 @@ impl Store {
         if taken > live * 3 / 2 + self.slack {
             broken.push(format!("at rest: {report}"));
         }
-        // The bytes that level 0 may hold add to the bound.
+        // The bytes that level 0 may have are added to the limit.
         if under_load > 4 * MEMTABLE {
             broken.push(format!("under load: {report}"));
         }
@@ -222,7 +223,7 @@ fn space_is_reclaimed_with_separated_values() {
     all_keep_within("default", &[("values", "log")]);
 }
 
-/// One version of each key for the snapshot, and one for all other readers.
+/// A snapshot needs one version of a key, and all other readers need one.
 #[test]
 fn a_snapshot_pins_one_version_of_a_key() {
     for deletes in [Deletes::Points, Deletes::Ranges] {
@@ -251,7 +252,7 @@ fn a_snapshot_pins_one_version_of_a_key() {
     }
 }
 
-/// Without tombstones no entry is known to be shadowed, and levels compact as usual.
+/// Without tombstones no entry is known to be shadowed, and levels are compacted as usual.
 #[test]
 fn without_tombstones_write_amplification_hardly_grows() {
     let filling = |store: &mut Store| {
@@ -279,7 +280,8 @@ fn without_tombstones_write_amplification_hardly_grows() {
     }
 }
 
-/// Garbage from the previous session counts too: an idle store examines its tables.
+/// Garbage that was written before the store was opened is reclaimed too: an idle store examines
+/// its tables.
 #[test]
 fn garbage_of_an_earlier_session_is_reclaimed() {
     for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4]] {
@@ -296,7 +298,8 @@ fn garbage_of_an_earlier_session_is_reclaimed() {
     }
 }
 
-/// Entries that a snapshot pinned are dropped at rest once it is released.
+/// If a snapshot pinned entries and is then released, the entries are dropped while the store is
+/// idle.
 #[test]
 fn entries_pinned_by_a_snapshot_are_dropped_after_its_release() {
     for (preset, deletes) in [("default", Deletes::Points), ("default", Deletes::Points), ("default", Deletes::Ranges)]

@@ -1,7 +1,8 @@
-//! The kernel's own information about files and their journal transactions on a real ext4: that it
-//! is true, which processes may read it, and that a store can rely on it (mode `journal-bpf`).
+//! The kernel's information about files and their journal transactions on a real ext4. The tests
+//! check that it is right, which processes may read it, and that a store can rely on it (mode
+//! `journal-bpf`).
 //!
-//! Needs root, loop devices and a kernel that accepts BPF programs (`TERRACE_REQUIRE` names:
+//! They need root, loop devices and a kernel that accepts BPF programs (`TERRACE_REQUIRE` names:
 //! `root`, `loop`, `bpf`).
 use crate::common::loop_fs;
 use loop_fs::{LoopFs, is_root, run};
@@ -23,9 +24,9 @@ use terrace::{Db, Options};
 use terrace_peers::require;
 use terrace_storage::bpf::{CommitIterator, pin};
 
-/// No commit by the kernel itself within the time of a test.
+/// A mount option with which the kernel makes no periodic commit during a test.
 const QUIET: &str = "commit=300";
-/// Environment variable with the directory that the parent prepared for its child.
+/// Environment variable with the directory that the parent process prepared for its child.
 const PLACE: &str = "TERRACE_TEST_PLACE";
 const NOBODY: u32 = 65534;
 
@@ -39,7 +40,7 @@ fn create(path: PathBuf) -> File {
     file
 }
 
-/// Whether the transaction of the file is committed.
+/// Returns whether the transaction of the file is committed.
 fn is_committed(iterator: &CommitIterator, file: &File) -> bool {
     let standing = iterator.transaction_state(file.as_fd()).expect("the kernel reports it");
     standing.committed.wrapping_sub(standing.transaction) as i32 >= 0
@@ -74,13 +75,14 @@ fn an_aborted_journal_is_reported() {
     let Some(iterator) = iterator() else { return };
     let file = create(file_system.mount.join("file"));
     iterator.transaction_state(file.as_fd()).expect("all is well");
-    // `abort`, as an administrator may cause it: the file system becomes read-only.
+    // The mount option `abort`, which an administrator may use, makes the file system read-only.
     run("mount", &["-o", "remount,abort", &file_system.mount.display().to_string()]).expect("abort");
     let error = iterator.transaction_state(file.as_fd()).expect_err("the journal was aborted");
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{error}");
 }
 
-/// Root pins the iterator once; then every user may read it, about files of their own.
+/// Root pins the iterator once. Afterwards every user may read it, and gets information about their
+/// own files.
 #[test]
 fn unprivileged_users_are_refused_unless_root_pinned_the_iterator() {
     let Some(()) = require("root", is_root()) else { return };
@@ -111,7 +113,7 @@ fn unprivileged_users_are_refused_unless_root_pinned_the_iterator() {
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-/// The child of the test above.
+/// The child process of the test above.
 #[test]
 fn child_without_privileges() {
     let Some(place) = env::var_os(PLACE).map(PathBuf::from) else { return };

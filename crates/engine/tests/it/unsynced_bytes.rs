@@ -1,5 +1,5 @@
-//! Unsynced bytes: the space that waits for durability is bounded by live data plus writes during
-//! the wait.
+//! Unsynced bytes. The space of files that wait for durability is limited by the size of live data
+//! plus the writes during the wait.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -20,7 +20,7 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// A durability tracker that variants nothing durable until its gate opens.
+/// A durability tracker that makes nothing durable until its gate is opened.
 struct Gate {
     inner: Box<dyn DurabilityTracker>,
     open: AtomicBool,
@@ -56,8 +56,8 @@ fn live(layout: &[LevelInfo]) -> u64 {
     layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum()
 }
 
-/// Unsynced bytes as the store counts them and as the write controller uses them; a WAL counts as
-/// its memtable, which is a little more.
+/// Returns the unsynced bytes as the store counts them and as the write controller uses them. A WAL
+/// counts with the size of its memtable, which is a little larger.
 fn unsynced(db: &Db) -> u64 {
     let statistics = db.statistics();
     statistics.retained_wal_bytes + statistics.shadow_bytes
@@ -67,15 +67,15 @@ fn written(db: &Db) -> u64 {
     db.statistics().bytes_written.iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// A commit comes after this many puts: the lag of a mode that waits for the file system's own
-/// commits.
+/// Number of puts after which a commit is made. It models the delay of a mode that waits for the
+/// file system's own commits.
 const LAG: u32 = 3000;
-/// The WAL of the active memtable, and the manifest with its predecessor.
+/// Bytes of the WAL of the active memtable, of the manifest, and of the previous manifest.
 const OWN: u64 = 128 << 10;
 
-/// Live data + write rate × lag, for modes that wait for the file system's commits: between two of
-/// them no obsolete file may be removed, and after each one all files that were obsolete before it
-/// must be.
+/// The limit is live data + write rate × delay, for modes that wait for the commits of the file
+/// system. Between two commits no obsolete file may be removed. After a commit all files must be
+/// removed that were obsolete before it.
 #[test]
 fn transient_space_is_bounded_by_writes_during_a_commit() {
     let journal = JournalTracker::new(Evidence::Count, Duration::ZERO, Duration::from_secs(3600));
@@ -90,13 +90,13 @@ fn transient_space_is_bounded_by_writes_during_a_commit() {
 fn store(inner: Box<dyn DurabilityTracker>, more: &[(&str, &str)]) -> (Arc<Gate>, SmallFs, Db) {
     let gate = Arc::new(Gate { inner, open: AtomicBool::new(true) });
     let options = options(&[TIGHT, more].concat());
-    let disk = SmallFs::new(kit::anywhere(), u64::MAX); // it counts holes
+    let disk = SmallFs::new(kit::anywhere(), u64::MAX); // it counts the holes of files
     let storage = open_files(Arc::new(disk.clone()), OpenMode::Create, gate.clone(), &options.setup()).expect("open");
     let db = Db::open_manual(storage, options).expect("open");
     (gate, disk, db)
 }
 
-/// Runs all due jobs every 250 puts.
+/// Puts entry `n`. Runs all due jobs after every 250 puts.
 fn put(db: &Db, n: u32) {
     let mut value = [0; 100];
     value[..8].copy_from_slice(&Rng::of(1, n.into()).next_u64().to_le_bytes());
@@ -134,8 +134,9 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
     gate.open.store(true, Relaxed);
 }
 
-/// Tables that were added and deleted between two commits are removed after the second: those that
-/// no manifest names, and those whose inputs no manifest names. Background jobs run in any order.
+/// Tables that were added and deleted between two commits are removed after the second commit. Some
+/// are named by no manifest, and the inputs of some are named by no manifest. Background jobs run
+/// in any order.
 #[test]
 fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     for (seed, tables) in (0..12).map(|seed| (seed, ["block", "bundled"][seed as usize % 2])) {
@@ -161,8 +162,9 @@ fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     }
 }
 
-/// Followers of a group commit owe the same throttle debt as writers alone, as long as writes are
-/// delayed. Both debts are far above the 50 ms of oversleep credit on a busy machine.
+/// While writes are delayed, followers of a group commit get the same throttle debt (sleeping time)
+/// as writers that write alone. Both debts are far above 50 ms, the credit for sleeping too long on
+/// a busy machine.
 #[test]
 fn followers_of_a_group_commit_are_delayed_too() {
     const MEMTABLE: usize = 8 << 20;
@@ -190,14 +192,14 @@ fn followers_of_a_group_commit_are_delayed_too() {
     let (alone, together) = (slept(1, 2048, 1000), slept(8, 2048, 1000));
     assert!(alone > Duration::from_millis(100), "one writer sleeps {alone:?}");
     assert!(together > alone / 2, "eight writers sleep {together:?} for what one sleeps {alone:?}");
-    slept(7, 7, 140 << 10); // while the first one sleeps, the others queue and fit into its group
+    slept(7, 7, 140 << 10); // while the first writer sleeps, the others join one group
     db.wait_idle().expect("all jobs");
     let before = db.statistics().stall_time;
     db.put("later", "").expect("put");
     assert_eq!(db.statistics().stall_time, before, "it pays debt of an ended delay");
 }
 
-/// A commit counts as blocking only if unsynced bytes make writers wait.
+/// A commit counts as blocking only if the limit of unsynced bytes makes writers wait.
 #[test]
 fn a_commit_that_stops_writers_counts_as_blocking() {
     const MAX: u64 = 1 << 20;
@@ -219,8 +221,8 @@ fn a_commit_that_stops_writers_counts_as_blocking() {
     }
 }
 
-/// A writer that fills a memtable at the limit waits for a commit, and that time is reported as a
-/// stall.
+/// A writer that fills a memtable at the limit waits for a commit. The waiting time is reported as
+/// a stall.
 #[test]
 fn writers_stop_at_the_limit_until_a_commit() {
     const STOPPED: Duration = Duration::from_millis(200);
@@ -232,7 +234,7 @@ fn writers_stop_at_the_limit_until_a_commit() {
         unsynced(&db) >= 1 << 20
     };
     (0..100_000).find(is_enough).expect("so much is unsynced");
-    while db.step(0).is_some_and(|job| job != "commit edits") {} // no other stall condition remains
+    while db.step(0).is_some_and(|job| job != "commit edits") {} // ends all other stalls
     let before = db.statistics();
     let is_done = AtomicBool::new(false);
     let is_stopped = thread::scope(|scope| {
@@ -248,11 +250,11 @@ fn writers_stop_at_the_limit_until_a_commit() {
     let after = db.statistics();
     assert!(is_stopped, "no writer stopped with {} B unsynced", unsynced(&db));
     assert!(after.stalls > before.stalls, "no stall was counted");
-    // The writer may have taken a while to reach the limit.
+    // The writer may need a while to reach the limit.
     assert!(after.stall_time - before.stall_time > STOPPED / 4, "{:?}", after.stall_time - before.stall_time);
 }
 
-/// Writers near the limit are delayed, and no longer than until the commit comes.
+/// Writers near the limit are delayed, but only until the next commit.
 #[test]
 fn writers_are_delayed_near_the_limit_and_no_longer() {
     const MAX: u64 = 32 << 20;
@@ -276,11 +278,11 @@ fn writers_are_delayed_near_the_limit_and_no_longer() {
     let there = disk.used() - live(&db.layout());
     assert!((MAX / 8 * 5..MAX).contains(&there), "{there} B of files are not live");
     assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were unsynced before anybody was slowed");
-    while db.step(0).is_some_and(|job| job != "commit edits") {} // jobs that would notify the writers
+    while db.step(0).is_some_and(|job| job != "commit edits") {} // these jobs would wake the writers
     let (begun, slowed) = (Instant::now(), db.statistics());
-    // On a busy machine a sleep may be too long, and at most 50 ms of that are credited to later
-    // writes: 1,900 of them at 4 MiB/s. An exact sleep of half a millisecond leaves a credit of at
-    // most 19 writes.
+    // On a busy machine a sleep may take too long. At most 50 ms of that are credited to later
+    // writes, which is 1,900 writes at 4 MiB/s. If a sleep of half a millisecond is exact, the
+    // credit is at most 19 writes.
     let sleeps_well = |n: &u32| {
         let before = db.statistics();
         put(&db, *n);

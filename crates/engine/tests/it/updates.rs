@@ -1,6 +1,6 @@
-//! Replication by `updates_since`: a follower that applies every update has the contents of the
-//! store, across closes, kills and power cuts. Updates that are no longer available are an error,
-//! never skipped.
+//! Replication with `updates_since`. A follower that applies every update has the contents of the
+//! store, even across closes, kills and power cuts. If updates are not available any more, the
+//! follower gets an error; updates are never skipped.
 use crate::common::kit;
 use kit::{Model, Place, TIGHT, batch, contents, options, states, write};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn take_over(model: &mut Model, batch: &WriteBatch) {
     }
 }
 
-/// Applies all updates after `since`. Returns the sequence reached.
+/// Applies all updates after `since`. Returns the last sequence number applied.
 fn follow(db: &Db, model: &mut Model, since: u64) -> terrace::Result<u64> {
     let mut reached = since;
     for update in db.updates_since(since)? {
@@ -116,7 +116,7 @@ fn wals_are_kept_up_to_the_size_limit() {
     assert!((128 << 10..=(256 + 80) << 10).contains(&kept), "{kept} bytes of logs");
     let Err(Error::SequenceGone { oldest, .. }) = db.updates_since(0).map(drop) else { panic!("1 MB is not kept") };
     assert_eq!(db.updates_since(oldest - 1).unwrap().count() as u64, 101 - oldest);
-    // WALs that it has yet to read stay, although they are obsolete.
+    // WALs that the iterator has not read yet stay, although they are obsolete.
     let before = db.updates_since(oldest - 1).unwrap();
     for number in 0..100u64 {
         db.put(number.to_be_bytes(), [8; 10_000]).unwrap();
@@ -132,7 +132,7 @@ fn wals_are_kept_up_to_the_size_limit() {
     assert!(log_bytes() < 1000, "nothing was to be kept");
 }
 
-/// After a power cut, a second session and another kill: from every starting point the updates are
+/// After a power cut, another open and another kill: from every starting point, the updates are
 /// right or reported as unavailable.
 #[test]
 fn a_power_cut_leaves_no_wrong_updates() {
@@ -185,7 +185,8 @@ fn a_power_cut_leaves_no_wrong_updates() {
     assert!(right > 1000 && gone > 10, "{right} right, {gone} unavailable: the campaign has shrunk");
 }
 
-/// A mapped WAL is longer than its contents until it is closed, also during a concurrent read.
+/// A mapped WAL is longer than its contents until it is closed. A read may be in progress when it
+/// is closed.
 #[test]
 fn a_wal_can_be_closed_while_it_is_followed() {
     let small = [("values", "log"), ("value_log_threshold", "100")];

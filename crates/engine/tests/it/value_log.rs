@@ -1,5 +1,5 @@
-//! Key-value separation: each value is written once, segments are removed when they are garbage,
-//! and live values in them survive.
+//! Key-value separation. Each value is written once, a segment is removed when all its values are
+//! garbage, and live values in it survive.
 use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
 use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
@@ -9,7 +9,8 @@ use terrace_format::{Batch, SeqNo, value_log::Framer};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMode};
 
-/// 16-byte keys in random order: the bytes written are those of the values and little more.
+/// Keys have 16 bytes and are in random order. The bytes written are those of the values and little
+/// more.
 #[test]
 fn a_load_writes_values_once() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -30,8 +31,9 @@ fn a_load_writes_values_once() {
     check(&place, &options);
 }
 
-/// After a manual compaction of everything no table points into a WAL, whose values are in write
-/// order; the next one relocates none. A partial compaction leaves them.
+/// The values of a WAL are in the order of writing. After a manual compaction of all keys no table
+/// points into a WAL, and the next such compaction relocates no value. A partial compaction leaves
+/// pointers into WALs.
 #[test]
 fn a_full_compaction_puts_values_in_key_order() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -87,7 +89,8 @@ fn relocated_values_fill_many_segments() {
     check(&place, &options);
 }
 
-/// Values above and below the threshold, overwritten and deleted, in a directory; closed.
+/// Makes a closed store in a directory. It has values above and below the threshold, some of them
+/// overwritten or deleted.
 fn finished(place: &Place, options: &Options, seed: u64) -> Model {
     let db = place.open(options, true).expect("open");
     let (mut rng, mut model) = (Rng::new(seed), Model::new());
@@ -122,8 +125,8 @@ fn a_checkpoint_includes_the_segments() {
     check(&copy, &options);
 }
 
-/// One segment is missing, another damaged: all other values are intact, and each loss is reported
-/// with its file.
+/// One segment is missing and another is damaged. All other values are intact, and each loss is
+/// reported with its file.
 #[test]
 fn a_repair_salvages_readable_values() {
     let (place, options) = (Place::directory(), options(SMALL));
@@ -173,8 +176,8 @@ fn a_read_names_the_missing_segment_and_the_offset() {
     }
 }
 
-/// Tables that point to relocated values are missing; the values carry their own keys and
-/// sequences.
+/// Tables that point to relocated values are missing. Each relocated value is stored with its key
+/// and sequence number.
 #[test]
 fn a_repair_finds_relocated_values_of_lost_tables() {
     for with_manifest in [true, false] {
@@ -194,7 +197,7 @@ fn a_repair_finds_relocated_values_of_lost_tables() {
     }
 }
 
-/// Repairs a copy of the store in `path` without some files. Returns its contents.
+/// Repairs a copy of the store in `path` from which some files were removed. Returns the contents.
 fn repaired_without(path: &Path, options: &Options, lost: impl Fn(&str) -> bool) -> Model {
     let (copy, repaired) = (tempfile::tempdir().expect("a temporary directory"), Place::directory());
     for entry in fs::read_dir(path).expect("list") {
@@ -228,7 +231,7 @@ fn tables_are_ingested_and_exported() {
     check(&other, &options);
 }
 
-/// A missing or damaged format file does not say that values are separated; the files show it.
+/// Without an intact format file, nothing records that values are separated. The files show it.
 #[test]
 fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     for damage in [|path: &Path| fs::remove_file(path), |path: &Path| fs::write(path, "nonsense")] {
@@ -244,8 +247,8 @@ fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     }
 }
 
-/// A refused batch is at the end of a WAL whose segment stays because tables point into it; its
-/// sequences were used again.
+/// A refused batch is at the end of a WAL. The segment of this WAL stays, because tables point into
+/// it, and the batch's sequence numbers were used again.
 #[test]
 fn a_repair_revives_no_refused_batch() {
     let (small, options) = (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(SMALL));
@@ -261,7 +264,7 @@ fn a_repair_revives_no_refused_batch() {
     db.put(key(21), &kept).expect("put");
     db.wait_idle().expect("idle");
     db.close().expect("close");
-    // As if the device had stored the whole frame and then failed.
+    // The state as if the device had stored the whole frame and then reported a failure.
     let log =
         fs.list().expect("list").into_iter().map(|file| file.name).find(|name| name.ends_with(".vlog")).expect("a log");
     let file = fs.open(&log).expect("open");
@@ -292,7 +295,7 @@ fn a_repair_revives_no_refused_batch() {
     }
 }
 
-/// Values written without WAL are in segments once they are flushed.
+/// Values that were written without WAL are in segments when they are flushed.
 #[test]
 fn values_written_without_wal_are_separated_too() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -313,7 +316,7 @@ fn values_written_without_wal_are_separated_too() {
     check(&place, &options);
 }
 
-/// A WAL without pointers from tables that is kept for followers holds no descriptor.
+/// A WAL into which no table points may be kept for followers. It must hold no descriptor.
 #[test]
 fn wals_without_large_values_are_closed() {
     let (place, options) = (Place::directory(), options(&[SMALL, &[("wal_size_limit", "1GiB")]].concat()));

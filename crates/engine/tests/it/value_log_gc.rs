@@ -1,4 +1,5 @@
-//! Value-log garbage collection: its cost, what it must not touch, and what stops it.
+//! Value-log garbage collection: its cost, the data that it must not change, and the conditions
+//! that stop it.
 use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
 use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
@@ -16,7 +17,7 @@ fn stored_bytes(place: &Place) -> u64 {
     place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
 }
 
-/// A store of 2000 values, half of which were overwritten, before any garbage collection.
+/// Makes a store of 2000 values, half of which were overwritten, before any garbage collection.
 fn leave_garbage(place: &Place, seed: u64) {
     let mut rng = Rng::new(seed);
     let db = place.open(&options(&[SMALL, &[("value_log_gc", "off")]].concat()), true).expect("open");
@@ -32,8 +33,9 @@ fn gc_reclaims_garbage_and_nothing_else() {
     uniform_changes("segments", 1.35);
 }
 
-/// A full compaction adds GC victims while a table is being rewritten for others. Values that
-/// remain in the new victims must not be taken for unreadable ones.
+/// A full compaction adds GC victims (segments that GC empties) while a table is being rewritten
+/// because of other victims. Values that are still in the new victims must not be treated as
+/// unreadable.
 #[test]
 fn a_full_compaction_collects_all_garbage() {
     let place = Place::any();
@@ -58,14 +60,14 @@ fn a_full_compaction_collects_all_garbage() {
     check(&place, &slow);
 }
 
-/// A value that tables still point to after tail GC is collected by the next pass over them.
+/// If a table still points to a value after tail GC, the next pass over the values collects it.
 #[test]
 fn tail_gc_collects_all_garbage() {
     uniform_changes("tail", 1.35);
 }
 
-/// Uniform overwrites and deletes, many times the size of the store, which settles at `space_max`
-/// times the live data.
+/// Makes random overwrites and deletes of many times the size of the store. The store must then
+/// take at most `space_max` times the size of the live data.
 fn uniform_changes(collection: &str, space_max: f64) {
     let changes = [("value_log_gc", collection), ("reserve_bytes", "0")]; // it would count as space
     let (place, options) = (Place::any(), options(&[SMALL, &changes].concat()));
@@ -122,8 +124,8 @@ fn uniform_changes(collection: &str, space_max: f64) {
     check(&place, &options);
 }
 
-/// Pairs of a store with LevelDB's level sizes, in which at least half of the tree is above the
-/// deepest level.
+/// Number of pairs in a store with LevelDB's level sizes, in which at least half of the data is
+/// above the deepest level.
 const DEEP_PAIRS: usize = 40_000;
 const DEEP: &[(&str, &str)] = &[
     ("max_bytes_for_level_base", "64KiB"),
@@ -131,8 +133,9 @@ const DEEP: &[(&str, &str)] = &[
     ("value_log_threshold", "16"),
 ];
 
-/// Old entries in deep levels reference values that newer entries shadow. No reference count shows
-/// this garbage until a compaction merges the two, so a busy store has to compact for it as well.
+/// Old entries in deep levels refer to values that newer entries shadow. No reference count shows
+/// this garbage until a compaction merges the two entries. A busy store therefore has to make such
+/// compactions too.
 #[test]
 fn shadowed_values_are_collected_under_load() {
     let (place, options) = (Place::any(), options(&[SMALL, DEEP].concat()));
@@ -176,7 +179,8 @@ fn tables_that_shadow_nothing_are_not_compacted_for_gc() {
     assert!(without > 1 << 20 && with <= without + without / 10, "{with} bytes, and {without} without a collector");
 }
 
-/// An overwrite or delete during tail GC of the same key wins.
+/// If a key is overwritten or deleted while tail GC re-appends its value, the overwrite or delete
+/// wins.
 #[test]
 fn tail_gc_revives_nothing() {
     let (place, options) =
@@ -196,8 +200,7 @@ fn tail_gc_revives_nothing() {
                 model.insert(key, value);
             }
         }
-        // One scan only: if some state is transient, a second scan would differ before this test
-        // could report it.
+        // Only one scan is made. If the wrong state is temporary, a second scan would not find it.
         let found = db.scan(ReadOptions::new()).collect::<terrace::Result<Model>>().expect("scan");
         let differs = |key: &&Vec<u8>| found.get(*key) != model.get(*key);
         let wrong = found.keys().chain(model.keys()).filter(differs).count();
@@ -205,13 +208,13 @@ fn tail_gc_revives_nothing() {
         rounds += 1;
     }
     db.close().expect("close");
-    // An unfinished collection is discarded by the next open.
+    // The next open discards a garbage collection that did not finish.
     place.open(&options, true).expect("open").close().expect("close");
     check(&place, &options);
 }
 
-/// The DeLSM paper's three stages with uniform keys: all keys are written, a share is deleted, and
-/// all are rewritten. The store is idle after each stage.
+/// The three stages of the DeLSM paper with random keys: all keys are written, a part of them is
+/// deleted, and all are written again. The store is idle after each stage.
 #[test]
 fn write_delete_write_costs_only_relocation() {
     for (bytes, pairs, limit) in [(4096, 4000, 2.0), (512, 16_000, 2.6)] {
@@ -226,7 +229,8 @@ fn write_delete_write_costs_only_relocation() {
     }
 }
 
-/// Write amplification per stage and in all, and space amplification at the end.
+/// Write amplification of each stage and of all stages together, and space amplification at the
+/// end.
 #[derive(Debug)]
 struct Stages {
     stages: [f64; 3],
@@ -263,8 +267,8 @@ fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> S
     Stages { stages, overall: before as f64 / user_bytes as f64, space }
 }
 
-/// One value is damaged: a read of it reports its location, and neither writers nor garbage
-/// collection stop.
+/// One value is damaged. A read of it reports the location of the value, and neither writers nor
+/// garbage collection stop.
 #[test]
 fn an_unreadable_value_stops_neither_writes_nor_gc() {
     for collection in ["segments", "tail"] {
@@ -300,8 +304,8 @@ fn an_unreadable_value_stops_neither_writes_nor_gc() {
     }
 }
 
-/// A table that points into the oldest segments is damaged: tail GC skips these segments, and
-/// nothing stops.
+/// A table that points into the oldest segments is damaged. Tail GC skips these segments, and no
+/// other work stops.
 #[test]
 fn an_unreadable_table_does_not_stop_gc() {
     let place = Place::directory();
@@ -317,7 +321,7 @@ fn an_unreadable_table_does_not_stop_gc() {
     db.close().expect("close");
     damage(&path.join(format!("{table:06}.ldb")));
     let db = place.open(&options, true).expect("open");
-    // These overlap other tables.
+    // These tables overlap other tables.
     (7000..10_000).for_each(|number| db.put(key(number), value(&mut rng, 600)).expect("put"));
     db.compact_range(Some(&key(7000)), None).expect("compact");
     db.wait_idle().expect("idle");
@@ -334,8 +338,8 @@ fn damage(file: &Path) {
     fs::write(file, &bytes).expect("write");
 }
 
-/// Entries of a damaged table that newer entries shadow stay shadowed; no job depends on exposing
-/// them.
+/// Newer entries shadow entries of a damaged table. They stay shadowed, because no job needs to
+/// read the damaged table to decide that.
 #[test]
 fn damage_under_shadowing_entries_stops_nothing() {
     let place = Place::directory();
@@ -358,8 +362,8 @@ fn damage_under_shadowing_entries_stops_nothing() {
     db.close().expect("close");
 }
 
-/// Value-log GC needs space before it frees some. Without space nothing else stops, and with space
-/// it continues.
+/// Value-log GC needs space before it frees space. Without space only GC stops, and when there is
+/// space it continues.
 #[test]
 fn a_full_disk_stops_only_gc() {
     ["segments", "tail"].into_iter().for_each(starved_by_a_full_disk);
@@ -373,7 +377,7 @@ fn starved_by_a_full_disk(collection: &str) {
     (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     (0..2000).step_by(2).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     db.flush().expect("flush");
-    small.leave(612 << 10); // one segment and little more
+    small.leave(612 << 10); // room for one segment and little more
     db.wait_idle().expect("idle");
     let garbage = || {
         let value_log = db.statistics().value_log;
@@ -394,7 +398,7 @@ fn starved_by_a_full_disk(collection: &str) {
     db.close().expect("close");
 }
 
-/// In an idle store less garbage is tolerated, even garbage that no reference count shows yet.
+/// An idle store keeps less garbage. It also removes garbage that no reference count shows yet.
 #[test]
 fn an_idle_store_keeps_less_garbage() {
     let (place, mut rng) = (Place::any(), Rng::new(24));
@@ -418,8 +422,8 @@ fn an_idle_store_keeps_less_garbage() {
     db.close().expect("close");
 }
 
-/// Where free space is unknown, a compaction that runs out of space for relocated values starts
-/// again without relocation.
+/// If the free space is unknown, a compaction may run out of space for relocated values. It then
+/// starts again without relocation.
 #[test]
 fn without_known_free_space_values_are_not_relocated() {
     let options = options(&[SMALL, &[("value_log_gc", "segments")]].concat());
@@ -438,7 +442,7 @@ fn without_known_free_space_values_are_not_relocated() {
     db.close().expect("close");
 }
 
-/// The compaction rate limit also applies to garbage collection.
+/// The compaction rate limit also limits garbage collection.
 #[test]
 fn gc_respects_the_compaction_rate_limit() {
     for collection in ["segments", "tail"] {
@@ -457,8 +461,8 @@ fn gc_respects_the_compaction_rate_limit() {
     }
 }
 
-/// One range tombstone shadows all values from above, and no write pushes it down. An idle store
-/// compacts it.
+/// One range tombstone in an upper level shadows all values, and no write causes a compaction of
+/// it. An idle store compacts it.
 #[test]
 fn a_range_delete_makes_garbage() {
     let changes: &[_] = &[("range_tombstones", "true"), ("idle_durability_ms", "100")];
@@ -511,7 +515,8 @@ fn gc_keeps_values_of_a_snapshot() {
     }
 }
 
-/// The memtable of the scan points into a WAL that no table needs when the scan reads the values.
+/// A scan reads a memtable that points into a WAL. When the scan reads the values, no table needs
+/// the WAL any more.
 #[test]
 fn gc_keeps_values_of_a_memtable_scan() {
     let changes: &[_] = &[("value_log_gc_percent", "1"), ("write_buffer_size", "1MiB")];

@@ -1,6 +1,6 @@
-//! Corruption of durable writes, as opposed to a torn tail: an open fails with an error that names
-//! the file, or with `recovery=salvage` loses no more than the damaged records. No durable write
-//! is dropped silently.
+//! Corruption of durable writes, in contrast to a torn tail (the end of a WAL after a power cut).
+//! An open fails with an error that names the file. With `recovery=salvage` it succeeds and loses
+//! only the damaged records. No durable write is lost without a report.
 use crate::common::{files, kit};
 use files::{Files, holding, leveldb_edit, leveldb_store, put};
 use kit::{Pairs, contents};
@@ -14,7 +14,7 @@ fn key(number: usize) -> String {
 }
 
 fn value(number: usize) -> Vec<u8> {
-    // Every fifth is large enough for the value log.
+    // Every fifth value is large enough for the value log.
     vec![number as u8; if number.is_multiple_of(5) { 900 } else { 40 }]
 }
 
@@ -22,7 +22,7 @@ fn pairs(numbers: impl Iterator<Item = usize>) -> Pairs {
     numbers.map(|number| (key(number).into_bytes(), value(number))).collect()
 }
 
-/// WAL forms: one file, a segment with a sidecar, a segment alone.
+/// Options for the forms of a WAL: one file, a segment with a sidecar, a segment alone.
 const FORMS: [&[(&str, &str)]; 3] =
     [&[], &[("values", "log")], &[("values", "log"), ("wal_sidecar", "false"), ("value_log_threshold", "0")]];
 
@@ -30,7 +30,8 @@ fn options(form: &[(&str, &str)]) -> Options {
     kit::in_files(&[form, &[("write_buffer_size", "4MiB"), ("durability", "sync")]].concat())
 }
 
-/// A store of `PUTS` synced puts in its WAL and then `unsynced` more; `closed` or killed.
+/// Makes a store with `PUTS` synced puts in its WAL and then `unsynced` more. The store is either
+/// `closed` or killed.
 fn store(options: &Options, unsynced: usize, closed: bool) -> Files {
     let fs = kit::anywhere();
     let db = kit::open(&fs, options, true).expect("open");
@@ -46,12 +47,12 @@ fn store(options: &Options, unsynced: usize, closed: bool) -> Files {
     files::files(&*fs)
 }
 
-/// Names of the files that hold writes.
+/// Returns the names of the files that contain writes.
 fn logs(files: &Files) -> Vec<String> {
     files.keys().filter(|name| name.ends_with("log")).cloned().collect()
 }
 
-/// Opens `files`. Also returns the damage events.
+/// Opens `files`. Also returns the damage that was reported as events.
 fn open(files: &Files, options: &Options) -> (terrace::Result<Db>, Vec<String>) {
     let recorded = Arc::new(Mutex::new(Vec::new()));
     let into = recorded.clone();
@@ -65,7 +66,7 @@ fn open(files: &Files, options: &Options) -> (terrace::Result<Db>, Vec<String>) 
     (db, recorded)
 }
 
-/// Each file with each of some bytes changed.
+/// Returns copies of the files. In each copy one byte of one file is changed.
 fn flipped(files: &Files) -> impl Iterator<Item = (String, usize, Files)> {
     let places =
         logs(files).into_iter().flat_map(|name| (0..files[&name].len()).step_by(7).map(move |at| (name.clone(), at)));
@@ -127,12 +128,12 @@ fn salvage_loses_only_the_damaged_record() {
             db.put("another", "write").expect("it can be written");
         }
         println!("{form:?}: {lost} pairs lost in {states} states, {most} at most");
-        // A damaged length costs the records up to the next durable mark.
+        // A damaged length loses the records up to the next durable mark.
         assert!(most <= 2, "{form:?}: {most} pairs lost at once");
     }
 }
 
-/// A power cut may take unsynced writes, so damage there ends the history.
+/// A power cut may lose unsynced writes. Damage in them therefore ends the history and is no error.
 #[test]
 fn a_torn_tail_is_dropped_and_durable_writes_stay() {
     for form in FORMS {
@@ -155,14 +156,14 @@ fn a_torn_tail_is_dropped_and_durable_writes_stay() {
     }
 }
 
-/// An empty WAL, although a later one says that everything in it was durable.
+/// A WAL is empty, although a later WAL records that everything in it was durable.
 #[test]
 fn an_emptied_wal_between_others_is_corruption() {
     let options = kit::in_files(&[("write_buffer_size", "64KiB"), ("durability", "sync")]);
     let fs = kit::anywhere();
     let db = kit::open(&fs, &options, true).expect("open");
     for number in 0..3u8 {
-        // Each put fills a memtable; no flush runs.
+        // Each put fills a memtable, and no flush runs.
         db.put_with([number], vec![number; 70 << 10], WriteOptions::synced()).expect("put");
         if number < 2 && db.statistics().sealed_memtables > 0 {
             break;
@@ -207,8 +208,8 @@ fn a_bad_record_within_a_manifest_is_corruption() {
     assert!(refused > tried * 9 / 10, "{refused} of {tried}");
 }
 
-/// LevelDB's WALs have no durable marks. They are replayed as LevelDB does, and skipped records
-/// are reported.
+/// LevelDB's WALs have no durable marks. They are replayed by LevelDB's rules, and records that are
+/// skipped are reported.
 #[test]
 fn a_hole_in_a_leveldb_wal_is_reported() {
     let records: Vec<_> = (1..=3000u64).map(|n| put(n, &format!("{n:05}"), "value")).collect();

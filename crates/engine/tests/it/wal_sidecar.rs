@@ -1,6 +1,6 @@
-//! WAL sidecars: with key-value separation, batches without a large value are in a second file
-//! that is removed with the memtable. Both files are one history: whatever is lost of either, the
-//! rest is a prefix.
+//! WAL sidecars. With key-value separation, batches without a large value are written to a second
+//! file, which is removed with the memtable. The two files have one common history. If a part of
+//! either file is lost, the remaining history is a prefix.
 use crate::common::{files, kit};
 use files::{Files, holding};
 use kit::{Model, Place, contents, options, prefix, states};
@@ -12,7 +12,7 @@ use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 const SEED: u64 = 0x5a;
 const BATCHES: usize = 120;
 
-/// A value is large from 100 bytes on.
+/// Returns options in which a value is large from 100 bytes on.
 fn layout(changes: &[(&str, &str)]) -> Options {
     options(&[&[("values", "log"), ("value_log_threshold", "100"), ("compression", "none")], changes].concat())
 }
@@ -22,7 +22,7 @@ fn names(fs: &dyn FileSystem, ending: &str) -> Vec<String> {
     names.filter(|name| name.ends_with(ending)).collect()
 }
 
-/// A killed store with one WAL: both of its files.
+/// Makes a store with one WAL that was killed. Returns its files, including both files of the WAL.
 fn killed() -> (Files, Vec<Model>) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
@@ -34,7 +34,8 @@ fn killed() -> (Files, Vec<Model>) {
     (files::files(&*fs), states(SEED, BATCHES))
 }
 
-/// Offsets of damage in a file. Where stores are on devices, each takes a device of its own.
+/// Returns the number of offsets at which a file is damaged. It is small if stores are on raw
+/// devices, because each then needs its own device.
 fn samples() -> usize {
     if matches!(kit::medium(), Medium::Directory(_)) { 200 } else { 20 }
 }
@@ -43,8 +44,8 @@ fn file<'a>(files: &'a Files, ending: &str) -> &'a String {
     files.keys().find(|name| name.ends_with(ending)).expect("there is one")
 }
 
-/// The number of batches in a store of these files. It must be a prefix, accept writes, and still
-/// be one afterwards.
+/// Returns the number of batches in a store with these files. The contents must be a prefix of the
+/// history. The store must accept writes, and its contents must still be a prefix afterwards.
 fn judge(files: &Files, states: &[Model], what: &str) -> usize {
     let fs = holding(kit::anywhere(), files);
     let db = kit::open(&fs, &layout(&[]), true).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -65,7 +66,7 @@ fn segment_and_sidecar_are_one_history() {
     assert_eq!(judge(&files, &states, "no damage"), BATCHES);
 }
 
-/// Either file ends early, as after a power cut.
+/// One of the two files ends early, as after a power cut.
 #[test]
 fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
@@ -83,7 +84,7 @@ fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     }
 }
 
-/// A page never reached the disk, or has other contents.
+/// A page of a file never reached the disk, or it has other contents.
 #[test]
 fn damage_to_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
@@ -106,7 +107,7 @@ fn damage_to_segment_or_sidecar_leaves_a_prefix() {
     }
 }
 
-/// The very last write is damaged. No later record shows it.
+/// The very last write is damaged. There is no later record that shows it.
 #[test]
 fn records_outside_the_history_are_set_aside_from_both_files() {
     let (mut files, _) = killed();
@@ -127,7 +128,7 @@ fn records_outside_the_history_are_set_aside_from_both_files() {
     }
 }
 
-/// The tail of the sidecar is torn; paranoid checks report it by name.
+/// The tail of the sidecar is torn. Paranoid checks report it, and the error names the file.
 #[test]
 fn paranoid_checks_name_the_damaged_file() {
     let (mut files, _) = killed();
@@ -140,8 +141,8 @@ fn paranoid_checks_name_the_damaged_file() {
     assert!(error.contains(&small) && error.contains("ends within a record"), "{error}");
 }
 
-/// A power cut may keep the name of the sidecar and lose that of the segment, which was created
-/// earlier. No write in either was promised.
+/// A power cut may keep the name of the sidecar and lose the name of the segment, although the
+/// segment was created first. No write in either file was promised as durable.
 #[test]
 fn a_sidecar_without_its_segment_is_set_aside() {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
@@ -162,7 +163,7 @@ fn a_sidecar_without_its_segment_is_set_aside() {
     assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
 }
 
-/// A value that was small when written may be large at replay, and the reverse.
+/// A value that was small when it was written may be large when it is replayed, and the reverse.
 #[test]
 fn another_threshold_replays_the_same_history() {
     let (files, states) = killed();
@@ -178,8 +179,7 @@ fn another_threshold_replays_the_same_history() {
     }
 }
 
-/// The sidecar is removed with its memtable, and segments contain only values that tables point
-/// to.
+/// The sidecar is removed with its memtable. Segments contain only values to which tables point.
 #[test]
 fn small_values_leave_no_file_after_a_flush() {
     let kept = |wal_sidecar: &str| {
@@ -203,8 +203,8 @@ fn small_values_leave_no_file_after_a_flush() {
     assert!(with > 0.98 && without < 0.5, "{with:.3} of the segments is alive, {without:.3} without a small part");
 }
 
-/// A synced write syncs the file that it wrote to, and the other one only if that has unsynced
-/// data.
+/// A synced write syncs the file to which it was written. It syncs the other file only if that file
+/// has unsynced data.
 #[test]
 fn only_files_with_unsynced_data_are_synced() {
     let db = kit::store(layout(&[("durability", "sync")]));
@@ -239,7 +239,7 @@ fn a_batch_with_small_and_large_values_is_in_the_segment() {
     assert_eq!((db.get("small").expect("get"), contents(&db).expect("scan").len()), (Some(b"s".to_vec()), 2));
 }
 
-/// A follower finds the writes of either file, also after their flush.
+/// A follower finds the writes of both files, even after they were flushed.
 #[test]
 fn followers_keep_both_files() {
     let (place, options) = (Place::any(), layout(&[]));
@@ -263,7 +263,8 @@ fn followers_keep_both_files() {
     assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
 }
 
-/// A store created without sidecars never gets one, so its readers need not look for them.
+/// A store that was created without sidecars never gets one, so its readers need not search for
+/// them.
 #[test]
 fn a_store_created_without_sidecars_has_none() {
     let place = Place::any();
@@ -275,7 +276,7 @@ fn a_store_created_without_sidecars_has_none() {
     assert_eq!(contents(&place.open(&layout(&[]), true).expect("open")).expect("scan").len(), 1);
 }
 
-/// The root and one of the two files are lost: a repair finds the entries of the other.
+/// The root and one of the two files are lost. A repair finds the entries of the other file.
 #[test]
 fn a_repair_finds_entries_of_either_file() {
     let (files, states) = killed();

@@ -1,4 +1,5 @@
-//! Durability awaited by tasks: `Db::when_durable` resolves, shares a sync, and reports failures.
+//! `Db::when_durable`, with which a task waits until writes are durable. The future resolves,
+//! shares a sync with others, and reports failures.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{
@@ -64,7 +65,7 @@ fn tasks_wait_for_durability_without_a_thread_and_share_a_sync() {
     assert!(futures.iter_mut().all(|future| matches!(poll(future, &alarm), Poll::Ready(Ok(())))));
 }
 
-/// Drops the store when woken, as a task that ends does.
+/// Drops the store when it is woken, as a task that ends does.
 struct Last(Mutex<Option<(Db, mpsc::Sender<()>)>>);
 
 impl Wake for Last {

@@ -1,5 +1,5 @@
-//! SSTables with correct checksums and wrong entries, as faulty memory variants them before they
-//! are written, in every table form.
+//! SSTables with correct checksums and wrong entries, in every table form. Faulty memory produces
+//! such tables if it changes an entry before the entry is written.
 #![allow(dead_code, reason = "suites use a part each")]
 use super::kit;
 use crate::corpus::fuzz::heal;
@@ -19,7 +19,7 @@ use terrace_format::{
     pair,
 };
 
-/// The table forms and the options that select them.
+/// The table forms, each with the options that select it.
 pub const FORMS: &[(&str, &[(&str, &str)])] = &[
     ("files", &[]),
     ("bundles", &[("tables", "bundled")]),
@@ -27,15 +27,16 @@ pub const FORMS: &[(&str, &[(&str, &str)])] = &[
     ("values in the log", &[("values", "log")]),
 ];
 
-/// A restart point for every entry and no compression, so that entries can be found and changed.
+/// Options that make entries easy to find and change: every entry is a restart point, and blocks
+/// are not compressed.
 const OPEN: &[(&str, &str)] = &[("compression", "none"), ("block_restart_interval", "1"), ("block_size", "1KiB")];
 
-/// Options of a store with this table form.
+/// Returns the options of a store with this table form.
 pub fn options(form: &[(&str, &str)]) -> Options {
     kit::plain(&[OPEN, form].concat())
 }
 
-/// A closed store of `pairs` in one table, as far as the form has one.
+/// Makes a closed store of `pairs`. They are in one table, if the table form allows that.
 pub fn store(form: &[(&str, &str)], pairs: &kit::Model) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let db = Db::open(folder.path().join("store"), options(form)).unwrap();
@@ -54,7 +55,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Locates the tables of a store: their files and byte ranges.
+/// Returns the tables of a store: for each, its file and its byte range in the file.
 pub fn tables(store: &Path) -> Vec<(PathBuf, Range<usize>)> {
     let mut found = Vec::new();
     for (path, bytes) in kit::files_below(store) {
@@ -74,7 +75,7 @@ pub fn tables(store: &Path) -> Vec<(PathBuf, Range<usize>)> {
     found
 }
 
-/// An entry in block encoding.
+/// An entry in the encoding of blocks.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: Vec<u8>,
@@ -82,8 +83,9 @@ pub struct Entry {
     place: Range<usize>,
 }
 
-/// Changes the entry of user key `key` in `store` and corrects the checksums. `change` also gets
-/// the previous entry of the table. Key and value must keep their lengths. Returns the file.
+/// Changes the entry of user key `key` in `store` and corrects the checksums. `change` gets the
+/// entry and the previous entry of the table. It must not change the lengths of key and value.
+/// Returns the changed file.
 pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entry>)) -> PathBuf {
     for (path, range) in tables(store) {
         let mut file = fs::read(&path).unwrap();

@@ -1,5 +1,5 @@
-//! An allocator that counts allocations per thread and per process. A program that includes this
-//! file uses it.
+//! An allocator that counts allocations for each thread and for the process. Every program that
+//! includes this file uses it.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -20,27 +20,28 @@ thread_local! {
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Allocations of this thread so far.
+/// Returns the number of allocations of this thread so far.
 pub fn of_thread() -> u64 {
     OF_THREAD.get()
 }
 
-/// Allocations of all threads so far.
+/// Returns the number of allocations of all threads so far.
 pub fn of_process() -> u64 {
     OF_PROCESS.load(Relaxed)
 }
 
-/// Bytes that the process has allocated now.
+/// Returns the number of bytes that the process has allocated and not freed.
 pub fn live_bytes() -> usize {
     LIVE_BYTES.load(Relaxed)
 }
 
-/// The highest value of [`live_bytes`] so far.
+/// Returns the highest value of [`live_bytes`] so far.
 pub fn peak_bytes() -> usize {
     PEAK_BYTES.load(Relaxed)
 }
 
-/// Counters have no destructor, so counting allocates nothing.
+/// Counts one allocation. The thread-local counters have no destructor, so counting allocates
+/// nothing.
 fn count(more: usize) {
     OF_PROCESS.fetch_add(1, Relaxed);
     OF_THREAD.set(OF_THREAD.get() + 1);

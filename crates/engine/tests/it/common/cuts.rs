@@ -1,5 +1,6 @@
-//! Power cuts below a directory or a device in memory. A history is written on a recording file
-//! system; then the power is cut after each step, and every image is opened and judged.
+//! Power cuts of a directory or a device in memory. A history is written on a file system that
+//! records all steps. Then the power is cut after each step. Each resulting disk image is opened
+//! and judged.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use super::history::{Collected, History, Tracker, contents, storage, tight};
 use std::sync::Arc;
@@ -7,10 +8,10 @@ use terrace::{Db, Options, WriteOptions, check_on};
 use terrace_sim::{Medium, Recorder, Remains, Rng, Rules};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// Actions of a history.
+/// Number of actions of a history.
 const ACTIONS: usize = 260;
 
-/// One history with its power cuts. Equal values give equal crash states.
+/// One history with its power cuts. Equal values produce equal crash states.
 #[derive(Clone, Debug)]
 pub struct Cuts {
     /// Layout of the store. Sizes are small in any case.
@@ -18,39 +19,39 @@ pub struct Cuts {
     pub tracker: Tracker,
     pub medium: Medium,
     pub history: u64,
-    /// Crash states per step.
+    /// Number of crash states for each step.
     pub seeds: u64,
 }
 
-/// A crash state that broke the contract.
+/// A crash state in which a promise of the store is broken.
 #[derive(Debug)]
 pub struct Broken {
-    /// The numbers that reproduce it.
+    /// The numbers that reproduce the state.
     pub place: String,
     pub reason: String,
     /// The files of the state.
     pub image: String,
 }
 
-/// Returns the histories of a campaign: one per durability tracker and medium.
+/// Returns the histories of a campaign: one for each combination of durability tracker and medium.
 pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u64) -> Vec<Cuts> {
     let (ext4, posix) = (Medium::Directory(Rules::Ext4), Medium::Directory(Rules::Posix));
     let media = [ext4, posix, Medium::Device, Medium::Split(Rules::Posix)];
     let in_folders = options.tables.is_some_and(|tables| tables.name() == "directory");
     let pairs = trackers.iter().flat_map(|&tracker| media.map(|medium| (tracker, medium)));
     pairs
-        .filter(|(tracker, medium)| tracker.goes_with(*medium)) // refused on that medium
-        // A device has no directories.
+        .filter(|(tracker, medium)| tracker.goes_with(*medium)) // other combinations are refused
+        // Directory tables cannot be stored on a device.
         .filter(|(_, medium)| matches!(medium, Medium::Directory(_)) || !in_folders)
         .map(|(tracker, medium)| {
-            // A device costs far more per state than a directory.
+            // Each state on a device takes far more time than in a directory.
             let seeds = if matches!(medium, Medium::Directory(_)) { seeds } else { seeds.div_ceil(8) };
             Cuts { options: options.clone(), tracker, medium, history, seeds }
         })
         .collect()
 }
 
-/// Returns at most `max` of the steps `0..=last`, evenly spread, the last one included.
+/// Returns at most `max` of the steps `0..=last`, evenly spread. The last step is always included.
 pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
     let stride = (last + 1).div_ceil(max.max(1));
     (last % stride..=last).step_by(stride)
@@ -58,11 +59,11 @@ pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
 
 impl Cuts {
     /// Writes the history and judges the crash states after at most `steps_max` of its steps.
-    /// `seen` gets each outcome and returns false to stop. Returns the garbage collection that took
-    /// place.
+    /// `seen` gets each outcome and returns false to stop. Returns the work of value-log garbage
+    /// collection in the history.
     pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) -> Collected {
-        // Every other history may open few files only: table builds then pass on each file at once,
-        // and two closed WALs force a commit.
+        // In every other history only few files may be open. A table build then passes each
+        // finished file immediately to the durability tracker, and two closed WALs force a commit.
         let recorder = match self.medium.recorder() {
             Recorder::Directory(disk) if self.history % 2 == 1 => Recorder::Directory(disk.with_open_files_max(16)),
             recorder => recorder,
@@ -98,8 +99,8 @@ impl Cuts {
         Db::open_manual(storage(fs, Tracker::Sync.make(0), &self.options())?, self.options())
     }
 
-    /// Opens an image and judges it. On some seeds it continues: the store must accept writes, pass
-    /// a deep check, and survive a second power cut during or after its recovery.
+    /// Opens an image and judges it. For some seeds it continues: the store must accept writes,
+    /// pass a deep check, and survive a second power cut during or after its recovery.
     fn judge(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
         let fs = image.file_system();
         let db = self.open(&fs).map_err(|e| format!("OPEN: {e}"))?;
@@ -124,7 +125,7 @@ impl Cuts {
         if seed % 8 == 2 { self.cut_again(history, image, step, seed) } else { Ok(()) }
     }
 
-    /// Recovers on a recording directory and cuts the power during that recovery.
+    /// Recovers the image on a recording directory, and cuts the power during that recovery.
     fn cut_again(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
         let recorder = self.medium.record(image);
         let fs = recorder.file_system();

@@ -1,4 +1,4 @@
-//! A fixed store with files that can be damaged, and an oracle for the damaged store.
+//! A fixed store whose files can be damaged, and an oracle that judges the damaged store.
 use super::{
     files::{Files, directory, files},
     kit::{self, Model, Pairs, options, prefix},
@@ -9,13 +9,13 @@ use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMo
 
 const SEED: u64 = 0xbad;
 pub const BATCHES: usize = 120;
-/// Batches with entries in SSTables.
+/// Number of the first batches, whose entries are in SSTables.
 pub const FLUSHED: usize = 80;
-/// The batch that fills a memtable.
+/// Number of the batch that fills a memtable.
 pub const PADDED: usize = 100;
 
-/// Options with which the store was written. `with_format_file` selects features that LevelDB
-/// lacks.
+/// Returns the options with which the store is written. `with_format_file` selects features that
+/// LevelDB lacks.
 pub fn layout(with_format_file: bool) -> Options {
     let codec = if with_format_file { "lz4" } else { "snappy" };
     let form = if with_format_file { "table" } else { "block" };
@@ -24,12 +24,13 @@ pub fn layout(with_format_file: bool) -> Options {
     options(&[&own, kit::TIGHT, &tables].concat())
 }
 
-/// [`store_on`] memory.
+/// Makes the store of [`store_on`] in memory.
 pub fn store(with_format_file: bool) -> (Files, Vec<Model>) {
     store_on(Arc::new(Memory::new()), with_format_file)
 }
 
-/// A store with tables in several levels and two WALs that hold the last third of the history.
+/// Makes a store with tables in several levels and two WALs. The WALs have the last third of the
+/// history. Returns its files and the contents after each batch.
 pub fn store_on(fs: Arc<dyn FileSystem>, with_format_file: bool) -> (Files, Vec<Model>) {
     let (mut states, padding) = (kit::states(SEED, BATCHES), (b"padding".to_vec(), vec![b'p'; 70 << 10]));
     states[PADDED..].iter_mut().for_each(|state| drop(state.insert(padding.0.clone(), padding.1.clone())));
@@ -52,25 +53,25 @@ pub fn store_on(fs: Arc<dyn FileSystem>, with_format_file: bool) -> (Files, Vec<
     let tables: Vec<_> =
         layout.iter().flat_map(|level| &level.tables).map(|t| format!("{:06}.ldb", t.number)).collect();
     let mut files = files(&*fs);
-    // Without obsolete tables.
+    // Obsolete tables are removed.
     files.retain(|name, _| !name.ends_with(".ldb") || tables.contains(name));
     let logs = files.keys().filter(|name| name.ends_with(".log")).count();
     assert!(levels > 1 && logs == 2, "the store has tables in {levels} levels, and {logs} logs");
     (files, states)
 }
 
-/// The outcome for one damaged store.
+/// The verdict on a damaged store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It cannot be opened, and the error says why.
+    /// The store cannot be opened, and the error states why.
     Refused,
-    /// It opens; some reads are errors and all others are right.
+    /// The store opens. Some reads return errors, and all others are right.
     PartlyReadable,
-    /// It opens and holds the state after this many batches.
+    /// The store opens and has the contents after this number of batches.
     Holds(usize),
 }
 
-/// Opens a damaged store for reading and for writing, and reads it in every way.
+/// Opens a damaged store, first read-only and then for writing, and reads it in every way.
 pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdict, String> {
     let fs = directory(files);
     let checked = kit::storage(&fs, OpenMode::ReadOnly, options).and_then(|place| check_on(&*place, options, true));
@@ -84,7 +85,7 @@ pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdi
             };
         }
     };
-    // Without checksum verification only panics count.
+    // Without checksum verification any result is allowed, but not a panic.
     let _ = kit::scan(&db, ReadOptions::new().fill_cache(false));
     let verified = || ReadOptions::new().verify_checksums(true).fill_cache(false);
     let forward = kit::scan(&db, verified());
@@ -106,7 +107,8 @@ pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdi
     Ok(Verdict::Holds(prefix(forward, states)?))
 }
 
-/// Some reads fail. All others must be right for one and the same state.
+/// Judges a store in which some reads fail. All other reads must be right for one and the same
+/// state.
 fn judge_partly_readable(db: &Db, states: &[Model]) -> Result<(), String> {
     let verified = ReadOptions::new().verify_checksums(true);
     let keys: Vec<&Vec<u8>> = states.last().expect("a state").keys().collect();

@@ -22,12 +22,12 @@ pub fn bytes_of(fs: &dyn FileSystem, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The files directly in the directory.
+/// Returns the files in the directory, without those in subdirectories.
 pub fn files(fs: &dyn FileSystem) -> Files {
     fs.list().unwrap().into_iter().map(|entry| (entry.name.clone(), bytes_of(fs, &entry.name))).collect()
 }
 
-/// A directory in memory that holds exactly `files`.
+/// Makes a directory in memory that contains exactly `files`.
 pub fn directory(files: &Files) -> Arc<dyn FileSystem> {
     let fs = Memory::new();
     fs.make_directory().unwrap();
@@ -35,7 +35,7 @@ pub fn directory(files: &Files) -> Arc<dyn FileSystem> {
     Arc::new(fs)
 }
 
-/// Writes `files` and a lock into an empty directory.
+/// Writes `files` and a lock file into the empty directory `fs`.
 pub fn holding(fs: Arc<dyn FileSystem>, files: &Files) -> Arc<dyn FileSystem> {
     fs.make_directory().unwrap();
     let held = fs.lock(true).unwrap();
@@ -52,12 +52,12 @@ fn write<'a>(fs: &dyn FileSystem, files: impl Iterator<Item = (&'a String, &'a V
     }
 }
 
-/// The manifest that `CURRENT` names.
+/// Returns the name of the manifest that `CURRENT` names.
 pub fn manifest_of(files: &Files) -> String {
     String::from_utf8(files["CURRENT"].clone()).unwrap().trim_end().to_string()
 }
 
-/// The WAL with the highest number.
+/// Returns the WAL with the highest number.
 pub fn newest_log(files: &Files) -> (String, LogId) {
     let logs = files.keys().filter_map(|name| match FileName::parse(name) {
         Some(FileName::Log(id)) => Some((name.clone(), id)),
@@ -66,7 +66,7 @@ pub fn newest_log(files: &Files) -> (String, LogId) {
     logs.max_by_key(|(_, id)| *id).expect("a store has a log")
 }
 
-/// The records of an undamaged WAL or manifest.
+/// Returns the records of an undamaged WAL or manifest.
 pub fn records(file: &[u8]) -> Vec<Vec<u8>> {
     let (mut deframer, mut found) = (RecordDecoder::new(file.len() as u64), Vec::new());
     let mut read = |offset: u64, buf: &mut [u8]| {
@@ -82,14 +82,15 @@ pub fn records(file: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// The engine that writes a file. The framing of the first record differs between the two.
+/// The engine that writes a file. Terrace and LevelDB fragment the first record of a file in
+/// different ways.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Writer {
     Ours,
     LevelDb,
 }
 
-/// A WAL or manifest of these records.
+/// Returns the bytes of a WAL or manifest with these records.
 pub fn framed(writer: Writer, records: &[Vec<u8>]) -> Vec<u8> {
     let (mut framer, mut file) = (Framer::new(), Vec::new());
     for (number, record) in records.iter().enumerate() {
@@ -103,7 +104,7 @@ pub fn framed(writer: Writer, records: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// A batch of one put, as a WAL stores it.
+/// Returns a batch with one put, in the form in which a WAL stores it.
 pub fn put(sequence: u64, key: &str, value: &str) -> Vec<u8> {
     let mut batch = Batch::new();
     batch.put(key.as_bytes(), value.as_bytes());
@@ -111,12 +112,13 @@ pub fn put(sequence: u64, key: &str, value: &str) -> Vec<u8> {
     batch.as_bytes().to_vec()
 }
 
-/// A batch whose header counts one operation and that has none: 12 bytes of sequence and count.
+/// Returns a batch that cannot be decoded: its header states one operation, but it contains none.
+/// It has 12 bytes, the sequence number and the count.
 pub fn undecodable(sequence: u64) -> Vec<u8> {
     [sequence.to_le_bytes().as_slice(), &1u32.to_le_bytes()].concat()
 }
 
-/// The first edit of a fresh LevelDB store.
+/// Returns the first edit in the manifest of a new LevelDB store.
 pub fn leveldb_edit() -> Edit {
     Edit {
         comparator: Some("leveldb.BytewiseComparator".into()),
@@ -128,7 +130,7 @@ pub fn leveldb_edit() -> Edit {
     }
 }
 
-/// A LevelDB store of one manifest and one WAL.
+/// Returns the files of a LevelDB store with one manifest and one WAL.
 pub fn leveldb_store(edit: &Edit, log: &[Vec<u8>]) -> Files {
     let manifest = LogId(2);
     Files::from([

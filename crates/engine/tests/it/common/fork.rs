@@ -1,5 +1,6 @@
-//! Forked children. A child lacks the other threads of its parent, and tests of one binary run in
-//! parallel, so fork within [`in_own_process`](super::alone::in_own_process).
+//! Forked child processes. A child has no other threads than the one that forked, and the tests of
+//! one binary run in parallel. Therefore fork only within
+//! [`in_own_process`](super::alone::in_own_process).
 #![allow(unsafe_code, reason = "a fork is")]
 use nix::{
     libc,
@@ -15,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A child that runs longer counts as hung.
+/// If a child runs longer than this, the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running child.
@@ -37,7 +38,7 @@ pub fn start(body: impl FnOnce()) -> Child {
 }
 
 impl Child {
-    /// Waits for the child to exit by itself, without a panic or a signal.
+    /// Waits until the child exits. Fails if the child panics or is killed by a signal.
     pub fn wait(self) {
         let begun = Instant::now();
         loop {
@@ -52,9 +53,9 @@ impl Child {
         }
     }
 
-    /// Kills the child, as an operator would.
+    /// Kills the child with a signal.
     pub fn kill(&self) {
         kill(self.0, Signal::SIGKILL).expect("a child that may be killed");
-        let _ = waitpid(self.0, None); // it may have exited and been waited for
+        let _ = waitpid(self.0, None); // the child may have exited already
     }
 }

@@ -1,18 +1,18 @@
-//! Small stores that every later version must read, with their contents.
+//! Golden stores: small stores, with known contents, that every later version must be able to read.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, path::Path};
 use terrace::{Db, Options, Result, WriteBatch, WriteOptions};
 
-/// The recipe of one golden store.
+/// The description from which one golden store is made.
 pub struct Golden {
     pub name: &'static str,
     options: &'static [(&'static str, &'static str)],
-    /// Whether it is closed. Otherwise it ends as if killed, with a WAL.
+    /// Whether the store is closed. If not, its files are those after a kill, with a WAL.
     closed: bool,
 }
 
-/// SSTables of all levels with each codec, both filter forms, range tombstones, and WALs of both
-/// engines.
+/// The golden stores. Together they have SSTables in all levels with each codec, both filter forms,
+/// range tombstones, and WALs of both engines.
 pub const STORES: &[Golden] = &[
     Golden { name: "leveldb", options: &[], closed: true },
     Golden { name: "leveldb-killed", options: &[("compression", "none"), ("bloom_bits", "10")], closed: false },
@@ -30,7 +30,7 @@ pub const STORES: &[Golden] = &[
 ];
 
 impl Golden {
-    /// The options with which it was created. A later open may use the same.
+    /// Returns the options with which the store was created. They may also be used to open it.
     pub fn options(&self) -> Options {
         let mut options = Options::default();
         for (name, value) in [("write_buffer_size", "64KiB"), ("target_file_size", "64KiB")].iter().chain(self.options)
@@ -40,7 +40,7 @@ impl Golden {
         options
     }
 
-    /// Creates it in `folder` and returns its contents.
+    /// Creates the store in `folder` and returns its contents.
     pub fn make(&self, folder: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         let db = Db::open(folder, self.options())?;
         let mut model = BTreeMap::new();
@@ -74,14 +74,14 @@ impl Golden {
         Ok(model)
     }
 
-    /// The pairs it holds.
+    /// Returns the pairs in the store.
     pub fn contents(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let scratch = tempfile::tempdir().expect("a temporary directory");
         self.make(&scratch.path().join("again")).expect("it was made before")
     }
 }
 
-/// Keys and values of arbitrary bytes. Some are empty and one is long.
+/// Returns a key and a value of arbitrary bytes. Some are empty, and one is long.
 fn pair(round: u32, n: u32) -> (Vec<u8>, Vec<u8>) {
     let key = if n == 119 { Vec::new() } else { format!("key{n:03}").into_bytes() };
     let bytes = if n == 57 { 5000 } else { n as usize % 40 };

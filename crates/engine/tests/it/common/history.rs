@@ -1,5 +1,6 @@
-//! A seeded history of writes on a store whose background jobs the test steps, and the oracle that
-//! judges a crash state: the contents must equal a prefix of the history that includes every batch
+//! A random history of writes, which follows from a seed, on a store whose background jobs the test
+//! runs step by step. The module also has the oracle that judges a crash state: the contents of the
+//! store must equal a prefix of the history, and the prefix must include every batch that was
 //! acknowledged as durable.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -12,12 +13,12 @@ use terrace_storage::{
     placement::{OpenMode, Storage},
 };
 
-/// The key that holds the number of applied batches. Every batch increments it.
+/// The key whose value is the number of applied batches. Every batch increments it.
 pub const COUNT_KEY: &[u8] = b"\x00count";
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The durability tracker of a run.
+/// The durability tracker that a run uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracker {
     Sync,
@@ -26,16 +27,16 @@ pub enum Tracker {
     Journal,
     JournalBpf,
     Late,
-    /// Some builds fail.
+    /// Some table builds fail.
     LateFailing,
-    /// Never syncs: a control that must lose data.
+    /// Never syncs. This is a control: a test must find that it loses data.
     Never,
-    /// Reports tables as durable that are not: the second control.
+    /// Reports tables as durable that are not. This is the second control.
     Lying,
 }
 
 impl Tracker {
-    /// Trackers that must lose nothing.
+    /// Trackers that must not lose data.
     pub const PROMISING: [Tracker; 7] = [
         Tracker::Sync,
         Tracker::Group,
@@ -46,18 +47,18 @@ impl Tracker {
         Tracker::LateFailing,
     ];
 
-    /// Those of them under which no build fails.
+    /// Returns the trackers of `PROMISING` under which no build fails.
     pub fn without_failures() -> impl Iterator<Item = Tracker> {
         Tracker::PROMISING.into_iter().filter(|tracker| *tracker != Tracker::LateFailing)
     }
 
-    /// Whether it depends on ext4's journal.
+    /// Returns whether the tracker depends on ext4's journal.
     pub fn needs_journal(self) -> bool {
         matches!(self, Tracker::Group | Tracker::Journal | Tracker::JournalBpf)
     }
 
-    /// Whether it can keep its promise on `medium`. A device has no journal, but one flush covers
-    /// all its writes.
+    /// Returns whether the tracker can keep its promise on `medium`. A raw device has no journal,
+    /// but one device flush makes all its writes durable.
     pub fn goes_with(self, medium: Medium) -> bool {
         match medium {
             Medium::Directory(Rules::Ext4) => true,
@@ -66,7 +67,7 @@ impl Tracker {
         }
     }
 
-    /// With every third seed no descriptor is available for a waiting file.
+    /// Makes the tracker. For every third seed the limit of descriptors for waiting files is 0.
     pub fn make(self, seed: u64) -> Arc<dyn DurabilityTracker> {
         let files_max = if seed.is_multiple_of(3) { 0 } else { usize::MAX };
         let journal = |evidence| {
@@ -88,13 +89,13 @@ impl Tracker {
     }
 }
 
-/// The default options, made [`tight`].
+/// Returns the default options with the changes of [`tight`].
 pub fn tight_options() -> Options {
     tight(Options::default())
 }
 
-/// Sizes with which few writes exercise every component: level 0 is due at once and tables are
-/// small.
+/// Changes sizes so that few writes use every component: tables are small, and level 0 is due for
+/// compaction after two tables.
 pub fn tight(mut options: Options) -> Options {
     options.write_buffer_size = 64 << 10;
     options.target_file_size = 64 << 10;
@@ -108,7 +109,7 @@ pub fn tight(mut options: Options) -> Options {
     options
 }
 
-/// As [`tight`], with subcompactions and intra-L0 compactions.
+/// Changes options as [`tight`] does, and also enables subcompactions and intra-L0 compactions.
 fn parallel(options: Options) -> Options {
     let mut options = tight(options);
     options.max_background_compactions = 4;
@@ -129,8 +130,8 @@ pub fn storage(
     Ok(open_files(fs.clone(), OpenMode::Create, tracker, &options.setup())?)
 }
 
-/// The writes of a run, their times and the promises about them. `clock` counts steps of the file
-/// system.
+/// The writes of a run, the times of the writes, and the promises about them. Times are numbers of
+/// steps; `clock` counts the steps of the file system.
 pub struct History<'a> {
     pub seed: u64,
     rng: Rng,
@@ -140,21 +141,23 @@ pub struct History<'a> {
     clock: &'a dyn Fn() -> usize,
     db: Option<Db>,
     opened: u64,
-    /// `states[k]` is the store after the first k batches.
+    /// `states[k]` has the contents of the store after the first k batches.
     pub states: Vec<Model>,
-    /// The step at which batch k began. No earlier crash state may show it.
+    /// The step at which batch k began. The batch must not be visible in a crash state of an
+    /// earlier step.
     pub began: Vec<usize>,
-    /// Sequence of the last operation of batch k.
+    /// The sequence number of the last operation of batch k.
     last_sequences: Vec<u64>,
-    /// From this step on, this many batches survive a power cut.
+    /// Promises as pairs (step, count): after a power cut at this step or later, at least the first
+    /// `count` batches survive.
     pub promises: Vec<(usize, usize)>,
     snapshots: Vec<(terrace::Snapshot, usize)>,
     /// The work of value-log GC, and tables that were never made durable.
     pub collected: Collected,
 }
 
-/// Bytes of values that compactions relocated, bytes that tail GC re-appended, and tables that a
-/// compaction consumed before they were synced.
+/// Counters of a history: bytes of values that compactions relocated, bytes that tail GC
+/// re-appended, and tables that a compaction consumed before they were synced.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collected {
     pub moved_bytes: u64,
@@ -163,8 +166,8 @@ pub struct Collected {
 }
 
 impl<'a> History<'a> {
-    /// Runs on a store with the layout of `options`. Sizes and parallelism are those of the
-    /// history.
+    /// Runs on a store with the layout of `options`. This module sets the sizes and the
+    /// parallelism.
     pub fn new(
         options: Options,
         seed: u64,
@@ -194,8 +197,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Runs `actions` random actions. A store that stopped after an injected failure is opened
-    /// again, as its user would do.
+    /// Runs `actions` random actions. If the store stops after an injected failure, it is opened
+    /// again, as a user would do.
     pub fn run(&mut self, actions: usize) {
         for _ in 0..actions {
             if let Err(error) = self.act() {
@@ -212,8 +215,8 @@ impl<'a> History<'a> {
             let tracker = self.tracker.make(self.seed.wrapping_mul(31).wrapping_add(self.opened));
             let db = Db::open_manual(storage(&self.fs, tracker, &self.options)?, self.options.clone())?;
             let applied = applied(&db)?;
-            // A batch whose write was refused may still be in the WAL. The store may differ in
-            // nothing else.
+            // A batch whose write was refused may still be in the WAL. All other contents must be
+            // as expected.
             assert!(
                 applied == self.states.len() - 1 || applied == self.states.len() - 2,
                 "seed {}: a kill lost something",
@@ -227,7 +230,7 @@ impl<'a> History<'a> {
         Ok(self.db.clone().expect("just opened"))
     }
 
-    /// Removes the refused batch from the expected history: it did not reach the WAL.
+    /// Removes the refused batch from the expected history, because it did not reach the WAL.
     fn forget_after(&mut self, batches: usize) {
         self.states.truncate(batches + 1);
         self.began.truncate(batches);
@@ -268,7 +271,7 @@ impl<'a> History<'a> {
                 return Ok(());
             }
             _ => {
-                self.forget_db(); // as a kill: writes stop, and no written byte is lost
+                self.forget_db(); // like a kill: writes stop, but no written byte is lost
                 return Ok(());
             }
         }
@@ -304,7 +307,7 @@ impl<'a> History<'a> {
         }
         self.began.push((self.clock)());
         self.states.push(state);
-        self.last_sequences.push(u64::MAX); // until it is acknowledged
+        self.last_sequences.push(u64::MAX); // until the batch is acknowledged
         let last = db.write(batch, WriteOptions { sync })?;
         self.last_sequences[number - 1] = last;
         if sync {
@@ -327,8 +330,8 @@ impl<'a> History<'a> {
         self.promises.push(((self.clock)(), batches));
     }
 
-    /// Judges the crash state of a power cut right after `step`, as `db` shows it. Returns the
-    /// number of surviving batches, or the broken promise.
+    /// Judges the crash state of a power cut right after `step`. `db` is the store opened in that
+    /// state. Returns the number of batches that survived. The error describes the broken promise.
     pub fn judge(&self, step: usize, db: &Db) -> Result<usize, String> {
         let applied = applied(db).map_err(|e| format!("cannot read: {e}"))?;
         let promised =
@@ -348,13 +351,13 @@ impl<'a> History<'a> {
     }
 }
 
-/// The number of batches in the store.
+/// Returns the number of batches in the store.
 pub fn applied(db: &Db) -> terrace::Result<usize> {
     let count = db.get(COUNT_KEY)?;
     Ok(count.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize))
 }
 
-/// All pairs, read forward and compared with a backward scan.
+/// Returns all pairs. Reads them forward and compares them with a backward scan.
 pub fn contents(db: &Db) -> Result<Model, String> {
     let read = |scan: terrace::Scan| scan.collect::<terrace::Result<Vec<_>>>().map_err(|e| format!("cannot scan: {e}"));
     let (forward, mut backward) = (read(db.scan(ReadOptions::new()))?, read(db.scan_reverse(ReadOptions::new()))?);

@@ -1,5 +1,5 @@
-//! Helpers that several suites share: places for a store, ways to open it, a numbered history, a
-//! comparator.
+//! Helpers for several suites: places for a store, functions that open it, a numbered history of
+//! writes, and a comparator.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{
     cmp::Ordering,
@@ -26,7 +26,7 @@ use terrace_storage::{
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A place for one store and its file system.
+/// A place for one store, with its file system.
 pub struct Place {
     pub name: &'static str,
     pub fs: Arc<dyn FileSystem>,
@@ -38,8 +38,9 @@ impl Place {
         Place { name: "memory", fs: Arc::new(Memory::new()), folder: None }
     }
 
-    /// The place for tests that must hold anywhere. It is memory, or as `TERRACE_TEST_PLACE` says a
-    /// `device` without a file system, or `split`: a directory in memory together with a device.
+    /// Returns the place for tests that must pass in every place. By default it is memory. The
+    /// environment variable `TERRACE_TEST_PLACE` can select `device`, a raw device without a file
+    /// system, or `split`, a directory in memory together with a raw device.
     pub fn any() -> Place {
         let place = |name, fs| Place { name, fs, folder: None };
         match medium() {
@@ -58,27 +59,28 @@ impl Place {
         Place { name: "directory", fs: Arc::new(RealFs::new(folder.path().join("store"))), folder: Some(folder) }
     }
 
-    /// A device in memory, without a file system.
+    /// Returns a raw device in memory, without a file system.
     pub fn device() -> Place {
         Place { name: "device", fs: Medium::Device.recorder().file_system(), folder: None }
     }
 
-    /// A directory in memory together with such a device.
+    /// Returns a directory in memory together with a raw device in memory.
     pub fn split() -> Place {
         Place { name: "split", fs: Medium::Split(Rules::Ext4).recorder().file_system(), folder: None }
     }
 
-    /// The path of the store if it is in a real file system.
+    /// Returns the path of the store if it is in a real file system.
     pub fn path(&self) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.path().join("store"))
     }
 
-    /// The reason why a store here cannot have the table form or durability mode in `options`.
+    /// Returns the reason why a store in this place cannot have the table form or the durability
+    /// mode in `options`.
     pub fn refuses(&self, options: &Options) -> Option<String> {
         refusal(&*self.fs, options).map(|why| format!("{}: {why}", self.name))
     }
 
-    /// Opens the store. With `manual` the caller runs background jobs.
+    /// Opens the store. With `manual` the caller runs the background jobs.
     pub fn open(&self, options: &Options, manual: bool) -> terrace::Result<Db> {
         open(&self.fs, options, manual)
     }
@@ -86,22 +88,22 @@ impl Place {
 
 const SMALL_SLOTS: Sizes = Sizes { slot_bytes: 64 << 10, unit_slots: 16 };
 
-/// A device with room for any suite that, unlike [`Place::device`], records nothing. Slots are
-/// small, so that small files fill several.
+/// Makes a raw device that is large enough for every suite. Unlike [`Place::device`] it does not
+/// record its writes. Slots are small, so that small files fill several of them.
 fn large_device() -> Arc<RawFs> {
     let device = Arc::new(terrace_device::Memory::new(1 << 30).expect("memory is taken where it is written to"));
     raw::format(&*device, SMALL_SLOTS, 1).expect("a device in memory takes what it is given");
     RawFs::new(device, "(device in memory)")
 }
 
-/// A file at `path` in place of a device, formatted for a store. Slots are small, as in
-/// [`large_device`].
+/// Makes a file at `path` that is used instead of a raw device and is formatted for a store. Slots
+/// are small, as in [`large_device`].
 pub fn device_file(path: &Path, bytes: u64) {
     raw::make_file(path, bytes).expect("room for a file");
     raw::prepare(path, |_| Ok::<_, terrace_storage::Error>(SMALL_SLOTS), false).expect("a new file is free");
 }
 
-/// The problems that `terrace raw check` reports for the device at `path`.
+/// Returns the problems that `terrace raw check` reports for the device at `path`.
 pub fn problems_of_device(path: &Path) -> Vec<String> {
     let setup = Options::default().setup();
     raw::open(path, OpenMode::ReadOnly, &setup)
@@ -110,7 +112,8 @@ pub fn problems_of_device(path: &Path) -> Vec<String> {
         .expect("a device that reads")
 }
 
-/// The recording counterpart of [`Place::any`], for suites that cut the power.
+/// Returns the medium of [`Place::any`] in a form that records writes, for suites that cut the
+/// power.
 pub fn medium() -> Medium {
     match env::var("TERRACE_TEST_PLACE").as_deref() {
         Err(_) | Ok("memory") => Medium::Directory(Rules::Ext4),
@@ -120,8 +123,8 @@ pub fn medium() -> Medium {
     }
 }
 
-/// Whether a [`medium`] refuses these options, so that the test is skipped. A directory refuses
-/// none.
+/// Returns whether a [`medium`] refuses these options, so that the test is skipped. A directory
+/// refuses no options.
 pub fn is_refused(options: &Options) -> bool {
     let why = refusal(&*medium().recorder().file_system(), options);
     why.as_ref().inspect(|why| println!("skipped: {why}"));
@@ -129,7 +132,8 @@ pub fn is_refused(options: &Options) -> bool {
     why.is_some()
 }
 
-/// The reason why no store on `fs` can have the table form or durability mode in `options`.
+/// Returns the reason why no store on `fs` can have the table form or the durability mode in
+/// `options`.
 fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
     if options.tables == Some(TableForm::Directory) && fs.folders().is_none() {
         return Some("there can be no folders".into());
@@ -137,12 +141,12 @@ fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
     options.durability.tracker(fs, &options.setup()).err().map(|error| error.to_string())
 }
 
-/// The file system of [`Place::any`].
+/// Returns the file system of [`Place::any`].
 pub fn anywhere() -> Arc<dyn FileSystem> {
     Place::any().fs
 }
 
-/// A store [`anywhere`].
+/// Opens a store in the file system of [`anywhere`].
 pub fn store(options: Options) -> Db {
     Place::any().open(&options, false).expect("a fresh place")
 }
@@ -157,21 +161,23 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
     if manual { Db::open_manual(storage, options.clone()) } else { Db::open_on(storage, options.clone()) }
 }
 
-/// LevelDB's numbers and syncs, or the preset that `TERRACE_TEST_PRESET` names, with these changes
-/// in text form. Tables have the form that `TERRACE_TEST_TABLES` names unless a change names one
-/// or the form is impossible: directory tables exclude a value log and devices.
+/// Returns the options of the preset `leveldb` with these changes in text form.
+/// `TERRACE_TEST_PRESET` can name another preset. The table form is the one in `changes`, else the
+/// one that `TERRACE_TEST_TABLES` names, if that form is possible: directory tables cannot be used
+/// with a value log or on a device.
 pub fn options(changes: &[(&str, &str)]) -> Options {
     let separated = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
     if separated { in_files(changes) } else { formed(form().as_deref(), changes) }
 }
 
-/// As [`options`], for properties of tables that are files or parts of files: never directories.
+/// Returns [`options`] for tests of tables that are files or parts of files. The table form is
+/// never directory tables.
 pub fn in_files(changes: &[(&str, &str)]) -> Options {
     formed(form().as_deref().filter(|form| *form != "directory"), changes)
 }
 
-/// As [`options`] without the environment: for properties of LevelDB's own tables, their number or
-/// their cost, and for suites that choose the table form themselves.
+/// Returns [`options`] without changes by environment variables. For tests of LevelDB's own tables,
+/// of their number or their cost, and for suites that choose the table form themselves.
 pub fn plain(changes: &[(&str, &str)]) -> Options {
     changed(Options::leveldb_compatible(), None, changes)
 }
@@ -184,8 +190,8 @@ fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
     changed(base, form, changes)
 }
 
-/// Suites put stores in directories even with a preset for devices. Batch durability is adapted to
-/// a directory there.
+/// Adapts a preset for raw devices to directories: suites store data in directories even with such
+/// a preset, so batch durability must be one that a directory supports.
 fn numbers_of(mut preset: Options) -> Options {
     if preset.device || preset.durability == DurabilityMode::Inherit {
         (preset.device, preset.durability) = (false, DurabilityMode::Auto);
@@ -204,8 +210,8 @@ fn form() -> Option<String> {
     env::var("TERRACE_TEST_TABLES").ok()
 }
 
-/// Small memtables and tables, and level 0 due at once, so that few writes exercise every
-/// component.
+/// Small memtables and tables, and a compaction of level 0 as early as possible, so that few writes
+/// use every component.
 pub const TIGHT: &[(&str, &str)] = &[
     ("write_buffer_size", "64KiB"),
     ("target_file_size", "64KiB"),
@@ -221,7 +227,7 @@ pub fn scan(db: &Db, options: ReadOptions) -> terrace::Result<Pairs> {
     db.scan(options).collect()
 }
 
-/// All pairs of a forward scan, compared with a backward scan.
+/// Returns all pairs of a forward scan. Compares them with a backward scan.
 pub fn contents(db: &Db) -> terrace::Result<Pairs> {
     let forward = scan(db, ReadOptions::new().verify_checksums(true))?;
     let backward: Pairs = db.scan_reverse(ReadOptions::new().verify_checksums(true)).collect::<terrace::Result<_>>()?;
@@ -229,8 +235,8 @@ pub fn contents(db: &Db) -> terrace::Result<Pairs> {
     Ok(forward)
 }
 
-/// Checks that levels below 0 are sorted and disjoint, that no table is in two places, and that
-/// none is empty.
+/// Checks that levels below level 0 are sorted and without overlap, that no table is in two levels,
+/// and that no table is empty.
 pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> Result<(), String> {
     let mut numbers: Vec<u64> = layout.iter().flat_map(|level| &level.tables).map(|table| table.number).collect();
     numbers.sort_unstable();
@@ -253,17 +259,18 @@ pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> R
     Ok(())
 }
 
-/// Whether whole campaigns are run, as `make full` wants, and not a sample of each.
+/// Returns whether all cases of each campaign are run, as in `make full`, and not only a sample.
 pub fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }
 
-/// Returns which part of a campaign to run: every `sample`-th case, in a full run every `full`-th.
+/// Returns the distance between the cases of a campaign that are run: `sample` by default, `full`
+/// in a full run.
 pub fn stride(sample: usize, full: usize) -> usize {
     if is_full() { full } else { sample }
 }
 
-/// Reverse bytewise order.
+/// The reverse of the bytewise order.
 pub struct Backwards;
 
 impl Comparator for Backwards {
@@ -276,10 +283,11 @@ impl Comparator for Backwards {
     }
 }
 
-/// The key that holds the number of batches of a numbered history.
+/// The key whose value is the number of batches, in a numbered history.
 pub const COUNT_KEY: &[u8] = b"\x00count";
 
-/// Batch `number`, from 1, of the history of `seed`: keys with their new values; `None` deletes.
+/// Returns batch `number`, counted from 1, of the history of `seed`: keys with their new values.
+/// `None` deletes the key.
 pub fn batch(seed: u64, number: usize) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut rng = Rng::of(seed, number as u64);
     let mut ops = vec![(COUNT_KEY.to_vec(), Some((number as u64).to_le_bytes().to_vec()))];
@@ -304,7 +312,7 @@ pub fn apply(model: &mut Model, ops: &[(Vec<u8>, Option<Vec<u8>>)]) {
     }
 }
 
-/// `states[n]` is the store after the first n batches.
+/// Returns the contents of the store after each number of batches, from 0 on.
 pub fn states(seed: u64, batches: usize) -> Vec<Model> {
     let mut states = vec![Model::new()];
     for number in 1..=batches {
@@ -315,7 +323,7 @@ pub fn states(seed: u64, batches: usize) -> Vec<Model> {
     states
 }
 
-/// Writes a batch and returns its last sequence.
+/// Writes a batch and returns its last sequence number.
 pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace::Result<u64> {
     let mut batch = WriteBatch::new();
     for (key, value) in ops {
@@ -327,8 +335,8 @@ pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace
     db.write(batch, WriteOptions { sync })
 }
 
-/// The number of batches of a numbered history after which the store is in state `pairs`; an error
-/// if there is none.
+/// Returns the number of batches of a numbered history after which the contents are `pairs`.
+/// Returns an error if there is no such number.
 pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
     let found: Model = pairs.into_iter().collect();
     let count = found
@@ -341,7 +349,7 @@ pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
     }
 }
 
-/// Whether an operating-system error comes with its operation and file.
+/// Returns whether an error of the operating system states its operation and its file.
 pub fn names_operation_and_file(error: &Error) -> bool {
     match error {
         Error::Io { op, object, .. } | Error::NoSpace { op, object, .. } => !op.is_empty() && !object.is_empty(),
@@ -350,13 +358,14 @@ pub fn names_operation_and_file(error: &Error) -> bool {
     }
 }
 
-/// Every file below `folder` with its bytes. No process may change files there meanwhile.
+/// Returns every file below `folder`, with its bytes. No process may change files there in the
+/// meantime.
 pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     names_below(folder).into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("read"))).collect()
 }
 
-/// Every file below `folder`, or `folder` itself if it is a file. An open store may remove files
-/// meanwhile.
+/// Returns every file below `folder`, or `folder` itself if it is a file. An open store may remove
+/// files in the meantime.
 pub fn names_below(folder: &Path) -> Vec<PathBuf> {
     if folder.is_file() {
         return vec![folder.to_owned()];

@@ -1,6 +1,6 @@
-//! One interface for Terrace and LevelDB, so that a test can hand a directory from one to the
-//! other, and children of the test binary that run either of them. `interop.rs` and
-//! `leveldb_costs.rs` share it; each uses its part.
+//! One interface for Terrace and LevelDB. With it a test can open a directory in turn with both
+//! engines, and can start child processes of the test binary that run either engine. `interop.rs`
+//! and `leveldb_costs.rs` use this module; each uses only a part of it.
 use std::{
     env,
     path::Path,
@@ -12,7 +12,7 @@ use terrace_peers::leveldb::{self, Library};
 /// Entries in scan order.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The engine that works on a directory.
+/// The engine that opens a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Terrace with the preset `leveldb`.
@@ -30,7 +30,7 @@ impl Side {
     }
 }
 
-/// Options of both engines that the tests vary.
+/// Options that the tests vary for both engines.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub snappy: bool,
@@ -38,9 +38,10 @@ pub struct Layout {
     pub write_buffer_size: usize,
     /// Bloom filter bits per key, 0 for none.
     pub bloom_bits: u32,
-    /// All damage is an error, even at the end of a WAL.
+    /// Whether all damage is an error, even at the end of a WAL.
     pub paranoid: bool,
-    /// Terrace writes its WAL through a mapping. LevelDB must not notice.
+    /// Whether Terrace writes its WAL through a memory mapping. LevelDB must read such a WAL as any
+    /// other.
     pub mapped_log: bool,
 }
 
@@ -51,7 +52,7 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// Terrace's options for this layout.
+    /// Returns Terrace's options for this layout.
     pub fn ours(&self) -> Options {
         let mut options = Options::preset("leveldb").expect("a preset of that name exists");
         let settings = [
@@ -67,7 +68,7 @@ impl Layout {
         options
     }
 
-    /// LevelDB's options for this layout.
+    /// Returns LevelDB's options for this layout.
     pub fn theirs(&self) -> leveldb::OpenOptions {
         leveldb::OpenOptions {
             create_if_missing: true,
@@ -80,14 +81,14 @@ impl Layout {
     }
 }
 
-/// One change of a batch.
+/// One operation of a batch.
 #[derive(Clone, Debug)]
 pub enum Op {
     Put(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
 }
 
-/// An open store of either engine. Any error fails the test.
+/// An open store of either engine. The test fails on any error.
 pub enum Store {
     Ours(Db),
     Theirs(leveldb::Store),
@@ -100,7 +101,8 @@ impl Store {
         store.unwrap_or_else(|e| panic!("{side:?} cannot open {} as {layout:?}: {e}", dir.display()))
     }
 
-    /// As [`Store::open`]; returns the text of a refusal.
+    /// Opens or creates the store as [`Store::open`] does. If the engine refuses it, returns the
+    /// error text.
     pub fn try_open(side: Side, dir: &Path, layout: &Layout) -> Result<Store, String> {
         match side {
             Side::Ours => Db::open(dir, layout.ours()).map(Store::Ours).map_err(|e| e.to_string()),
@@ -138,7 +140,7 @@ impl Store {
         }
     }
 
-    /// Stores one entry, not synced.
+    /// Writes one entry without a sync.
     pub fn put(&self, key: &[u8], value: &[u8]) {
         match self {
             Store::Ours(db) => db.put(key, value).expect("put"),
@@ -153,7 +155,7 @@ impl Store {
         }
     }
 
-    /// All entries in key order.
+    /// Returns all entries in key order.
     pub fn forward(&self) -> Pairs {
         match self {
             Store::Ours(db) => {
@@ -163,7 +165,7 @@ impl Store {
         }
     }
 
-    /// All entries in reverse key order.
+    /// Returns all entries in reverse key order.
     pub fn backward(&self) -> Pairs {
         match self {
             Store::Ours(db) => {
@@ -173,7 +175,7 @@ impl Store {
         }
     }
 
-    /// Flushes and compacts everything.
+    /// Flushes the memtable and compacts all tables.
     pub fn compact(&self) {
         match self {
             Store::Ours(db) => db.compact_range(None, None).expect("compact"),
@@ -190,7 +192,8 @@ impl Store {
     }
 }
 
-/// A small seeded generator (SplitMix64): the same numbers on every machine and in every release.
+/// A small random generator with a seed (SplitMix64). It produces the same numbers on every machine
+/// and in every release.
 pub struct Random(u64);
 
 impl Random {
@@ -206,12 +209,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` calls on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -223,9 +226,9 @@ impl Random {
     }
 }
 
-/// The command that runs this binary's test `role` as a child. The test acts only if
-/// [`child_argument`] finds its arguments in the environment. It should exit when its standard
-/// input closes, so that it never outlives its parent.
+/// Returns the command that runs this binary's test `role` as a child process. The test does
+/// something only if [`child_argument`] finds its arguments in the environment. The child should
+/// exit when its standard input closes, so that it never runs longer than its parent.
 pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Command {
     let own = env::current_exe().expect("the path of this test binary");
     let mut words = wrapper.iter().map(std::ffi::OsString::from).chain([own.into_os_string()]);
@@ -236,22 +239,22 @@ pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Comm
     command
 }
 
-/// Whether [`child`] started this process as `role`.
+/// Returns whether [`child`] started this process as `role`.
 pub fn is_child(role: &str) -> bool {
     env::var("TERRACE_TEST_ROLE").is_ok_and(|wanted| wanted == role)
 }
 
-/// An argument given to [`child`].
+/// Returns an argument that was passed to [`child`].
 pub fn child_argument(name: &str) -> String {
     env::var(format!("TERRACE_TEST_{name}")).unwrap_or_else(|_| panic!("the parent gives {name}"))
 }
 
-/// A side as an argument of a child.
+/// Returns the name of a side, for an argument of a child process.
 pub fn side_name(side: Side) -> String {
     format!("{side:?}")
 }
 
-/// See [`side_name`].
+/// Returns the side of this name; see [`side_name`].
 pub fn side_named(name: &str) -> Side {
     if name == side_name(Side::Ours) { Side::Ours } else { Side::Theirs }
 }

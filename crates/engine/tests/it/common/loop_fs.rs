@@ -1,4 +1,4 @@
-//! Real ext4 file systems for tests that observe a device. Needs root and loop devices.
+//! Real ext4 file systems on loop devices, for tests that observe a device. They need root.
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -10,8 +10,8 @@ use tempfile::TempDir;
 const IMAGE: &str = "image";
 const IMAGE_BYTES: u64 = 512 << 20;
 
-/// A fresh ext4 file system on a loop device over a sparse file. Dropping it unmounts, detaches
-/// and removes it.
+/// A new ext4 file system on a loop device whose contents are in a sparse file. Dropping it
+/// unmounts and removes the file system and detaches the device.
 pub struct LoopFs {
     pub mount: PathBuf,
     pub directory: TempDir,
@@ -23,25 +23,27 @@ impl LoopFs {
         LoopFs::with(&[], "defaults")
     }
 
-    /// A small one that a test can fill.
+    /// Makes a small file system that a test can fill.
     pub fn of_bytes(bytes: u64) -> Result<LoopFs, String> {
         LoopFs::made(bytes, &["-m", "0"], "defaults")
     }
 
-    /// One with these features of `mkfs.ext4` and these mount options.
+    /// Makes a file system with these features of `mkfs.ext4` and these mount options.
     pub fn with(features: &[&str], options: &str) -> Result<LoopFs, String> {
         LoopFs::made(IMAGE_BYTES, features, options)
     }
 
     fn made(bytes: u64, features: &[&str], options: &str) -> Result<LoopFs, String> {
         let file_system = LoopFs::attach(|image| LoopFs::make_image(image, bytes))?;
-        // All is initialised now: background initialisation would count as writes of the store.
+        // Everything is initialised now, because background initialisation would be counted as
+        // writes of the store.
         let all = [&["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"], features, &[&file_system.device]].concat();
         run("mkfs.ext4", &all)?;
         file_system.mounted(options)
     }
 
-    /// One with its journal on a device of its own, which must be dropped last.
+    /// Makes a file system whose journal is on a second device. The second device must be dropped
+    /// last.
     pub fn with_journal_elsewhere() -> Result<(LoopFs, LoopFs), String> {
         let journal = LoopFs::attach(|image| LoopFs::make_image(image, IMAGE_BYTES))?;
         run("mkfs.ext4", &["-q", "-b", "4096", "-O", "journal_dev", &journal.device])?;
@@ -49,8 +51,8 @@ impl LoopFs {
         LoopFs::with(&["-b", "4096", "-J", &there], "defaults").map(|file_system| (file_system, journal))
     }
 
-    /// A file system with the present contents of the device: the state after a power cut if the
-    /// device's cache keeps every write. No process may write meanwhile.
+    /// Makes a file system with the present contents of the device. This is the state after a power
+    /// cut if the device's cache keeps every write. No process may write in the meantime.
     pub fn after_power_cut(&self) -> Result<LoopFs, String> {
         let own = self.directory.path().join(IMAGE).display().to_string();
         let copy = |image: &Path| run("cp", &["--sparse=always", &own, &image.display().to_string()]).map(drop);
@@ -67,7 +69,7 @@ impl LoopFs {
         make_image(&image)?;
         fs::create_dir(&mount).map_err(|e| e.to_string())?;
         let device = run("losetup", &["-f", "--show", &image.display().to_string()])?.trim().to_string();
-        Ok(LoopFs { mount, device, directory }) // from here on drop cleans up
+        Ok(LoopFs { mount, device, directory }) // from here on, dropping it cleans up
     }
 
     fn mounted(self, options: &str) -> Result<LoopFs, String> {
@@ -75,19 +77,19 @@ impl LoopFs {
         Ok(self)
     }
 
-    /// Checks the file system for damage as a power cut now would leave it. It checks a copy,
-    /// because mount namespaces of other processes may keep this one mounted. No process may write
-    /// meanwhile.
+    /// Checks the state that a power cut now would leave for damage of the file system. It checks a
+    /// copy, because mount namespaces of other processes may keep the original mounted. No process
+    /// may write in the meantime.
     pub fn check(&self) -> Result<(), String> {
         run("sync", &["-f", &self.mount.display().to_string()])?;
         let [own, copy] = [IMAGE, "copy"].map(|name| self.directory.path().join(name).display().to_string());
         run("cp", &["--sparse=always", &own, &copy])?;
-        // Replaying the journal counts as a repair: exit status 1.
+        // `e2fsck` counts the replay of the journal as a repair: its exit status is then 1.
         run("sh", &["-c", "e2fsck -fy -E journal_only \"$1\" || [ $? -eq 1 ]", "sh", &copy])?;
         run("e2fsck", &["-fn", &copy]).map(drop)
     }
 
-    /// Journal commits since the file system was mounted.
+    /// Returns the number of journal commits since the file system was mounted.
     pub fn commits(&self) -> u64 {
         let device = self.device.trim_start_matches("/dev/");
         let entries = fs::read_dir("/proc/fs/jbd2").expect("the kernel's list of journals").flatten();
@@ -97,7 +99,7 @@ impl LoopFs {
         info.split_whitespace().next().expect("a first word").parse().expect("a number of transactions")
     }
 
-    /// Bytes written to the device so far, after all dirty data has been written.
+    /// Writes all dirty data, then returns the number of bytes written to the device so far.
     pub fn bytes_written(&self) -> u64 {
         run("sync", &["-f", &self.mount.display().to_string()]).expect("sync");
         let name = self.device.trim_start_matches("/dev/");
@@ -109,7 +111,8 @@ impl LoopFs {
 
 impl Drop for LoopFs {
     fn drop(&mut self) {
-        // A device that was never mounted needs no unmount. A failed cleanup is reported.
+        // A device that was never mounted need not be unmounted. If the cleanup fails, a message is
+        // printed.
         if self.is_mounted() {
             run("umount", &[&self.mount.display().to_string()]).map(drop).unwrap_or_else(|e| eprintln!("{e}"));
         }
@@ -124,7 +127,7 @@ impl LoopFs {
     }
 }
 
-/// Runs a tool and returns its standard output, or the failure.
+/// Runs a tool and returns its standard output. The error describes the failure.
 pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
     if !output.status.success() {

@@ -1,11 +1,11 @@
-//! Operations and options of a model test: the strategies of `model.rs`.
+//! The operations and options of the model test in `model.rs`, as generators of random cases.
 use proptest::{collection::vec, prelude::*};
 use terrace_sim::Rng;
 
-/// A key: binary, short, often a prefix of another.
+/// A key. Keys are binary and short, and often one is a prefix of another.
 pub type Key = Vec<u8>;
 
-/// Describes a value in a form that keeps failures readable.
+/// A description of a value. It keeps the output of a failure short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     pub fill: u8,
@@ -20,7 +20,7 @@ impl Value {
     }
 }
 
-/// The keys of a read.
+/// The range of keys of a read.
 #[derive(Clone, Debug, Default)]
 pub struct Range {
     pub from: Option<Key>,
@@ -28,7 +28,7 @@ pub struct Range {
     pub prefix: Option<Key>,
 }
 
-/// A cursor move.
+/// A move of a cursor.
 #[derive(Clone, Debug)]
 pub enum Move {
     First,
@@ -68,14 +68,14 @@ pub enum Op {
 #[derive(Clone, Debug)]
 pub struct Config {
     pub preset: &'static str,
-    /// Options that alternate from open to open, so that a store written with one set is read with
-    /// the other.
+    /// Two sets of options. Opens use them alternately, so that a store that was written with one
+    /// set is read with the other.
     pub option_sets: [Vec<(&'static str, String)>; 2],
     /// The table form.
     pub tables: &'static str,
     pub backwards: bool,
     pub manual: bool,
-    /// 0 memory, 1 scrambled memory, 2 a directory, 3 a device.
+    /// The place of the store: 0 is memory, 1 scrambled memory, 2 a directory, 3 a device.
     pub place: u8,
 }
 
@@ -220,10 +220,10 @@ pub fn any_config() -> impl Strategy<Value = Config> {
     let all = (preset, any_layout(), any_layout(), tables, switches, place);
     all.prop_map(|(preset, first, second, tables, switches, place)| {
         let (backwards, manual) = switches;
-        // A device has no directories.
+        // Directory tables cannot be stored on a device.
         let tables = if place >= 3 && tables == "directory" { "block" } else { tables };
         let mut option_sets = [first, second];
-        // The first open decides about key-value separation.
+        // The first open determines whether the store has key-value separation.
         option_sets[1].iter_mut().filter(|(name, _)| *name == "values").for_each(|(_, value)| *value = "preset".into());
         let is_universal = |layout: &[(&str, String)]| layout.iter().any(|(_, value)| value == "universal");
         if !is_universal(&option_sets[0]) {
@@ -232,12 +232,13 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         }
         let codec = |layout: &[(&str, String)]| layout.iter().any(|(_, value)| value == "lz4");
         if !codec(&option_sets[0]) && codec(&option_sets[1]) {
-            // A store created without LZ4 refuses it; durability.rs tests that.
+            // A store that was created without LZ4 refuses that option; durability.rs tests that.
             option_sets[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
         let asks = |layout: &[(&str, String)]| layout.contains(&("range_tombstones", "on".to_string()));
         if !asks(&option_sets[0]) && !codec(&option_sets[0]) && !is_universal(&option_sets[0]) {
-            // Likewise; there a range delete deletes key by key.
+            // The same is true for range tombstones. In such a store a range delete deletes each
+            // key.
             option_sets[1]
                 .iter_mut()
                 .filter(|(name, _)| *name == "range_tombstones")
@@ -245,7 +246,7 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         } else if !codec(&option_sets[0]) {
             option_sets[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
-        // Directory tables store each pair in a file, so they exclude a value log.
+        // Directory tables store each pair in a file, so they cannot be used with a value log.
         let log = option_sets[0].contains(&("values", "log".to_string()))
             || preset == "wisckey" && !option_sets[0].contains(&("values", "table".to_string()));
         let tables = if log && tables == "directory" { "block" } else { tables };

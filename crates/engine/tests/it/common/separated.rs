@@ -1,4 +1,4 @@
-//! Small stores with key-value separation.
+//! Helpers for small stores with key-value separation.
 use super::kit::{self, Place};
 use std::ops::Range;
 use terrace::{Db, Options, check_on};
@@ -6,7 +6,7 @@ use terrace_format::{Batch, SeqNo, log_record::Event, value_log::Frames};
 use terrace_sim::Rng;
 use terrace_storage::placement::OpenMode;
 
-/// One hundredth of the default sizes.
+/// Options with sizes of a hundredth of the defaults.
 pub const SMALL: &[(&str, &str)] = &[
     ("values", "log"),
     ("write_buffer_size", "64KiB"),
@@ -26,14 +26,14 @@ pub fn value(rng: &mut Rng, bytes: usize) -> Vec<u8> {
     (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).take(bytes).collect()
 }
 
-/// Bytes written per purpose, and their sum.
+/// Returns the number of bytes written for each purpose, and their sum.
 pub fn written(db: &Db) -> (Vec<(&'static str, u64)>, u64) {
     let bytes = db.statistics().bytes_written;
     let sum = bytes.iter().map(|(_, bytes)| bytes).sum();
     (bytes, sum)
 }
 
-/// Bytes written for `purpose`.
+/// Returns the number of bytes written for `purpose`.
 pub fn written_for(db: &Db, purpose: &str) -> u64 {
     written(db).0.into_iter().find(|(name, _)| *name == purpose).expect("a purpose").1
 }
@@ -45,13 +45,13 @@ pub fn check(place: &Place, options: &Options) {
     assert_eq!(report.leftovers, Vec::<String>::new());
 }
 
-/// Segment names by kind: WAL segments and GC segments.
+/// Returns the names of the segments by kind: first those of WALs, then those written by GC.
 pub fn segments(place: &Place) -> [Vec<String>; 2] {
     let names: Vec<String> = place.fs.list().expect("list").into_iter().map(|entry| entry.name).collect();
     [".vlog", ".vals"].map(|kind| names.iter().filter(|name| name.ends_with(kind)).cloned().collect())
 }
 
-/// Sequence and byte range of the entries in each frame.
+/// Returns, for each frame, the sequence number and the byte range of its entries.
 pub fn frames_of(segment: u64, bytes: &[u8]) -> Vec<(SeqNo, Range<u64>)> {
     let mut frames = Frames::new(segment, bytes.len() as u64);
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Lists the versions of each key in the files of a store, with the bytes that hold them, by a
-//! reader of its own.
+//! Lists all versions of each key in the files of a store, and the bytes that contain each version.
+//! It uses its own code to read files, not the engine's.
 use super::files::{Files, records};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use terrace_format::{
@@ -11,10 +11,10 @@ use terrace_format::{
     key,
 };
 
-/// A checksummed block of a WAL. Damage in it may cost the rest of the block.
+/// The size of a checksummed block of a WAL. Damage in a block may lose the rest of the block.
 const LOG_BLOCK_BYTES: usize = 32 << 10;
 
-/// A version of a key, and the bytes that must be intact for it to be found.
+/// A version of a key, and the bytes that must be intact so that the version can be found.
 pub struct Version {
     pub seq: u64,
     pub value: Option<Vec<u8>>,
@@ -22,7 +22,7 @@ pub struct Version {
     pub bytes: Range<usize>,
 }
 
-/// All versions of all keys, newest first.
+/// Returns all versions of all keys, newest first.
 pub fn versions(files: &Files) -> BTreeMap<Vec<u8>, Vec<Version>> {
     let mut found: BTreeMap<Vec<u8>, Vec<Version>> = BTreeMap::new();
     for (file, contents) in files {
@@ -59,7 +59,7 @@ fn members(bundle: &[u8]) -> Vec<Member> {
 
 type Add<'a> = dyn FnMut(&[u8], u64, Option<&[u8]>, Range<usize>) + 'a;
 
-/// The entries of a block.
+/// Returns a cursor over the entries of a block.
 pub fn block(table: &[u8], handle: Handle) -> BlockCursor {
     let sealed = &table[handle.offset as usize..handle.end().unwrap() as usize];
     let (codec, stored) = open_block(sealed, true).unwrap();
@@ -88,7 +88,7 @@ fn log_versions(log: &[u8], add: &mut Add<'_>) {
     let mut at = 0;
     for record in records(log) {
         let begin = at / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES;
-        // Fragment headers shift it further, so this never claims too much damage.
+        // Fragment headers shift the position further. The computed range is thus never too large.
         at += record.len();
         let batch = Batch::decode(record).unwrap();
         let end = log.len().min((at + 7 * (2 + at / 8)).next_multiple_of(LOG_BLOCK_BYTES));

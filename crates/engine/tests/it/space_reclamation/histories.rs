@@ -1,8 +1,8 @@
-//! Histories that turn entries into garbage, at small sizes.
+//! Histories that turn entries into garbage, with small sizes.
 use super::Store;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A queue: values of 100 B to 60 KiB, most of them small, 100 of them live.
+/// A queue in which 100 values are live. Values have 100 B to 60 KiB, and most are small.
 fn queue(store: &mut Store) {
     let mut live = VecDeque::new();
     for n in 0..1500 {
@@ -29,7 +29,8 @@ fn append_and_truncate(store: &mut Store) {
     }
 }
 
-/// Keys of many series with the time last, so that expiring keys are everywhere.
+/// Keys of many series. The time is at the end of the key, so expiring keys are in all parts of the
+/// key range.
 fn time_series(store: &mut Store) {
     const SERIES: usize = 20;
     for minute in 0..400 {
@@ -74,7 +75,7 @@ fn expiry(store: &mut Store) {
     }
 }
 
-/// Large values are overwritten by small ones.
+/// Small values overwrite large ones.
 fn shrinking(store: &mut Store) {
     for round in 0..6 {
         for n in 0..300 {
@@ -90,7 +91,7 @@ pub fn overwriting(store: &mut Store) {
     }
 }
 
-/// A head and a tail counter that are written with each entry.
+/// Each entry is written together with a head counter and a tail counter.
 fn counters(store: &mut Store) {
     for n in 0..10_000_u32 {
         store.put("head".into(), 500);
