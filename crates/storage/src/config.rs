@@ -5,8 +5,8 @@ use terrace_vfs::WalWriteMode;
 
 /// Parameters for writing the tables of a store, and limits for the memory of its readers.
 ///
-/// `order` must be that of the existing store. All other parameters may change between two openings
-/// of a store.
+/// `order` must be that of the existing store. All other parameters may change between two
+/// openings of a store.
 #[derive(Clone)]
 pub struct StorageConfig {
     /// The order of user keys.

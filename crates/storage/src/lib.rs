@@ -1,7 +1,7 @@
 //! Storage: reads and writes the files of a store, and reports when they survive a power cut.
 //!
-//! [`placement`] has the interface of a store. In the following list, each module uses only modules
-//! of rows above it:
+//! [`placement`] has the interface of a store. In the following list, each module uses only
+//! modules of rows above it:
 //!
 //! ```text
 //! io_stats, config, error     counters, parameters, errors

@@ -3,9 +3,9 @@
 //! The objects of a store are [logs](LogWriter) (append-only), the outputs of one flush or
 //! compaction job ([`TableSink`]), [tables](Table) (immutable and sorted), and the root (small,
 //! replaced atomically). A [`DurabilityHandle`](crate::DurabilityHandle) reports when written
-//! objects survive a power cut. If the engine needs a new operation, it is added to this interface;
-//! the engine never bypasses the interface. `contract/` is the test suite that every backend
-//! passes.
+//! objects survive a power cut. If the engine needs a new operation, it is added to this
+//! interface; the engine never bypasses the interface. `contract/` is the test suite that every
+//! backend passes.
 //!
 //! All keys are encoded internal keys (`terrace_format::key`). Storage makes no decision about the
 //! LSM-tree.

@@ -22,8 +22,8 @@ pub struct DirEntry {
     pub bytes: u64,
 }
 
-/// The purpose of a new file. A file system may use it to decide where to place the file and how to
-/// write it.
+/// The purpose of a new file. A file system may use it to decide where to place the file and how
+/// to write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileUse {
     /// A log that is appended to and synced many times. If the mode is [`WalWriteMode::Map`], zeros

@@ -1,6 +1,6 @@
 //! Kernel calls that have no safe wrapper: a mapped window of a growing file, writeback without a
-//! journal commit, batch scheduling, and a handler that runs in forked children. The other `unsafe`
-//! code of this crate is in `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs`.
+//! journal commit, batch scheduling, and a handler that runs in forked children. The other
+//! `unsafe` code of this crate is in `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs`.
 use crate::mapped_read::watch;
 use nix::{
     errno::Errno,
@@ -26,8 +26,8 @@ use std::{
 /// less, so they preempt background threads.
 const TURN_NS: u64 = 20_000_000;
 
-/// A mapped range of a file that is being written. Bytes that are copied into it are immediately in
-/// the page cache and survive the end of the process.
+/// A mapped range of a file that is being written. Bytes that are copied into it are immediately
+/// in the page cache and survive the end of the process.
 ///
 /// # When the device fails
 /// If a page cannot be read back, the process ends (`SIGBUS`) with a message that names the file.
@@ -39,8 +39,8 @@ pub(crate) struct Window {
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and it is written only through `&mut
-// self`.
+// SAFETY: the mapping belongs to the process, not to a thread, and it is written only through
+// `&mut self`.
 unsafe impl Send for Window {}
 // SAFETY: as for `Send`; `touch`, which needs only a shared reference, changes no byte.
 unsafe impl Sync for Window {}
@@ -112,8 +112,8 @@ pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
 }
 
 /// Starts writeback of all bytes written to `file` and waits until it is done. The bytes are then
-/// on the device, perhaps in its cache, and the file system has allocated their blocks. The journal
-/// of the file system is not committed. The kernel reports a writeback error once for each
+/// on the device, perhaps in its cache, and the file system has allocated their blocks. The
+/// journal of the file system is not committed. The kernel reports a writeback error once for each
 /// descriptor, so `file` must be the descriptor of the writer.
 pub(crate) fn write_back(file: &File) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
@@ -163,8 +163,8 @@ pub fn run_in_background() {
 }
 
 /// Registers `handler` to run in every forked child from now on, before any other code of the
-/// child. The handler may only do what a signal handler may do: threads of the parent, which do not
-/// exist in the child, may hold any lock.
+/// child. The handler may only do what a signal handler may do: threads of the parent, which do
+/// not exist in the child, may hold any lock.
 pub(crate) fn at_fork(handler: extern "C" fn()) {
     let handler: unsafe extern "C" fn() = handler;
     // SAFETY: registers a function that lives as long as this library and is removed with it.
@@ -189,8 +189,8 @@ pub(crate) fn prepare_to_replace() {
     }
 }
 
-/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be a
-/// child that was just forked. Afterwards it holds no lock through the descriptor, and the
+/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be
+/// a child that was just forked. Afterwards it holds no lock through the descriptor, and the
 /// descriptor's number stays in use. Makes only calls that a signal handler may make.
 pub(crate) fn replace_in_child(descriptor: RawFd) {
     let useless = USELESS.load(Relaxed);
@@ -201,9 +201,9 @@ pub(crate) fn replace_in_child(descriptor: RawFd) {
     }
 }
 
-/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The iterator
-/// of the standard library is not used: it panics if closing the directory returns an error, as
-/// network file systems may.
+/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The
+/// iterator of the standard library is not used: it panics if closing the directory returns an
+/// error, as network file systems may.
 pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
     // SAFETY: the descriptor is open and now belongs to the list, which closes it; without a list

@@ -1,11 +1,11 @@
 //! File systems: flat directories of append-only files on different media.
 //!
-//! [`FileSystem`] is the interface. [`RealFs`] is a directory of the operating system, [`MemFs`] is
-//! a directory in memory, [`raw::RawFs`] is a block device without a file system, and [`SplitFs`]
-//! is a directory together with a device. The models of `terrace-sim` (crash states, injected
-//! faults, and corrupted reads) implement [`FileSystem`] too. This crate knows nothing of tables,
-//! values or durability modes. Its unsafe code is only in `kernel.rs`, `mapped_read.rs`, `pages.rs`
-//! and `bpf/kernel.rs`.
+//! [`FileSystem`] is the interface. [`RealFs`] is a directory of the operating system, [`MemFs`]
+//! is a directory in memory, [`raw::RawFs`] is a block device without a file system, and
+//! [`SplitFs`] is a directory together with a device. The models of `terrace-sim` (crash states,
+//! injected faults, and corrupted reads) implement [`FileSystem`] too. This crate knows nothing of
+//! tables, values or durability modes. Its unsafe code is only in `kernel.rs`, `mapped_read.rs`,
+//! `pages.rs` and `bpf/kernel.rs`.
 #![deny(unsafe_code)]
 
 pub mod bpf;

@@ -1,5 +1,5 @@
-//! Tracks whether the names in a directory have changed since its last sync. A sync of an unchanged
-//! directory is skipped.
+//! Tracks whether the names in a directory have changed since its last sync. A sync of an
+//! unchanged directory is skipped.
 use parking_lot::Mutex;
 use std::{
     io,

@@ -1,6 +1,6 @@
 //! Short sleeps. By default Linux wakes a sleeping thread up to 50 µs late, so that it can wake
-//! several threads together (`PR_SET_TIMERSLACK`): a sleep of 20 µs takes 80 µs. The sleeps of this
-//! module turn that delay off. They end about 15 µs late on a virtual machine.
+//! several threads together (`PR_SET_TIMERSLACK`): a sleep of 20 µs takes 80 µs. The sleeps of
+//! this module turn that delay off. They end about 15 µs late on a virtual machine.
 use nix::{libc::c_ulong, sys::prctl};
 use std::{thread, time::Duration};
 

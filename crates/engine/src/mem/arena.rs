@@ -15,9 +15,9 @@
 //!    cursor keeps the memtable alive.
 //! 2. *Stable*: a block is neither moved nor freed before the arena is dropped, and no two nodes
 //!    share a byte.
-//! 3. *Initialised*: [`Arena::node`] writes everything in a node except its links before it returns
-//!    the node's id. Nothing writes these bytes afterwards. Threads pass an id to each other only
-//!    through a [`Link`], stored with Release and loaded with Acquire.
+//! 3. *Initialised*: [`Arena::node`] writes everything in a node except its links before it
+//!    returns the node's id. Nothing writes these bytes afterwards. Threads pass an id to each
+//!    other only through a [`Link`], stored with Release and loaded with Acquire.
 #![allow(unsafe_code)]
 use crate::sync::{
     Mutex, Witness,
@@ -64,8 +64,8 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId(NonNull<Node>);
 
-// SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised), and
-// the arena keeps them allocated (Owner).
+// SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised),
+// and the arena keeps them allocated (Owner).
 unsafe impl Send for NodeId {}
 // SAFETY: as for `Send`; an id has no interior mutability.
 unsafe impl Sync for NodeId {}

@@ -1,5 +1,5 @@
-//! A Bloom filter of a memtable's keys. Lookups read it while writers add keys. Without the filter,
-//! a lookup of an absent key in a large memtable visits about a dozen nodes that are in no
+//! A Bloom filter of a memtable's keys. Lookups read it while writers add keys. Without the
+//! filter, a lookup of an absent key in a large memtable visits about a dozen nodes that are in no
 //! processor cache.
 //!
 //! All bits of a key are in one word, so a check costs one load and an insert one atomic
@@ -12,8 +12,8 @@ use terrace_storage::Held;
 /// filter passes fewer than one absent key in 25. With pairs of 100 B it passes one in 250.
 const BITS: u32 = 4;
 
-/// A filter for keys in the bytewise order. In this order equal keys have equal bytes, so they have
-/// equal hashes.
+/// A filter for keys in the bytewise order. In this order equal keys have equal bytes, so they
+/// have equal hashes.
 pub struct KeyFilter {
     words: Box<[AtomicU64]>,
     _held: Held,

@@ -102,8 +102,8 @@ fn writers_at_the_end_lose_nothing() {
     });
 }
 
-/// Two threads insert nodes that do not fit into the arena's first block. One of them adds a block,
-/// and the arena allocates each byte only once.
+/// Two threads insert nodes that do not fit into the arena's first block. One of them adds a
+/// block, and the arena allocates each byte only once.
 #[test]
 fn a_growing_arena_hands_out_each_byte_once() {
     // One node fits into the first block of 16 KiB, three into the second of 32 KiB.

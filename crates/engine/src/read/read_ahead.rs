@@ -1,12 +1,12 @@
-//! Read-ahead of separated values. While a scan is at one pair, a prefetcher requests the values of
-//! the next pairs, up to a window of bytes. A device that serves several reads in parallel then
+//! Read-ahead of separated values. While a scan is at one pair, a prefetcher requests the values
+//! of the next pairs, up to a window of bytes. A device that serves several reads in parallel then
 //! reads these values together.
 //!
 //! The prefetcher starts after a cursor has moved a few times in one direction and has waited for
 //! the read of a value. At first it requests only a few pairs ahead. While the scan reaches the
 //! predicted pairs, it looks further ahead. A short range therefore costs almost nothing, and
-//! values in memory cost nothing. After a number of values the prefetcher stops and starts again at
-//! the next wait, because it cannot distinguish a value that it prefetched in time from a value
+//! values in memory cost nothing. After a number of values the prefetcher stops and starts again
+//! at the next wait, because it cannot distinguish a value that it prefetched in time from a value
 //! that was in memory. Errors of the prefetcher are ignored: the scan returns them itself when it
 //! reaches the pair.
 use crate::Result;

@@ -130,9 +130,9 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A position among the pairs of a key range. A cursor sees the state of the store at the moment
-/// the cursor was made. Moving forward and moving backward cost the same. After an error the cursor
-/// is not positioned until the next seek. A cursor pins the files that it reads: they are not
-/// deleted before it is dropped.
+/// the cursor was made. Moving forward and moving backward cost the same. After an error the
+/// cursor is not positioned until the next seek. A cursor pins the files that it reads: they are
+/// not deleted before it is dropped.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};

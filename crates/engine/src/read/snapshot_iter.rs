@@ -1,11 +1,11 @@
 //! Iterates over the pairs that a snapshot sees in a merging iterator. For each user key it takes
-//! the newest entry at or below the snapshot's sequence number. The key has a pair if this entry is
-//! a put and no newer range tombstone shadows it.
+//! the newest entry at or below the snapshot's sequence number. The key has a pair if this entry
+//! is a put and no newer range tombstone shadows it.
 //!
-//! In a forward iteration the merging iterator is at the current entry. In a backward iteration the
-//! versions of a key are reached oldest first. The merging iterator is then before all versions of
-//! the key, and a copy of the current entry is saved. No copy is made if the previous entry is
-//! known to have another user key.
+//! In a forward iteration the merging iterator is at the current entry. In a backward iteration
+//! the versions of a key are reached oldest first. The merging iterator is then before all
+//! versions of the key, and a copy of the current entry is saved. No copy is made if the previous
+//! entry is known to have another user key.
 use super::{merge::Merge, range_tombstone_iter::RangeTombstoneIter};
 use crate::Result;
 use terrace_format::{

@@ -112,7 +112,8 @@ impl Source {
 }
 
 /// The sources of a merging iterator. Its memory is reused for the next iterator of the same
-/// thread, because a cursor often seeks only once, and an allocation of two kilobytes is not cheap.
+/// thread, because a cursor often seeks only once, and an allocation of two kilobytes is not
+/// cheap.
 pub struct Sources(Vec<Source>);
 
 /// Most sources for which the memory is kept for reuse (18 KiB).

@@ -1,9 +1,9 @@
 //! The format file of a store: its layout, its feature flags, and the check of options against
 //! them.
 //!
-//! A directory without a format file, or with one that only records a durability mode, is a LevelDB
-//! store and remains one. If an option would make such a store unreadable to LevelDB, the open is
-//! refused with an error that names the option.
+//! A directory without a format file, or with one that only records a durability mode, is a
+//! LevelDB store and remains one. If an option would make such a store unreadable to LevelDB, the
+//! open is refused with an error that names the option.
 use crate::{CompactionStyle, Error, Options, Result};
 use terrace_format::{
     Layout, TableForm, Values,
@@ -56,8 +56,8 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     Ok(file.features)
 }
 
-/// Gives a new store `to` the layout of store `from` and `features`. The medium of `to` stays as it
-/// is. Creates a format file if `to` needs one. Returns the features of `to`.
+/// Gives a new store `to` the layout of store `from` and `features`. The medium of `to` stays as
+/// it is. Creates a format file if `to` needs one. Returns the features of `to`.
 pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -> Result<Vec<String>> {
     let (there, here) = (to.layout(), from.layout());
     let place = here.medium.feature();

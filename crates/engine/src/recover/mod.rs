@@ -107,9 +107,9 @@ pub fn inspect(storage: &dyn Storage, options: &Options) -> Result<Recovered> {
     recover(storage, options, Purpose::Inspect)
 }
 
-/// Replays all WALs without keeping their entries. Returns an error only if the history is corrupt,
-/// so that the open is refused. Other errors are ignored here; the next attempt to open returns
-/// them.
+/// Replays all WALs without keeping their entries. Returns an error only if the history is
+/// corrupt, so that the open is refused. Other errors are ignored here; the next attempt to open
+/// returns them.
 pub fn check_history(storage: &dyn Storage, options: &Options) -> Result<()> {
     match inspect(storage, options) {
         Err(corrupt @ Error::Corrupt { .. }) => Err(corrupt),
@@ -173,8 +173,8 @@ fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result
 
 /// Frees disk space after an open failed because the disk was full. It releases the reserve (space
 /// allocated for this case) of an earlier process, and removes tables that no manifest names.
-/// Before that it makes the manifest durable, because the page cache may show edits that are not on
-/// the device yet.
+/// Before that it makes the manifest durable, because the page cache may show edits that are not
+/// on the device yet.
 pub fn make_space(storage: &dyn Storage, options: &Options) -> Result<()> {
     storage.reserve(0)?;
     let Some(root) = storage.load_root()? else { return Ok(()) };

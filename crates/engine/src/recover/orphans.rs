@@ -30,8 +30,8 @@ pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
     logs(listed).into_iter().rev().filter(is_whole).take_while(fits).collect()
 }
 
-/// Returns the obsolete files: files that were listed before the new root was made and that neither
-/// `version` nor `kept` names. They include all older WALs and manifests.
+/// Returns the obsolete files: files that were listed before the new root was made and that
+/// neither `version` nor `kept` names. They include all older WALs and manifests.
 pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
     let tables = version.tables().flat_map(|(_, table)| crate::version::objects(table));
     let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::WalSidecar(*log)]);
@@ -113,8 +113,8 @@ pub fn missing_wal(storage: &dyn Storage, options: &Options, listed: &[Listed]) 
     }))
 }
 
-/// Checks a directory without a root. Such a directory is either new, or the creation of a store in
-/// it was interrupted before the first write. In any other case a store has lost its root; the
+/// Checks a directory without a root. Such a directory is either new, or the creation of a store
+/// in it was interrupted before the first write. In any other case a store has lost its root; the
 /// error then prevents that the store is overwritten.
 pub fn check_no_store_lost(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
     for found in listed {

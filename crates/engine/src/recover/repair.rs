@@ -8,12 +8,13 @@
 //! ```
 //!
 //! A repair writes nothing to the damaged store. It reads tables block by block and WALs record by
-//! record, and verifies every block and record. It merges entries by key and sequence number, so an
-//! older version never replaces a newer one, whatever the file that contains it. Parts that cannot
-//! be read are reported and skipped.
+//! record, and verifies every block and record. It merges entries by key and sequence number, so
+//! an older version never replaces a newer one, whatever the file that contains it. Parts that
+//! cannot be read are reported and skipped.
 //!
 //! Memory: one block for each chain of tables (tables that do not overlap), plus the WAL entries
-//! that [`LogEntries`](super::spill::LogEntries) allows. Further WAL entries are spilled into `to`.
+//! that [`LogEntries`](super::spill::LogEntries) allows. Further WAL entries are spilled into
+//! `to`.
 use super::{
     begin, check_empty, features, fresh_start,
     salvage_iter::SalvageIter,
@@ -122,8 +123,8 @@ fn level_for(options: &Options, bytes: u64) -> usize {
 }
 
 /// Writes the newest version of each key, if it is a put that no range tombstone deletes, into
-/// tables numbered from `next_file` on. Returns the tables, all durable, and the number of pairs in
-/// them.
+/// tables numbered from `next_file` on. Returns the tables, all durable, and the number of pairs
+/// in them.
 fn write_newest(
     salvage_scan: &SalvageScan,
     mut entries: SalvageIter<'_>,

@@ -10,14 +10,14 @@
 //!
 //! In WALs that Terrace wrote, sequence numbers are contiguous, within a WAL and from one WAL to
 //! the next. They begin after the manifest's base. The kernel writes back the pages of an unsynced
-//! WAL in any order. After a power cut a bad record may therefore be followed by good ones. This is
-//! a legal crash state, a torn tail: the WAL ends at the bad record, and the history continues only
-//! in a WAL that begins at the very next sequence number. Records after the end of the history are
-//! set aside under `lost/`, never deleted silently.
+//! WAL in any order. After a power cut a bad record may therefore be followed by good ones. This
+//! is a legal crash state, a torn tail: the WAL ends at the bad record, and the history continues
+//! only in a WAL that begins at the very next sequence number. Records after the end of the
+//! history are set aside under `lost/`, never deleted silently.
 //!
 //! A durable mark is an empty record that states a sequence number up to which every write was
-//! synced. Damage below the highest mark is corruption and not a torn tail. Then the open fails, or
-//! with [`Recovery::Salvage`] a second pass skips the unreadable part.
+//! synced. Damage below the highest mark is corruption and not a torn tail. Then the open fails,
+//! or with [`Recovery::Salvage`] a second pass skips the unreadable part.
 //!
 //! WALs that LevelDB wrote are replayed by LevelDB's rules. LevelDB may have acknowledged synced
 //! writes that follow a bad record. Replay therefore skips the bad parts and uses all other
@@ -31,10 +31,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch, value_log};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Storage};
 
-/// Largest offset of a WAL's head. The head is an empty batch at the start of the file, or directly
-/// after the magic bytes of a segment. Every later empty batch is a durable mark. The offset is
-/// needed to distinguish them: a WAL with a sidecar has two files whose records are read in the
-/// order of sequence numbers, so the first record read need not be the head.
+/// Largest offset of a WAL's head. The head is an empty batch at the start of the file, or
+/// directly after the magic bytes of a segment. Every later empty batch is a durable mark. The
+/// offset is needed to distinguish them: a WAL with a sidecar has two files whose records are read
+/// in the order of sequence numbers, so the first record read need not be the head.
 const HEAD_OFFSET_MAX: u64 = value_log::MAGIC.len() as u64;
 
 /// Most damage reports that are kept. A WAL may consist of nothing but damage.
@@ -61,8 +61,8 @@ pub struct Replayed<'a> {
 ///
 /// # Errors
 /// [`Error::Missing`] if a WAL that the manifest names is absent. [`Error::Corrupt`] if durable
-/// writes are damaged and the options request that such a store is refused. After an error no table
-/// that the replay wrote remains.
+/// writes are damaged and the options request that such a store is refused. After an error no
+/// table that the replay wrote remains.
 pub fn replay<'a>(
     storage: &'a dyn Storage,
     options: &'a Options,
@@ -104,8 +104,8 @@ pub fn replay<'a>(
     }
 }
 
-/// Returns the error of a refused open. The durable writes in `damaged_from..durable` cannot all be
-/// read; in all WALs together `readable` writes can be read.
+/// Returns the error of a refused open. The durable writes in `damaged_from..durable` cannot all
+/// be read; in all WALs together `readable` writes can be read.
 fn corruption(
     storage: &dyn Storage,
     first_damage: Option<Damage>,

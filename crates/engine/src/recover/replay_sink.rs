@@ -5,10 +5,10 @@
 //! written as a table, or counted and dropped. With the last two targets, replay has only one
 //! memtable in memory, whatever the size of the WALs.
 //!
-//! No manifest names a table that replay writes until the open publishes a new manifest. If a crash
-//! happens before that, the table is an obsolete file. The next open removes it and replays the
-//! same WALs again. If an open is refused, dropping [`WrittenTables`] removes the tables of that
-//! open.
+//! No manifest names a table that replay writes until the open publishes a new manifest. If a
+//! crash happens before that, the table is an obsolete file. The next open removes it and replays
+//! the same WALs again. If an open is refused, dropping [`WrittenTables`] removes the tables of
+//! that open.
 use crate::{Options, Result, jobs::flush, mem::MemTable, version::objects_written_with};
 use std::sync::Arc;
 use terrace_format::{LogId, TableId, batch::Batch};

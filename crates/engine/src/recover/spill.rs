@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The first pass writes nothing, because a repair may still be refused. If the entries exceed the
-//! bound, the first pass drops them and keeps only the range tombstones. The second pass then reads
-//! the WALs again and writes (spills) their entries to sorted runs.
+//! bound, the first pass drops them and keeps only the range tombstones. The second pass then
+//! reads the WALs again and writes (spills) their entries to sorted runs.
 use crate::{
     Options, Result,
     bulk::BulkTableWriter,
@@ -23,9 +23,9 @@ use terrace_storage::{
     placement::{Bytes, Cursor, Storage, TableMeta, TableReadOptions},
 };
 
-/// Bytes of WAL entries held in memory, unless the options allow more for one memtable. A cursor on
-/// a sorted run takes about 0.6 MiB. A repair with 4 GiB of WALs writes about 90 runs and needs 50
-/// MiB for their cursors. Merging runs into larger ones would bound this memory.
+/// Bytes of WAL entries held in memory, unless the options allow more for one memtable. A cursor
+/// on a sorted run takes about 0.6 MiB. A repair with 4 GiB of WALs writes about 90 runs and needs
+/// 50 MiB for their cursors. Merging runs into larger ones would bound this memory.
 const ENTRY_BYTES_MIN: u64 = 48 << 20;
 
 /// Collects the WAL entries that the repair uses.

@@ -1,5 +1,5 @@
-//! `check` verifies several invariants of a store. For each of them, a test violates it and expects
-//! that `check` reports it.
+//! `check` verifies several invariants of a store. For each of them, a test violates it and
+//! expects that `check` reports it.
 use crate::common::{files, kit};
 use files::{Files, Writer, framed, holding, manifest_of, records};
 use std::sync::Arc;

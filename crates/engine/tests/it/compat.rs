@@ -1,6 +1,6 @@
 //! Stores that earlier versions of Terrace wrote, kept in `tests/stores`. This version must read
-//! them, change them, and find them intact. `examples/golden.rs` creates the stores of one version.
-//! Stores of earlier versions are never created again.
+//! them, change them, and find them intact. `examples/golden.rs` creates the stores of one
+//! version. Stores of earlier versions are never created again.
 use crate::common::golden;
 use golden::{Golden, STORES};
 use std::{

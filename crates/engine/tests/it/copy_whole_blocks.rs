@@ -1,4 +1,5 @@
-//! Compactions that copy whole blocks. Reads return the same results, and blocks really are copied.
+//! Compactions that copy whole blocks. Reads return the same results, and blocks really are
+//! copied.
 use crate::common::kit;
 use kit::{Model, Place};
 use std::{fs, path::Path};

@@ -18,8 +18,8 @@ use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 /// Number of offsets that are tried in a file that is too large to try every offset.
 const SAMPLES: usize = 300;
 
-/// Judges a damaged store. If it panics, or if `legal` rejects the verdict, the test fails with the
-/// name of the damage.
+/// Judges a damaged store. If it panics, or if `legal` rejects the verdict, the test fails with
+/// the name of the damage.
 fn check(what: &str, files: &Files, with_format_file: bool, states: &[Model], legal: impl Fn(Verdict) -> bool) {
     let verdict = catch_unwind(AssertUnwindSafe(|| judge(files, &layout(with_format_file), states)));
     match verdict.unwrap_or_else(|_| panic!("{what}: a panic, see above")) {
@@ -147,8 +147,8 @@ fn a_torn_wal_is_an_error_with_paranoid_checks() {
     }
 }
 
-/// WALs with records that do not belong to the history are kept under `lost/`, byte for byte. Later
-/// writes and opens do not change these copies.
+/// WALs with records that do not belong to the history are kept under `lost/`, byte for byte.
+/// Later writes and opens do not change these copies.
 #[test]
 fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     let (mut files, states) = store_on(kit::anywhere(), false);

@@ -116,8 +116,8 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }
 
-/// Directory tables: crash states in which directories are created and removed and files are linked
-/// and unlinked. `TERRACE_CRASH_SEEDS` multiplies the number of histories.
+/// Directory tables: crash states in which directories are created and removed and files are
+/// linked and unlinked. `TERRACE_CRASH_SEEDS` multiplies the number of histories.
 #[test]
 fn any_power_cut_leaves_directory_tables_whole() {
     let mut options = Options::default();

@@ -87,9 +87,9 @@ fn names(path: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.ends_with("LOCK")).collect()
 }
 
-/// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a WAL
-/// of another layout. Fixed bug: a new store was created over these files, and the old manifest was
-/// removed.
+/// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a
+/// WAL of another layout. Fixed bug: a new store was created over these files, and the old
+/// manifest was removed.
 #[test]
 fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {

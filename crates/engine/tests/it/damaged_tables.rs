@@ -1,6 +1,7 @@
 //! SSTables with correct checksums that are damaged in another way: keys are out of order, a table
-//! was replaced by another one, or a file has a wrong length. Reads that need such a table fail and
-//! name it. All other reads succeed, and writes continue. `check` and `repair` report the damage.
+//! was replaced by another one, or a file has a wrong length. Reads that need such a table fail
+//! and name it. All other reads succeed, and writes continue. `check` and `repair` report the
+//! damage.
 use crate::common::{corrupt_entries, files, kit};
 use corrupt_entries::FORMS;
 use files::{Writer, framed, manifest_of, records};
@@ -249,8 +250,8 @@ fn a_table_of_a_wrong_length_does_not_prevent_the_open() {
     }
 }
 
-/// Asserts that reads outside of the damaged file succeed, and that reads of it are right or return
-/// an error.
+/// Asserts that reads outside of the damaged file succeed, and that reads of it are right or
+/// return an error.
 fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     for (key, value) in all {
         match db.get(key) {
@@ -268,9 +269,9 @@ fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     }
 }
 
-/// If a compaction reads damaged data, it is not retried endlessly, and writes continue. The damage
-/// prevents that level 0 shrinks. Writes that wait for level 0 to shrink end with the compaction's
-/// error instead of waiting forever.
+/// If a compaction reads damaged data, it is not retried endlessly, and writes continue. The
+/// damage prevents that level 0 shrinks. Writes that wait for level 0 to shrink end with the
+/// compaction's error instead of waiting forever.
 #[test]
 fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0() {
     let folder = tempfile::tempdir().unwrap();

@@ -189,7 +189,8 @@ fn child_that_reads_many_files() {
     }
 }
 
-/// A process with a low limit of descriptors opens few files, whatever the option `max_open_files`.
+/// A process with a low limit of descriptors opens few files, whatever the option
+/// `max_open_files`.
 #[test]
 fn open_files_stay_below_the_process_limit() {
     let folder = tempfile::tempdir().unwrap();

@@ -345,8 +345,8 @@ fn a_file_at_its_link_limit_is_copied() {
 }
 
 /// There are more pairs than the file system has inodes, so the last values are stored next to
-/// their keys. If other files take all inodes, writes stop, the error names the reason, and nothing
-/// is lost.
+/// their keys. If other files take all inodes, writes stop, the error names the reason, and
+/// nothing is lost.
 #[test]
 fn few_inodes_are_enough_and_none_stop_writes() {
     let Some(()) = require("root", is_root()) else { return };

@@ -1,5 +1,5 @@
-//! What each durability mode promises, and from which moment on. `crash.rs` cuts the power at every
-//! step of long histories. This suite has small deterministic cases.
+//! What each durability mode promises, and from which moment on. `crash.rs` cuts the power at
+//! every step of long histories. This suite has small deterministic cases.
 use crate::common::kit;
 use kit::{Model, Place, TIGHT, contents, options};
 use std::{
@@ -152,8 +152,8 @@ fn late_durability_handles_promise_late_and_never_retract() {
     }
 }
 
-/// If a writeback fails, no file is removed that it may concern. Inputs and WALs stay, and the next
-/// open recovers from them.
+/// If a writeback fails, no file is removed that it may concern. Inputs and WALs stay, and the
+/// next open recovers from them.
 #[test]
 fn a_failed_durability_handle_stops_writing_and_loses_nothing() {
     let disk = CrashFs::new(Rules::Ext4);

@@ -22,8 +22,8 @@ fn count(recorded: &Recorded, which: impl Fn(&Event) -> bool) -> usize {
     recorded.lock().unwrap().iter().filter(|event| which(event)).count()
 }
 
-/// Waits for end events. The end event of a job is sent after the job. A thread that waited for the
-/// job may therefore continue before the event.
+/// Waits for end events. The end event of a job is sent after the job. A thread that waited for
+/// the job may therefore continue before the event.
 fn wait_for_end_events(recorded: &Recorded) {
     let given_up = Instant::now() + Duration::from_secs(100);
     loop {

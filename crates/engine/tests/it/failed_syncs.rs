@@ -93,8 +93,8 @@ fn variants() -> impl Iterator<Item = (&'static str, &'static str)> {
         .filter(|(durability_mode, wal_write_mode)| !kit::is_refused(&apart(durability_mode, wal_write_mode)))
 }
 
-/// The sync of a WAL fails while a caller waits for it. This happens at different times in the life
-/// of a store.
+/// The sync of a WAL fails while a caller waits for it. This happens at different times in the
+/// life of a store.
 #[test]
 fn nothing_depends_on_a_wal_that_failed_to_sync() {
     let states = states(SEED, BATCHES);
@@ -133,8 +133,8 @@ fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
 }
 
 /// A sync reports that the disk is full. The page cache then has keys but no values. If the
-/// unsynced WAL has separated values, free space does not help: `resume` returns an error that says
-/// so, and the store must be reopened. Otherwise `resume` is enough.
+/// unsynced WAL has separated values, free space does not help: `resume` returns an error that
+/// says so, and the store must be reopened. Otherwise `resume` is enough.
 #[test]
 fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     let states = states(SEED, BATCHES);

@@ -1,7 +1,7 @@
-//! Foreign objects under the names that a store uses: links that point out of the directory, FIFOs,
-//! devices, directories, huge files. The store follows no such link, does not wait for such a file,
-//! and does not read it whole. Other tests move the directory, or let its path lead to another
-//! directory.
+//! Foreign objects under the names that a store uses: links that point out of the directory,
+//! FIFOs, devices, directories, huge files. The store follows no such link, does not wait for such
+//! a file, and does not read it whole. Other tests move the directory, or let its path lead to
+//! another directory.
 use crate::common::{alone::in_own_process, kit};
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use std::{

@@ -196,7 +196,8 @@ fn a_lock_ends_with_the_process_that_took_it() {
     });
 }
 
-/// If an open is refused because the store is in use, the error names the process that has it open.
+/// If an open is refused because the store is in use, the error names the process that has it
+/// open.
 #[test]
 fn a_refused_open_names_the_holder() {
     in_own_process(|| {

@@ -27,8 +27,8 @@ const SEED: u64 = 0xf011;
 const BATCHES: usize = 150;
 const FULL: &[Fault] = &[Fault::Enospc, Fault::ShortWrite];
 
-/// The variant of a run: with manual steps or threads, and with LevelDB's durability or (`batched`)
-/// a mapped WAL and batches of tables.
+/// The variant of a run: with manual steps or threads, and with LevelDB's durability or
+/// (`batched`) a mapped WAL and batches of tables.
 #[derive(Clone, Copy, Debug)]
 struct How {
     manual: bool,
@@ -400,8 +400,8 @@ fn a_refused_batch_stays_refused() {
     }
 }
 
-/// A store that stops with an empty memtable continues with a new WAL. No flush records this WAL in
-/// the manifest, so `resume` must do that.
+/// A store that stops with an empty memtable continues with a new WAL. No flush records this WAL
+/// in the manifest, so `resume` must do that.
 #[test]
 fn the_wal_after_a_resume_survives_a_power_cut() {
     for (rules, durability_mode) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
@@ -461,8 +461,8 @@ fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     assert!(removed > 5, "only {removed} openings removed tables");
 }
 
-/// Fixed bug: a process that was killed during value relocation left a full disk and a segment that
-/// no table names. No open for writing succeeded, although the segment occupied the space.
+/// Fixed bug: a process that was killed during value relocation left a full disk and a segment
+/// that no table names. No open for writing succeeded, although the segment occupied the space.
 #[test]
 fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());

@@ -1,6 +1,6 @@
-//! Durability on a real ext4. In the modes `group` and `journal`, data that was promised as durable
-//! is on the device. Where these modes are impossible, they are refused, and the error names the
-//! reason. With mapped WALs, synced writes survive and force no journal commit.
+//! Durability on a real ext4. In the modes `group` and `journal`, data that was promised as
+//! durable is on the device. Where these modes are impossible, they are refused, and the error
+//! names the reason. With mapped WALs, synced writes survive and force no journal commit.
 //!
 //! The tests need root and loop devices (`TERRACE_REQUIRE` names: `root`, `loop`).
 use crate::common::{kit, loop_fs};
@@ -17,8 +17,8 @@ use terrace::{Db, DurabilityMode, Error, Options, Syncs, WriteOptions, check};
 use terrace_peers::require;
 use terrace_storage::Watch;
 
-/// A mount option with which the kernel makes no commit and no writeback without a request during a
-/// test. All data on the device was therefore written by the store.
+/// A mount option with which the kernel makes no commit and no writeback without a request during
+/// a test. All data on the device was therefore written by the store.
 const QUIET: &str = "commit=300";
 
 fn durability_mode(name: &str) -> Options {
@@ -149,9 +149,9 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     assert!(used < waited / 100, "{used:?} on a processor in {waited:?}");
 }
 
-/// The NobLSM paper's claims as counts. There are as many table syncs as flushes, they sync as many
-/// bytes as the flushes wrote, and compactions make none. In modes with batches no sync of a table
-/// blocks a write.
+/// The NobLSM paper's claims as counts. There are as many table syncs as flushes, they sync as
+/// many bytes as the flushes wrote, and compactions make none. In modes with batches no sync of a
+/// table blocks a write.
 #[test]
 fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     let Some(()) = require("root", is_root()) else { return };
@@ -207,8 +207,8 @@ fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     }
 }
 
-/// When a window of the WAL has been written once, a synced record changes no metadata of the file.
-/// The journal then has nothing to commit.
+/// When a window of the WAL has been written once, a synced record changes no metadata of the
+/// file. The journal then has nothing to commit.
 #[test]
 fn synced_mapped_writes_force_no_journal_commit() {
     const WRITES: u64 = 400;

@@ -1,6 +1,6 @@
 //! Ingest and export. Ingested SSTables, which were built elsewhere, become visible atomically.
-//! Their entries are newer than all earlier writes and older than all later ones. This must also be
-//! true with concurrent work and after power cuts.
+//! Their entries are newer than all earlier writes and older than all later ones. This must also
+//! be true with concurrent work and after power cuts.
 use crate::common::{history, kit, leveldb};
 use history::{Tracker, tight_options};
 use kit::{Model, Place, options, states};

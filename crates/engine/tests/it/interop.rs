@@ -102,8 +102,8 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
     }
 }
 
-/// Not a test: the child process that [`kill_while_writing`] starts and kills. It acknowledges each
-/// batch by writing a byte to a file.
+/// Not a test: the child process that [`kill_while_writing`] starts and kills. It acknowledges
+/// each batch by writing a byte to a file.
 #[test]
 fn child_that_writes_until_killed() {
     if !is_child("interop::child_that_writes_until_killed") {
@@ -213,8 +213,8 @@ fn leveldb_opens_a_store_created_by_default() {
     assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
 }
 
-/// Blocks compressed with Zstd are the only data in a store without a format file that LevelDB 1.23
-/// cannot read. Terrace writes them only on explicit request, and always reads them.
+/// Blocks compressed with Zstd are the only data in a store without a format file that LevelDB
+/// 1.23 cannot read. Terrace writes them only on explicit request, and always reads them.
 #[test]
 fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     let Some(library) = require("leveldb", Library::load()) else { return };

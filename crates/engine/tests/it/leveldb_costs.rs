@@ -4,9 +4,9 @@
 //! Each run uses a new ext4 file system on a loop device, and a child process under `strace` that
 //! writes the history. After every [`PACE`] puts the child waits until it is idle, so that the
 //! result depends little on timing. Five runs of LevelDB give a range for each figure. The median
-//! of three runs of Terrace must be in this range, with a tolerance of 2 % on either side. The test
-//! needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`,
-//! `leveldb`).
+//! of three runs of Terrace must be in this range, with a tolerance of 2 % on either side. The
+//! test needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`,
+//! `strace`, `leveldb`).
 use crate::common::{leveldb, loop_fs};
 use leveldb::{Layout, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use loop_fs::{LoopFs, is_root};

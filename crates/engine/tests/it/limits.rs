@@ -1,8 +1,8 @@
 //! Limits of sizes. Empty and huge keys and values are either returned intact or refused; they are
 //! never truncated.
 //!
-//! The largest value (4 GiB − 1 bytes) is tested only with `TERRACE_BIG=1`, because it takes 20 GiB
-//! of memory.
+//! The largest value (4 GiB − 1 bytes) is tested only with `TERRACE_BIG=1`, because it takes 20
+//! GiB of memory.
 use crate::common::kit;
 use kit::{Pairs, Place, options};
 use terrace::{Db, Error, Options, ReadOptions, WriteBatch, WriteOptions, check_on};

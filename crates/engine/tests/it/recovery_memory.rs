@@ -1,10 +1,10 @@
 //! Recovery keeps one memtable at a time in memory. Its peak memory does not depend on the size of
 //! the WALs.
 //!
-//! Each test writes WALs far larger than `write_buffer_size` through the storage interface, without
-//! a memtable. It then measures the peak resident set of the tested call in its own process.
-//! `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB). The bound was chosen
-//! for 4 GiB.
+//! Each test writes WALs far larger than `write_buffer_size` through the storage interface,
+//! without a memtable. It then measures the peak resident set of the tested call in its own
+//! process. `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB). The bound
+//! was chosen for 4 GiB.
 use crate::common::{alone::in_own_process, kit};
 use std::{
     collections::BTreeSet,
@@ -30,8 +30,8 @@ const WAL_BYTES: u64 = 24 * MIB;
 /// table cache and read buffers.
 const GROWTH_MAX: u64 = 32 * MIB;
 /// Allowed growth during a repair, which keeps 48 MiB of WAL entries before it spills them into a
-/// run. Each run adds a cursor. Therefore a repair may also grow by an eightieth of the size of the
-/// WALs: 51 MiB for 4 GiB.
+/// run. Each run adds a cursor. Therefore a repair may also grow by an eightieth of the size of
+/// the WALs: 51 MiB for 4 GiB.
 const REPAIR_GROWTH_MAX: u64 = 80 * MIB;
 /// Number of distinct keys. Keys repeat, so that the WALs have several versions of each key.
 const KEYS: u64 = 50_000;

@@ -62,9 +62,9 @@ fn open_deleted_wals(directory: &Path) -> usize {
     targets.filter(|file| file.starts_with(&directory) && file.to_string_lossy().ends_with(".log (deleted)")).count()
 }
 
-/// Without a synced write, the WALs of flushed memtables were never closed. Each took a descriptor,
-/// until none was left, and the kernel wrote the removed WALs to the device. Now a commit of
-/// pending edits closes every WAL that replay does not need any more.
+/// Without a synced write, the WALs of flushed memtables were never closed. Each took a
+/// descriptor, until none was left, and the kernel wrote the removed WALs to the device. Now a
+/// commit of pending edits closes every WAL that replay does not need any more.
 #[cfg(target_os = "linux")]
 #[test]
 fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
@@ -110,9 +110,9 @@ fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
     assert_eq!(PANICS.load(SeqCst), 0, "threads of a store panicked");
 }
 
-/// Obsolete files were computed from the versions before and after a whole commit. A table that was
-/// added and deleted within one commit was in neither version, and its file stayed until the next
-/// open.
+/// Obsolete files were computed from the versions before and after a whole commit. A table that
+/// was added and deleted within one commit was in neither version, and its file stayed until the
+/// next open.
 #[test]
 fn tables_added_and_deleted_within_one_commit_are_removed() {
     for (tracker, seed) in Tracker::without_failures().flat_map(|tracker| (0..8).map(move |seed| (tracker, seed))) {

@@ -62,8 +62,8 @@ fn refused(files: &Files, options: &Options) -> Error {
     error
 }
 
-/// A bad record ended any manifest as a torn tail would, and the tables of later edits were removed
-/// as orphans. But LevelDB syncs each edit, so a bad record in its manifests is damage.
+/// A bad record ended any manifest as a torn tail would, and the tables of later edits were
+/// removed as orphans. But LevelDB syncs each edit, so a bad record in its manifests is damage.
 #[test]
 fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     let mut files = files_after(|db| {
@@ -89,8 +89,9 @@ fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
 }
 
 /// LevelDB with `reuse_logs` appends to Terrace's manifest and WAL. The `last_sequence` that
-/// LevelDB writes is the newest sequence number assigned, not the newest one in tables. It was read
-/// with Terrace's meaning, so the entries of the WAL were treated as flushed and were dropped.
+/// LevelDB writes is the newest sequence number assigned, not the newest one in tables. It was
+/// read with Terrace's meaning, so the entries of the WAL were treated as flushed and were
+/// dropped.
 #[test]
 fn records_appended_by_leveldb_are_kept() {
     let mut files = files_after(|db| db.put("a", "1").unwrap());
@@ -162,8 +163,8 @@ fn a_store_without_sequences_refuses_writes_and_still_opens() {
 }
 
 /// The mode `none` syncs nothing. When the store was next opened in mode `sync`, the tables were
-/// treated as durable, and later promises depended on tables that a power cut then removed. Now the
-/// open syncs these tables first.
+/// treated as durable, and later promises depended on tables that a power cut then removed. Now
+/// the open syncs these tables first.
 #[test]
 fn a_session_in_mode_sync_first_syncs_tables_of_mode_none() {
     for rules in [Rules::Ext4, Rules::Posix] {

@@ -43,8 +43,8 @@ fn layout_of(tables: TableForm) -> Options {
     options
 }
 
-/// Makes a store with tables in several levels and two WALs. Returns its contents. With `leftovers`
-/// it also keeps every file that has become obsolete.
+/// Makes a store with tables in several levels and two WALs. Returns its contents. With
+/// `leftovers` it also keeps every file that has become obsolete.
 fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout_of(tables), true).unwrap();
@@ -376,8 +376,8 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
     assert!(store.forward().into_iter().collect::<Model>() == model);
 }
 
-/// A process is killed during an ingest. A repair of the store must return as much of the ingest as
-/// an open does: all of it or nothing.
+/// A process is killed during an ingest. A repair of the store must return as much of the ingest
+/// as an open does: all of it or nothing.
 #[test]
 fn an_unfinished_ingest_is_not_revived() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The cost of a repair with much unreadable data. Its time is proportional to the number of bytes,
-//! and its memory does not depend on file sizes.
+//! The cost of a repair with much unreadable data. Its time is proportional to the number of
+//! bytes, and its memory does not depend on file sizes.
 use crate::common::alone::in_own_process;
 use crate::common::counting;
 use nix::sys::{

@@ -1,6 +1,6 @@
 //! The reserve (disk space that is kept for a full disk), and recovery from a full disk. The
-//! reserve is allocated again after use, waits end as soon as their condition is true, and an error
-//! that free space does not cure is not reported as lack of space.
+//! reserve is allocated again after use, waits end as soon as their condition is true, and an
+//! error that free space does not cure is not reported as lack of space.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -108,8 +108,8 @@ fn one_manifest_commit_is_queued_at_a_time() {
 }
 
 /// Old versions that wait for compaction, and unsynced bytes, may take as much space as a large
-/// disk allows. On a small disk they take no more than it has, even if jobs run only while a writer
-/// waits for them.
+/// disk allows. On a small disk they take no more than it has, even if jobs run only while a
+/// writer waits for them.
 #[test]
 fn overwrites_need_no_large_disk() {
     [false, true].into_iter().for_each(overwrite_repeatedly);

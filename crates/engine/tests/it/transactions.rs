@@ -81,8 +81,8 @@ fn an_aborted_journal_is_reported() {
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{error}");
 }
 
-/// Root pins the iterator once. Afterwards every user may read it, and gets information about their
-/// own files.
+/// Root pins the iterator once. Afterwards every user may read it, and gets information about
+/// their own files.
 #[test]
 fn unprivileged_users_are_refused_unless_root_pinned_the_iterator() {
     let Some(()) = require("root", is_root()) else { return };

@@ -56,8 +56,8 @@ fn live(layout: &[LevelInfo]) -> u64 {
     layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum()
 }
 
-/// Returns the unsynced bytes as the store counts them and as the write controller uses them. A WAL
-/// counts with the size of its memtable, which is a little larger.
+/// Returns the unsynced bytes as the store counts them and as the write controller uses them. A
+/// WAL counts with the size of its memtable, which is a little larger.
 fn unsynced(db: &Db) -> u64 {
     let statistics = db.statistics();
     statistics.retained_wal_bytes + statistics.shadow_bytes
@@ -134,9 +134,9 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
     gate.open.store(true, Relaxed);
 }
 
-/// Tables that were added and deleted between two commits are removed after the second commit. Some
-/// are named by no manifest, and the inputs of some are named by no manifest. Background jobs run
-/// in any order.
+/// Tables that were added and deleted between two commits are removed after the second commit.
+/// Some are named by no manifest, and the inputs of some are named by no manifest. Background jobs
+/// run in any order.
 #[test]
 fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     for (seed, tables) in (0..12).map(|seed| (seed, ["block", "bundled"][seed as usize % 2])) {
@@ -162,9 +162,9 @@ fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     }
 }
 
-/// While writes are delayed, followers of a group commit get the same throttle debt (sleeping time)
-/// as writers that write alone. Both debts are far above 50 ms, the credit for sleeping too long on
-/// a busy machine.
+/// While writes are delayed, followers of a group commit get the same throttle debt (sleeping
+/// time) as writers that write alone. Both debts are far above 50 ms, the credit for sleeping too
+/// long on a busy machine.
 #[test]
 fn followers_of_a_group_commit_are_delayed_too() {
     const MEMTABLE: usize = 8 << 20;

@@ -9,8 +9,8 @@ use terrace_format::{Batch, SeqNo, value_log::Framer};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMode};
 
-/// Keys have 16 bytes and are in random order. The bytes written are those of the values and little
-/// more.
+/// Keys have 16 bytes and are in random order. The bytes written are those of the values and
+/// little more.
 #[test]
 fn a_load_writes_values_once() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -247,8 +247,8 @@ fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     }
 }
 
-/// A refused batch is at the end of a WAL. The segment of this WAL stays, because tables point into
-/// it, and the batch's sequence numbers were used again.
+/// A refused batch is at the end of a WAL. The segment of this WAL stays, because tables point
+/// into it, and the batch's sequence numbers were used again.
 #[test]
 fn a_repair_revives_no_refused_batch() {
     let (small, options) = (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(SMALL));

@@ -133,7 +133,8 @@ fn salvage_loses_only_the_damaged_record() {
     }
 }
 
-/// A power cut may lose unsynced writes. Damage in them therefore ends the history and is no error.
+/// A power cut may lose unsynced writes. Damage in them therefore ends the history and is no
+/// error.
 #[test]
 fn a_torn_tail_is_dropped_and_durable_writes_stay() {
     for form in FORMS {
@@ -208,8 +209,8 @@ fn a_bad_record_within_a_manifest_is_corruption() {
     assert!(refused > tried * 9 / 10, "{refused} of {tried}");
 }
 
-/// LevelDB's WALs have no durable marks. They are replayed by LevelDB's rules, and records that are
-/// skipped are reported.
+/// LevelDB's WALs have no durable marks. They are replayed by LevelDB's rules, and records that
+/// are skipped are reported.
 #[test]
 fn a_hole_in_a_leveldb_wal_is_reported() {
     let records: Vec<_> = (1..=3000u64).map(|n| put(n, &format!("{n:05}"), "value")).collect();

@@ -203,8 +203,8 @@ fn small_values_leave_no_file_after_a_flush() {
     assert!(with > 0.98 && without < 0.5, "{with:.3} of the segments is alive, {without:.3} without a small part");
 }
 
-/// A synced write syncs the file to which it was written. It syncs the other file only if that file
-/// has unsynced data.
+/// A synced write syncs the file to which it was written. It syncs the other file only if that
+/// file has unsynced data.
 #[test]
 fn only_files_with_unsynced_data_are_synced() {
     let db = kit::store(layout(&[("durability", "sync")]));

@@ -16,9 +16,8 @@ use crate::StorageConfig;
 use terrace_format::{Layout, TableForm, Values};
 use terrace_vfs::FileSystem;
 
-/// Returns the number of files that may be open at the same time on `fs`; `None` if open files take
-/// no descriptors of the process.
-/// process.
+/// Returns the number of files that may be open at the same time on `fs`; `None` if open files
+/// take no descriptors of the process. process.
 pub(super) fn open_files_max(fs: &dyn FileSystem) -> Option<u64> {
     fs.capacity()?.open_files_max()
 }
@@ -35,9 +34,9 @@ pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Optio
     within
 }
 
-/// Returns two limits, which are the same number: the number of files that may be open because they
-/// wait to become durable, and the number of closed WALs that wait for the tables that replace
-/// them.
+/// Returns two limits, which are the same number: the number of files that may be open because
+/// they wait to become durable, and the number of closed WALs that wait for the tables that
+/// replace them.
 pub(super) fn for_waiting(setup: &StorageConfig, files_max: Option<u64>) -> usize {
     let waiting = |files: u64| {
         // Open tables are of at most two kinds, each limited to `max_open_files`.

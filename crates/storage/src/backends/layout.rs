@@ -22,10 +22,10 @@ pub fn decode_format_file(place: &str, text: &str) -> Result<FormatFile> {
     })
 }
 
-/// Returns the layout of the store in `fs`. An existing store has the layout of its format file, or
-/// LevelDB's layout if it has no format file. A new store gets the layout of `setup`. A store that
-/// is opened for salvage may have lost the root or the format file; its layout is then derived from
-/// the names of its files.
+/// Returns the layout of the store in `fs`. An existing store has the layout of its format file,
+/// or LevelDB's layout if it has no format file. A new store gets the layout of `setup`. A store
+/// that is opened for salvage may have lost the root or the format file; its layout is then
+/// derived from the names of its files.
 pub(crate) fn of_files(fs: &dyn FileSystem, mode: OpenMode, setup: &StorageConfig) -> Result<Layout> {
     let wanted = Layout { medium: fs.medium(), ..setup.layout };
     if mode == OpenMode::Salvage {
@@ -60,8 +60,8 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
 
 /// Returns an error if a new store would replace a store that has lost `CURRENT` and its format
 /// file. There must be no WAL with writes that the new store would not read, and no table in a
-/// place that the new store would not search. (The engine checks the files that the new store would
-/// read.)
+/// place that the new store would not search. (The engine checks the files that the new store
+/// would read.)
 fn check_no_store_lost(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
     if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
         return Ok(());

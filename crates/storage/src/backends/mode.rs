@@ -1,5 +1,5 @@
-//! The durability mode of a store: resolves the mode `inherit`, and creates the tracker of the mode
-//! within the limit of descriptors.
+//! The durability mode of a store: resolves the mode `inherit`, and creates the tracker of the
+//! mode within the limit of descriptors.
 use super::{descriptors, files::root};
 use crate::{
     DurabilityMode, Result, StorageConfig, backends::layout::decode_format_file, durability::DurabilityTracker,

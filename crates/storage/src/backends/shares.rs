@@ -3,8 +3,8 @@
 //! A store that reads its tables through descriptors may keep a number of tables open. This number
 //! is limited by the store's options and by an equal share of the process's limit
 //! (`descriptors.rs`). Opening another store reduces the shares of the stores that are open. They
-//! close the excess files immediately, even if nothing is read. Closing a store enlarges the shares
-//! of the others.
+//! close the excess files immediately, even if nothing is read. Closing a store enlarges the
+//! shares of the others.
 use super::descriptors;
 use crate::{Process, StorageConfig};
 use parking_lot::Mutex;

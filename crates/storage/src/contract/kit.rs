@@ -62,8 +62,8 @@ pub(super) fn separates_values(storage: &dyn Storage) -> bool {
     storage.layout().values == Values::Log
 }
 
-/// Returns a record of `bytes` bytes for a log of `kind`. With key-value separation the record is a
-/// batch with first sequence number `first`, and it may be a few bytes longer than `bytes`.
+/// Returns a record of `bytes` bytes for a log of `kind`. With key-value separation the record is
+/// a batch with first sequence number `first`, and it may be a few bytes longer than `bytes`.
 pub(super) fn record(storage: &dyn Storage, kind: LogKind, bytes: usize, first: u64) -> Vec<u8> {
     let contents: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
     if kind == LogKind::Manifest || !separates_values(storage) {

@@ -1,5 +1,5 @@
-//! The store location itself: root, format file, list of objects, locks, copies that are set aside,
-//! and I/O statistics.
+//! The store location itself: root, format file, list of objects, locks, copies that are set
+//! aside, and I/O statistics.
 use super::kit::{
     Case, Fixture, HEAD, good, is_in_use, is_missing, one_table, record, refused, same, separates_values,
 };

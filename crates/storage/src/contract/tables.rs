@@ -101,8 +101,8 @@ fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
     }
 }
 
-/// Each version is found at its own sequence number and not at the number below it. Absent keys are
-/// not found.
+/// Each version is found at its own sequence number and not at the number below it. Absent keys
+/// are not found.
 fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     let how = TableReadOptions { verify: false, fill_cache: true };
     let find = |user: &[u8], at: u64| {
@@ -239,8 +239,8 @@ fn a_custom_comparator_orders_everything(fixture: &Fixture) {
     }
 }
 
-/// Builds a table from another one. Blocks in which every entry is wanted are copied whole; entries
-/// of other blocks are added one by one.
+/// Builds a table from another one. Blocks in which every entry is wanted are copied whole;
+/// entries of other blocks are added one by one.
 fn blocks_are_copied_whole(fixture: &Fixture) {
     for (number, setup) in (0..).zip(setups()) {
         let storage = good(fixture.open(OpenMode::Create, &setup));
@@ -288,8 +288,8 @@ fn blocks_are_copied_whole(fixture: &Fixture) {
     }
 }
 
-/// One build writes several tables. A second build then writes one table with the entries of all of
-/// them.
+/// One build writes several tables. A second build then writes one table with the entries of all
+/// of them.
 fn a_build_may_have_several_tables(fixture: &Fixture) {
     let storage = fixture.create();
     let all = entries(&versions(400));

@@ -1,6 +1,6 @@
-//! The durability modes `group` and `background`. The outputs of many jobs become durable together,
-//! in one batch sync. The thread that calls the tracker makes the batch sync. Jobs do not wait for
-//! it, unless file descriptors run out (docs/durability.md, "Tiers").
+//! The durability modes `group` and `background`. The outputs of many jobs become durable
+//! together, in one batch sync. The thread that calls the tracker makes the batch sync. Jobs do
+//! not wait for it, unless file descriptors run out (docs/durability.md, "Tiers").
 //!
 //! ```text
 //! group       write back the bytes of each file   no journal commit, no device flush
@@ -9,9 +9,9 @@
 //! ```
 //! Directory tables need no second step: one sync makes all files of a table directory durable.
 //!
-//! Mode `group` needs both of its steps. With delayed allocation, the file system commits the inode
-//! of a file with size 0 before the bytes of the file are written back. And space that is allocated
-//! but not yet written reads as zeros, even if it was committed.
+//! Mode `group` needs both of its steps. With delayed allocation, the file system commits the
+//! inode of a file with size 0 before the bytes of the file are written back. And space that is
+//! allocated but not yet written reads as zeros, even if it was committed.
 use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
 use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;

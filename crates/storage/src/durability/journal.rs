@@ -9,10 +9,10 @@
 //! 4  poll the number until it is c0 + 2, and join a transaction whenever it has changed
 //! 5  join a transaction once more        an aborted journal still counts, but cannot be joined
 //! ```
-//! Why `c0 + 2` in step 2: the file system counts a commit as the last act of the commit, and makes
-//! one commit after the other. At any moment at most two transactions are not counted yet: the one
-//! that is being committed, and the running one. The inodes written back so far are in one of these
-//! two. With `c0 + 1` the poll might end after the first of the two.
+//! Why `c0 + 2` in step 2: the file system counts a commit as the last act of the commit, and
+//! makes one commit after the other. At any moment at most two transactions are not counted yet:
+//! the one that is being committed, and the running one. The inodes written back so far are in one
+//! of these two. With `c0 + 1` the poll might end after the first of the two.
 //!
 //! Where the kernel reports the transaction of each file (`bpf/`), steps 2 and 4 use the
 //! transaction number instead of the count. Step 2 then first makes the inode part of the running
@@ -41,8 +41,8 @@ pub enum Evidence {
 
 /// Number of commits after which everything written back before is durable.
 const COMMITS: u64 = 2;
-/// If the journal makes no progress during this number of commit intervals, it is considered stuck.
-/// Each of the intervals is counted as one second longer.
+/// If the journal makes no progress during this number of commit intervals, it is considered
+/// stuck. Each of the intervals is counted as one second longer.
 const INTERVALS_MAX: u32 = 3;
 
 /// Completes durability handles in batches. A batch contains the outputs that were written back

@@ -4,8 +4,8 @@ use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use std::time::{Duration, Instant};
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// Makes one `fdatasync` for each file of a job, then one sync of the directory. On a raw device it
-/// makes one flush for all files. Returned handles are durable already.
+/// Makes one `fdatasync` for each file of a job, then one sync of the directory. On a raw device
+/// it makes one flush for all files. Returned handles are durable already.
 ///
 /// An error fails only its own job, and nothing is retried: after a failed sync the kernel may
 /// report success for bytes that it has dropped.

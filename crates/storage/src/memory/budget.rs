@@ -1,17 +1,17 @@
 //! The memory budget of a store. It counts memtables, index and filter blocks of open tables,
-//! read-ahead of cursors, and cached data blocks. Cached data blocks get the memory that the others
-//! leave.
+//! read-ahead of cursors, and cached data blocks. Cached data blocks get the memory that the
+//! others leave.
 //!
-//! There are two limits. The first, `block_cache_size`, limits cached data blocks together with the
-//! part of index and filter blocks above [`TAILS_FREE_BYTES`]. Without this free allowance a small
-//! cache would evict the indexes that it needs to find data blocks. This limit never closes a
-//! table. Reopening a table takes as long as hundreds of block reads, and a store slightly over the
-//! limit would reopen a table in every other read.
+//! There are two limits. The first, `block_cache_size`, limits cached data blocks together with
+//! the part of index and filter blocks above [`TAILS_FREE_BYTES`]. Without this free allowance a
+//! small cache would evict the indexes that it needs to find data blocks. This limit never closes
+//! a table. Reopening a table takes as long as hundreds of block reads, and a store slightly over
+//! the limit would reopen a table in every other read.
 //!
-//! The second, `memory_budget`, is optional and limits all counted memory together. Data blocks are
-//! evicted first, if necessary all of them. Index and filter blocks may take at most half of the
-//! memory that memtables leave. Above that, the least recently used tables are closed, even if data
-//! blocks are still cached.
+//! The second, `memory_budget`, is optional and limits all counted memory together. Data blocks
+//! are evicted first, if necessary all of them. Index and filter blocks may take at most half of
+//! the memory that memtables leave. Above that, the least recently used tables are closed, even if
+//! data blocks are still cached.
 //!
 //! The budget does not count the block at a cursor's position, buffers of files that are being
 //! written, and the names of tables.

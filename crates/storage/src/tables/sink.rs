@@ -3,7 +3,8 @@ use super::{EntryRef, ObjectId, Origin, TableMeta, WholeBlock};
 use crate::{DurabilityHandle, Error, Result};
 use terrace_format::{SegmentId, TableId, range_tombstones::Fragment};
 
-/// The kind of a job. A backend needs it before the first byte, to choose the place of the outputs.
+/// The kind of a job. A backend needs it before the first byte, to choose the place of the
+/// outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
     /// A flush job. Its tables are the first to be removed by a compaction.

@@ -8,9 +8,9 @@ use terrace_format::{
 };
 
 /// The metadata of a finished table. `smallest` and `largest` are internal keys that bound every
-/// entry and every range tombstone. If the end of a range tombstone is the largest bound, `largest`
-/// has that end key and the largest sequence number; this internal key sorts before every entry of
-/// the end key.
+/// entry and every range tombstone. If the end of a range tombstone is the largest bound,
+/// `largest` has that end key and the largest sequence number; this internal key sorts before
+/// every entry of the end key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
     /// The number of the table.

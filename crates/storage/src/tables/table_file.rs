@@ -1,5 +1,5 @@
-//! Files of finished tables that a store can take over. They are in another store or outside of any
-//! store.
+//! Files of finished tables that a store can take over. They are in another store or outside of
+//! any store.
 use std::{fmt, path::Path, sync::Arc};
 use terrace_vfs::{FileSystem, RealFs, parent};
 

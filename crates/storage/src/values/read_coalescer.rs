@@ -1,6 +1,6 @@
-//! Reads adjacent values of a segment with one system call. Value-log GC writes relocated values in
-//! key order. A scan that read each of them with its own call would spend more time in system calls
-//! than in copying.
+//! Reads adjacent values of a segment with one system call. Value-log GC writes relocated values
+//! in key order. A scan that read each of them with its own call would spend more time in system
+//! calls than in copying.
 use crate::{
     Budget, Held, Holder, Result,
     tables::{Bytes, ObjectId},
@@ -19,8 +19,8 @@ const GAP_MAX: u64 = 4096;
 /// The size of the first coalesced read; each further one is twice as large.
 const FIRST_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 128 << 10;
-/// The number of segments between which a scan may alternate. Each GC job for a key range wrote its
-/// values to another segment.
+/// The number of segments between which a scan may alternate. Each GC job for a key range wrote
+/// its values to another segment.
 const SEGMENTS_MAX: usize = 8;
 /// The kernel reads about this many bytes of a mapping together. Only one entry in each such piece
 /// is timed, because reading the clock takes as long as finding an entry.
@@ -28,8 +28,8 @@ const PLACE_BYTES: u64 = 64 << 10;
 /// If a read takes longer than this, plus a microsecond for each KiB, it had to wait for the
 /// device.
 const WAITED: Duration = Duration::from_micros(20);
-/// The same limit for the access to a mapped entry. It is higher because the kernel may have to map
-/// pages that are in memory.
+/// The same limit for the access to a mapped entry. It is higher because the kernel may have to
+/// map pages that are in memory.
 const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
 /// Combines the reads of one scan.
@@ -198,7 +198,8 @@ fn is_near(end: u64, start: u64) -> bool {
     start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX)
 }
 
-/// Accesses both ends of a mapped entry. Returns whether the kernel had to read it from the device.
+/// Accesses both ends of a mapped entry. Returns whether the kernel had to read it from the
+/// device.
 fn is_waited_for(entry: &[u8]) -> bool {
     let begin = Instant::now();
     std::hint::black_box((entry.first().copied(), entry.last().copied()));

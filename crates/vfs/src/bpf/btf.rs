@@ -9,8 +9,8 @@
 //! member   u32 name; u32 type; u32 offset in bits (with widths: the lower 24 bits)
 //! ```
 //! Offsets of types and strings are relative to the end of the header. Types are numbered from 1.
-//! The type numbers and string offsets in the BTF of a kernel module continue those of the kernel's
-//! BTF. The format is specified in Linux, `Documentation/bpf/btf.rst`.
+//! The type numbers and string offsets in the BTF of a kernel module continue those of the
+//! kernel's BTF. The format is specified in Linux, `Documentation/bpf/btf.rst`.
 
 const MAGIC: u16 = 0xeb9f;
 const TYPE_BYTES: usize = 12;

@@ -25,9 +25,9 @@ const TRACE_ITER: u64 = 28;
 /// Size of the buffer for the verifier's log.
 const VERIFIER_LOG_BYTES: usize = 64 << 10;
 
-/// The argument of the system call, a union. Its unused part must be zero. An array of 64-bit words
-/// is enough, because every field used here begins at a multiple of eight bytes or is the upper
-/// half of a word.
+/// The argument of the system call, a union. Its unused part must be zero. An array of 64-bit
+/// words is enough, because every field used here begins at a multiple of eight bytes or is the
+/// upper half of a word.
 type Arguments = [u64; 20];
 
 /// Executes one command. `arguments` contain addresses of memory. Each memory area must have the

@@ -4,9 +4,9 @@
 //! A BPF program in the kernel (`program.rs`) reports both for each open file. `/proc/fs/jbd2`
 //! reports only totals for the whole file system.
 //!
-//! Loading the program requires the capabilities BPF and PERFMON. Alternatively, root can [pin] the
-//! program once in a `bpf` file system. Any process can then read it, but each process sees only
-//! its own files.
+//! Loading the program requires the capabilities BPF and PERFMON. Alternatively, root can [pin]
+//! the program once in a `bpf` file system. Any process can then read it, but each process sees
+//! only its own files.
 use nix::sys::{
     stat::{fstat, major, minor},
     statfs::{BPF_FS_MAGIC, fstatfs},

@@ -3,8 +3,8 @@
 //! instructions are assembled here. The offsets of struct fields come from the BTF of the running
 //! kernel.
 //!
-//! The program only reads kernel memory: it writes nothing and uses no map. It skips files of other
-//! processes, so a pinned iterator reveals nothing about them.
+//! The program only reads kernel memory: it writes nothing and uses no map. It skips files of
+//! other processes, so a pinned iterator reveals nothing about them.
 use super::btf::Btf;
 
 /// The record that the program emits for each file, in native byte order:
@@ -20,8 +20,8 @@ use super::btf::Btf;
 /// ```
 pub const RECORD_BYTES: usize = 32;
 
-/// Stack offset of the record, relative to the frame pointer. The eight bytes below the record hold
-/// pointers.
+/// Stack offset of the record, relative to the frame pointer. The eight bytes below the record
+/// hold pointers.
 const RECORD: i16 = -(RECORD_BYTES as i16);
 const SCRATCH: i16 = RECORD - 8;
 

@@ -8,7 +8,8 @@ use terrace_format::raw::{
     journal::{Damaged, GENERATION_MAX, Half, Head, decode, encode_checkpoint, encode_entry},
 };
 
-/// The write stream of the journal. It is separate because the journal is overwritten all the time.
+/// The write stream of the journal. It is separate because the journal is overwritten all the
+/// time.
 const STREAM: Stream = Stream(0);
 
 /// The slot journal and the position in it. Nothing is appended before the first checkpoint.

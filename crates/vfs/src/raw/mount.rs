@@ -4,8 +4,8 @@
 //! A call that changes the file list writes a journal entry to the device before it returns, so a
 //! kill of the process loses no entry. Each flush makes the entries durable, together with the
 //! bytes of the files that the flush covers. If a journal write, a flush, or the last write of a
-//! closed file fails, the state of the device is unknown. The mount then refuses all further writes
-//! and syncs.
+//! closed file fails, the state of the device is unknown. The mount then refuses all further
+//! writes and syncs.
 use super::{
     error::io,
     journal::Journal,

@@ -24,7 +24,8 @@ pub fn salvage(device: &Arc<dyn BlockDevice>) -> std::io::Result<Salvaged> {
     Ok(Salvaged { files: files.collect(), damage })
 }
 
-/// Mounts the device read-only with the salvaged file list. Also returns the problems of that list.
+/// Mounts the device read-only with the salvaged file list. Also returns the problems of that
+/// list.
 fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<String>)> {
     let superblock =
         find(&**device)?.ok_or_else(|| std::io::Error::new(ErrorKind::NotFound, "the device holds no store"))?;
@@ -52,8 +53,8 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     Ok((Mount::read_only(device.clone(), superblock, table), problems))
 }
 
-/// Replays both halves. The newer half continues the older one, unless the newer half has an intact
-/// checkpoint. Returns the changes that were rejected.
+/// Replays both halves. The newer half continues the older one, unless the newer half has an
+/// intact checkpoint. Returns the changes that were rejected.
 fn replayed(superblock: &Superblock, mut halves: Vec<salvage::Salvaged>) -> (FileList, Vec<String>) {
     halves.sort_by_key(|half| half.head.generation);
     let (mut table, mut rejected) = (FileList::new(superblock), Vec::new());

@@ -9,8 +9,8 @@
 //! Files of one lifetime class share units. The drive erases a unit at once, and the contents of
 //! such a unit become obsolete at about the same time.
 //!
-//! A few slots are not discarded and stay stale on purpose. Discarding a slot that is written again
-//! soon has no benefit, and it blocks other users of the block device node for that time.
+//! A few slots are not discarded and stay stale on purpose. Discarding a slot that is written
+//! again soon has no benefit, and it blocks other users of the block device node for that time.
 use super::table::Run;
 
 /// Number of lifetime classes.

@@ -1,14 +1,14 @@
 //! Prepares the next windows of a WAL in a thread while the current window is being filled. A
 //! window is a mapped range of the file. At the first access to a page the kernel allocates the
 //! page, zeroes it and informs the file system. Without preparation this took half the time of a
-//! put with a value of 1 KiB. The thread also unmaps full windows, which takes as long as a hundred
-//! puts.
+//! put with a value of 1 KiB. The thread also unmaps full windows, which takes as long as a
+//! hundred puts.
 //!
 //! The thread writes zeros into the window by system calls, although the range reads as zeros
 //! anyway. The reason is the page cache: it stores bytes that are written in large pieces in large
-//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages that
-//! are touched one by one are stored as single pages. Including the write of zeros, mapping large
-//! folios takes a fifth of the time.
+//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages
+//! that are touched one by one are stored as single pages. Including the write of zeros, mapping
+//! large folios takes a fifth of the time.
 use super::span::Span;
 use crate::kernel::{self, Window};
 use parking_lot::Mutex;

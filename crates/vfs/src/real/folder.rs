@@ -185,8 +185,8 @@ pub fn open_store_file(path: &Path) -> io::Result<File> {
     Folder::new(parent(path).to_owned()).open(name, OFlag::O_RDONLY)
 }
 
-/// Reads the whole small file at `path`, which it opens as [`open_store_file`] does. If the file is
-/// longer than [`SMALL_FILE_BYTES_MAX`], returns an error without reading it.
+/// Reads the whole small file at `path`, which it opens as [`open_store_file`] does. If the file
+/// is longer than [`SMALL_FILE_BYTES_MAX`], returns an error without reading it.
 pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_store_file(path)?;
     let bytes = file.metadata()?.len();

@@ -1,9 +1,9 @@
 //! A WAL to which records are appended without a system call for each. The file is allocated in
-//! windows. Each window is mapped while it is filled, and a thread prepares the next windows in the
-//! meantime; see [`Ahead`].
+//! windows. Each window is mapped while it is filled, and a thread prepares the next windows in
+//! the meantime; see [`Ahead`].
 //!
-//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends in
-//! zeros. Every WAL reader takes the zeros as the end of the WAL.
+//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends
+//! in zeros. Every WAL reader takes the zeros as the end of the WAL.
 //!
 //! A window is divided into stretches. The first sync in a stretch fills the stretch with zeros.
 //! After that, the sync of a record changes no metadata of the file. It therefore costs a device
@@ -33,20 +33,20 @@ use std::{
     },
 };
 
-/// The minimum number of bytes that are filled with zeros together. The number is always a multiple
-/// of this one. It divides the size of a window.
+/// The minimum number of bytes that are filled with zeros together. The number is always a
+/// multiple of this one. It divides the size of a window.
 const FILL_MIN: usize = 64 << 10;
 /// The maximum number of bytes that are filled with zeros together. It divides the size of a
 /// window.
 const FILL_MAX: usize = 256 << 10;
 /// A stretch is made long enough for this number of syncs, if it can be. The first sync in a
-/// stretch costs a journal commit, which takes several times as long as the other syncs, and longer
-/// for a longer stretch.
+/// stretch costs a journal commit, which takes several times as long as the other syncs, and
+/// longer for a longer stretch.
 const FILL_SYNCS: u64 = 100;
 /// When this many bytes of the first window are filled, the next windows are requested, unless
-/// there was a sync. Later windows are requested when a window was filled without a sync. For a WAL
-/// with frequent syncs no windows are prepared, because their bytes would be written to the device
-/// twice.
+/// there was a sync. Later windows are requested when a window was filled without a sync. For a
+/// WAL with frequent syncs no windows are prepared, because their bytes would be written to the
+/// device twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// A record of at least this many bytes is written by a system call. This costs less than a page
 /// fault for each page.

@@ -3,8 +3,8 @@
 //! The lock is an open-file-description lock on `LOCK`. It conflicts with LevelDB's `fcntl` lock,
 //! even within one process, and also with other handles in the same process. A lock of LevelDB's
 //! kind would do neither. It would also end when any code in the process closes any descriptor of
-//! `LOCK`. Child processes inherit an open-file-description lock. `KeptFromChildren` therefore ends
-//! the lock with the process that took it.
+//! `LOCK`. Child processes inherit an open-file-description lock. `KeptFromChildren` therefore
+//! ends the lock with the process that took it.
 use crate::{
     bpf::{CommitIterator, DEFAULT_PIN_PATH},
     capacity::Capacity,

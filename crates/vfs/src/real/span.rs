@@ -1,5 +1,5 @@
-//! Windows of a mapped log. A growing file is divided into ranges (windows), of which one at a time
-//! is mapped.
+//! Windows of a mapped log. A growing file is divided into ranges (windows), of which one at a
+//! time is mapped.
 use std::num::NonZeroUsize;
 
 /// The minimum size of a window in bytes; a multiple of every page size.

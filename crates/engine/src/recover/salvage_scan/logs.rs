@@ -194,8 +194,8 @@ impl SalvageScan {
 }
 
 /// Returns the sequence number at which the history ends in each of `logs`: the first sequence
-/// number of any younger WAL. Records at or above it are not part of the history. They were refused
-/// or abandoned, and their sequence numbers were used again.
+/// number of any younger WAL. Records at or above it are not part of the history. They were
+/// refused or abandoned, and their sequence numbers were used again.
 fn ends(from: &dyn Storage, logs: &BTreeMap<LogId, u64>) -> Vec<SeqNo> {
     let head = |id: LogId| {
         let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;

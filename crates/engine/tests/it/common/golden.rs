@@ -1,4 +1,5 @@
-//! Golden stores: small stores, with known contents, that every later version must be able to read.
+//! Golden stores: small stores, with known contents, that every later version must be able to
+//! read.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, path::Path};
 use terrace::{Db, Options, Result, WriteBatch, WriteOptions};
@@ -11,8 +12,8 @@ pub struct Golden {
     closed: bool,
 }
 
-/// The golden stores. Together they have SSTables in all levels with each codec, both filter forms,
-/// range tombstones, and WALs of both engines.
+/// The golden stores. Together they have SSTables in all levels with each codec, both filter
+/// forms, range tombstones, and WALs of both engines.
 pub const STORES: &[Golden] = &[
     Golden { name: "leveldb", options: &[], closed: true },
     Golden { name: "leveldb-killed", options: &[("compression", "none"), ("bloom_bits", "10")], closed: false },

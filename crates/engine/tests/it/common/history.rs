@@ -1,7 +1,7 @@
-//! A random history of writes, which follows from a seed, on a store whose background jobs the test
-//! runs step by step. The module also has the oracle that judges a crash state: the contents of the
-//! store must equal a prefix of the history, and the prefix must include every batch that was
-//! acknowledged as durable.
+//! A random history of writes, which follows from a seed, on a store whose background jobs the
+//! test runs step by step. The module also has the oracle that judges a crash state: the contents
+//! of the store must equal a prefix of the history, and the prefix must include every batch that
+//! was acknowledged as durable.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use terrace::{Db, Options, ReadOptions, WalWriteMode, WriteBatch, WriteOptions};

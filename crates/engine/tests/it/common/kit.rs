@@ -176,8 +176,8 @@ pub fn in_files(changes: &[(&str, &str)]) -> Options {
     formed(form().as_deref().filter(|form| *form != "directory"), changes)
 }
 
-/// Returns [`options`] without changes by environment variables. For tests of LevelDB's own tables,
-/// of their number or their cost, and for suites that choose the table form themselves.
+/// Returns [`options`] without changes by environment variables. For tests of LevelDB's own
+/// tables, of their number or their cost, and for suites that choose the table form themselves.
 pub fn plain(changes: &[(&str, &str)]) -> Options {
     changed(Options::leveldb_compatible(), None, changes)
 }
@@ -210,8 +210,8 @@ fn form() -> Option<String> {
     env::var("TERRACE_TEST_TABLES").ok()
 }
 
-/// Small memtables and tables, and a compaction of level 0 as early as possible, so that few writes
-/// use every component.
+/// Small memtables and tables, and a compaction of level 0 as early as possible, so that few
+/// writes use every component.
 pub const TIGHT: &[(&str, &str)] = &[
     ("write_buffer_size", "64KiB"),
     ("target_file_size", "64KiB"),
@@ -235,8 +235,8 @@ pub fn contents(db: &Db) -> terrace::Result<Pairs> {
     Ok(forward)
 }
 
-/// Checks that levels below level 0 are sorted and without overlap, that no table is in two levels,
-/// and that no table is empty.
+/// Checks that levels below level 0 are sorted and without overlap, that no table is in two
+/// levels, and that no table is empty.
 pub fn check_layout(layout: &[LevelInfo], order: &terrace_format::KeyOrder) -> Result<(), String> {
     let mut numbers: Vec<u64> = layout.iter().flat_map(|level| &level.tables).map(|table| table.number).collect();
     numbers.sort_unstable();

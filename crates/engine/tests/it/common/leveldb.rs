@@ -192,8 +192,8 @@ impl Store {
     }
 }
 
-/// A small random generator with a seed (SplitMix64). It produces the same numbers on every machine
-/// and in every release.
+/// A small random generator with a seed (SplitMix64). It produces the same numbers on every
+/// machine and in every release.
 pub struct Random(u64);
 
 impl Random {

@@ -29,8 +29,8 @@ fn append_and_truncate(store: &mut Store) {
     }
 }
 
-/// Keys of many series. The time is at the end of the key, so expiring keys are in all parts of the
-/// key range.
+/// Keys of many series. The time is at the end of the key, so expiring keys are in all parts of
+/// the key range.
 fn time_series(store: &mut Store) {
     const SERIES: usize = 20;
     for minute in 0..400 {

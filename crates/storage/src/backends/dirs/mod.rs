@@ -5,9 +5,9 @@
 //! L0/000012/META               sorted keys, filter, small values, references to the value files
 //! L0/000012/user42.1007.5a1b…  one value; see terrace_format::pair
 //! ```
-//! The WAL, the manifest, the root and the format file are those of [`files`](super::files), and so
-//! are adopted SSTables. A table is found by its number, in the directory of whichever level it was
-//! made for. `table_dirs.rs` maps numbers to directories, `build.rs` builds tables, `table.rs`
+//! The WAL, the manifest, the root and the format file are those of [`files`](super::files), and
+//! so are adopted SSTables. A table is found by its number, in the directory of whichever level it
+//! was made for. `table_dirs.rs` maps numbers to directories, `build.rs` builds tables, `table.rs`
 //! reads them, `adopt.rs` takes over tables of other stores, and `salvage.rs` salvages damaged
 //! tables. The format is specified in docs/format/directory-table.md.
 use super::files::{Files, Store, open_input, tables::Tables};

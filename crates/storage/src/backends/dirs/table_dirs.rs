@@ -1,7 +1,7 @@
 //! The directories of directory tables. `L2/000012` is table 12, which was made for level 2. A
-//! trivial move (of a table to the next level, without rewriting it) changes only the manifest. The
-//! level in the path is therefore the level at which the table was made, and tables are found by
-//! their numbers.
+//! trivial move (of a table to the next level, without rewriting it) changes only the manifest.
+//! The level in the path is therefore the level at which the table was made, and tables are found
+//! by their numbers.
 use super::super::{
     files::{Input, Store},
     open_files::OpenFiles,

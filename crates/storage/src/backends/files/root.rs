@@ -1,9 +1,9 @@
-//! Files that are replaced atomically (`CURRENT` and the format file), and copies of files that are
-//! set aside in `lost/`.
+//! Files that are replaced atomically (`CURRENT` and the format file), and copies of files that
+//! are set aside in `lost/`.
 //!
 //! A replacement is written under a temporary name and synced. Then it is renamed, and at last the
-//! directory is synced. If the file were not synced before the rename, it could contain zeros after
-//! a power cut (docs/durability.md).
+//! directory is synced. If the file were not synced before the rename, it could contain zeros
+//! after a power cut (docs/durability.md).
 use super::{Store, bundle};
 use crate::{
     Error, IoStats, Purpose, Result, SyncKind,
@@ -112,10 +112,10 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Maintains the marker file `UNSYNCED`. In the durability mode `none` it creates the marker. In any
-/// other mode, if the marker exists, it syncs `tables` and the format file and then removes the
-/// marker. The marker itself need not be durable: if a power cut removes it, all files that exist
-/// afterwards have survived the power cut.
+/// Maintains the marker file `UNSYNCED`. In the durability mode `none` it creates the marker. In
+/// any other mode, if the marker exists, it syncs `tables` and the format file and then removes
+/// the marker. The marker itself need not be durable: if a power cut removes it, all files that
+/// exist afterwards have survived the power cut.
 pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.writable("settle")?;
     let name = FileName::Unsynced.to_string();

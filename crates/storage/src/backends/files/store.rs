@@ -1,5 +1,5 @@
-//! The shared state of a store in a directory: file system, file names, durability tracker, and the
-//! lock on the store.
+//! The shared state of a store in a directory: file system, file names, durability tracker, and
+//! the lock on the store.
 use super::{bundles::Bundles, input::Input, unsettled::Unsettled};
 use crate::{
     Error, IoStats, Result, StorageConfig,
@@ -16,8 +16,8 @@ use std::{
 use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
 use terrace_vfs::{DirectoryLock, FileSystem};
 
-/// The state that a store shares with its logs and jobs. The lock on the store is released when the
-/// last of them is dropped.
+/// The state that a store shares with its logs and jobs. The lock on the store is released when
+/// the last of them is dropped.
 pub(in crate::backends) struct Store {
     pub fs: Arc<dyn FileSystem>,
     pub tracker: Arc<dyn DurabilityTracker>,

@@ -1,5 +1,5 @@
-//! The value-log segments written since the store was opened. Jobs whose tables point into them may
-//! have to make them durable.
+//! The value-log segments written since the store was opened. Jobs whose tables point into them
+//! may have to make them durable.
 use crate::placement::ObjectId;
 use parking_lot::Mutex;
 use std::{

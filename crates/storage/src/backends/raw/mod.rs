@@ -1,5 +1,5 @@
-//! Stores on a raw device, and stores whose WALs and tables are on one. Formats and opens them, and
-//! copies them to and from a directory.
+//! Stores on a raw device, and stores whose WALs and tables are on one. Formats and opens them,
+//! and copies them to and from a directory.
 mod place;
 mod salvage;
 pub mod split;

@@ -46,8 +46,8 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Ra
 }
 
 /// Formats the device at `path`, which destroys its contents. Without `force`, a device is refused
-/// if its contents are recognizable or if there is any data at its start; the error describes them.
-/// `sizes` returns the slot sizes for a device of a given number of bytes.
+/// if its contents are recognizable or if there is any data at its start; the error describes
+/// them. `sizes` returns the slot sizes for a device of a given number of bytes.
 pub fn prepare<E: From<Error>>(
     path: &Path,
     sizes: impl FnOnce(u64) -> std::result::Result<Sizes, E>,
@@ -71,8 +71,8 @@ pub fn prepare<E: From<Error>>(
     Ok(format(&device, sizes(bytes)?, RandomState::new().hash_one(bytes)).map_err(failed("format"))?)
 }
 
-/// Creates a fully allocated file of `bytes` bytes, which can be formatted for a store. Its name is
-/// durable at return.
+/// Creates a fully allocated file of `bytes` bytes, which can be formatted for a store. Its name
+/// is durable at return.
 pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
     let made = File::create(path, bytes).map_err(|error| refused(path, error))?;
     let allocated = made.allocate().map_err(|error| refused(path, error)).and_then(|()| sync_name(path));

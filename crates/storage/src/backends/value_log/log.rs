@@ -167,8 +167,8 @@ impl BatchConverter {
     }
 }
 
-/// Opens both files of WAL `id`. One file may be missing: a WAL without batches of small values has
-/// no sidecar, and a damaged store may have lost either file.
+/// Opens both files of WAL `id`. One file may be missing: a WAL without batches of small values
+/// has no sidecar, and a damaged store may have lost either file.
 pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReader>> {
     let segment = match open_any(shared, ObjectId::Wal(id)) {
         Err(Error::Missing { object, .. }) => Err(Error::Missing { what: "log", object }),

@@ -12,7 +12,8 @@
 //! and memtables have values in `stored` form: either an inline value or a value pointer
 //! (`terrace_format::value_log`), never the bytes of the value alone.
 //!
-//! - A segment stays after its WAL is obsolete. The segment is obsolete when no table points to it.
+//! - A segment stays after its WAL is obsolete. The segment is obsolete when no table points to
+//!   it.
 //! - Batches without separated values are in the WAL sidecar. The sidecar is obsolete when the
 //!   memtable is flushed.
 //! - Compactions relocate live values from GC victims (segments that GC wants to remove) to a

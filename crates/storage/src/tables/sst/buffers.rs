@@ -2,8 +2,8 @@
 //! the next cursor takes it.
 //!
 //! A compaction reads many SSTables one after the other. Without the pool, each cursor would
-//! allocate its own buffer between indexes and filters that stay in memory for long. The heap would
-//! be fragmented, and its unused gaps would become larger than all memory in use.
+//! allocate its own buffer between indexes and filters that stay in memory for long. The heap
+//! would be fragmented, and its unused gaps would become larger than all memory in use.
 use crate::{Budget, Held, Holder, Result};
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The filter of an SSTable. It has one of two forms: LevelDB's form with one filter for each 2 KiB
-//! of data blocks, or one filter for the whole table.
+//! The filter of an SSTable. It has one of two forms: LevelDB's form with one filter for each 2
+//! KiB of data blocks, or one filter for the whole table.
 //!
 //! Filters are built from user keys. They may have false positives but never false negatives.
 use crate::{FilterForm, StorageConfig};

@@ -1,5 +1,5 @@
-//! The index of an SSTable. It is decoded when the table is opened, and maps a key to the only data
-//! block that may contain the key.
+//! The index of an SSTable. It is decoded when the table is opened, and maps a key to the only
+//! data block that may contain the key.
 use std::sync::Arc;
 use terrace_format::{
     Corrupt, KeyOrder,

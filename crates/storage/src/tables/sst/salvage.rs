@@ -4,10 +4,11 @@
 //! has a valid checksum but keys out of order, only its impossible entries are dropped
 //! ([`sift`](super::sift)).
 //!
-//! If the footer and the index are intact, they give the offsets of the blocks and the key range of
-//! a corrupt block. Otherwise blocks are found by their checksums ([`search`]). This search also
-//! finds blocks that are not data blocks. Filter and properties blocks do not decode as entries.
-//! The index block does decode as entries; it is recognized because its values are block handles.
+//! If the footer and the index are intact, they give the offsets of the blocks and the key range
+//! of a corrupt block. Otherwise blocks are found by their checksums ([`search`]). This search
+//! also finds blocks that are not data blocks. Filter and properties blocks do not decode as
+//! entries. The index block does decode as entries; it is recognized because its values are block
+//! handles.
 use super::{
     ByteSource,
     index::Index,
@@ -280,8 +281,8 @@ fn by_index(source: &dyn ByteSource, order: &KeyOrder) -> Result<VecDeque<Step>>
 }
 
 /// Returns whether the block at `handle` is an index: its values are handles of adjacent blocks,
-/// which begin at offset 0 and end before this block. A data block has such values only if they were
-/// chosen on purpose.
+/// which begin at offset 0 and end before this block. A data block has such values only if they
+/// were chosen on purpose.
 fn is_index(source: &dyn ByteSource, handle: Handle) -> bool {
     let lists = || {
         let contents = read_contents(source, handle, true).ok()?;

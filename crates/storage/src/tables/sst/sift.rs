@@ -45,7 +45,8 @@ pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bo
     kept
 }
 
-/// The bounds for keys of a block: greater than `last`, at most `listed`. An empty key is no bound.
+/// The bounds for keys of a block: greater than `last`, at most `listed`. An empty key is no
+/// bound.
 pub(super) struct Between<'a> {
     pub order: &'a KeyOrder,
     pub last: &'a [u8],
@@ -152,7 +153,8 @@ impl Between<'_> {
     }
 }
 
-/// Describes the dropped entries, each with the key range in which its original key must have been.
+/// Describes the dropped entries, each with the key range in which its original key must have
+/// been.
 fn losses(between: &Between<'_>, handle: Handle, entries: &[Entry]) -> Vec<Loss> {
     let user = |key: &[u8]| (key.len() >= TRAILER_BYTES).then(|| key::user_key(key).to_vec());
     let wrong = || entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry, entry.wrong.as_ref()?)));

@@ -3,9 +3,9 @@
 //! ```text
 //! data block*  filter  properties  range tombstones  metaindex block  index block  footer
 //! ```
-//! While it writes, memory contains one data block, the index, and the input of the filter. Without
-//! the properties block, and with LevelDB's form of filter, the bytes are those that LevelDB would
-//! write.
+//! While it writes, memory contains one data block, the index, and the input of the filter.
+//! Without the properties block, and with LevelDB's form of filter, the bytes are those that
+//! LevelDB would write.
 use super::{ByteSink, Cut, filter::FilterMaker};
 use crate::{Error, Result, StorageConfig, tables::WholeBlock};
 use std::cmp::Ordering;
@@ -22,8 +22,8 @@ use terrace_format::{
 /// Size of the largest block that is compressed. A larger block is written uncompressed, without a
 /// copy.
 const COMPRESSED_BYTES_MAX: usize = 1 << 30;
-/// Largest offset of an index entry, because restart offsets have 32 bits. An index reaches it only
-/// with keys of gigabytes.
+/// Largest offset of an index entry, because restart offsets have 32 bits. An index reaches it
+/// only with keys of gigabytes.
 const INDEX_BYTES_MAX: usize = u32::MAX as usize;
 /// If a scratch buffer has grown beyond this size, it is freed and not reused for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
