@@ -21,10 +21,11 @@ const DELETE_RANGE: u8 = 0x0f;
 /// Maximum size of an encoded key or value length, in bytes.
 const LENGTH_BYTES_MAX: usize = 5;
 
-/// An atomic sequence of writes. Always well-formed: built here, or decoded and verified.
+/// A sequence of writes that is applied atomically. It is always well-formed: either it was built
+/// here, or it was decoded and verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    bytes: Vec<u8>, // header and operations; the count is correct
+    bytes: Vec<u8>, // header and operations; the header's count is always right
 }
 
 /// One operation of a batch.
@@ -50,8 +51,8 @@ impl Batch {
         Batch { bytes: vec![0; HEADER_BYTES] }
     }
 
-    /// Decodes a batch read from storage. Verifies the operations, their count and the sequence
-    /// numbers.
+    /// Decodes a batch that was read from storage. Verifies the operations, their count and the
+    /// sequence numbers.
     pub fn decode(bytes: Vec<u8>) -> Result<Batch, Corrupt> {
         let mut input = Input::new("batch", &bytes);
         let (sequence, count) = (input.fixed64()?, input.fixed32()?);
@@ -86,7 +87,7 @@ impl Batch {
     pub fn put_in_parts(&mut self, key: &[u8], head: &[u8], tail: &[u8]) {
         self.count_more(1);
         let bytes = head.len() + tail.len();
-        // grow once, not once per field
+        // Grows the buffer once and not once for each field.
         self.bytes.reserve(1 + 2 * LENGTH_BYTES_MAX + key.len() + bytes);
         self.bytes.push(Kind::Put as u8);
         put_slice(&mut self.bytes, key);
@@ -128,7 +129,7 @@ impl Batch {
         }
     }
 
-    /// Removes all operations and resets the sequence number. Keeps the allocation.
+    /// Removes all operations and sets the sequence number to 0. Keeps the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.resize(HEADER_BYTES, 0);
@@ -170,7 +171,7 @@ impl Batch {
         self.bytes[..8].copy_from_slice(&first.0.to_le_bytes());
     }
 
-    /// Returns the encoded batch, header included: one WAL record.
+    /// Returns the encoded batch including its header. This is the contents of one WAL record.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -210,17 +211,18 @@ fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
     }
 }
 
-/// Returns a durable mark: an empty batch that is not the first record of its WAL.
+/// Returns a durable mark. A durable mark is an empty batch that is not the first record of its
+/// WAL.
 ///
-/// A mark promises that every write below sequence number `next`, in this WAL and in older ones,
-/// was synced before the mark was appended. LevelDB reads it as an empty batch.
+/// The mark states that every write below sequence number `next`, in this WAL and in older ones,
+/// was synced before the mark was appended. LevelDB reads the mark as an empty batch.
 pub fn durable_mark(next: SeqNo) -> [u8; HEADER_BYTES] {
     head(next)
 }
 
-/// Returns the empty batch that begins each of Terrace's WALs. LevelDB reads it as an empty
-/// batch; Terrace recognizes its own WALs by it, and takes `first` as the WAL's first sequence
-/// number.
+/// Returns the head of a WAL: the empty batch with which each of Terrace's WALs begins. `first` is
+/// the WAL's first sequence number. Terrace recognizes its own WALs by the head; LevelDB reads the
+/// head as an empty batch.
 pub fn head(first: SeqNo) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..8].copy_from_slice(&first.0.to_le_bytes());

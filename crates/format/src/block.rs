@@ -7,9 +7,9 @@
 //!         varint32 value bytes
 //!         key[shared..], value
 //! ```
-//! Every n-th entry is a restart point, where a search can begin. Data, index and metaindex
-//! blocks have this form. Source: LevelDB's `table/block.cc`, `block_builder.cc`; spec:
-//! docs/format/table.md.
+//! Every n-th entry is a restart point: it stores its whole key, so a search can begin there.
+//! Data, index and metaindex blocks have this format. Source: LevelDB's `table/block.cc`,
+//! `block_builder.cc`; spec: docs/format/table.md.
 mod build;
 mod bytes;
 mod cursor;
@@ -24,33 +24,34 @@ pub use cursor::BlockCursor;
 use crate::{Corrupt, KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
-/// An uncompressed block. The trailer of restart offsets is verified when the block is opened,
-/// each entry when a [`BlockCursor`] reaches it.
+/// An uncompressed block. The restart offsets at its end are verified when the block is opened. An
+/// entry is verified when a [`BlockCursor`] reaches it.
 #[derive(Clone, Debug)]
 pub struct Block {
     bytes: Bytes,
     entries_end: usize, // start of the restart offsets
     restarts: usize,
     key_bytes_min: usize,
-    /// The order that a cursor enforces between neighbouring keys; `None` leaves the check to the
-    /// caller.
+    /// The order in which a cursor verifies that neighbouring keys ascend. With `None` the caller
+    /// must verify it.
     order: Option<KeyOrder>,
 }
 
 impl Block {
-    /// Opens a block with arbitrary keys, such as a metaindex block.
+    /// Opens a block whose keys may be any bytes, such as a metaindex block.
     pub fn new(bytes: impl Into<Bytes>) -> Result<Block, Corrupt> {
         Block::with_keys_of(0, bytes.into())
     }
 
-    /// Opens a block of internal keys, such as a data or an index block. A cursor reports a key
-    /// shorter than a trailer as corruption, so comparisons need no length check.
+    /// Opens a block of internal keys, such as a data or index block. If a key is shorter than a
+    /// trailer (the sequence number and kind), a cursor reports corruption. Comparisons therefore
+    /// need no length check.
     pub fn of_internal_keys(bytes: impl Into<Bytes>) -> Result<Block, Corrupt> {
         Block::with_keys_of(TRAILER_BYTES, bytes.into())
     }
 
-    /// Opens a block of internal keys sorted by `order`. A cursor that meets a key out of order
-    /// reports corruption.
+    /// Opens a block of internal keys sorted by `order`. If a cursor reaches a key that is out of
+    /// order, it reports corruption.
     pub fn of_sorted_keys(bytes: impl Into<Bytes>, order: &KeyOrder) -> Result<Block, Corrupt> {
         Ok(Block { order: Some(order.clone()), ..Block::of_internal_keys(bytes)? })
     }
@@ -75,13 +76,14 @@ impl Block {
         self.bytes.flat().len()
     }
 
-    /// Returns the bytes of the block at `range`, or `None` if the range exceeds the block. Copies
-    /// only if the block owns its buffer exclusively.
+    /// Returns the bytes of the block at `range`, or `None` if the range exceeds the block. The
+    /// bytes are copied only if the block is the only owner of its buffer.
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         self.bytes.part(range)
     }
 
-    /// Returns the offset of restart point `index`, as the block states it (unverified).
+    /// Returns the offset of restart point `index` as the block stores it. The offset is not
+    /// verified.
     fn restart(&self, index: usize) -> usize {
         fixed32_at(self.bytes.flat(), self.entries_end + 4 * index) as usize
     }

@@ -1,15 +1,16 @@
-//! Bundles: files of several SSTables. Each member is a complete SSTable in LevelDB's format
-//! with offsets relative to its own start.
+//! Bundles: files with several SSTables. Each SSTable in a bundle (a member) is complete and in
+//! LevelDB's format; its offsets are relative to its own start.
 //!
 //! ```text
 //! bundle    = (SSTable, zeros up to a multiple of 4096)*  directory  footer
 //! directory = (varint64 number, varint64 offset, varint64 bytes)*      by increasing offset
 //! footer    = fixed64 directory offset, fixed32 masked crc32c of the directory, fixed64 magic
 //! ```
-//! Members start at multiples of the file system's block size, so the space of an obsolete
-//! member can be returned by punching a hole without touching its neighbours. The manifest
-//! records the members in use; the directory serves repair, which works without a manifest. It
-//! lists all members the bundle was created with, also obsolete ones, whose space may read as
+//! Members start at multiples of the file system's block size. The space of an obsolete member can
+//! therefore be deallocated by punching a hole that does not touch its neighbours. The manifest
+//! records the members that are in use. The directory is for a repair without a manifest. It lists
+//! all members with which the bundle was created, including obsolete members, whose space may read
+//! as zeros. Spec: docs/format/bundle.md.
 //! zeros. Spec: docs/format/bundle.md.
 use crate::{
     Corrupt, TableId,
@@ -28,7 +29,7 @@ pub const MAGIC: u64 = 0x8db1_ae43_a9d1_d803;
 /// Location of an SSTable within a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Within {
-    /// The bundle, numbered as its first member.
+    /// The bundle. Its number is that of its first member.
     pub bundle: TableId,
     /// Offset of the SSTable within the bundle, in bytes.
     pub offset: u64,
@@ -68,8 +69,8 @@ pub fn encode(members: &[Member], offset: u64) -> Vec<u8> {
     out
 }
 
-/// Returns the offset of the directory in a bundle of `bundle_bytes`, from the file's last
-/// [`FOOTER_BYTES`] bytes.
+/// Returns the offset of the directory in a bundle of `bundle_bytes` bytes. `footer` has the last
+/// [`FOOTER_BYTES`] bytes of the file.
 pub fn directory_offset(footer: &[u8; FOOTER_BYTES], bundle_bytes: u64) -> Result<u64, Corrupt> {
     let at = bundle_bytes.saturating_sub(FOOTER_BYTES as u64);
     let (offset, magic) = (fixed64(&footer[..8]), fixed64(&footer[12..]));
@@ -82,8 +83,8 @@ pub fn directory_offset(footer: &[u8; FOOTER_BYTES], bundle_bytes: u64) -> Resul
     Ok(offset)
 }
 
-/// Decodes the members from `end`, the bytes of the bundle from the directory at `offset` to the
-/// end of the file.
+/// Decodes the members of a bundle. `end` has the bytes from the directory, at offset `offset`, to
+/// the end of the file.
 pub fn decode(end: &[u8], offset: u64) -> Result<Vec<Member>, Corrupt> {
     let Some((directory, footer)) = end.split_last_chunk::<FOOTER_BYTES>() else {
         return Err(Corrupt::new("bundle", offset, "it ends within its directory"));

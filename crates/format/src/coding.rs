@@ -36,8 +36,8 @@ pub fn put_fixed64(out: &mut Vec<u8>, value: u64) {
 /// Appends the length of `bytes`, then `bytes`.
 ///
 /// # Panics
-/// If `bytes` is longer than `u32::MAX`; the engine checks the sizes of keys and values on
-/// entry.
+/// If `bytes` is longer than `u32::MAX`. The engine checks the sizes of keys and values before it
+/// calls this function.
 #[inline]
 pub fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {
     put_length(out, bytes.len());
@@ -56,8 +56,8 @@ pub fn put_length(out: &mut Vec<u8>, bytes: usize) {
     }
 }
 
-/// A reader of untrusted bytes, front to back. Errors name the structure being decoded and the
-/// offset of the invalid field.
+/// Reads untrusted bytes from the first to the last. Errors name the structure that is being
+/// decoded and the offset of the invalid field.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     what: &'static str,
@@ -66,7 +66,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Starts at the first byte of `bytes`, which should hold a `what`.
+    /// Starts at the first byte of `bytes`. `what` names the structure that `bytes` should contain.
     pub fn new(what: &'static str, bytes: &'a [u8]) -> Input<'a> {
         Input { what, bytes, at: 0 }
     }

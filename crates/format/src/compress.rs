@@ -16,7 +16,7 @@ use crate::{
 };
 use std::io::Read;
 
-/// Larger blocks are stored uncompressed, which stays far below the limits of every codec.
+/// Larger blocks are stored uncompressed. This size is far below the limits of every codec.
 const RAW_BYTES_MAX: usize = 1 << 30;
 /// Maximum size of a decompressed stream: the maximum size of a block or value.
 const EXPANDED_BYTES_MAX: u64 = u32::MAX as u64;
@@ -29,12 +29,12 @@ const DEFLATE_ID: u8 = 4;
 pub enum Codec {
     /// No compression.
     None = 0,
-    /// Fast; every LevelDB reads it.
+    /// Fast compression. Every version of LevelDB reads it.
     #[default]
     Snappy = 1,
-    /// Dense; LevelDB reads it in versions after 1.23.
+    /// Dense compression. Versions of LevelDB after 1.23 read it.
     Zstd = 2,
-    /// Fast; only Terrace reads it.
+    /// Fast compression. Only Terrace reads it.
     Lz4 = 0x24,
 }
 
@@ -74,8 +74,8 @@ pub fn compress(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) ->
     Codec::None
 }
 
-/// Appends `raw` compressed. On failure returns false and leaves arbitrary bytes after the old
-/// end of `out`.
+/// Appends `raw` in compressed form. If that fails, returns false, and `out` has undefined bytes
+/// after its old end.
 fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool {
     match codec {
         Codec::None => false,
@@ -94,7 +94,8 @@ fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool
     }
 }
 
-/// Lets `write` fill up to `room` bytes at the end of `out`, and keeps as many as it returns.
+/// Lets `write` fill up to `room` bytes at the end of `out`, and keeps the number of bytes that
+/// `write` returns.
 fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
     let start = out.len();
     out.resize(start + room, 0);
@@ -103,8 +104,8 @@ fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<
     written.is_some()
 }
 
-/// Decompresses `stored`, which was stored with codec `id`. Allocates no more than `stored` can
-/// expand to.
+/// Decompresses `stored`, which is stored with codec `id`. Allocates no more memory than `stored`
+/// can expand to.
 pub fn decompress(id: u8, stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     match id {
         0 => Ok(stored.to_vec()),
@@ -129,7 +130,7 @@ fn unsnap(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
 fn unlz4(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let mut input = Input::new("lz4 block", stored);
     let claimed = input.varint32()? as usize;
-    believable("lz4 block", claimed, stored.len(), 255)?; // each further length byte stands for 255
+    believable("lz4 block", claimed, stored.len(), 255)?; // each further length byte represents 255
     let mut raw = vec![0; claimed];
     match lz4_flex::block::decompress_into(input.rest(), &mut raw) {
         Ok(bytes) if bytes == claimed => Ok(raw),
@@ -138,7 +139,7 @@ fn unlz4(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     }
 }
 
-/// Rejects a length that `stored` bytes cannot expand to.
+/// Returns an error for a length to which `stored` bytes cannot expand.
 fn believable(what: &'static str, claimed: usize, stored: usize, factor: usize) -> Result<(), Corrupt> {
     if claimed <= stored.saturating_mul(factor) + 64 {
         return Ok(());
@@ -156,15 +157,16 @@ fn unzstd(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     inflate("zstd block", decoder, |decoder| decoder.finish().len())
 }
 
-/// Returns log2 of the largest window that a frame of `stored` bytes may request: 8 MiB, which
-/// every decoder should grant, or the frame's largest possible expansion (128 KiB per 4 bytes).
+/// Returns log2 of the largest window that a frame of `stored` bytes may request. This is 8 MiB,
+/// which every decoder should allow, or the largest size to which the frame can expand (128 KiB
+/// for each 4 bytes), if that is larger.
 fn window_log2(stored: usize) -> u32 {
     let expanded = stored.saturating_mul(1 << 15).max(2);
     (expanded - 1).ilog2().saturating_add(1).clamp(23, 31)
 }
 
-/// Decompresses a whole stream, growing the output as data arrives. `left` returns the number of
-/// unused input bytes.
+/// Decompresses a whole stream. The output grows as data is decompressed. `left` returns the
+/// number of unused input bytes.
 fn inflate<R: Read>(what: &'static str, mut stream: R, left: impl FnOnce(R) -> usize) -> Result<Vec<u8>, Corrupt> {
     let mut raw = Vec::new();
     let bad = |detail: String| Corrupt::new(what, 0, detail);
@@ -246,7 +248,7 @@ mod tests {
             (4, b""),
             (0x24, b""),
             (2, b"\x28\xb5\x2f\xfd"),
-            (2, b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\x02\0\0\0\x01\0\0"), // a frame that announces 8 GiB
+            (2, b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\x02\0\0\0\x01\0\0"), // a frame of 8 GiB
             (2, b"\x28\xb5\x2f\xfd\0\xa8\x01\0\0"),                 // a window of 2 GiB
             (3, b"x"),
         ] {

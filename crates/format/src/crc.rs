@@ -11,7 +11,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-/// Returns the checksum of one byte; usable in constants.
+/// Returns the checksum of one byte. The function can be used in constants.
 pub(crate) const fn of_byte(byte: u8) -> u32 {
     let (mut state, mut bit) = (!(byte as u32), 0);
     while bit < 8 {
@@ -21,7 +21,8 @@ pub(crate) const fn of_byte(byte: u8) -> u32 {
     !state
 }
 
-/// Extends the checksum `crc` of some bytes by `bytes`.
+/// Returns the checksum of some bytes followed by `bytes`, where `crc` is the checksum of the
+/// former.
 pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }

@@ -1,4 +1,4 @@
-//! Version edits: the difference between two versions of the tree. The records of a manifest.
+//! Version edits: each record of a manifest is the difference between two versions of the tree.
 //!
 //! ```text
 //! edit = field*          each a varint32 tag, then
@@ -21,9 +21,9 @@
 //! table in a bundle = varint64 number, varint64 bytes, varint64 bundle, varint64 offset,
 //!                     slice smallest, slice largest internal key
 //! ```
-//! Tags from 100 on are Terrace's. Segment kinds: 1 a WAL that holds values, 2 a segment of
-//! relocated values. Fields are written in this order. Source: LevelDB's `db/version_edit.cc`;
-//! spec: docs/format/manifest.md.
+//! Tags from 100 on are additions of Terrace. The kind of a segment is 1 for a WAL that contains
+//! values, and 2 for a segment of relocated values. Fields are written in this order. Source:
+//! LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
 use crate::{
     Corrupt, LEVELS, LogId, SegmentId, SeqNo, TableId, Within,
     coding::{Input, put_slice, put_varint32, put_varint64},
@@ -47,24 +47,24 @@ const SORTED_RUN: u32 = 103;
 /// Feature of stores that may have several sorted runs in a level below level 0.
 pub const SORTED_RUNS: &str = "sorted-runs";
 
-/// One manifest record. An absent field leaves its value unchanged.
+/// One manifest record. If a field is absent, its value does not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// Feature flags that a reader must know. LevelDB refuses a store with any.
+    /// Feature flags that a reader must know. LevelDB refuses a store that has any.
     pub requires: Vec<String>,
     /// Name of the comparator.
     pub comparator: Option<String>,
     /// WALs with smaller numbers are obsolete: their writes are in SSTables.
     pub log_number: Option<u64>,
-    /// A second WAL still needed, 0 for none. Written as 0 for LevelDB's readers.
+    /// A second WAL that is still needed; 0 for none. Terrace writes 0, for readers of LevelDB.
     pub prev_log_number: Option<u64>,
-    /// Lower bound of unused file numbers.
+    /// All file numbers from this one on are unused.
     pub next_file_number: Option<u64>,
     /// Largest sequence number in the SSTables.
     pub last_sequence: Option<SeqNo>,
-    /// By level, the internal key after which its next compaction starts.
+    /// For each level, the internal key after which the next compaction of the level starts.
     pub compact_pointers: Vec<(usize, Vec<u8>)>,
-    /// SSTables deleted from a level. Applied before `added`.
+    /// SSTables deleted from a level. They are deleted before those in `added` are added.
     pub deleted: Vec<(usize, TableId)>,
     /// SSTables added to a level.
     pub added: Vec<(usize, AddedTable)>,
@@ -72,22 +72,24 @@ pub struct Edit {
     pub entries: Vec<(TableId, u64)>,
 }
 
-/// An SSTable as described by the manifest.
+/// An SSTable as the manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddedTable {
     /// Its number.
     pub id: TableId,
-    /// Its size in bytes; the file size unless it lies in a bundle.
+    /// Its size in bytes. This is the size of its file, unless the SSTable is in a bundle.
     pub bytes: u64,
-    /// Its location, if it lies in a bundle.
+    /// Its location in a bundle; `None` if it is in no bundle.
     pub within: Option<Within>,
     /// Smallest internal key.
     pub smallest: Vec<u8>,
-    /// Its sorted run in a level below level 0: a run with a larger number has newer entries.
+    /// The number of its sorted run, in a level below level 0. A run with a larger number has newer
+    /// entries.
     pub run: u64,
     /// Largest internal key.
     pub largest: Vec<u8>,
-    /// Value-log objects it refers to, with the number of live bytes in each.
+    /// The value-log objects to which its pointers refer, each with the number of its bytes that
+    /// are live.
     pub refs: Vec<(Referred, u64)>,
 }
 
@@ -181,7 +183,8 @@ impl Edit {
         out
     }
 
-    /// Decodes a manifest record. The last occurrence of a repeated field counts, as in LevelDB.
+    /// Decodes a manifest record. If a field is repeated, the last occurrence is used, as in
+    /// LevelDB.
     pub fn decode(bytes: &[u8]) -> Result<Edit, Corrupt> {
         let mut input = Input::new("manifest edit", bytes);
         let mut edit = Edit::default();
@@ -256,7 +259,8 @@ fn added(input: &mut Input<'_>, within: bool) -> Result<AddedTable, Corrupt> {
     })
 }
 
-/// Decodes the sorted run of an SSTable among those `added` so far, usually the last.
+/// Decodes the sorted run of an SSTable. The SSTable is one of those `added` so far, usually the
+/// last one.
 fn sorted_run(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
     let start = input.clone();
     let (id, run) = (TableId(input.varint64()?), input.varint64()?);
@@ -265,8 +269,8 @@ fn sorted_run(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Resul
     Ok(())
 }
 
-/// Decodes a reference and attaches it to its SSTable among those `added` so far, usually the
-/// last.
+/// Decodes a reference to a value-log object and attaches it to its SSTable. The SSTable is one of
+/// those `added` so far, usually the last one.
 fn reference(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
     let start = input.clone();
     let id = TableId(input.varint64()?);

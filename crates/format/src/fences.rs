@@ -1,28 +1,28 @@
-//! A sorted array of internal keys with a fast lower-bound search, used for index blocks in
+//! A sorted array of internal keys with a fast lower-bound search. It is used for index blocks in
 //! memory.
 //!
-//! Keys are stored contiguously. In the bytewise order the common prefix of all user keys is
-//! factored out, and the next eight bytes of each key are kept as an integer. A search compares
-//! integers in one contiguous array and rarely touches a key; a second array with every
-//! sixteenth integer stays in the CPU caches and selects the run to search. The last key is
-//! excluded from the common prefix: an index block ends with a short key above all others, which
-//! shares nothing with them.
+//! Keys are stored contiguously. In the bytewise order, the common prefix of all user keys is not
+//! compared, and the next eight bytes of each key are stored as an integer. A search first
+//! compares integers in one contiguous array, and rarely has to read a key. A second array has
+//! every sixteenth integer; it stays in the CPU caches and selects the group of integers to
+//! search. The last key is not considered for the common prefix: an index block ends with a short
+//! key above all other keys, which has no prefix in common with them.
 use crate::{KeyOrder, block::common_prefix, key};
 use std::{cmp::Ordering, ops::Range};
 
-/// Integers per final search: two cache lines. The second array holds the last integer of each
-/// group.
+/// Number of integers in a group, which are two cache lines. The second array has the last integer
+/// of each group.
 const STRETCH: usize = 16;
 
-/// See the module documentation. The keys never change.
+/// A sorted array of internal keys, see the module documentation. The keys never change.
 #[derive(Debug)]
 pub struct Fences {
     keys: Vec<u8>,
     /// End offset of each key in `keys`.
     ends: Vec<usize>,
-    /// Length of the common prefix of all user keys but the last; 0 in a custom order.
+    /// Length of the common prefix of all user keys except the last; 0 in a custom order.
     common: usize,
-    /// The eight bytes of each key after the common prefix, as a big-endian integer; empty in a
+    /// For each key, the eight bytes after the common prefix as a big-endian integer. Empty in a
     /// custom order.
     prefixes: Vec<u64>,
     /// The last integer of each group.
@@ -30,8 +30,8 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// Builds the array from concatenated `keys` and their `ends`. Each key must be at least as
-    /// long as a trailer. Unsorted keys make searches miss; they cause no other harm.
+    /// Builds the array from the concatenated `keys` and their `ends`. Each key must be at least as
+    /// long as a trailer. If keys are not sorted, searches miss keys, but nothing worse happens.
     pub fn new(order: &KeyOrder, keys: Vec<u8>, ends: Vec<usize>) -> Fences {
         let mut fences = Fences { keys, ends, common: 0, prefixes: Vec::new(), stretches: Vec::new() };
         let marked = fences.len().saturating_sub(1);
@@ -78,7 +78,7 @@ impl Fences {
     }
 
     /// Returns the range of keys whose integers do not decide the comparison with `user`. Keys
-    /// before the range are smaller, keys after it are not.
+    /// before the range are smaller than `user`, and keys after it are not.
     fn undecided(&self, user: &[u8]) -> Range<usize> {
         if self.prefixes.is_empty() {
             return 0..self.len();
@@ -92,8 +92,8 @@ impl Fences {
         }
     }
 
-    /// Returns the range of keys with this integer, extended to the very last key if that follows
-    /// directly.
+    /// Returns the range of keys with this integer. If the very last key follows directly, the
+    /// range includes it.
     fn undecided_behind_common(&self, wanted: u64) -> Range<usize> {
         let from = (self.stretches.partition_point(|&last| last < wanted) * STRETCH).min(self.prefixes.len());
         let to = (from + STRETCH).min(self.prefixes.len());
@@ -103,7 +103,8 @@ impl Fences {
     }
 }
 
-/// Returns how many of the sorted `prefixes` at the start equal `wanted`. Usually few.
+/// Returns how many of the sorted `prefixes`, counted from the start, equal `wanted`. Usually few
+/// do.
 fn tied(prefixes: &[u64], wanted: u64) -> usize {
     let mut some = 1;
     while prefixes.get(some - 1) == Some(&wanted) {
@@ -113,8 +114,8 @@ fn tied(prefixes: &[u64], wanted: u64) -> usize {
     some / 2 + within.partition_point(|&prefix| prefix == wanted)
 }
 
-/// Returns the first eight bytes as an integer that sorts as they do. Missing bytes count as
-/// zero.
+/// Returns the first eight bytes as an integer that sorts as the bytes do. Missing bytes are
+/// treated as zero.
 fn prefix(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     let known = bytes.len().min(8);
@@ -180,8 +181,8 @@ mod tests {
     #[test]
     fn keys_with_equal_prefixes_are_distinguished() {
         let order = KeyOrder::default();
-        // Of 100 keys, those from the 20th on share the eight bytes after the common prefix, and so
-        // do more and more in each round.
+        // Of 100 keys, the keys from the 20th on have the same eight bytes after the common prefix.
+        // In each round more keys do.
         for alike in [1, 2, 15, 16, 17, 31, 33, 64, 80] {
             let user =
                 |n: u64| [&[b'k'; 3][..], &n.min(20).to_be_bytes(), &n.saturating_sub(20).to_be_bytes()].concat();

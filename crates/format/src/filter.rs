@@ -1,4 +1,4 @@
-//! Filters: compact summaries that prove most absent keys absent.
+//! Filters: compact summaries of keys. A filter proves of most absent keys that they are absent.
 //!
 //! ```text
 //! bloom filter   = bits ++ number of probes (1 byte); an empty filter matches nothing
@@ -6,8 +6,8 @@
 //! filter block   = filter* ++ offset of each filter (fixed32) ++ offset of these (fixed32) ++ 11
 //!                  filter i covers the data blocks that start in [2048 i, 2048 (i + 1))
 //! ```
-//! LevelDB stores a filter block under `filter.NAME`. Terrace can instead store one filter for
-//! the whole SSTable, under `terrace.filter.NAME`. Policies see user keys. Source: LevelDB's
+//! LevelDB stores a filter block under `filter.NAME`. Terrace can instead store one filter for the
+//! whole SSTable, under `terrace.filter.NAME`. Filter policies get user keys. Source: LevelDB's
 //! `util/bloom.cc`, `util/hash.cc`, `table/filter_block.cc`; spec: docs/format/table.md.
 mod block;
 mod bloom;
@@ -16,16 +16,16 @@ pub use block::{FilterBlock, FilterBlockBuilder};
 pub use bloom::Bloom;
 use std::sync::Arc;
 
-/// A filter algorithm. The encoding under a given name must never change.
+/// A filter algorithm. The encoding of a policy with a given name must never change.
 pub trait FilterPolicy: Send + Sync {
     /// Returns the name, which becomes part of the meta block's name.
     fn name(&self) -> &str;
-    /// Appends a filter for `keys`, which may repeat, to `out`.
+    /// Appends a filter for `keys` to `out`. Keys may be repeated.
     fn create(&self, keys: &[&[u8]], out: &mut Vec<u8>);
-    /// Returns whether `key` may be among the keys of `filter`, which may be arbitrary bytes. False
-    /// is certain.
+    /// Returns whether `key` may be among the keys of `filter`, which may be any bytes. If it
+    /// returns false, the key is not among them.
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool;
-    /// Returns the policy as a [`HashPolicy`] if it is one. A whole-table filter then gathers
+    /// Returns the policy as a [`HashPolicy`] if it is one. A whole-table filter is then built from
     /// hashes instead of keys.
     fn by_hash(self: Arc<Self>) -> Option<Arc<dyn HashPolicy>> {
         None
@@ -36,7 +36,8 @@ pub trait FilterPolicy: Send + Sync {
 pub trait HashPolicy: Send + Sync {
     /// Returns the hash of `key`.
     fn hash(&self, key: &[u8]) -> u32;
-    /// As [`FilterPolicy::create`], from the keys' hashes. Runs of equal hashes are passed once.
+    /// Appends a filter as [`FilterPolicy::create`] does, from the hashes of the keys. Of adjacent
+    /// equal hashes only one is passed.
     fn create_of(&self, hashes: &[u32], out: &mut Vec<u8>);
 }
 

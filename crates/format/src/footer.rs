@@ -54,7 +54,7 @@ impl Handle {
     }
 }
 
-/// The footer of an SSTable, which locates everything else.
+/// The footer of an SSTable. It has the locations from which all other parts are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footer {
     /// Block that maps names to meta blocks.

@@ -1,4 +1,5 @@
-//! The format file, named `TERRACE`: the parts of a store's format that LevelDB does not know.
+//! The format file, named `TERRACE`. It records the parts of a store's format that LevelDB does
+//! not know.
 //!
 //! ```text
 //! # A Terrace store. LevelDB does not look here; Terrace must.
@@ -9,17 +10,17 @@
 //! features = lz4
 //! durability = auto       (only in stores created so)
 //! ```
-//! A store without this file is a LevelDB store. So is a store whose format file only records a
-//! durability mode. Spec: docs/format/format-file.md.
+//! A store without this file is a LevelDB store. A store whose format file only records a
+//! durability mode is a LevelDB store too. Spec: docs/format/format-file.md.
 use crate::{Corrupt, Layout, Medium, TableForm, Values};
 use std::fmt::Write;
 
-/// Feature flags that do not follow from the layout.
+/// Feature flags that do not depend on the layout.
 const OTHER_FEATURES: &[&str] =
     &["lz4", crate::range_tombstones::FEATURE, crate::value_log::WAL_SIDECAR, crate::edit::SORTED_RUNS];
 
-/// Returns whether this version reads stores that announce `feature`, in the format file or in
-/// the manifest (see [`edit`](crate::edit)).
+/// Returns whether this version of Terrace can read stores with the feature `feature`, which is
+/// named in the format file or in the manifest (see [`edit`](crate::edit)).
 pub fn is_known(feature: &str) -> bool {
     OTHER_FEATURES.contains(&feature) || Layout::any_announces(feature)
 }
@@ -38,8 +39,8 @@ pub struct FormatFile {
     pub layout: Layout,
     /// Feature flags that a reader must know, including those of the layout; see [`is_known`].
     pub features: Vec<String>,
-    /// Whether an open without an explicit durability mode makes files durable in batches instead
-    /// of syncing each SSTable.
+    /// Whether files become durable in batches instead of one sync for each SSTable, if the store
+    /// is opened without an explicit durability mode.
     pub in_batches: bool,
 }
 
@@ -79,7 +80,7 @@ impl FormatFile {
     }
 
     /// Decodes the file's contents. An unknown version, field, value or feature is an error that
-    /// names it: ignoring it could misread the store.
+    /// names it. If it were ignored, the store could be misread.
     pub fn decode(text: &str) -> Result<FormatFile, Corrupt> {
         let mut fields = Fields::read(text)?;
         let version = fields.take("version", |value| (value == VERSION).then_some(1))?;
@@ -103,8 +104,8 @@ impl FormatFile {
     }
 }
 
-/// [`Corrupt::what`] of a format file that is well-formed but uses something this version does
-/// not know.
+/// The [`Corrupt::what`] of a format file that is well-formed but contains something that this
+/// version does not know.
 pub const UNKNOWN: &str = "format file, newer than this version,";
 
 /// Lines not used yet.

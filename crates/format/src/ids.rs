@@ -1,21 +1,21 @@
-//! Newtypes for numbers, so that an SSTable's number cannot be mistaken for a WAL's.
+//! Types for numbers. With them the number of an SSTable cannot be mistaken for that of a WAL.
 //!
-//! SSTables, WALs and manifests share one counter, the manifest's next file number, as in
-//! LevelDB.
+//! As in LevelDB, the numbers of SSTables, WALs and manifests come from one counter, the
+//! manifest's next file number.
 use std::fmt;
 
-/// Number of levels, fixed by LevelDB's manifest readers.
+/// Number of levels. LevelDB's readers of manifests require this number.
 pub const LEVELS: usize = 7;
 
-/// Sequence number of a write; the first write has 1. 56 bits, because it shares a word with the
-/// kind of the entry.
+/// Sequence number of a write. The first write has 1. A sequence number has 56 bits, because it
+/// shares a 64-bit word with the kind of the entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeqNo(pub u64);
 
 impl SeqNo {
-    /// Precedes the first write.
+    /// The number before that of the first write.
     pub const ZERO: SeqNo = SeqNo(0);
-    /// The largest sequence number. As a read position it includes everything.
+    /// The largest sequence number. A reader at this number sees all writes.
     pub const MAX: SeqNo = SeqNo((1 << 56) - 1);
 
     /// Returns the sequence number `count` writes later.
@@ -34,12 +34,12 @@ impl fmt::Display for SeqNo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u64);
 
-/// Number of a WAL or a manifest, depending on context.
+/// Number of a WAL or of a manifest, depending on the context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId(pub u64);
 
-/// Number of a value-log segment written by garbage collection. A segment that began as a WAL
-/// has its [`LogId`].
+/// Number of a value-log segment that garbage collection wrote. A segment that began as a WAL is
+/// identified by its [`LogId`] instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub u64);
 

@@ -45,7 +45,7 @@ pub struct Parsed<'a> {
     pub kind: Kind,
 }
 
-/// Parses an internal key. An error if it is too short or of an unknown kind.
+/// Parses an internal key. Returns an error if the key is too short or its kind is unknown.
 pub fn parse(internal: &[u8]) -> Result<Parsed<'_>, Corrupt> {
     let Some(split) = internal.len().checked_sub(TRAILER_BYTES) else {
         return Err(Corrupt::new("internal key", 0, format!("{} bytes, shorter than its trailer", internal.len())));
@@ -60,7 +60,7 @@ pub(crate) fn kind_of(trailer: u64) -> Result<Kind, Corrupt> {
     Kind::from_byte(byte).ok_or_else(|| Corrupt::new("internal key", 0, format!("unknown kind {byte}")))
 }
 
-/// Splits an internal key that is known to be valid, such as a cursor's.
+/// Splits an internal key that is known to be valid, such as a key from a cursor.
 #[inline]
 pub fn apart(internal: &[u8]) -> Parsed<'_> {
     let word = trailer(internal);
@@ -74,8 +74,8 @@ pub fn user_key(internal: &[u8]) -> &[u8] {
     &internal[..internal.len() - TRAILER_BYTES]
 }
 
-/// Returns the trailer: sequence number and kind. Among versions of one key the greater trailer
-/// is the newer one.
+/// Returns the trailer, which has the sequence number and the kind. Of two versions of one key,
+/// the version with the greater trailer is newer.
 #[inline]
 pub(crate) fn trailer(internal: &[u8]) -> u64 {
     let at = internal.len() - TRAILER_BYTES;
@@ -95,13 +95,13 @@ pub fn encode(user: &[u8], seq: SeqNo, kind: Kind) -> Vec<u8> {
     out
 }
 
-/// Returns the smallest internal key visible to a reader of `user` at `seq`: seek to it and take
-/// the first entry.
+/// Returns the smallest internal key that a reader of `user` at `seq` may see. A seek to it finds
+/// the entry that the reader sees.
 pub fn lookup(user: &[u8], seq: SeqNo) -> Vec<u8> {
     encode(user, seq, Kind::Put)
 }
 
-/// The result of [`lookup`], without an allocation for keys of usual length.
+/// The result of [`lookup`]. For keys of usual length it needs no allocation.
 #[derive(Clone, Debug)]
 pub struct Lookup(Place);
 
@@ -115,7 +115,7 @@ enum Place {
 const LOOKUP_BYTES: usize = 72;
 
 impl Lookup {
-    /// Returns the smallest internal key visible to a reader of `user` at `seq`.
+    /// Makes the smallest internal key that a reader of `user` at `seq` may see.
     pub fn new(user: &[u8], seq: SeqNo) -> Lookup {
         let bytes = user.len() + TRAILER_BYTES;
         if bytes > LOOKUP_BYTES {
@@ -139,8 +139,8 @@ impl std::ops::Deref for Lookup {
     }
 }
 
-/// A custom order of user keys. The manifest records its name, which is checked when the store
-/// is opened.
+/// A custom order of user keys. The manifest records the name of the order, and the name is
+/// checked when the store is opened.
 ///
 /// `compare` must be a total order that never changes for a given name.
 pub trait Comparator: Send + Sync {
@@ -154,7 +154,7 @@ pub trait Comparator: Send + Sync {
     fn shorten_above(&self, _key: &mut Vec<u8>) {}
 }
 
-/// The order of user keys and, derived from it, of internal keys.
+/// The order of user keys. The order of internal keys is derived from it.
 #[derive(Clone, Default)]
 pub enum KeyOrder {
     /// `memcmp` order, LevelDB's default.
@@ -170,8 +170,8 @@ impl fmt::Debug for KeyOrder {
     }
 }
 
-/// As `a.cmp(b)`, but avoids the call to `memcmp` when the first bytes decide, which is the
-/// common case.
+/// Returns `a.cmp(b)`. If the first bytes decide, which is the common case, it avoids the call to
+/// `memcmp`.
 #[inline]
 fn bytewise(a: &[u8], b: &[u8]) -> Ordering {
     match (a.first_chunk(), b.first_chunk()) {
@@ -189,7 +189,7 @@ impl KeyOrder {
         }
     }
 
-    /// Returns whether user keys with different bytes are always different keys.
+    /// Returns whether different bytes always mean different user keys.
     #[inline]
     pub fn is_bytewise(&self) -> bool {
         matches!(self, KeyOrder::Bytewise)
@@ -210,7 +210,8 @@ impl KeyOrder {
         self.user(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
     }
 
-    /// As [`KeyOrder::internal`], for keys whose longest common prefix is `common` bytes.
+    /// Compares internal keys as [`KeyOrder::internal`] does. The longest common prefix of the keys
+    /// has `common` bytes.
     #[inline]
     pub fn internal_past(&self, a: &[u8], b: &[u8], common: usize) -> Ordering {
         match (self, user_key(a).get(common), user_key(b).get(common)) {
@@ -241,8 +242,8 @@ impl KeyOrder {
         self.adopt_shorter(key, user);
     }
 
-    /// A shorter user key that sorts later gets the smallest trailer position, so that it precedes
-    /// every entry of that user key.
+    /// Replaces `key` by an internal key with the shorter user key `user`. Its trailer is the one
+    /// that sorts first, so that the key precedes every entry of that user key.
     fn adopt_shorter(&self, key: &mut Vec<u8>, user: Vec<u8>) {
         let old = user_key(key);
         if user.len() < old.len() && self.user(old, &user) == Ordering::Less {
@@ -254,7 +255,7 @@ impl KeyOrder {
 fn bytewise_between(start: &mut Vec<u8>, limit: &[u8]) {
     let shared = start.iter().zip(limit).take_while(|(a, b)| a == b).count();
     if shared >= start.len().min(limit.len()) {
-        return; // one is a prefix of the other: no shorter key lies between them
+        return; // one key is a prefix of the other: no shorter key is between them
     }
     let byte = start[shared];
     if byte < 0xff && byte + 1 < limit[shared] {

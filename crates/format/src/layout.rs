@@ -1,8 +1,8 @@
-//! The layout of a store: chosen at creation and recorded in the [FORMAT
+//! The layout of a store. It is chosen when the store is created, and recorded in the [FORMAT
 //! file](crate::format_file).
 //!
-//! The first variant of each enum is LevelDB's. Every other variant is a feature: the manifest
-//! announces it, so that LevelDB and older versions of Terrace refuse the store.
+//! The first variant of each enum is LevelDB's format. Every other variant is a feature: the
+//! manifest names it, so that LevelDB and older versions of Terrace refuse the store.
 
 macro_rules! choices {
     ($(#[$about:meta])* $kind:ident { $($(#[$what:meta])* $choice:ident = $name:literal, $feature:expr;)+ }) => {
@@ -14,7 +14,7 @@ macro_rules! choices {
         }
 
         impl $kind {
-            /// All variants; the first is LevelDB's.
+            /// All variants. The first is LevelDB's.
             pub const ALL: &'static [$kind] = &[$($kind::$choice),+];
 
             /// Returns the name used by the format file and by options.
@@ -36,11 +36,11 @@ macro_rules! choices {
 }
 
 choices! {
-    /// The medium of a store's files.
+    /// The medium of the files of a store.
     Medium {
         /// A directory of files.
         Directory = "directory", None;
-        /// WALs and SSTables on a raw device, everything else in a directory.
+        /// WALs and SSTables are on a raw device, all other files in a directory.
         Split = "split", Some("split-storage");
     }
 }
@@ -48,12 +48,12 @@ choices! {
 choices! {
     /// The form of SSTables.
     TableForm {
-        /// One file per SSTable, as in LevelDB.
+        /// Each SSTable is one file, as in LevelDB.
         Block = "block", None;
-        /// One folder per SSTable, with a file per key-value pair.
+        /// Each SSTable is a folder, with a file for each key-value pair.
         Directory = "directory", Some("directory-tables");
-        /// One file per compaction with all its SSTables, see [`bundle`](crate::bundle). SSTables
-        /// of a flush have files of their own.
+        /// All SSTables of a compaction are in one file, see [`bundle`](crate::bundle). An SSTable
+        /// that a flush writes is a file of its own.
         Bundled = "bundled", Some("bundled-tables");
     }
 }
@@ -61,9 +61,9 @@ choices! {
 choices! {
     /// The location of values.
     Values {
-        /// In the SSTables, next to their keys.
+        /// Values are in the SSTables, next to their keys.
         Table = "table", None;
-        /// In the WAL, above a size threshold; SSTables hold value pointers.
+        /// Values above a size threshold are in the WAL, and SSTables have value pointers.
         Log = "log", Some("value-log");
     }
 }
@@ -85,7 +85,7 @@ impl Layout {
         [self.medium.feature(), self.tables.feature(), self.values.feature()].into_iter().flatten()
     }
 
-    /// Returns whether some layout has this feature flag.
+    /// Returns whether any layout has this feature flag.
     pub fn any_announces(feature: &str) -> bool {
         let storages = Medium::ALL.iter().map(|choice| choice.feature());
         let tables = TableForm::ALL.iter().map(|choice| choice.feature());

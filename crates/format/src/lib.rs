@@ -1,8 +1,9 @@
 //! Encoders and decoders for LevelDB's on-disk formats and Terrace's additions to them.
 //!
-//! The crate is pure: no I/O, no threads, no clock. Every decoder takes untrusted bytes. It
-//! returns [`Corrupt`] instead of panicking, and it allocates no more memory than the input can
-//! account for. Each module implements one page of `docs/format/`, or a part of one.
+//! The crate does no I/O, starts no thread and reads no clock. All decoders accept untrusted
+//! bytes. For invalid bytes a decoder returns [`Corrupt`] and does not panic. It allocates no more
+//! memory than the size of the input justifies. Each module implements one page of `docs/format/`,
+//! or a part of one.
 //!
 //! - Integers and keys: [`ids`], [`coding`], [`crc`], [`key`]; [`fences`] searches keys in memory.
 //! - WAL and manifest: [`log_record`] frames records. A WAL record is a [`batch`], a manifest
@@ -53,7 +54,8 @@ pub use names::FileName;
 pub use properties::TableProperties;
 pub use range_tombstones::RangeTombstones;
 
-/// Bytes that violate their format. `offset` counts from the start of the decoded bytes.
+/// Describes bytes that violate their format. `offset` is relative to the start of the decoded
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("corrupt {what} at byte {offset}: {detail}")]
 pub struct Corrupt {
@@ -66,7 +68,7 @@ pub struct Corrupt {
 }
 
 impl Corrupt {
-    /// Reports that a `what` is invalid at byte `offset`.
+    /// Makes an error: the structure named `what` is invalid at byte `offset`.
     pub fn new(what: &'static str, offset: u64, detail: impl Into<String>) -> Corrupt {
         Corrupt { what, offset, detail: detail.into() }
     }

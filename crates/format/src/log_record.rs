@@ -11,9 +11,9 @@
 //!      7     n  payload
 //! ```
 //! Terrace's files begin with a record whose first fragment is a FIRST of 5 bytes at offset 0.
-//! LevelDB's writer would fill the block and never produces this; every LevelDB reader accepts
-//! it. [`is_ours`] recognizes it. Source: LevelDB's `db/log_format.h`, `log_writer.cc`,
-//! `log_reader.cc`; spec: docs/format/log.md.
+//! LevelDB's writer never produces this fragment, because it would fill the block, but every
+//! LevelDB reader accepts it. [`is_ours`] recognizes the files of Terrace by it. Source: LevelDB's
+//! `db/log_format.h`, `log_writer.cc`, `log_reader.cc`; spec: docs/format/log.md.
 mod read;
 mod write;
 
@@ -26,9 +26,9 @@ use crate::crc;
 pub const BLOCK_BYTES: usize = 32768;
 /// Size of a fragment's header in bytes.
 pub const HEADER_BYTES: usize = 7;
-/// Payload size of the first fragment of Terrace's files.
+/// Payload size of the first fragment in files of Terrace.
 pub const OURS_FIRST_BYTES: usize = 5;
-/// Bytes that [`is_ours`] inspects: two headers and the payload between them.
+/// Number of bytes that [`is_ours`] inspects: two headers and the payload between them.
 pub const OURS_HEAD_BYTES: usize = HEADER_BYTES + OURS_FIRST_BYTES + HEADER_BYTES;
 
 const FULL: u8 = 1;
@@ -71,8 +71,8 @@ impl Header {
     }
 }
 
-/// Checksum of each possible type byte. Computing it for each record would cost as much as
-/// checksumming a short record.
+/// Checksum of each possible type byte. To compute it for each record would take as long as to
+/// checksum a short record.
 const KIND_CRCS: [u32; 256] = {
     let (mut crcs, mut kind) = ([0; 256], 0);
     while kind < crcs.len() {
@@ -86,9 +86,9 @@ fn masked_crc(kind: u8, payload: &[u8]) -> u32 {
     crc::mask(crc::extend(KIND_CRCS[usize::from(kind)], payload))
 }
 
-/// Returns whether Terrace's writer began the file. Returns false for fewer than
-/// [`OURS_HEAD_BYTES`] bytes: a torn head has no records after it, so its writer does not
-/// matter.
+/// Returns whether Terrace's writer began the file. Returns false if there are fewer than
+/// [`OURS_HEAD_BYTES`] bytes. The head is then torn, and no record follows it, so it does not
+/// matter which engine wrote the file.
 pub fn is_ours(start_of_file: &[u8]) -> bool {
     if start_of_file.len() < OURS_HEAD_BYTES {
         return false;

@@ -1,6 +1,6 @@
 //! The file names of a store, and the contents of `CURRENT`.
 //!
-//! Numbers have at least six digits. Only names as the writer formats them are recognized:
+//! Numbers have at least six digits. A name is recognized only in the form that the writer uses:
 //! `5.ldb` and `0000005.log` are foreign files. Source: LevelDB's `db/filename.h`; spec:
 //! docs/format/index.md, manifest.md.
 use crate::{Corrupt, LogId, SegmentId, TableId};
@@ -11,13 +11,13 @@ use std::fmt;
 pub enum FileName {
     /// `000005.ldb`, an SSTable. `000005.sst`, the name used by LevelDB before 1.14, is read too.
     Table(TableId),
-    /// `000005.bundle`: several SSTables, numbered as the first of them.
+    /// `000005.bundle`: several SSTables in one file. Its number is that of the first of them.
     Bundle(TableId),
     /// `000005.log`: a WAL.
     Log(LogId),
     /// `000005.vlog`: a WAL that is also a value-log segment.
     ValueLog(LogId),
-    /// `000005.slog`: the sidecar of such a WAL, for batches without separated values.
+    /// `000005.slog`: the sidecar of such a WAL. It has the batches without separated values.
     WalSidecar(LogId),
     /// `000005.vals`: a segment of values relocated by garbage collection.
     Values(SegmentId),
@@ -31,11 +31,12 @@ pub enum FileName {
     InfoLog,
     /// `TERRACE`: the [format file](crate::format_file).
     FormatFile,
-    /// `RESERVE`: allocated space, released when the disk is full.
+    /// `RESERVE`: disk space that is allocated in advance and released when the disk is full.
     Reserve,
-    /// `UNSYNCED`: a writer without durability was here; recent writes may not survive a power cut.
+    /// `UNSYNCED`: the store was written in durability mode `none`, so recent writes may not
+    /// survive a power cut.
     Unsynced,
-    /// `000005.dbtmp`: about to be renamed.
+    /// `000005.dbtmp`: a file that will be renamed.
     Temporary(u64),
 }
 
@@ -95,7 +96,7 @@ impl fmt::Display for FileName {
     }
 }
 
-/// Parses a number of at least six digits, without superfluous zeros.
+/// Parses a number of at least six digits, without unnecessary leading zeros.
 fn number(digits: &str) -> Option<u64> {
     let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
     (format!("{number:06}") == digits).then_some(number)

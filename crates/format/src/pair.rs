@@ -1,5 +1,5 @@
-//! Key-value pairs in files of their own, the form of directory tables: file names, file heads,
-//! and references.
+//! Key-value pairs in one file each, as directory tables store them: the names of the files, the
+//! bytes before the value in a file, and references to the files.
 //!
 //! ```text
 //! name      = key "." sequence "." checksum       decimal, eight hexadecimal digits
@@ -10,9 +10,9 @@
 //!             1 varint64 value bytes, fixed32 checksum
 //!             2 varint64 value bytes, fixed32 checksum, varint32 bytes of the key in the name
 //! ```
-//! The checksum is the CRC-32C of internal key and value. Each sequence number is used once, so
-//! names are unique, also on case-insensitive file systems. A Terrace addition; spec:
-//! docs/format/directory-table.md.
+//! The checksum is the CRC-32C of internal key and value. Each sequence number is used only once,
+//! so names are unique, even on file systems that ignore case. This format is an addition of
+//! Terrace; spec: docs/format/directory-table.md.
 use crate::{
     Corrupt, Kind, SeqNo,
     coding::{Input, put_fixed32, put_varint32, put_varint64},
@@ -30,10 +30,11 @@ const CUT: &str = "%+";
 const NONE: &str = "%-";
 /// Maximum length of sequence number and checksum in a name, with their dots.
 const HEADER_BYTES_MAX: usize = 1 + 17 + 1 + 8;
-/// Shortest supported limit of file names; a shorter one leaves no room for keys.
+/// Smallest supported limit for the length of file names. With a smaller limit names have no room
+/// for keys.
 pub const NAME_BYTES_MIN: usize = HEADER_BYTES_MAX + 16;
 
-/// Returns the checksum of a pair.
+/// Returns the checksum of a key-value pair.
 pub fn checksum(internal_key: &[u8], value: &[u8]) -> u32 {
     crc::extend(crc::crc32c(internal_key), value)
 }
@@ -52,9 +53,10 @@ pub enum Reference<'a> {
 pub struct InFile {
     /// Size of the value in bytes.
     pub bytes: u64,
-    /// See [`checksum`].
+    /// The checksum of the pair, see [`checksum`].
     pub checksum: u32,
-    /// Length of the key prefix in the name if the name is cut; the file then begins with the key.
+    /// If the name is cut: the number of bytes of the key that are in the name. The file then
+    /// begins with the key.
     pub cut: Option<u32>,
 }
 
@@ -95,8 +97,8 @@ impl<'a> Reference<'a> {
 }
 
 impl InFile {
-    /// Returns the reference of a new pair. The file system must allow names of `name_bytes_max`
-    /// bytes, at least [`NAME_BYTES_MIN`].
+    /// Returns the reference for a new pair. The file system allows names of `name_bytes_max`
+    /// bytes, which must be at least [`NAME_BYTES_MIN`].
     pub fn new(internal_key: &[u8], value: &[u8], name_bytes_max: usize) -> InFile {
         let checksum = checksum(internal_key, value);
         let Parsed { user, seq, .. } = key::apart(internal_key);
@@ -149,8 +151,8 @@ impl InFile {
         self.bytes.saturating_add(self.head(internal_key).len() as u64)
     }
 
-    /// Returns the offset of the value in `file`, the complete contents. Verifies the checksum if
-    /// `verify` is set.
+    /// Returns the offset of the value in `file`, which has all bytes of the file. Verifies the
+    /// checksum if `verify` is set.
     pub fn value_at(&self, internal_key: &[u8], file: &[u8], verify: bool) -> Result<usize, Corrupt> {
         let wrong = |offset: usize, detail: String| Err(Corrupt::new("pair", offset as u64, detail));
         let head = self.head(internal_key);
@@ -173,12 +175,12 @@ fn header(seq: SeqNo, checksum: u32) -> String {
     format!(".{seq}.{checksum:08x}")
 }
 
-/// A leading dot would hide the file.
+/// Returns whether the name may contain the byte as it is. A dot at the start would hide the file.
 fn is_plain(byte: u8, first: bool) -> bool {
     byte.is_ascii_graphic() && byte != b'/' && byte != b'%' && !(first && byte == b'.')
 }
 
-/// An upper bound.
+/// Returns an upper bound for the number of bytes of `byte` in a name.
 fn escaped_bytes(byte: u8) -> usize {
     if is_plain(byte, byte == b'.') { 1 } else { 3 }
 }
@@ -191,16 +193,16 @@ fn escape(name: &mut String, byte: u8, first: bool) {
     }
 }
 
-/// What a file's name says.
+/// The information in the name of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairName {
     /// The user key, or its first bytes.
     pub user: Vec<u8>,
-    /// Whether the file begins with the whole key.
+    /// Whether the name is cut, so that the file begins with the whole key.
     pub cut: bool,
     /// Sequence number of the pair.
     pub seq: SeqNo,
-    /// See [`checksum`].
+    /// The checksum of the pair, see [`checksum`].
     pub checksum: u32,
 }
 
@@ -226,8 +228,8 @@ impl PairName {
         Reference::File(InFile { bytes, checksum: self.checksum, cut })
     }
 
-    /// Verifies `file`, the contents of the file with this name. Returns its internal key and the
-    /// offset of its value.
+    /// Verifies `file`, which has all bytes of the file with this name. Returns the internal key
+    /// and the offset of the value.
     pub fn open(&self, file: &[u8]) -> Result<(Vec<u8>, usize), Corrupt> {
         let mut input = Input::new("pair", file);
         let user = if self.cut { input.slice()? } else { &self.user };
@@ -260,14 +262,15 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
     Some(user)
 }
 
-/// File statistics of a directory table, in meta block [`META_NAME`]: three fixed64.
+/// Statistics of the files of a directory table. They are three fixed64 in meta block
+/// [`META_NAME`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairProperties {
-    /// Number of pairs in files.
+    /// Number of pairs that are in files.
     pub files: u64,
     /// Total size of these files in bytes.
     pub file_bytes: u64,
-    /// Total size of all values in bytes, in files and inline.
+    /// Total size in bytes of all values, both in files and inline.
     pub value_bytes: u64,
 }
 

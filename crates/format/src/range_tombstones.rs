@@ -1,7 +1,7 @@
-//! Range tombstones, fragmented so that they can be searched.
+//! Range tombstones, split into fragments that can be searched.
 //!
-//! Overlapping ranges are split into *fragments* that do not overlap. A fragment carries the
-//! sequence numbers of all tombstones that cover it, newest first. SSTables store them in meta
+//! Overlapping ranges are split into *fragments* that do not overlap. A fragment has the sequence
+//! numbers of all range tombstones that cover it, newest first. SSTables store fragments in meta
 //! block [`META_NAME`]:
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //!     key    internal key (start of the range, sequence number, kind 0)
 //!     value  end of the range, a user key, exclusive
 //! ```
-//! A Terrace addition that readers must know: feature flag `range-deletes`. Spec:
-//! docs/format/table.md.
+//! This format is an addition of Terrace that readers must know: feature flag `range-deletes`.
+//! Spec: docs/format/table.md.
 use crate::{
     Corrupt, KeyOrder, Kind, SeqNo,
     block::{Block, BlockBuilder, BlockCursor, Bytes},
@@ -47,7 +47,7 @@ impl Fragment {
     }
 }
 
-/// A maximal range around a key for which the newest visible tombstone is the same.
+/// The largest range around a key in which the newest visible range tombstone is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch<'a> {
     /// First key of the range; `None` is unbounded.
@@ -75,15 +75,17 @@ impl RangeTombstones {
         &self.fragments
     }
 
-    /// Adds a tombstone for [`from`, `to`) at `seq`; an empty range has no effect. Returns the
-    /// approximate memory added, in bytes: a split duplicates the sequence numbers of a fragment.
+    /// Adds a range tombstone for [`from`, `to`) at `seq`. An empty range has no effect. Returns
+    /// the approximate memory added in bytes. A split copies the sequence numbers of a fragment, so
+    /// it adds memory too.
     pub fn insert(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo) -> usize {
         self.insert_within(order, from, to, seq, seq)
     }
 
-    /// As [`RangeTombstones::insert`], for one of several operations that become visible at once,
-    /// the first at sequence number `first`. Of their tombstones for a key only the newest is kept,
-    /// since no reader can see the others.
+    /// Adds a range tombstone as [`RangeTombstones::insert`] does, for one of several operations
+    /// that become visible together. `first` is the sequence number of the first of these
+    /// operations. Of the operations' tombstones for a key only the newest is kept, because no
+    /// reader can see the others.
     pub fn insert_within(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo, first: SeqNo) -> usize {
         if order.user(from, to).is_ge() {
             return 0;
@@ -161,7 +163,7 @@ impl RangeTombstones {
         Stretch { from: Some(&fragment.to), to, newest: SeqNo::ZERO }
     }
 
-    /// Returns the part within [`from`, `to`).
+    /// Returns the fragments within [`from`, `to`), cut at its ends.
     pub fn within(&self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) -> RangeTombstones {
         let mut part = self.clone();
         if let Some(from) = from {
@@ -175,7 +177,7 @@ impl RangeTombstones {
         part
     }
 
-    /// Replaces the sequence numbers of each fragment by those that `keep` returns.
+    /// Calls `keep` for each fragment, and replaces the fragment's sequence numbers by the result.
     pub fn keep(&mut self, mut keep: impl FnMut(&Fragment) -> Vec<SeqNo>) {
         for fragment in &mut self.fragments {
             fragment.sequences = keep(fragment);
@@ -257,7 +259,8 @@ mod tests {
         made
     }
 
-    /// The definition: the newest tombstone whose range contains `user`.
+    /// The definition against which the tests compare: the newest tombstone whose range contains
+    /// `user`.
     fn newest(deletes: &[(u8, u8, u64)], user: u8, at: u64) -> u64 {
         let seen = deletes.iter().filter(|(from, to, seq)| (from..to).contains(&&user) && *seq <= at);
         seen.map(|(_, _, seq)| *seq).max().unwrap_or(0)

@@ -1,8 +1,9 @@
 //! On-disk structures of a store on a raw device, without a file system.
 //!
-//! The [`superblock`] locates everything; the slot [`journal`] records which slots belong to
-//! which file, as a sequence of [`change`]s that is complete after a power cut at any moment;
-//! each WAL [`page`] states how far its WAL extends. Spec: docs/format/raw.md.
+//! The [`superblock`] has the geometry of the device. The slot [`journal`] records which slots
+//! belong to which file; it is a sequence of [`change`]s that is consistent after a power cut at
+//! any moment. Each WAL [`page`] records the length of its part of the WAL. Spec:
+//! docs/format/raw.md.
 //!
 //! ```text
 //! 0          superblock                       4096 bytes
@@ -10,8 +11,8 @@
 //! 128 KiB    journal: half A, half B          journal_bytes each
 //! data       slots, from the next multiple of a unit
 //! ```
-//! A *slot* is the unit of allocation. A *unit* is about as many slots as the device erases
-//! together, aligned to its size. All numbers are little-endian.
+//! A *slot* is the unit of allocation. A *unit* is a group of slots, about as many as the device
+//! erases together, aligned to its own size. All numbers are little-endian.
 pub mod change;
 pub mod journal;
 pub mod page;
@@ -21,5 +22,5 @@ pub mod superblock;
 pub use change::{Change, Form};
 pub use superblock::{Sizes, Superblock};
 
-/// Size of the pages in which the device is read and written, in bytes.
+/// Size in bytes of the pages in which the device is read and written.
 pub const PAGE: usize = 4096;

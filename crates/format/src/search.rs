@@ -1,11 +1,11 @@
-//! Locates sealed blocks by their checksums alone, to salvage SSTables whose index block is
-//! lost.
+//! Finds sealed blocks (blocks with their trailer) by their checksums alone, to salvage SSTables
+//! whose index block is lost.
 //!
-//! A block does not state its length, but it ends with a codec id and a checksum of everything
-//! before. Given the start of a block, its end is the position where the stored checksum
-//! matches. The next block starts directly after. If no end matches, the block is corrupt, and
-//! the next one starts after some position that looks like a trailer. A false match occurs once
-//! in 2^32 attempts; callers decode a found block before they trust it.
+//! A block does not store its length, but it ends with a codec id and a checksum of everything
+//! before. If the start of a block is known, the block ends where the stored checksum matches. The
+//! next block starts directly after it. If the checksum matches at no position, the block is
+//! corrupt. The next block then starts after some position that looks like a trailer. A false
+//! match happens once in 2^32 attempts, so callers decode a found block before they use it.
 //!
 //! Each byte is checksummed once. The state of a CRC is linear in its input: let `S(p)` be the
 //! state before byte `p`, starting from 0, and `x8` the step over one zero byte. Then bytes `b
@@ -15,24 +15,24 @@
 //! ```text
 //! x8^-b (S(b) ^ !0)  =  x8^-e (S(e) ^ T)
 //! ```
-//! The right side is computed once for each possible end, independent of the start, and stored
-//! in `Ends`. Finding the end of a block is then a lookup. (The step over a zero byte multiplies
-//! polynomials by x^8, which is invertible.)
+//! The right side is computed once for each possible end, because it does not depend on the start.
+//! It is stored in `Ends`. To find the end of a block is then a lookup. (The step over a zero byte
+//! multiplies polynomials by x^8, and this operation can be inverted.)
 use crate::{
     Codec,
     crc::{self, POLYNOMIAL},
     footer::{BLOCK_TRAILER_BYTES, Handle},
 };
 
-/// Maximum length in bytes of a block found where one is expected.
+/// Maximum length in bytes of a block that starts where a block is expected.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
-/// Maximum length in bytes of a block found after a corrupt one, where any byte might be its
-/// start.
+/// Maximum length in bytes of a block that is found after a corrupt one, where any byte might be
+/// the start of a block.
 pub const BEHIND_DAMAGE_BYTES_MAX: usize = 256 << 10;
 /// Size of the pieces to search, in bytes: more than two of the longest blocks.
 pub const PIECE_BYTES: usize = 2 * BLOCK_BYTES_MAX + (1 << 20);
 
-/// Finds blocks in a file that is presented in pieces.
+/// Finds blocks in a file. The caller passes the file in pieces.
 #[derive(Debug)]
 pub struct Search {
     /// File offset where the search continues.
@@ -49,16 +49,18 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Returns the file offset of the next piece, slightly before the bytes not searched yet.
+    /// Returns the file offset of the next piece. It is slightly before the first byte not searched
+    /// yet.
     pub fn wants(&self) -> u64 {
         self.at.saturating_sub(BLOCK_TRAILER_BYTES as u64)
     }
 
-    /// Returns the blocks in `piece`, which starts at offset [`wants`](Search::wants) and has
-    /// [`PIECE_BYTES`], or ends with the file if `last` is set. Sorted and disjoint.
+    /// Returns the blocks in `piece`, sorted and without overlap. `piece` starts at the offset that
+    /// [`wants`](Search::wants) returned. It has [`PIECE_BYTES`] bytes; only if `last` is set, it
+    /// may be shorter and ends with the file.
     ///
-    /// Takes a few nanoseconds per byte for any input, and memory for each possible end of a block:
-    /// one in fifty random bytes.
+    /// Takes a few nanoseconds for each byte of any input. Takes memory for each possible end of a
+    /// block; in random bytes one byte in fifty is a possible end.
     pub fn blocks(&mut self, piece: &[u8], last: bool) -> Vec<Handle> {
         let begin = self.wants();
         let mut found = Vec::new();
@@ -75,7 +77,7 @@ impl Search {
             let bytes_max = if self.expected { BLOCK_BYTES_MAX } else { BEHIND_DAMAGE_BYTES_MAX };
             let end = ends.of_block(at, place);
             if end.is_none() && !last && piece.len() - at < bytes_max + BLOCK_TRAILER_BYTES {
-                break; // it may end in the next piece
+                break; // the block may end in the next piece
             }
             let next = match end.filter(|end| end - at <= bytes_max) {
                 Some(end) => {
@@ -96,8 +98,8 @@ impl Search {
     }
 }
 
-/// Returns whether a codec id and a checksum may precede `at`. Zeros are no checksum: lost pages
-/// read as zeros.
+/// Returns whether the bytes before `at` may be a codec id and a checksum. Zeros are not accepted
+/// as a checksum, because lost pages read as zeros.
 fn follows_a_trailer(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|from| is_trailer(&bytes[from..at]))
 }
@@ -111,7 +113,7 @@ fn is_codec(byte: u8) -> bool {
     byte == DEFLATE || [Codec::None, Codec::Snappy, Codec::Zstd, Codec::Lz4].iter().any(|codec| *codec as u8 == byte)
 }
 
-/// A position in the bytes, with the values that the equation needs.
+/// A position in the bytes, with the values that the equation in the module documentation needs.
 #[derive(Clone, Copy)]
 struct Place {
     /// `S(p)`.
@@ -139,7 +141,7 @@ impl Place {
     }
 }
 
-/// Possible ends of blocks, keyed by their side of the equation.
+/// Possible ends of blocks. The key is the right side of the equation.
 struct Ends(Vec<(u32, u32)>);
 
 impl Ends {
@@ -157,8 +159,8 @@ impl Ends {
         Ends(ends)
     }
 
-    /// Returns the end, without trailer, of the shortest block that starts at `at`, which is
-    /// described by `place`.
+    /// Returns the end, without the trailer, of the shortest block that starts at `at`. `place` has
+    /// the values for this position.
     fn of_block(&self, at: usize, place: Place) -> Option<usize> {
         let begin = (place.side(!0), at as u32);
         let (side, end) = *self.0.get(self.0.partition_point(|end| *end < begin))?;
@@ -166,7 +168,7 @@ impl Ends {
     }
 }
 
-/// Bit-reversed, like all polynomials here.
+/// The polynomial 1, bit-reversed as all polynomials in this module.
 const ONE: u32 = 1 << 31;
 
 /// Returns the product of two polynomials modulo that of CRC-32C.
@@ -190,8 +192,8 @@ const fn over_x(a: u32) -> u32 {
     if a >> 31 == 1 { (a ^ POLYNOMIAL) << 1 | 1 } else { a << 1 }
 }
 
-/// The CRC step over one byte: multiplication by x^8. The library is faster on long inputs and
-/// slower on single bytes.
+/// The CRC step over one byte, which is a multiplication by x^8. The CRC library is faster for
+/// long inputs but slower for single bytes.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -232,7 +234,7 @@ mod tests {
         Search::default().blocks(bytes, true)
     }
 
-    /// Sealed blocks with these contents, contiguous, and their handles.
+    /// Returns contiguous sealed blocks with these contents, and their handles.
     fn sealed(contents: &[&[u8]]) -> (Vec<u8>, Vec<Handle>) {
         let (mut bytes, mut handles) = (Vec::new(), Vec::new());
         for contents in contents {

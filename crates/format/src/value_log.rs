@@ -1,4 +1,4 @@
-//! Value-log segments: batches framed so that SSTables can point to single entries.
+//! Segments of the value log. Batches are framed so that SSTables can point to single entries.
 //!
 //! ```text
 //! segment = magic (8 bytes) frame*
@@ -17,10 +17,10 @@
 //!               slice(key)                delete
 //!               slice(from) slice(to)     range delete
 //! ```
-//! A frame is a batch and applies atomically. An entry can be verified on its own, given its
-//! sequence number. The segment number is covered by the frame's checksum without being stored,
-//! so a frame of another file or of recycled space never verifies. A Terrace addition; spec:
-//! docs/format/value-log.md.
+//! A frame is a batch and is applied atomically. An entry can be verified alone if its sequence
+//! number is known. The segment number is not stored, but the frame's checksum covers it. A frame
+//! of another file, or a frame in recycled space, therefore never has a valid checksum. This
+//! format is an addition of Terrace; spec: docs/format/value-log.md.
 mod read;
 mod stored;
 mod write;
@@ -34,7 +34,7 @@ use crate::{SeqNo, crc};
 /// Feature flag of stores whose WALs may have a sidecar file (docs/format/value-log.md).
 pub const WAL_SIDECAR: &str = "small-log";
 
-/// First bytes of a segment; the last of them is the format version.
+/// First bytes of a segment. The last of these bytes is the format version.
 pub const MAGIC: &[u8; 8] = b"TERRVLG\x01";
 /// Size of a frame's header in bytes.
 pub const HEADER_BYTES: usize = 24;
@@ -71,16 +71,16 @@ impl Header {
         out
     }
 
-    /// Returns whether this can be the header of a frame, `left` bytes before the end of the
-    /// segment. An entry has at least 6 bytes.
+    /// Returns whether this can be the header of a frame that starts `left` bytes before the end of
+    /// the segment. An entry has at least 6 bytes.
     fn is_plausible(&self, left: u64) -> bool {
         let entries = left.saturating_sub(HEADER_BYTES as u64);
         let fits = self.entry_bytes <= entries && u64::from(self.count) <= self.entry_bytes / 6;
         fits && (self.count == 0) == (self.entry_bytes == 0) && (1..SeqNo::MAX.0).contains(&self.first)
     }
 
-    /// Completes the header with the frame's checksum. `crc` started with [`begin_crc`] and covers
-    /// the entries' checksums.
+    /// Sets the frame's checksum in the header. `crc` is the checksum state that [`begin_crc`]
+    /// began and that covers the checksums of the entries.
     fn sealed(self, crc: u32) -> Header {
         Header { masked_crc: crc::mask(crc::extend(crc, &self.encode()[4..])), ..self }
     }
@@ -91,7 +91,7 @@ fn begin_crc(segment: u64) -> u32 {
     crc::crc32c(&segment.to_le_bytes())
 }
 
-/// Returns the checksum of an entry with sequence number `seq`; `rest` are the entry's bytes
+/// Returns the checksum of an entry with sequence number `seq`. `rest` has the bytes of the entry
 /// after the checksum.
 fn entry_crc(seq: SeqNo, rest: &[u8]) -> u32 {
     crc::mask(crc::extend(crc::crc32c(&seq.0.to_le_bytes()), rest))

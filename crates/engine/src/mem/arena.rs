@@ -57,7 +57,7 @@ struct Node {
     prev: Link,
     user_bytes: u32,
     value_bytes: u32,
-    initialised: Witness, // whether the bytes from `start` on are initialised
+    initialised: Witness, // of the bytes that follow the header
 }
 
 /// The id of a node in one arena.

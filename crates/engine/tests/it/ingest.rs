@@ -120,7 +120,7 @@ fn memtables_are_older_than_an_ingest_into_level_0() {
         db.put("z", [round]).unwrap();
         db.flush().unwrap();
     }
-    db.put("k", "old").unwrap(); // gets a number after the tables to ingest
+    db.put("k", "old").unwrap(); // its table gets a higher number than the ingested tables
     db.put("a", "old").unwrap();
     let path = table(folder.path().join("new.ldb"), &[(b"a".to_vec(), None), (b"k".to_vec(), Some(b"new".to_vec()))]);
     assert_eq!(db.ingest(&[path]).unwrap().level, 0);

@@ -1,7 +1,7 @@
 //! Builds blocks.
 use crate::coding::{put_fixed32, put_varint32};
 
-/// A larger buffer is freed after its block instead of being reused.
+/// If the buffer has grown beyond this size, it is freed after its block and not reused.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Builds blocks, one after the other.
@@ -9,7 +9,7 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 pub struct BlockBuilder {
     restart_interval: usize,
     bytes: Vec<u8>,
-    restarts: Vec<u32>, // the first is 0
+    restarts: Vec<u32>, // the first offset is 0
     since_restart: usize,
     last_key: Vec<u8>,
 }
@@ -33,9 +33,9 @@ impl BlockBuilder {
     /// bytes long.
     ///
     /// # Panics
-    /// If `key` or `value` is longer than `u32::MAX` bytes, or if the block reaches 4 GiB before a
-    /// restart point. Callers limit the former and end a block long before the latter. Also if
-    /// `shared` exceeds either key.
+    /// If `key` or `value` is longer than `u32::MAX` bytes; callers limit both. If the block
+    /// reaches 4 GiB before a restart point; callers end a block long before that. If `shared`
+    /// exceeds either key.
     pub fn add_sharing(&mut self, shared: usize, key: &[u8], value: &[u8]) {
         let stored_shared = if self.bytes.is_empty() {
             0
@@ -60,7 +60,7 @@ impl BlockBuilder {
         self.since_restart += 1;
     }
 
-    /// Records `key` as the last key although its entry belongs to a block built elsewhere. The
+    /// Sets `key` as the last key, although its entry is in a block that was built elsewhere. The
     /// current block must be empty.
     pub fn pass(&mut self, key: &[u8]) {
         debug_assert!(self.is_empty());
@@ -68,7 +68,7 @@ impl BlockBuilder {
         self.last_key.extend_from_slice(key);
     }
 
-    /// Returns the size in bytes that [`BlockBuilder::finish`] would produce now.
+    /// Returns the size in bytes of the block that [`BlockBuilder::finish`] would produce now.
     pub fn byte_len(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len() + 4
     }
@@ -92,7 +92,7 @@ impl BlockBuilder {
         &self.bytes
     }
 
-    /// Starts the next block. Keeps the buffer unless it grew unusually large.
+    /// Starts the next block. Keeps the buffer, unless it has grown unusually large.
     pub fn reset(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);

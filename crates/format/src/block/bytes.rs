@@ -2,8 +2,8 @@
 use super::Block;
 use std::{fmt, ops::Deref, ops::Range, sync::Arc};
 
-/// Immutable bytes together with their owner: an exclusive buffer, a shared buffer, a block, or
-/// memory outside the heap such as a mapped file.
+/// Immutable bytes, together with the owner of their memory: an exclusive buffer, a shared buffer,
+/// a block, or memory outside the heap such as a mapped file.
 #[derive(Clone)]
 pub struct Bytes(Keeper);
 
@@ -16,8 +16,8 @@ enum Keeper {
 }
 
 impl Bytes {
-    /// Wraps `bytes`, which must stay valid and unchanged as long as `owner` lives. No reference
-    /// handed out outlives the returned value and its parts.
+    /// Wraps `bytes`, which must stay valid and unchanged while `owner` exists. No reference to the
+    /// bytes outlives the returned value and its parts.
     pub fn pinned(bytes: &'static [u8], owner: Arc<dyn Send + Sync>) -> Bytes {
         Bytes(Keeper::Pinned(bytes, owner))
     }
@@ -39,8 +39,8 @@ impl Bytes {
         Some(Bytes(Keeper::Block(block, range)))
     }
 
-    /// Returns the bytes unless they lie in a block. Every block read calls this function; it must
-    /// not recurse, or it is not inlined.
+    /// Returns the bytes unless they are a part of a block. Every read of a block calls this
+    /// function. It must not recurse, because a recursive function is not inlined.
     #[inline(always)]
     pub(super) fn flat(&self) -> &[u8] {
         match &self.0 {
@@ -51,8 +51,8 @@ impl Bytes {
         }
     }
 
-    /// Returns the bytes at `range`, or `None` if the range is out of bounds. Copies only
-    /// exclusively owned bytes.
+    /// Returns the bytes at `range`, or `None` if the range is out of bounds. The bytes are copied
+    /// only if this value is their only owner.
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         match &self.0 {
             Keeper::Own(bytes) => Some(Bytes::from(bytes.get(range)?.to_vec())),
@@ -83,7 +83,7 @@ impl Bytes {
         self.into_part(0..bytes).expect("so many are there")
     }
 
-    /// As [`Bytes::part`], for a range of file offsets.
+    /// Returns a part as [`Bytes::part`] does, for a range of file offsets.
     pub fn part_at(&self, range: &Range<u64>) -> Option<Bytes> {
         self.part(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
     }
@@ -95,7 +95,7 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// Shares the buffer: parts of the result are not copied.
+/// Shares the buffer, so parts of the result are not copied.
 impl From<Arc<Vec<u8>>> for Bytes {
     fn from(bytes: Arc<Vec<u8>>) -> Bytes {
         let all = 0..bytes.len();

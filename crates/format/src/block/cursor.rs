@@ -1,8 +1,8 @@
-//! Block iteration with a sliding window of decoded entries.
+//! Iterates over a block with a sliding window of decoded entries.
 //!
 //! Keys are prefix-compressed, so an entry can be decoded only after its predecessor. A cursor
-//! therefore decodes several entries at a time and keeps them. Within this window a step in
-//! either direction is an index operation and cannot fail.
+//! therefore decodes several entries together and keeps them (the window). A step to another entry
+//! of the window, in either direction, only changes an index and cannot fail.
 use super::{
     Block,
     entry::{BEYOND, Entries, UNORDERED, corrupt},
@@ -12,15 +12,15 @@ use super::{
 use crate::{Corrupt, KeyOrder, Kind, key::TRAILER_BYTES};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
-/// Entries decoded ahead by a forward step.
+/// Number of entries that a forward step decodes in advance.
 const ENTRIES_AHEAD: usize = 16;
-/// Limits of the window, in entries and in bytes of keys. They bound memory whatever a corrupt
-/// block claims.
+/// Limits of the window, in entries and in bytes of keys. They limit the memory of the window even
+/// if a corrupt block states huge sizes.
 const ENTRIES_MAX: usize = 1024;
 const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// A cursor over the entries of a block, which it keeps alive. It has no position initially,
-/// past either end, and after an error.
+/// A cursor over the entries of a block. It keeps the block in memory. It has no position when it
+/// is made, after a move past either end, and after an error.
 #[derive(Debug, Default)]
 pub struct BlockCursor {
     block: Option<Arc<Block>>,
@@ -32,7 +32,7 @@ pub struct BlockCursor {
     end: usize,         // offset of the entry after the window
     base: Range<usize>, // key of the entry before `end`; empty if unknown
     base_value: usize,  // offset of that entry's value
-    behind: Vec<u8>,    // first key of the window that a backward step has left
+    behind: Vec<u8>,    // first key of the window that a backward step has moved out of
 }
 
 /// A decoded entry.
@@ -49,7 +49,8 @@ impl BlockCursor {
         BlockCursor { block: Some(block), ..BlockCursor::default() }
     }
 
-    /// Switches to another block, or to none, without a position. Keeps the allocations.
+    /// Switches to another block, or to none. The cursor then has no position. Keeps its allocated
+    /// memory.
     pub fn set_block(&mut self, block: Option<Arc<Block>>) {
         self.block = block;
         self.leave();
@@ -73,13 +74,13 @@ impl BlockCursor {
     }
 
     /// Decodes the whole block into the window. The cursor must be at the first entry and stays
-    /// there. Returns false if the block exceeds the window's limits.
+    /// there. Returns false if the block exceeds the limits of the window.
     pub fn decode_all(&mut self) -> Result<bool, Corrupt> {
         debug_assert!(self.is_first());
         let mut fits = true;
         self.decode(|window, block| {
             if window.window.is_empty() {
-                // a point search leaves only the found entry in the window
+                // After a point search, the window contains only the entry found.
                 window.begin_at_restart(block, 0)?;
                 window.read_ahead(block.entries())?;
             }
@@ -137,15 +138,15 @@ impl BlockCursor {
         self.stands().value.clone()
     }
 
-    /// Returns the first and the last key of the window, which bound all keys that infallible steps
-    /// can reach. The cursor must have a position.
+    /// Returns the first and the last key of the window. All keys that moves within the window can
+    /// reach are between them. The cursor must have a position.
     pub fn bounds(&self) -> [&[u8]; 2] {
         let ends = [self.window.first(), self.window.last()];
         ends.map(|end| self.keys.get(end.unwrap_or(self.stands()).key.clone()))
     }
 
-    /// Advances to the next entry if it is decoded, its user key is known to differ bytewise, and
-    /// `wanted` accepts its key. Otherwise stays and returns false.
+    /// Advances to the next entry if that entry is decoded, if its user key is known to differ
+    /// bytewise, and if `wanted` accepts its key. Otherwise does not move and returns false.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let next = self.window.get(self.at + 1).filter(|next| next.parts && wanted(self.keys.get(next.key.clone())));
@@ -161,7 +162,7 @@ impl BlockCursor {
         self.at > 0 && self.stands().parts
     }
 
-    /// Advances to the next entry if it is decoded. Otherwise stays and returns false.
+    /// Advances to the next entry if it is decoded. Otherwise does not move and returns false.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         let decoded = self.at + 1 < self.window.len();
@@ -171,7 +172,7 @@ impl BlockCursor {
         decoded
     }
 
-    /// Moves to the previous entry if it is decoded. Otherwise stays and returns false.
+    /// Moves to the previous entry if it is decoded. Otherwise does not move and returns false.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         let decoded = self.at > 0;
@@ -198,7 +199,8 @@ impl BlockCursor {
         self.decode(|window, block| window.compare_each(block, target, cmp))
     }
 
-    /// As [`BlockCursor::seek`], in a block of internal keys sorted by `order`.
+    /// Moves to the first entry at or after `target` as [`BlockCursor::seek`] does, in a block of
+    /// internal keys sorted by `order`.
     pub fn seek_internal(&mut self, target: &[u8], order: &KeyOrder) -> Result<(), Corrupt> {
         self.decode(|window, block| match block.search(order, target)? {
             Search::At(hit) => window.stand_on(block.entries(), target, hit),
@@ -281,8 +283,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Decodes the next key over the previous one, for a seek that keeps only the last key. Returns
-    /// false at the end of the entries.
+    /// Decodes the next key and overwrites the previous one, for a seek that needs only the last
+    /// key. Returns false at the end of the entries.
     #[inline]
     fn read_over(&mut self, entries: Entries<'_>) -> Result<bool, Corrupt> {
         if self.end == entries.end() {
@@ -295,7 +297,7 @@ impl BlockCursor {
         Ok(true)
     }
 
-    /// Returns the memory of the window in bytes, in use or reserved.
+    /// Returns the number of bytes of memory that the window uses or has reserved.
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         self.keys.memory_bytes() + self.window.capacity() * size_of::<Entry>()
@@ -319,7 +321,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Discards the window except the key that the next entry is compressed against.
+    /// Discards the window, except the key from which the next entry takes its prefix.
     fn slide(&mut self) {
         self.window.clear();
         self.base = self.keys.keep(self.base.clone());
@@ -378,7 +380,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves to the entry that a search for `target` found, and keeps only that entry.
+    /// Moves to the entry that a search for `target` found. The window then contains only that
+    /// entry.
     fn stand_on(&mut self, entries: Entries<'_>, target: &[u8], hit: Hit<'_>) -> Result<(), Corrupt> {
         self.empty_at(hit.begin);
         self.base = self.keys.replace(&target[..hit.shared], hit.own);
@@ -388,7 +391,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves to the base entry and keeps only that entry.
+    /// Moves to the base entry (the last one decoded). The window then contains only that entry.
     fn stand_on_base(&mut self) {
         self.current = Some(self.base_entry());
     }
@@ -398,8 +401,8 @@ impl BlockCursor {
         Entry { key: self.base.clone(), value: self.base_value..self.end, parts: false }
     }
 
-    /// Decodes the key after the window, which becomes the base. Returns the length of the prefix
-    /// it shares with its predecessor.
+    /// Decodes the key after the window; this key becomes the base. Returns the length of the
+    /// prefix that it shares with its predecessor.
     #[inline(always)]
     fn read_key(&mut self, entries: Entries<'_>) -> Result<usize, Corrupt> {
         let at = self.end;

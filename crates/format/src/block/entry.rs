@@ -10,9 +10,9 @@ pub(super) struct Split<'a> {
     pub own: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// The block from `own` on.
+    /// The bytes of the block from `own` on.
     pub from_own: &'a [u8],
-    /// The entries after this one.
+    /// The bytes of the entries after this one.
     pub behind: &'a [u8],
 }
 
@@ -31,8 +31,8 @@ pub(super) fn corrupt(at: usize, detail: &str) -> Corrupt {
     Corrupt::new("block", at as u64, detail)
 }
 
-/// The entries of a block. Copying the slice out of the block once spares each step the lookup
-/// of its owner.
+/// The entries of a block, as a slice. With the slice a step need not look up the owner of the
+/// block's memory.
 #[derive(Clone, Copy)]
 pub(super) struct Entries<'a> {
     pub bytes: &'a [u8],
@@ -83,8 +83,8 @@ fn first_of(entries: &[u8]) -> Option<Split<'_>> {
     Some(Split { shared, own, value, from_own, behind })
 }
 
-/// Decodes the three lengths of an entry, of any encoded size, and returns them with the bytes
-/// after them.
+/// Decodes the three lengths of an entry, whatever their encoded size. Returns the lengths and the
+/// bytes after them.
 #[cold]
 fn any_sizes(entries: &[u8]) -> Option<(usize, usize, usize, &[u8])> {
     let mut input = Input::new("block", entries);
@@ -111,9 +111,9 @@ impl Block {
         Ok(entry.own)
     }
 
-    /// Verifies that the restart points are entries with whole keys, in order, beginning with the
-    /// first entry. Forward iteration does not need them, and other reads detect a bad one only
-    /// when they use it.
+    /// Verifies that the restart points are entries with whole keys, that they are in order, and
+    /// that the first entry is one of them. Forward iteration does not use restart points. Other
+    /// reads detect a bad restart point only when they use it.
     pub fn check_restarts(&self) -> Result<(), Corrupt> {
         let (mut at, mut known) = (0, 0);
         while at < self.entries_end {
@@ -136,7 +136,8 @@ impl Block {
     }
 
     /// Returns the offset of the last restart point whose key satisfies `is_before`, or of the
-    /// first one if none does. `is_before` must be true for a prefix of the keys only.
+    /// first restart point if there is none. The keys that satisfy `is_before` must precede all
+    /// others.
     #[inline]
     pub(super) fn restart_before(&self, is_before: impl Fn(&[u8]) -> bool) -> Result<usize, Corrupt> {
         if self.entries_end == 0 {

@@ -1,22 +1,23 @@
-//! Point search in a block of internal keys, without reassembling keys.
+//! Point search in a block of internal keys, without reassembling whole keys.
 //!
-//! Prefix-compressed keys can be compared as they are stored. For each key the search tracks the
-//! number of bytes it has in common with the wanted user key and the outcome at the first
-//! differing byte. An entry that shares more bytes than that with its predecessor compares as
-//! the predecessor did; any other entry stores the deciding bytes itself. When the search stops,
-//! the prefix that the found entry shares is therefore known to equal a prefix of the wanted
-//! key.
+//! The search compares prefix-compressed keys as they are stored. For each entry it records two
+//! values: how many bytes the entry's key has in common with the wanted user key, and the result
+//! of comparing the first byte that differs. If the next entry shares more bytes with its
+//! predecessor than that number, it compares as the predecessor did. Otherwise the next entry
+//! stores the deciding bytes itself. When the search stops, the prefix that the found entry shares
+//! is therefore known to equal a prefix of the wanted key.
 use super::{Block, BlockCursor, common_prefix, entry::corrupt};
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
-/// Outcome of a search.
+/// The result of a search.
 pub(super) enum Search<'a> {
     /// The first entry at or after the lookup key.
     At(Hit<'a>),
     /// All entries precede the lookup key.
     End,
-    /// Undecided: the shared prefix of the entry must be reassembled from earlier entries.
+    /// The search cannot decide, because the shared prefix of the entry must be reassembled from
+    /// earlier entries.
     Scattered,
 }
 
@@ -24,13 +25,13 @@ pub(super) enum Search<'a> {
 pub(super) struct Hit<'a> {
     /// Offset of the entry.
     pub begin: usize,
-    /// The first `shared` bytes of the entry's key equal those of the wanted user key;
+    /// The first `shared` bytes of the entry's key equal the first bytes of the wanted user key.
     pub shared: usize,
-    /// the rest of the key is stored here.
+    /// The rest of the entry's key, as it is stored.
     pub own: &'a [u8],
     /// Range of the value within the block.
     pub value: Range<usize>,
-    /// Whether the user keys are equal. Then `own` contains the whole trailer.
+    /// Whether the entry's user key is the wanted one. Then `own` contains the whole trailer.
     pub is_wanted: bool,
 }
 
@@ -50,7 +51,7 @@ impl Block {
         }
     }
 
-    /// As [`Block::find`], by reassembling keys.
+    /// Finds an entry as [`Block::find`] does, but by reassembling keys.
     fn find_by_cursor(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
         let mut cursor = BlockCursor::new(Arc::new(self.clone()));
         cursor.seek(lookup, |a, b| order.internal(a, b))?;
@@ -63,7 +64,7 @@ impl Block {
     }
 
     /// Returns the first entry at or after `lookup` in a block of internal keys sorted by `order`.
-    /// Always undecided ([`Search::Scattered`]) for orders other than bytewise.
+    /// In a custom order the result is always [`Search::Scattered`].
     #[inline(always)] // the result is large and would be copied otherwise
     pub(super) fn search(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Search<'_>, Corrupt> {
         if !order.is_bytewise() {
@@ -73,8 +74,8 @@ impl Block {
         let entries = self.entries();
         let mut left = &entries.bytes[self.restart_before(|key| order.internal(key, lookup).is_lt())?..];
         let mut last_bytes = 0; // length of the previous key
-        let mut common = 0; // bytes that the previous key has in common with `wanted`
-        let mut decided = Ordering::Equal; // outcome at the first differing byte
+        let mut common = 0; // number of bytes that the previous key has in common with `wanted`
+        let mut decided = Ordering::Equal; // result of comparing the first differing byte
         while !left.is_empty() {
             let entry = entries.first_of(left)?;
             let (shared, own, key_bytes) = (entry.shared, entry.own, entry.key_bytes());
@@ -116,8 +117,8 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     proptest! {
-        /// Short keys over few byte values: keys that are prefixes of each other, that run into
-        /// each other's trailers, and that have many versions.
+        /// Short keys of few different bytes. Some keys are prefixes of others, some extend into
+        /// the trailer of others, and some have many versions.
         #[test]
         fn finds_what_a_cursor_finds(
             mut entries in vec((vec(0..3_u8, 0..6), 0..600_u64, any::<bool>()), 1..60),
@@ -155,7 +156,8 @@ mod tests {
             }
         }
 
-        /// As above, with a valid trailer, so that the entries are decoded.
+        /// The same test with arbitrary bytes before a valid trailer, so that the entries are
+        /// decoded.
         #[test]
         fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80), wanted in vec(0..4_u8, 8..12)) {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");

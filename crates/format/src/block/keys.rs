@@ -1,12 +1,12 @@
-//! A buffer of whole keys, each made of a prefix of an earlier key and new bytes.
+//! A buffer of whole keys. Each key is made of a prefix of an earlier key and of new bytes.
 use crate::{KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
-/// Copy granularity in bytes. Keys are short, and a copy of constant length compiles to a move
-/// or two. Surplus bytes are overwritten by the next key.
+/// Number of bytes that are copied together. Keys are short, and a copy of constant length
+/// compiles to one or two moves. The next key overwrites the surplus bytes.
 const CHUNK: usize = 32;
 
-/// The key buffer. Once a key was added, `bytes` extends at least one chunk beyond `end`.
+/// The key buffer. After the first key, `bytes` has at least one more chunk after `end`.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
@@ -59,7 +59,7 @@ impl Keys {
         order.internal(a, b).is_lt()
     }
 
-    /// Discards the keys from offset `at` on. The next key may still take its prefix from the
+    /// Discards the keys from offset `at` on. The next key may still copy its prefix from the
     /// discarded bytes.
     #[inline]
     pub fn cut(&mut self, at: usize) {
@@ -81,7 +81,7 @@ impl Keys {
     /// Replaces all keys with the concatenation of `front` and `rest`.
     pub fn replace(&mut self, front: &[u8], rest: &[u8]) -> Range<usize> {
         self.bytes.clear();
-        // many seeks read only the entry they find
+        // Many seeks read only the entry that they find, so no more memory is reserved.
         self.bytes.reserve_exact(front.len() + rest.len());
         self.bytes.extend_from_slice(front);
         self.bytes.extend_from_slice(rest);
@@ -101,8 +101,8 @@ impl Keys {
         self.bytes.resize((2 * end).next_power_of_two().max(16 * CHUNK), 0);
     }
 
-    /// Appends the key that consists of the `shared` bytes at offset `from` of the buffer and of
-    /// `rest`. `from_rest` starts with `rest` and may extend beyond it.
+    /// Appends a key that consists of the `shared` bytes at offset `from` of the buffer, followed
+    /// by `rest`. `from_rest` starts with `rest` and may be longer.
     #[inline(always)]
     pub fn add(&mut self, from: usize, shared: usize, rest: &[u8], from_rest: &[u8]) -> Range<usize> {
         let (start, middle) = (self.end, self.end + shared);

@@ -94,7 +94,7 @@ fn invalid_trailers_are_rejected() {
 
 #[test]
 fn invalid_entries_are_reported_when_reached() {
-    let no_restart_entry = b"\x01\0\0\0\0\x01\0\0\0"; // shares a byte of a missing key
+    let no_restart_entry = b"\x01\0\0\0\0\x01\0\0\0"; // shares a byte with a missing key
     let runs_out = b"\0\x05\0abc\0\0\0\0\x01\0\0\0";
     let restart_behind = b"\0\x01\0a\x09\0\0\0\x01\0\0\0";
     for bytes in [&no_restart_entry[..], runs_out, restart_behind] {
@@ -117,7 +117,7 @@ fn numbered(n: u64, seq: u64) -> Vec<u8> {
     key::encode(format!("key{n:04}").as_bytes(), SeqNo(seq), Kind::Put)
 }
 
-/// Three versions of each key, newest first.
+/// Returns three versions of each key, newest first, and a block with them.
 fn versions(restart_interval: usize) -> (Vec<Vec<u8>>, Arc<Block>) {
     let keys: Vec<Vec<u8>> = (0..300).map(|i| numbered(i / 3 * 2, 1000 - i)).collect();
     let mut builder = BlockBuilder::new(restart_interval);
@@ -144,8 +144,8 @@ fn point_search_agrees_with_linear_comparison() {
     }
 }
 
-/// Steps that skip the comparison report differing user keys truthfully, for every entry of a
-/// window.
+/// Some steps report that the user key differs without comparing it. For every entry of a window,
+/// this report must be right.
 #[test]
 fn steps_that_claim_distinct_user_keys_are_right() {
     let (keys, block) = versions(16);
@@ -211,7 +211,7 @@ fn a_block_within_limits_is_decoded_whole() {
     }
 }
 
-/// A corrupt block can claim that each entry shares a long key: the window must stay bounded.
+/// A corrupt block can state that each entry shares a long key. The window must stay bounded.
 #[test]
 fn the_window_is_bounded_for_any_shared_prefix() {
     let entries = 3000;
@@ -243,8 +243,8 @@ fn common_prefixes_end_at_the_first_difference() {
     assert_eq!(common_prefix(b"0123456789abcdefX", b"0123456789abcdeYX"), 15);
 }
 
-/// Found by fuzzing tables: verification by forward iteration passed, and a lookup failed
-/// afterwards.
+/// A bug that fuzzing of tables found: verification by forward iteration succeeded, and a later
+/// lookup failed.
 #[test]
 fn bad_restart_points_are_detected_without_a_search() {
     let whole = block(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], 1);

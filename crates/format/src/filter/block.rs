@@ -6,8 +6,8 @@ use std::{fmt, sync::Arc};
 /// log2 of the file range in bytes that one filter covers.
 const COVERED_LOG2: u8 = 11;
 
-/// Builds the filter block of one SSTable while it is written. Call sequence: `(start_block
-/// add_key*)* finish`.
+/// Builds the filter block of an SSTable while the SSTable is written. Methods are called in the
+/// order `(start_block add_key*)* finish`.
 pub struct FilterBlockBuilder {
     policy: Arc<dyn FilterPolicy>,
     keys: Vec<u8>,        // concatenated keys of the next filter
@@ -28,8 +28,8 @@ impl FilterBlockBuilder {
         FilterBlockBuilder { policy, keys: Vec::new(), key_ends: Vec::new(), filters: Vec::new(), offsets: Vec::new() }
     }
 
-    /// Announces a data block at `offset`, which must not decrease. LevelDB also announces the end
-    /// of the last block.
+    /// Starts the data block at `offset`, which must not decrease from call to call. LevelDB also
+    /// calls this function at the end of the last block.
     pub fn start_block(&mut self, offset: u64) {
         while (self.offsets.len() as u64) < offset >> COVERED_LOG2 {
             self.end_filter();
@@ -59,7 +59,7 @@ impl FilterBlockBuilder {
         self.filters
     }
 
-    /// Ends the current filter. It is empty if no block in its range had a key.
+    /// Ends the current filter. The filter is empty if no data block in its range has a key.
     fn end_filter(&mut self) {
         self.offsets.push(self.here());
         if self.key_ends.is_empty() {
@@ -77,7 +77,8 @@ impl FilterBlockBuilder {
     }
 }
 
-/// A filter block as read. A malformed one matches every key, since a filter may only save work.
+/// A filter block that was read. A malformed block matches every key, because filters only save
+/// reads.
 pub struct FilterBlock {
     policy: Arc<dyn FilterPolicy>,
     bytes: Bytes,
@@ -105,13 +106,14 @@ impl FilterBlock {
         FilterBlock { policy, bytes, offsets_at, filters, covered_log2 }
     }
 
-    /// Returns whether the data block at `block_offset` may contain `user_key`. False is certain.
+    /// Returns whether the data block at `block_offset` may contain `user_key`. If it returns
+    /// false, the block does not contain the key.
     pub fn may_match(&self, block_offset: u64, user_key: &[u8]) -> bool {
         let index = block_offset >> self.covered_log2;
         if index >= self.filters as u64 {
             return true;
         }
-        // The end of the last filter is the word after the offsets: the offset of the offsets.
+        // The last filter ends at the offset that is stored after the filters' offsets.
         let (filters, offsets) = self.bytes.split_at(self.offsets_at);
         let ends: Option<&[u8; 8]> = offsets[4 * index as usize..].first_chunk();
         let filter = ends.and_then(|&[a, b, c, d, e, f, g, h]| {
@@ -130,7 +132,7 @@ impl FilterBlock {
 mod tests {
     use super::*;
 
-    /// A policy whose filters list their keys, for inspection by the tests.
+    /// A policy whose filters are lists of their keys, so that tests can inspect them.
     struct Listing;
 
     impl FilterPolicy for Listing {

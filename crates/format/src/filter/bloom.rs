@@ -1,12 +1,12 @@
-//! LevelDB's Bloom filter, bit for bit.
+//! LevelDB's Bloom filter. The bits are the same as LevelDB's.
 use super::{FilterPolicy, HashPolicy};
 use std::sync::Arc;
 
-/// Maximum number of probes. Larger values are reserved for new encodings, which match every
-/// key.
+/// Maximum number of probes. Larger numbers in a filter are reserved for new encodings; such a
+/// filter matches every key.
 const PROBES_MAX: u8 = 30;
 
-/// A Bloom filter with about `0.69 * bits_per_key` probes. With 10 bits per key 1 % of absent
+/// A Bloom filter with about `0.69 * bits_per_key` probes. With 10 bits per key, 1 % of absent
 /// keys match.
 #[derive(Clone, Copy, Debug)]
 pub struct Bloom {
@@ -60,7 +60,7 @@ impl HashPolicy for Bloom {
 impl Bloom {
     /// Appends the filter of `count` keys with the given hashes.
     fn fill(&self, count: usize, hashes: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
-        // tiny filters would match too often
+        // very small filters would match too often
         let bits = (count as u64 * u64::from(self.bits_per_key)).max(64);
         let bytes = bits.div_ceil(8) as usize;
         let start = out.len();
@@ -76,8 +76,8 @@ impl Bloom {
     }
 }
 
-/// Returns the bits, of `bits`, that a key with this hash sets: double hashing with the rotated
-/// hash as the step.
+/// Returns the numbers of the bits, below `bits`, that a key with this hash sets. This is double
+/// hashing, with the rotated hash as the step.
 fn probes(mut hash: u32, bits: u64, count: u8) -> impl Iterator<Item = u64> {
     let step = hash.rotate_right(17);
     let narrow = u32::try_from(bits).ok(); // a 32-bit division is several times as fast

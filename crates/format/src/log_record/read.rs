@@ -1,4 +1,4 @@
-//! Reassembles records from untrusted bytes.
+//! Reassembles records from the fragments in untrusted bytes.
 //!
 //! After a bad fragment LevelDB skips the rest of the block. A reader made with
 //! [`RecordDecoder::resuming`] may continue earlier, except in a file whose first fragment LevelDB
@@ -23,8 +23,8 @@ pub enum Event {
         /// The record.
         bytes: Vec<u8>,
     },
-    /// Corrupt bytes. Reading resumes where LevelDB's would: after a valid fragment that is out of
-    /// place, else in the next block.
+    /// Corrupt bytes. Reading resumes where LevelDB's reader would: after a valid fragment that is
+    /// out of place, otherwise in the next block.
     Bad {
         /// Offset in bytes.
         offset: u64,
@@ -33,8 +33,8 @@ pub enum Event {
         /// Description of the corruption.
         reason: String,
     },
-    /// The end of the file. As in LevelDB, zeros after the last record are not corruption: they
-    /// were preallocated, or the pages were never written back.
+    /// The end of the file. As in LevelDB, zeros after the last record are not corruption: either
+    /// the space was preallocated, or the pages were never written back.
     End {
         /// End of the last complete record.
         offset: u64,
@@ -43,12 +43,12 @@ pub enum Event {
     },
 }
 
-/// Reads the records of a file in order, block by block. Trusts no byte of it.
+/// Reads the records of a file in order, block by block. It trusts no byte of the file.
 #[derive(Debug)]
 pub struct RecordDecoder {
     file_bytes: u64,
-    // the current block; shorter than BLOCK_BYTES only at the end of the file or after a failed
-    // read
+    // The current block. It is shorter than BLOCK_BYTES only at the end of the file and after a
+    // failed read.
     block: Vec<u8>,
     block_offset: u64,
     at: usize, // next unread byte of `block`
@@ -56,11 +56,11 @@ pub struct RecordDecoder {
     zeros: Option<Zeros>, // set while skipping zeros
     held: Option<Event>,  // a record found together with the Bad event that precedes it
     record_end: u64,      // end of the last complete record
-    told_end: u64,        // end of the last reported Record or Bad event and of zeros after it
-    resumes: bool,        // whether to resume within a block after a bad fragment
+    told_end: u64,        // end of the last reported Record or Bad event, and of zeros after it
+    resumes: bool,        // whether reading may resume within a block after a bad fragment
 }
 
-/// A record without its last fragment yet.
+/// A record whose last fragment has not been read yet.
 #[derive(Debug)]
 struct Partial {
     offset: u64,
@@ -72,7 +72,7 @@ struct Partial {
 struct Zeros {
     /// Start of the skipped range.
     from: u64,
-    /// Whether the zeros cut off a record.
+    /// Whether a record was incomplete at the place where the zeros begin.
     within_record: bool,
 }
 
@@ -84,7 +84,8 @@ enum Found {
 }
 
 impl RecordDecoder {
-    /// Starts reading a file of `file_bytes` bytes. Bytes appended later are not read.
+    /// Makes a decoder for a file of `file_bytes` bytes. Bytes that are appended later are not
+    /// read.
     pub fn new(file_bytes: u64) -> RecordDecoder {
         RecordDecoder {
             file_bytes,
@@ -100,7 +101,8 @@ impl RecordDecoder {
         }
     }
 
-    /// Resumes within a block after a bad fragment where possible, unless LevelDB began the file.
+    /// Makes reading resume within a block after a bad fragment where possible, unless LevelDB
+    /// began the file.
     pub fn resuming(mut self) -> RecordDecoder {
         self.resumes = true;
         self
@@ -108,8 +110,8 @@ impl RecordDecoder {
 
     /// Returns the next item. Returns [`Event::End`] repeatedly at the end.
     ///
-    /// `read(offset, buf)` fills `buf` from `offset`, which lies in the file. Its error is
-    /// returned, and the call may then be repeated.
+    /// `read(offset, buf)` must fill `buf` from `offset`, which is within the file. If it fails,
+    /// its error is returned, and the caller may call `next` again.
     pub fn next<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         if let Some(event) = self.held.take() {
             return Ok(event);
@@ -127,7 +129,7 @@ impl RecordDecoder {
         }
     }
 
-    /// Returns the next valid fragment, whether or not it is in place.
+    /// Returns the next valid fragment, even if it is out of place.
     fn find<E>(&mut self, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Found, E> {
         loop {
             if let Some(zeros) = self.zeros {
@@ -138,7 +140,7 @@ impl RecordDecoder {
             }
             self.pass_padding();
             if !self.load_next(read)? {
-                return Ok(Found::End); // an incomplete header at the end of the file, or nothing
+                return Ok(Found::End); // an incomplete header, or the end of the file
             }
         }
         let (offset, header) = (self.block_offset + self.at as u64, Header::parse(&self.block[self.at..]));
@@ -162,7 +164,7 @@ impl RecordDecoder {
             return self.skip_zeros(zeros, read);
         }
         if !header.vouches_for(&self.block[payload.clone()]) {
-            // The length itself may be corrupt: trust it only if it leads to a valid fragment.
+            // The length itself may be corrupt. It is used only if it leads to a valid fragment.
             let next = self.resumes && self.is_whole(payload.end);
             let resume = if next { payload.end } else { self.resume_at(self.at + 1) };
             return Ok(self.give_up(offset, resume, "checksum mismatch"));
@@ -191,9 +193,9 @@ impl RecordDecoder {
         done.map(|()| true)
     }
 
-    /// Called inside a block whose remainder is zeros: skips to the next block that is not all
-    /// zeros. Returns `None` at the end of the file: the zeros were preallocated or never written
-    /// back.
+    /// Called inside a block whose remaining bytes are zeros. Skips to the next block that is not
+    /// all zeros. Returns `None` at the end of the file: the zeros were preallocated or never
+    /// written back.
     fn skip_zeros<E>(
         &mut self,
         zeros: Zeros,
@@ -211,7 +213,7 @@ impl RecordDecoder {
         Ok(Found::End)
     }
 
-    /// Skips the padding directly after a record. Zero padding is no corruption.
+    /// Skips the padding directly after a record. Zeros there are not corruption.
     fn pass_padding(&mut self) {
         let behind_record = self.partial.is_none() && self.told_end == self.block_offset + self.at as u64;
         if behind_record && self.block[self.at..].iter().all(|&byte| byte == 0) {
@@ -219,14 +221,14 @@ impl RecordDecoder {
         }
     }
 
-    /// Skips the bytes from `offset` to `resume` in this block as untrustworthy.
+    /// Skips the bytes from `offset` to `resume` in this block, because they cannot be trusted.
     fn give_up(&mut self, offset: u64, resume: usize, reason: &str) -> Found {
         self.at = resume;
         Found::Bad { offset, end: self.block_offset + resume as u64, reason: reason.into() }
     }
 
-    /// Returns the position where reading resumes after corruption before `from`: a durable mark,
-    /// or the end of the block.
+    /// Returns the position where reading resumes after corruption before `from`. This is a durable
+    /// mark, or the end of the block if there is none.
     fn resume_at(&self, from: usize) -> usize {
         let last = self.block.len().saturating_sub(HEADER_BYTES + MARK_BYTES);
         let mark = self.resumes.then(|| (from..=last).find(|at| self.is_mark(*at))).flatten();
@@ -247,8 +249,8 @@ impl RecordDecoder {
         header[4..] == [MARK_BYTES as u8, 0, FULL] && payload[8..] == [0; 4] && self.is_whole(at)
     }
 
-    /// Adds a valid fragment to the pending record. Returns an event if that completes or
-    /// invalidates a record.
+    /// Adds a valid fragment to the record that is being assembled. Returns an event if the
+    /// fragment completes or invalidates a record.
     fn join(&mut self, kind: u8, offset: u64, payload: Range<usize>) -> Option<Event> {
         let end = self.block_offset + payload.end as u64;
         let payload = &self.block[payload];
@@ -292,7 +294,7 @@ impl RecordDecoder {
         Event::Record { offset, bytes }
     }
 
-    /// Skips the bytes up to `end`, including the pending record.
+    /// Skips the bytes up to `end` and drops the record that is being assembled.
     fn bad(&mut self, offset: u64, end: u64, reason: String) -> Event {
         self.told_end = end;
         let (offset, reason) = match self.partial.take() {
@@ -302,9 +304,9 @@ impl RecordDecoder {
         Event::Bad { offset, bytes: end - offset, reason }
     }
 
-    /// Handles a record that starts at `next` while another is pending. An empty pending record is
-    /// ignored: old versions of LevelDB left empty FIRST fragments at the end of a block and
-    /// restarted in the next.
+    /// Handles a record that starts at `next` while another record is incomplete. If the incomplete
+    /// record is empty, it is ignored: old versions of LevelDB left empty FIRST fragments at the
+    /// end of a block and began the record again in the next block.
     fn unfinished(&mut self, next: u64) -> Option<Event> {
         let partial = self.partial.take().filter(|partial| !partial.bytes.is_empty())?;
         self.told_end = next;

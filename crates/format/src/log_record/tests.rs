@@ -55,7 +55,7 @@ fn end(offset: u64, torn: bool) -> Event {
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// A first record that leaves `left` bytes of its block.
+/// Returns a first record that leaves `left` bytes of its block unused.
 fn filler(left: usize) -> Vec<u8> {
     vec![b'f'; BLOCK_BYTES - HEADER_BYTES - left]
 }
@@ -143,7 +143,8 @@ fn any_cut_is_a_torn_end() {
     }
 }
 
-/// Two full blocks and a short one: "one" and a filler; "two" and a filler; "three".
+/// Returns two full blocks and a short one. The first two contain "one" and "two", each with a
+/// filler; the third contains "three".
 fn three_blocks() -> (Vec<u8>, Vec<u8>) {
     let fill = vec![b'f'; BLOCK_BYTES - HEADER_BYTES - 10];
     (framed(&[b"one", &fill, b"two", &fill, b"three"]), fill)
@@ -237,7 +238,7 @@ fn a_record_across_damage_is_skipped_whole() {
     assert_eq!(events(&file)[1..4], [bad(10, 3 * BLOCK - 10, ZEROS), last, after]);
 }
 
-/// A fragment of any type.
+/// Returns a fragment of any type.
 fn fragment(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&Header::of(kind, payload).encode()[..], payload].concat()
 }

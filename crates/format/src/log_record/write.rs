@@ -1,7 +1,7 @@
 //! Splits records into fragments.
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, OURS_FIRST_BYTES};
 
-/// Maximum size of one `emit` call in bytes; longer records are emitted in several.
+/// Maximum number of bytes in one `emit` call. A longer record is passed in several calls.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// Frames the records of one file, in order, from its beginning.
@@ -17,14 +17,14 @@ impl Framer {
         Framer::default()
     }
 
-    /// Frames `record` and passes it to `emit`, in one call up to 1 MiB, else in pieces of at most
-    /// that size. After an error of `emit` the end of the file is unknown and the framer must not
-    /// be used again.
+    /// Frames `record` and passes it to `emit`. A record of up to 1 MiB is passed in one call, a
+    /// longer one in pieces of at most that size. If `emit` fails, the end of the file is unknown,
+    /// and the framer must not be used again.
     pub fn frame<E>(&mut self, record: &[u8], emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         self.fragment(record, usize::MAX, emit)
     }
 
-    /// As [`Framer::frame`], for the first record of one of Terrace's files: see
+    /// Frames `record` as [`Framer::frame`] does, as the first record of a file of Terrace: see
     /// [`is_ours`](super::is_ours).
     ///
     /// # Panics
@@ -46,7 +46,7 @@ impl Framer {
         loop {
             let unused = BLOCK_BYTES - self.at;
             let (padding, start) = if unused < HEADER_BYTES { (unused, 0) } else { (0, self.at) };
-            // may be 0: like LevelDB, write an empty fragment then
+            // If no byte is left for the payload, an empty fragment is written, as in LevelDB.
             let room = BLOCK_BYTES - start - HEADER_BYTES;
             let (payload, rest) = left.split_at(left.len().min(room).min(bytes_max));
             let kind = match (begin, rest.is_empty()) {

@@ -1,6 +1,5 @@
-//! Changes to the file table of a device. The table is the result of its changes; a checkpoint
-//! is the shortest equivalent sequence.
-//!
+//! Changes of the file table of a device. The file table is the result of all its changes. A
+//! checkpoint is the shortest sequence of changes with the same result.
 //! ```text
 //! tag (1 byte), then varints and a length-prefixed name
 //! 1  create file      number, form (0 plain, 1 WAL), stream
@@ -21,13 +20,14 @@ const WHAT: &str = "slot journal";
 /// The form in which a file's bytes are stored in its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Contiguous. A [`Change::Bytes`] records the length.
+    /// The bytes are contiguous. A [`Change::Bytes`] records the length.
     Plain,
-    /// Pages that state their file and fill; see [`page`](super::page).
+    /// Pages, each of which records its file and its number of payload bytes; see
+    /// [`page`](super::page).
     Log,
 }
 
-/// A change to the file table. File numbers start at 1 and are never reused.
+/// A change of the file table. File numbers start at 1 and are never used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Creates an empty file without a name.
@@ -36,7 +36,8 @@ pub enum Change {
         file: u64,
         /// Its form.
         form: Form,
-        /// Lifetime class, which selects the allocation stream.
+        /// The lifetime class of the file. It selects the slots that are allocated together (the
+        /// stream).
         stream: u8,
     },
     /// Appends slots to a file.
@@ -67,10 +68,10 @@ pub enum Change {
         /// The name.
         name: String,
     },
-    /// Records a completed device flush: entries before `end` were written before it began and are
-    /// durable.
+    /// Records that a flush of the device has completed. All entries before `end` were written
+    /// before the flush began, so they are durable.
     Flushed {
-        /// Offset of the next entry when the flush began.
+        /// Offset of the next entry at the time when the flush began.
         end: u64,
     },
     /// Reserves the file numbers below `file`.

@@ -1,6 +1,7 @@
-//! The slot journal, in two halves. One half holds the valid checkpoint and the entries since.
-//! When it is full, or when a store is opened for writing, the next checkpoint is written to the
-//! other half; the old half stays valid until that is durable.
+//! The slot journal. It has two halves, of which one has the valid checkpoint and the entries
+//! written since then. When this half is full, or when a store is opened for writing, the next
+//! checkpoint is written to the other half. The old half stays valid until the new checkpoint is
+//! durable.
 //!
 //! ```text
 //! a half                             its head                     an entry
@@ -11,12 +12,14 @@
 //!                                   28  4  checkpoint crc32c
 //!                                   32  4  crc32c of bytes 0..32
 //! ```
-//! Entries are contiguous. The first one with length 0 or a wrong checksum ends the history,
-//! unless a later entry records a device flush that covered it: then it is corrupt, because no
-//! power cut can have removed it. The head's checksum seeds those of the entries, so that
-//! leftovers of an earlier generation are not read as a continuation. A page that is rewritten
-//! with further entries repeats the earlier ones unchanged, so a torn page loses only entries that
-//! were not durable.
+//! Entries are contiguous. The history ends at the first entry with length 0 or with a wrong
+//! checksum, except in one case: if a later entry records a device flush that covered this entry,
+//! no power cut can have removed it, so it is corrupt.
+//!
+//! The head's checksum is the seed for the checksums of the entries. Entries that are left from an
+//! earlier generation are therefore not read as a continuation. When a page is written again with
+//! further entries, its earlier entries are repeated unchanged. A torn page therefore loses only
+//! entries that were not durable.
 use super::{Change, PAGE};
 use crate::{
     Corrupt,
@@ -29,7 +32,7 @@ const MAGIC: &[u8; 8] = b"TERRACEJ";
 const HEAD_BYTES: usize = 36;
 const ENTRY_HEAD_BYTES: usize = 8;
 
-/// Largest generation: each generation owns 2^32 file numbers.
+/// Largest generation. Each generation has its own range of 2^32 file numbers.
 pub const GENERATION_MAX: u64 = u32::MAX as u64 - 1;
 
 /// The head of a half.
@@ -37,9 +40,9 @@ pub const GENERATION_MAX: u64 = u32::MAX as u64 - 1;
 pub struct Head {
     /// The format id of the device.
     pub id: u64,
-    /// The half with the larger generation is valid.
+    /// The generation. The half with the larger generation is the valid one.
     pub generation: u64,
-    /// Seed of the entries' checksums.
+    /// Seed for the checksums of the entries.
     pub seed: u32,
 }
 
@@ -48,16 +51,16 @@ pub struct Head {
 pub struct Half {
     /// The head.
     pub head: Head,
-    /// The changes of the checkpoint and then of each entry.
+    /// The changes of the checkpoint, then the changes of each entry.
     pub changes: Vec<Vec<Change>>,
     /// Offset of the next entry.
     pub end: usize,
 }
 
-/// A half that was complete once and is corrupt now.
+/// A half that was complete earlier and is corrupt now.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damaged {
-    /// Generation stated by the head, which may itself be corrupt.
+    /// The generation that the head states. The head may itself be corrupt.
     pub generation: u64,
     /// The corruption.
     pub why: Corrupt,
@@ -91,10 +94,10 @@ pub fn encode_entry(head: &Head, changes: &[Change]) -> Vec<u8> {
     out
 }
 
-/// Decodes a half. Returns `None` if the half has another format id, or a checkpoint that a
-/// power cut interrupted. Anything that no power cut can leave is an error: a head lies within
-/// one sector, no entry follows a checkpoint that is not durable, and bytes with a valid
-/// checksum decode.
+/// Decodes a half. Returns `None` if the half has another format id, or if its checkpoint was
+/// interrupted by a power cut. All other invalid bytes are an error, because no power cut can
+/// leave them: a head is within one sector, no entry follows a checkpoint that is not durable, and
+/// bytes with a valid checksum can be decoded.
 pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
     if half.iter().take(HEAD_BYTES).all(|byte| *byte == 0) {
         return Ok(None);
@@ -160,12 +163,12 @@ pub(super) fn decode_head(half: &[u8]) -> Result<(Head, usize, u32), Damaged> {
     Ok((head, length, sum))
 }
 
-/// Returns the changes of the entry at `at`, if it is valid.
+/// Returns the changes of the entry at `at`; `None` if the entry is not valid.
 pub(super) fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u8]> {
     perhaps(half, at).filter(|found| found.is_right(head)).map(|found| found.changes)
 }
 
-/// Bytes that may be an entry.
+/// Bytes at some offset that may be an entry.
 pub(super) struct Perhaps<'a> {
     length: &'a [u8; 4],
     sum: u32,
@@ -180,16 +183,16 @@ pub(super) fn perhaps(half: &[u8], at: usize) -> Option<Perhaps<'_>> {
 }
 
 impl Perhaps<'_> {
-    /// Returns whether they are an entry.
+    /// Returns whether the bytes are an entry.
     pub fn is_right(&self, head: &Head) -> bool {
         self.sum == crc::extend(crc::extend(head.seed, self.length), self.changes)
     }
 }
 
-/// Returns whether an entry after `end` records a device flush that covers `end`, where no valid
-/// entry starts. Tries each offset. Decodes before computing the checksum: decoding rejects
-/// arbitrary bytes after a few, whereas the lengths found among leftovers of an earlier
-/// generation add up to megabytes of checksumming.
+/// Returns whether an entry after `end` records a device flush that covers `end`. No valid entry
+/// starts at `end`. Tries each offset after it, and decodes the bytes before it computes a
+/// checksum. Decoding rejects most bytes after a few of them. Computing the checksums first would
+/// be slow, because the lengths found in entries of an earlier generation add up to megabytes.
 fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
     let tells = |bytes| Change::decode_all(bytes).is_ok_and(|changes| changes.iter().any(is_later));
@@ -216,8 +219,8 @@ mod tests {
         ]
     }
 
-    /// Corruption of an entry that a device flush covered does not end the history silently,
-    /// whichever byte is wrong; corruption of the last entry may.
+    /// If a device flush covered an entry, its corruption must not end the history without an
+    /// error, whichever byte is wrong. Corruption of the last entry may.
     #[test]
     fn corruption_before_a_device_flush_is_reported() {
         let (mut half, ends) = half();
@@ -240,7 +243,7 @@ mod tests {
         }
     }
 
-    /// A half with a history, and the end of each of its entries.
+    /// Returns a half with a history, and the end of each of its entries.
     fn half() -> (Vec<u8>, Vec<usize>) {
         let history = history();
         let (head, mut half) = encode_checkpoint(9, 2, &history[0]);
@@ -262,8 +265,8 @@ mod tests {
         assert_eq!((found.head.id, found.head.generation, found.end), (9, 2, ends[3]));
     }
 
-    /// For each wrong byte: in the head or the checkpoint it is an error; in an entry it ends the
-    /// history before that entry.
+    /// Changes each byte in turn. A wrong byte in the head or the checkpoint is an error. A wrong
+    /// byte in an entry ends the history before that entry.
     #[test]
     fn a_wrong_byte_ends_the_history_before_its_entry() {
         let (half, ends) = half();
@@ -279,7 +282,8 @@ mod tests {
         }
     }
 
-    /// A new generation with the same checkpoint does not continue with entries of the old one.
+    /// A new generation with the same checkpoint must not be continued with entries of the old
+    /// generation.
     #[test]
     fn entries_of_another_generation_do_not_count() {
         let (mut half, _) = half();
@@ -288,7 +292,7 @@ mod tests {
         assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
     }
 
-    /// A power cut during a checkpoint leaves its head or its changes, and no entry.
+    /// A power cut during a checkpoint leaves its head or its changes, but no entry.
     #[test]
     fn an_interrupted_checkpoint_is_ignored() {
         let (old, _) = half();

@@ -8,23 +8,23 @@
 //!   4090     2  0
 //!   4092     4  crc32c of bytes 4080..4092, masked
 //! ```
-//! The length of a WAL is recorded nowhere else, so that a sync is a single write. The WAL ends
-//! within the first page that is not full, or before the first page of another file. A rewritten
-//! page repeats its earlier payload, and the trailer lies within one sector: a torn page has
-//! either the old or the new length and loses nothing durable. The checksum covers the trailer
-//! only; WAL records verify the payload.
+//! The length of a WAL is recorded only in its pages, so that a sync is a single write. The WAL
+//! ends within the first page that is not full, or before the first page of another file. When a
+//! page is written again, it repeats its earlier payload, and its trailer is within one sector. A
+//! torn page therefore has either the old or the new length and loses nothing durable. The
+//! checksum covers only the trailer; the payload is verified by the checksums of WAL records.
 use super::PAGE;
 use crate::crc;
 
 /// Payload of a full page in bytes.
 pub const PAYLOAD: usize = PAGE - 16;
 
-/// Writes the trailer of a page whose first `used` bytes are filled.
+/// Writes the trailer of a page whose first `used` bytes are payload.
 pub fn seal(page: &mut [u8; PAGE], file: u64, used: usize) {
     page[used..PAYLOAD].fill(0);
     let trailer = &mut page[PAYLOAD..];
     trailer[..8].copy_from_slice(&file.to_le_bytes());
-    // at most `PAYLOAD`, so the upper half is zero
+    // `used` is at most `PAYLOAD`, so the upper half of the four bytes is zero.
     trailer[8..12].copy_from_slice(&(used as u32).to_le_bytes());
     let sum = crc::mask(crc::crc32c(&trailer[..12]));
     trailer[12..].copy_from_slice(&sum.to_le_bytes());

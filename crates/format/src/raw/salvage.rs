@@ -1,5 +1,5 @@
-//! Salvages the valid parts of a corrupt half of the slot journal, to copy files off the device.
-//! The result is not fit to continue writing.
+//! Salvages the valid parts of a corrupt half of the slot journal, so that files can be copied
+//! from the device. The device must not be written with the result.
 use super::{
     Change,
     journal::{Head, WHAT, behind, checkpoint, decode_head, entry, entry_bytes, perhaps},
@@ -13,14 +13,14 @@ pub struct Salvaged {
     pub head: Head,
     /// The checkpoint, if it is valid.
     pub checkpoint: Option<Vec<Change>>,
-    /// The valid entries in order, possibly with gaps.
+    /// The valid entries in order. Invalid entries between them are left out.
     pub entries: Vec<Vec<Change>>,
     /// The corruptions found.
     pub damage: Vec<Corrupt>,
 }
 
-/// Reads a half with format id `id`. Returns `None` for another format id or a corrupt head,
-/// without which no entry can be verified.
+/// Reads a half with format id `id`. Returns `None` if the half has another format id, or if its
+/// head is corrupt: without the head no entry can be verified.
 pub fn salvage(half: &[u8], id: u64) -> Option<Salvaged> {
     let (head, length, sum) = decode_head(half).ok().filter(|(head, ..)| head.id == id)?;
     let (found, mut at) = checkpoint(half, length, sum);
@@ -54,7 +54,7 @@ mod tests {
         journal::{encode_checkpoint, encode_entry},
     };
 
-    /// A wrong byte costs the entry or checkpoint that contains it, and nothing else.
+    /// A wrong byte loses only the entry or the checkpoint that contains it.
     #[test]
     fn a_wrong_byte_costs_only_its_entry() {
         let changes = |n: u64| vec![Change::Name { file: n, name: "x".repeat(n as usize) }, Change::Next { file: n }];
@@ -77,7 +77,8 @@ mod tests {
             let left: Vec<_> = (2..6).filter(|n| hit != Some(*n as usize - 2)).map(changes).collect();
             assert_eq!(found.entries, left, "byte {at}");
             assert_eq!(found.checkpoint.is_some(), at >= ends[0], "byte {at}");
-            // Bytes after the last complete entry may be remains of a power cut.
+            // Invalid bytes after the last complete entry may be left from a power cut, so they are
+            // no damage.
             assert_eq!(found.damage.len(), usize::from(at < ends[3]), "byte {at}");
         }
     }

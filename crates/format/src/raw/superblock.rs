@@ -1,5 +1,5 @@
-//! The superblock: identity and geometry of the device. Written twice when the device is
-//! formatted, and never changed.
+//! The superblock: identity and geometry of the device. Formatting the device writes it twice, and
+//! it never changes afterwards.
 //!
 //! ```text
 //! offset  size  field
@@ -26,14 +26,14 @@ const MAGIC: &[u8; 8] = b"TERRACER";
 const FORMAT: u32 = 1;
 const BYTES: usize = 64;
 
-/// Offsets of the two superblocks. Programs that overwrite the start of a device rarely reach
-/// the second.
+/// Offsets of the two superblocks. A program that overwrites the start of a device rarely
+/// overwrites the second one.
 pub const PLACES: [u64; 2] = [0, 64 << 10];
 /// Offset of the journal.
 pub const JOURNAL_AT: u64 = 128 << 10;
 /// Minimum size of a journal half in bytes.
 pub const JOURNAL_BYTES_MIN: u64 = 16 << 10;
-/// Maximum size of a journal half in bytes; it is read into memory whole.
+/// Maximum size of a journal half in bytes. A half is read into memory as a whole.
 pub const JOURNAL_BYTES_MAX: u64 = 1 << 30;
 /// Maximum size of a slot in bytes.
 pub const SLOT_BYTES_MAX: u32 = 1 << 30;
@@ -50,8 +50,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Returns the default geometry for a device with an unknown erase unit: slots of 64 KiB to 1
-    /// MiB, larger if there would be more than 262,144, and sixteen slots per unit.
+    /// Returns the default geometry for a device whose erase unit is unknown. Slots have 64 KiB to
+    /// 1 MiB, or more if there would be more than 262,144 slots. A unit has sixteen slots.
     pub fn of(device_bytes: u64) -> Sizes {
         let few = (device_bytes >> 18).next_power_of_two().min(SLOT_BYTES_MAX.into());
         let slot = (device_bytes >> 13).next_power_of_two().clamp(64 << 10, 1 << 20).max(few);
@@ -76,7 +76,7 @@ pub struct Superblock {
 
 impl Superblock {
     /// Returns the superblock of a new device. `id` distinguishes this formatting from others. The
-    /// error explains an invalid geometry.
+    /// error is the reason why a geometry is invalid.
     pub fn new(device_bytes: u64, sizes: Sizes, id: u64) -> Result<Superblock, String> {
         let Sizes { slot_bytes, unit_slots } = sizes;
         if slot_bytes == 0 || slot_bytes > SLOT_BYTES_MAX || !slot_bytes.is_multiple_of(PAGE as u32) {
@@ -87,7 +87,8 @@ impl Superblock {
         if unit_slots == 0 || unit_slots > 1 << 20 {
             return Err(format!("units of {unit_slots} slots: a unit has 1 to {}", 1 << 20));
         }
-        // Room for several files per slot, with names, and for the entries between two checkpoints.
+        // A half has room for several files in each slot, with their names, and for the entries
+        // between two checkpoints.
         let journal_bytes =
             (device_bytes / u64::from(slot_bytes) * 256 + JOURNAL_BYTES_MIN).next_multiple_of(PAGE as u64);
         let mut made = Superblock { sizes, slots: 0, device_bytes, journal_bytes, id };
@@ -117,12 +118,12 @@ impl Superblock {
         out
     }
 
-    /// Returns whether the page claims to be a superblock, valid or not.
+    /// Returns whether the page begins as a superblock does, even if it is not valid.
     pub fn is_claimed(page: &[u8]) -> bool {
         page.starts_with(MAGIC)
     }
 
-    /// Decodes a page. Rejects an invalid geometry even if the checksum is correct.
+    /// Decodes a page. An invalid geometry is an error even if the checksum is right.
     pub fn decode(page: &[u8]) -> Result<Superblock, Corrupt> {
         let mut input = Input::new(WHAT, page);
         if input.take(MAGIC.len())? != MAGIC {

@@ -1,28 +1,29 @@
-//! Decodes frames into batches, from untrusted bytes, and single entries into values.
+//! Decodes untrusted bytes: frames into batches, and single entries into values.
 use super::{CRC_BYTES, DELETE, DELETE_RANGE, HEADER_BYTES, Header, MAGIC, PUT, PUT_COMPRESSED, begin_crc, entry_crc};
 use crate::{Batch, Corrupt, SeqNo, coding::Input, compress::decompress, crc, log_record::Event};
 use std::{borrow::Cow, ops::Range};
 
-/// Piece size for scanning zeros, in bytes.
+/// Number of bytes that are read together to search the end of zeros.
 const ZEROS_BYTES: u64 = 1 << 20;
-/// Piece size for searching the next valid frame, in bytes.
+/// Number of bytes that are read together to search the next valid frame.
 const SEARCHED_BYTES: u64 = 64 << 10;
-/// Limit for the bodies read while searching the next frame, in multiples of the segment's size.
+/// Limit for the frame bodies that are read in a search of the next frame, in multiples of the
+/// segment's size.
 const SEARCH_MAX: u64 = 4;
 
-/// Reads the frames of a segment in order. Trusts no byte of it.
+/// Reads the frames of a segment in order. It trusts no byte of the segment.
 #[derive(Debug)]
 pub struct Frames {
     segment: u64,
     file_bytes: u64,
     at: u64,
-    /// Ranges of the last batch's entries in the segment.
+    /// For each entry of the last batch, its range in the segment.
     places: Vec<Range<u64>>,
 }
 
 impl Frames {
-    /// Starts reading segment number `segment` in a file of `file_bytes` bytes. Bytes appended
-    /// later are not read.
+    /// Makes a reader of segment number `segment` in a file of `file_bytes` bytes. Bytes that are
+    /// appended later are not read.
     pub fn new(segment: u64, file_bytes: u64) -> Frames {
         Frames { segment, file_bytes, at: 0, places: Vec::new() }
     }
@@ -33,8 +34,8 @@ impl Frames {
     }
 
     /// Returns the next batch or another event. `read` fills a buffer from an offset. A corrupt
-    /// frame is skipped by its length if that leads to another frame or to the end; else reading
-    /// resumes at the next valid frame.
+    /// frame is skipped by its stated length, if another frame or the end of the segment follows
+    /// there. Otherwise reading resumes at the next valid frame.
     pub fn next<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         self.places.clear();
         if self.at == 0 && self.file_bytes >= MAGIC.len() as u64 {
@@ -79,8 +80,8 @@ impl Frames {
         })
     }
 
-    /// Returns the offset where reading resumes after a corrupt frame with stated end `end`; the
-    /// length itself may be corrupt.
+    /// Returns the offset where reading resumes after a corrupt frame. `end` is the end that the
+    /// frame states; its length may be corrupt too.
     fn after<E>(&self, end: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
         let mut header = [0; HEADER_BYTES];
         let left = self.file_bytes - end;
@@ -99,7 +100,7 @@ impl Frames {
     fn end(&mut self, torn: bool) -> Event {
         let offset = self.at;
         if torn {
-            self.at = self.file_bytes; // reported once
+            self.at = self.file_bytes; // reports the torn end only once
             return Event::Bad { offset, bytes: self.file_bytes - offset, reason: "it ends within a frame".into() };
         }
         Event::End { offset, torn: false }
@@ -112,7 +113,8 @@ impl Frames {
         Event::Bad { offset, bytes: end - offset, reason: reason.into() }
     }
 
-    /// Handles zeros in place of a frame: the end of the segment, unless other bytes follow.
+    /// Handles zeros at the place of a frame. They are the end of the segment, unless other bytes
+    /// follow.
     fn zeros<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         let mut from = self.at;
         while from < self.file_bytes {
@@ -127,9 +129,10 @@ impl Frames {
         Ok(self.end(false))
     }
 
-    /// Returns the offset of the next valid frame at or after `from`, or the segment's end. Few
-    /// offsets have a plausible header. For crafted input with many, the search ends once their
-    /// bodies add up to [`SEARCH_MAX`] times the segment.
+    /// Returns the offset of the next valid frame at or after `from`, or the end of the segment. At
+    /// few offsets there is a plausible header. An attacker can construct a segment with many
+    /// plausible headers. The search therefore ends when the frame bodies that it has read add up
+    /// to [`SEARCH_MAX`] times the size of the segment.
     fn resume_at<E>(&self, from: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
         let (mut from, mut budget) = (from, SEARCH_MAX.saturating_mul(self.file_bytes));
         while from + HEADER_BYTES as u64 <= self.file_bytes {
@@ -239,9 +242,9 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Verifies `bytes` as an entry with sequence number `seq` and a user key accepted by
-/// `is_wanted`, and returns its value, borrowed if it is not compressed. A custom order may
-/// treat different key bytes as equal, hence the predicate.
+/// Verifies that `bytes` are an entry with sequence number `seq` and with a user key that
+/// `is_wanted` accepts. Returns the value, which is borrowed if it is not compressed. `is_wanted`
+/// is a function, because a custom order may treat different bytes as the same key.
 pub fn read_entry(bytes: &[u8], is_wanted: impl FnOnce(&[u8]) -> bool, seq: SeqNo) -> Result<Cow<'_, [u8]>, Corrupt> {
     let mut input = Input::new("entry", bytes);
     let entry = Entry::read(&mut input, seq)?;
@@ -271,7 +274,8 @@ mod tests {
         batch
     }
 
-    /// A segment with a head and two sample batches, and the ranges of the last batch's entries.
+    /// Returns a segment with a head and two sample batches, and the ranges of the last batch's
+    /// entries.
     fn segment() -> (Vec<u8>, Vec<Range<usize>>) {
         let (mut out, mut places) = (MAGIC.to_vec(), Vec::new());
         let mut framer = Framer::new(7, Codec::Snappy, 1, 100);

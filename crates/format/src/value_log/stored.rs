@@ -1,4 +1,4 @@
-//! The stored form of a value in SSTables and memtables of stores with a value log.
+//! The stored form of a value, in SSTables and memtables of stores with a value log.
 //!
 //! ```text
 //! 00 value                                              inline
@@ -19,10 +19,10 @@ const IN_TABLE: u8 = 0;
 const IN_LOG: u8 = 1;
 const MOVED: u8 = 2;
 
-/// A value pointer: the location of an entry in the value log.
+/// A value pointer: the location in the value log of an entry with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValuePointer {
-    /// Whether the segment holds relocated values; otherwise it was a WAL.
+    /// Whether the segment contains relocated values. If false, the segment was a WAL.
     pub moved: bool,
     /// Number of the segment.
     pub segment: u64,
@@ -51,9 +51,9 @@ impl ValuePointer {
     /// Maximum encoded size in bytes.
     pub const BYTES_MAX: usize = 31;
 
-    /// Returns the number of segment bytes this pointer keeps alive. A relocated entry has a frame
-    /// of its own, so the frame's header is included. In a segment that was a WAL, frame headers
-    /// and inline values are garbage.
+    /// Returns the number of bytes of the segment that this pointer keeps alive. A relocated entry
+    /// has its own frame, so the header of the frame is included. In a segment that was a WAL,
+    /// frame headers and inline values are garbage.
     pub fn kept_bytes(&self) -> u64 {
         self.bytes.saturating_add(if self.moved { HEADER_BYTES as u64 } else { 0 })
     }

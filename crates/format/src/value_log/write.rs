@@ -9,21 +9,21 @@ pub struct Framer {
     segment: u64,
     codec: Codec,
     zstd_level: i32,
-    /// Minimum size in bytes for compressing a value.
+    /// Minimum size in bytes of a value that is compressed.
     compress_from: usize,
-    /// Codec id and compressed bytes of a value.
+    /// The codec id and the compressed bytes of a value.
     scratch: Vec<u8>,
 }
 
 impl Framer {
-    /// Starts segment number `segment`. Values of at least `compress_from` bytes are compressed
-    /// with `codec` if that saves an eighth.
+    /// Makes a framer for segment number `segment`. A value of at least `compress_from` bytes is
+    /// compressed with `codec` if that saves an eighth of its size.
     pub fn new(segment: u64, codec: Codec, zstd_level: i32, compress_from: usize) -> Framer {
         Framer { segment, codec, zstd_level, compress_from, scratch: Vec::new() }
     }
 
-    /// Appends the frame of `batch` to `out`. Calls `place` with each operation and the range of
-    /// its entry in `out`.
+    /// Appends the frame of `batch` to `out`. Calls `place` for each operation, with the operation
+    /// and the range of its entry in `out`.
     pub fn frame(&mut self, batch: &Batch, out: &mut Vec<u8>, mut place: impl FnMut(Op<'_>, Range<usize>)) {
         let begin = out.len();
         out.reserve(HEADER_BYTES + batch.byte_len() + 8 * batch.len() as usize);
@@ -40,7 +40,7 @@ impl Framer {
         out[begin..begin + HEADER_BYTES].copy_from_slice(&header.encode());
     }
 
-    /// Appends a put at `seq` in a frame of its own. Returns the range of the entry in `out`.
+    /// Appends a put at `seq`, in its own frame. Returns the range of the entry in `out`.
     pub fn frame_put(&mut self, key: &[u8], seq: SeqNo, value: &[u8], out: &mut Vec<u8>) -> Range<usize> {
         let mut batch = Batch::new();
         batch.put(key, value);
@@ -67,7 +67,7 @@ impl Framer {
         at..out.len()
     }
 
-    /// Returns whether compressing `value` pays; `scratch` then holds the result.
+    /// Returns whether compressing `value` saves enough. If so, `scratch` has the compressed form.
     fn squeezed(&mut self, value: &[u8]) -> bool {
         if self.codec == Codec::None || value.len() < self.compress_from.max(1) {
             return false;

@@ -1,4 +1,4 @@
-//! Decoders return a result or an error for any input, and read back what encoders write.
+//! For any input, a decoder returns a result or an error. Decoders read back what encoders write.
 use proptest::{collection::vec, prelude::*};
 use std::{convert::Infallible, sync::Arc};
 use terrace_format::{
@@ -23,7 +23,7 @@ fn internal_key() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(user, seq, put)| key::encode(&user, SeqNo(seq), if put { Kind::Put } else { Kind::Delete }))
 }
 
-/// Sorted entries of a block.
+/// Generates the sorted entries of a block.
 fn entries() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>)>> {
     let key = vec(prop::sample::select(&b"ab\xff\0"[..]), 0..12);
     prop::collection::btree_map(key, bytes(40), 0..60).prop_map(|map| {
@@ -104,7 +104,8 @@ fn framed(records: &[Vec<u8>], ours: bool) -> Vec<u8> {
     file
 }
 
-/// All events up to the end. Each but the last must account for bytes of the file, in order.
+/// Returns all events up to the end. All events except the last must cover bytes of the file, in
+/// order.
 fn events(file: &[u8]) -> Vec<Event> {
     let (mut deframer, mut events, mut reached) = (RecordDecoder::new(file.len() as u64), Vec::new(), 0);
     loop {
@@ -113,7 +114,7 @@ fn events(file: &[u8]) -> Vec<Event> {
             Ok(())
         });
         let (from, to) = match &event {
-            // or more
+            // The record takes at least these bytes.
             Event::Record { offset, bytes } => (*offset, offset + bytes.len() as u64 + 7),
             Event::Bad { offset, bytes, .. } => (*offset, offset + bytes),
             Event::End { offset, .. } => {
@@ -140,7 +141,7 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4)
 }
 
-/// Iterates over a corrupt block in every way; it may only return entries and errors.
+/// Iterates over a corrupt block in every way. Only entries and errors may be returned.
 fn walk(bytes: Vec<u8>, target: &[u8]) {
     let Ok(block) = Block::of_internal_keys(bytes) else { return };
     let (limit, block) = (block.byte_len() + 2, Arc::new(block));
@@ -222,7 +223,7 @@ proptest! {
         prop_assert!(found == records);
     }
 
-    /// Corruption of a WAL loses records and never invents one.
+    /// Corruption of a WAL may lose records but never produces one that was not written.
     #[test]
     fn damaged_logs_hold_only_what_was_written(
         sizes in vec(prop_oneof![8..100_usize, 30_000..40_000_usize], 1..20),

@@ -1,8 +1,9 @@
-//! Terrace's own formats, frozen: each version writes and reads what earlier versions wrote.
+//! Terrace's own formats are frozen: each version writes and reads the same bytes as earlier
+//! versions.
 //!
-//! The files in tests/golden/terrace hold the bytes in hex. After a deliberate change of format
-//! (which keeps the old one readable), `TERRACE_BLESS=1 cargo test -p terrace-format --test it
-//! -- frozen::` rewrites them.
+//! The files in tests/golden/terrace have these bytes in hex. After a deliberate change of a
+//! format, which must keep the old format readable, `TERRACE_BLESS=1 cargo test -p terrace-format
+//! --test it -- frozen::` rewrites the files.
 use std::{convert::Infallible, fs, path::PathBuf};
 use terrace_format::{
     Batch, Codec, Edit, FormatFile, Layout, LogId, Referred, SegmentId, SeqNo, TableId, TableProperties,
@@ -18,7 +19,7 @@ use terrace_format::{
     value_log::{self, Frames, MAGIC, ValuePointer, put_inline, read_entry},
 };
 
-/// Returns the bytes frozen under `name`; if TERRACE_BLESS is set, `bytes` replace them first.
+/// Returns the bytes in the file `name`. If TERRACE_BLESS is set, first replaces them by `bytes`.
 fn frozen(name: &str, about: &str, bytes: &[u8]) -> Vec<u8> {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/golden/terrace", name].iter().collect();
     if std::env::var_os("TERRACE_BLESS").is_some() {
@@ -101,7 +102,8 @@ fn references() {
     assert_eq!((edit.encode(), Edit::decode(&bytes)), (bytes, Ok(edit)));
 }
 
-/// A codec may find better matches one day: the compressed value is frozen for reading only.
+/// A later codec version may find better matches, so the compressed value is only read, not
+/// written.
 #[test]
 fn value_log() {
     let mut batch = Batch::new();
@@ -186,7 +188,7 @@ fn pairs() {
     assert_eq!(bytes, frozen("pairs.hex", about, &bytes));
 }
 
-/// A codec may find better matches one day: the bytes are frozen for reading only.
+/// A later codec version may find better matches, so these bytes are only read, not written.
 #[test]
 fn compressed_blocks() {
     let raw = b"terrace, terrace, terrace, terrace, terrace, terrace, terrace!".to_vec();
@@ -228,7 +230,7 @@ fn slot_journal() {
     ];
     let (head, mut half) = journal::encode_checkpoint(7, 2, &checkpoint);
     entries.iter().for_each(|changes| half.extend(journal::encode_entry(&head, changes)));
-    // Heads and entries, without zero padding.
+    // Takes only heads and entries, without the padding zeros.
     let short = |half: &[u8]| [&half[..36], &half[PAGE..PAGE + 25], &half[2 * PAGE..]].concat();
     let about = "A half of a slot journal: its head; a checkpoint of one log; three entries.";
     assert_eq!(short(&half), frozen("slot-journal.hex", about, &short(&half)));

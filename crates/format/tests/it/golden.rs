@@ -1,7 +1,7 @@
-//! Files written by the real LevelDB: decoders read them, and encoders reproduce them byte for
+//! Files that the real LevelDB wrote. Decoders read them, and encoders reproduce them byte for
 //! byte.
 //!
-//! How the files were made: tests/golden/leveldb/README.md.
+//! tests/golden/leveldb/README.md describes how the files were made.
 use std::{cmp::Ordering, collections::BTreeMap, convert::Infallible, fs, path::PathBuf, sync::Arc};
 use terrace_format::{
     Batch, Codec, Edit, FileName, KeyOrder, Kind, Op, SeqNo,
@@ -25,7 +25,7 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// All files of a store, by file name.
+/// Returns all files of a store, with their file names.
 fn files(store: &str) -> Vec<(FileName, Vec<u8>)> {
     let names = fs::read_dir(path(store)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.map(|name| (FileName::parse(&name).expect(&name), read(&format!("{store}/{name}")))).collect()
@@ -145,7 +145,7 @@ impl Table<'_> {
     }
 }
 
-/// Codec and contents of a block.
+/// Returns the codec id and the contents of a block.
 fn block(file: &[u8], handle: Handle) -> (u8, Vec<u8>) {
     let sealed = &file[handle.offset as usize..handle.end().unwrap() as usize];
     let (codec, stored) = open_block(sealed, true).unwrap();
@@ -157,8 +157,8 @@ fn block(file: &[u8], handle: Handle) -> (u8, Vec<u8>) {
     (codec, compress::decompress(codec, stored).unwrap())
 }
 
-/// Entries of a block that LevelDB wrote with this restart interval; the builder must reproduce
-/// its bytes.
+/// Returns the entries of a block that LevelDB wrote with this restart interval. The block builder
+/// must reproduce the bytes of the block.
 fn entries(block: &[u8], restart_interval: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cursor = BlockCursor::new(Arc::new(Block::new(block.to_vec()).unwrap()));
     let (mut builder, mut entries) = (BlockBuilder::new(restart_interval), Vec::new());
@@ -208,7 +208,7 @@ fn filters() {
                 builder.add_key(key::user_key(key));
             }
         }
-        // LevelDB announces the end of the last data block to its filter block.
+        // LevelDB also calls `start_block` of its filter block at the end of the last data block.
         let last = table.data.last().unwrap().handle;
         builder.start_block(last.end().unwrap());
         assert!(builder.finish() == found);
@@ -225,7 +225,8 @@ fn filters() {
     }
 }
 
-/// End to end: the SSTables and the WAL hold exactly the pairs that LevelDB's iterator returned.
+/// End to end: the SSTables and the WAL contain exactly the pairs that LevelDB's iterator
+/// returned.
 #[test]
 fn contents() {
     for store in STORES {

@@ -1,4 +1,4 @@
-//! The formats, against files that LevelDB and earlier versions wrote.
+//! Tests of the formats, with files that LevelDB and earlier versions of Terrace wrote.
 mod damage;
 mod frozen;
 mod golden;
