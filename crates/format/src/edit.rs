@@ -1,22 +1,22 @@
 //! Version edits: each record of a manifest is the difference between two versions of the tree.
 //!
 //! ```text
-//! edit = field*          each a varint32 tag, then
-//!   100  slice feature flag                         first in the record; LevelDB refuses the store
+//! edit = field*          each field is a varint32 tag followed by:
+//!   100  slice feature flag                         first field; makes LevelDB refuse the store
 //!     1  slice comparator name
 //!     2  varint64 WAL number                        older WALs are obsolete
-//!     9  varint64 previous WAL number               0 since LevelDB writes one WAL at a time
+//!     9  varint64 previous WAL number               always 0 in today's LevelDB
 //!     3  varint64 next file number
 //!     4  varint64 last sequence number
 //!     5  varint32 level, slice internal key         compaction pointer of the level
 //!     6  varint32 level, varint64 table             deleted SSTable
 //!     7  varint32 level, table                      added SSTable
 //!   101  varint32 level, table in a bundle          added SSTable; feature bundled-tables
-//!   102  varint64 table, byte kind,                 bytes of a segment that an SSTable added earlier
-//!        varint64 number, varint64 bytes            in this edit refers to
-//!   103  varint64 table, varint64 run              sorted run of an SSTable added earlier in this
-//!                                                  edit, if not 0; feature sorted-runs
-//!   110  varint64 table, varint64 entries           feature directory-tables
+//!   102  varint64 table, byte kind,                 number of live bytes in a segment, for a table
+//!        varint64 number, varint64 bytes            that was added earlier in this edit
+//!   103  varint64 table, varint64 run               sorted run, if not 0, of a table that was added
+//!                                                   earlier in this edit; feature sorted-runs
+//!   110  varint64 table, varint64 entries           number of entries; feature directory-tables
 //! table             = varint64 number, varint64 bytes, slice smallest, slice largest internal key
 //! table in a bundle = varint64 number, varint64 bytes, varint64 bundle, varint64 offset,
 //!                     slice smallest, slice largest internal key

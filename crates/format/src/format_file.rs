@@ -8,7 +8,7 @@
 //! table_format = block
 //! values = table
 //! features = lz4
-//! durability = auto       (only in stores created so)
+//! durability = auto       (only if chosen when the store was created)
 //! ```
 //! A store without this file is a LevelDB store. A store whose format file only records a
 //! durability mode is a LevelDB store too. Spec: docs/format/format-file.md.

@@ -53,7 +53,7 @@ choices! {
         /// Each SSTable is a folder, with a file for each key-value pair.
         Directory = "directory", Some("directory-tables");
         /// All SSTables of a compaction are in one file, see [`bundle`](crate::bundle). An SSTable
-        /// that a flush writes is a file of its own.
+        /// that a flush writes has its own file.
         Bundled = "bundled", Some("bundled-tables");
     }
 }

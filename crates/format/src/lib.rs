@@ -13,7 +13,7 @@
 //!   are meta blocks. A [`bundle`] is a file of several SSTables.
 //! - Separated values: [`value_log`] has segment frames, and the value pointers that SSTables
 //!   store.
-//! - The directory: file [`names`], a [`pair`] in a file of its own, the format file
+//! - The directory: file [`names`], a [`pair`] in its own file, the format file
 //!   ([`format_file`]) and the [`layout`] that it records.
 //! - A raw device: [`raw`] has the superblock, the slot journal and WAL pages.
 #![forbid(unsafe_code)]

@@ -2,13 +2,16 @@
 //! bytes before the value in a file, and references to the files.
 //!
 //! ```text
-//! name      = key "." sequence "." checksum       decimal, eight hexadecimal digits
-//! key       = letters, digits, signs; "%" and two hexadecimal digits for other bytes; "%-" if empty
-//! cut key   = a prefix of a key too long for the file system, and "%+"
-//! file      = value                               varint32 key length, key, value   if the name is cut
-//! reference = 0 value                             stored in the SSTable in place of the value: inline, or
-//!             1 varint64 value bytes, fixed32 checksum
-//!             2 varint64 value bytes, fixed32 checksum, varint32 bytes of the key in the name
+//! name      = key "." sequence "." checksum   sequence in decimal, checksum in 8 hexadecimal digits
+//! key       = letters, digits and signs; any other byte as "%" and 2 hexadecimal digits;
+//!             "%-" for an empty key
+//! cut key   = a prefix of the key and "%+", if the key is too long for the file system
+//! file      = value; or, if the name is cut: varint32 key length, key, value
+//! reference, which the SSTable stores in place of the value:
+//!             0 value                                        the value itself (inline)
+//!             1 varint64 value bytes, fixed32 checksum       a value in a file
+//!             2 varint64 value bytes, fixed32 checksum,      a value in a file whose name is cut
+//!               varint32 bytes of the key in the name
 //! ```
 //! The checksum is the CRC-32C of internal key and value. Each sequence number is used only once,
 //! so names are unique, even on file systems that ignore case. This format is an addition of

@@ -11,7 +11,7 @@
 //! values                      logs and segments, and how scans read them
 //! placement                   the interface: the trait `Storage`
 //! backends                    stores in directories, on devices, in memory; value log
-//! contract                    the suite that every backend passes
+//! contract                    the test suite that every backend passes
 //! ```
 //! File systems are in the crate `terrace-vfs`. This crate makes no decision about the LSM-tree.
 #![forbid(unsafe_code)]

@@ -214,7 +214,7 @@ pub trait ObjectStore: StoreInfo {
     fn set_aside(&self, object: ObjectId) -> Result<()>;
     /// Returns the names of the copies in `lost/`, sorted.
     fn lost(&self) -> Result<Vec<String>>;
-    /// Returns the file of a table with a file of its own, of a bundle, or of a finished segment.
+    /// Returns the file of a table that has its own file, of a bundle, or of a finished segment.
     /// Another store can [`adopt`](ObjectStore::adopt) it.
     fn file_of(&self, object: ObjectId) -> Result<TableFile>;
     /// Adopts (takes over) finished tables, bundles and segments under the given numbers, by hard

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const BLOCK_BYTES: u64 = 4096;
-/// A request above a quarter of a block gets a block of its own.
+/// A request for more than a quarter of a block gets its own block.
 const OWN_BLOCK_ABOVE: u64 = BLOCK_BYTES / 4;
 const POINTER_BYTES: u64 = 8;
 

@@ -3,7 +3,7 @@
 //! ```text
 //! insert ─▶ Bloom filter ─▶ skip list (arena)      entries
 //!        └▶ RangeTombstones (under a lock)         range tombstones
-//! seal   ─▶ immutable, table number drawn ─▶ flush job ─▶ SSTable in level 0
+//! seal   ─▶ immutable, has a table number ─▶ flush job ─▶ SSTable in level 0
 //! ```
 mod arena;
 mod filter;

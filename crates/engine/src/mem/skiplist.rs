@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! level 1:  head ──────────▶ b ──────────▶ nil
-//! level 0:  head ──▶ a ────▶ b ──▶ c ────▶ nil      links: exact, set by compare-and-swap
-//!           head ◀── a ◀──── b ◀── c                back links: some node before
+//! level 0:  head ──▶ a ────▶ b ──▶ c ────▶ nil      links: to the next node of the level
+//!           head ◀── a ◀──── b ◀── c                back links: to some earlier node
 //! ```
 //! Order of publication of a node:
 //! 1. The node's own links are set.

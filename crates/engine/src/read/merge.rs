@@ -1,7 +1,7 @@
 //! The merging iterator: many sorted sources as one, in internal-key order, forward and backward.
 //!
 //! ```text
-//! source 0 (memtable)   ─▶ ┐   queue, by the entry each source is at
+//! source 0 (memtable)   ─▶ ┐   queue, sorted by each source's current entry
 //! source 1 (run, L0)    ─▶ ├─▶ [1, 0, 3]      the head is the current source
 //! source 3 (run, L2)    ─▶ ┘
 //! source 2 (run, L1)        deferred or exhausted: not in the queue
@@ -211,7 +211,7 @@ impl Merge {
         }
     }
 
-    /// Makes the value of the entry available, reading its file if the value has a file of its own.
+    /// Makes the value of the entry available, by reading the value's file if it has one.
     /// Must be at an entry.
     pub fn fetch(&mut self) -> Result<()> {
         let at = self.at();

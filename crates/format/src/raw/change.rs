@@ -2,13 +2,13 @@
 //! checkpoint is the shortest sequence of changes with the same result.
 //! ```text
 //! tag (1 byte), then varints and a length-prefixed name
-//! 1  create file      number, form (0 plain, 1 WAL), stream
-//! 2  add slots        number, first slot, count
-//! 3  set length       number, bytes
-//! 4  add name         number, name; taken from its previous file, if any
+//! 1  create file      file number, form (0 plain, 1 WAL), stream
+//! 2  add slots        file number, first slot, count
+//! 3  set length       file number, bytes
+//! 4  add name         file number, name; another file with this name loses it
 //! 5  remove name      name; removing the last name removes the file and frees its slots
-//! 6  reserve numbers  number: smaller ones are used up
-//! 7  flush completed  offset in this half up to which everything is durable
+//! 6  reserve numbers  number; all smaller file numbers are used up
+//! 7  flush completed  offset in this half; all entries before it are durable
 //! ```
 use crate::{
     Corrupt,

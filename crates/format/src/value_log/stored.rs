@@ -3,7 +3,7 @@
 //! ```text
 //! 00 value                                              inline
 //! 01 varint64 segment, varint64 offset, varint64 bytes  value pointer to an entry of a WAL segment
-//! 02 likewise                                           value pointer to a relocated value
+//! 02 varint64 segment, varint64 offset, varint64 bytes  value pointer to a relocated value
 //! ```
 //! Tombstones store nothing. Spec: docs/format/value-log.md.
 use super::HEADER_BYTES;

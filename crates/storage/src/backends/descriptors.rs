@@ -2,15 +2,18 @@
 //! divides the descriptors of the process among its open stores.
 //!
 //! ```text
-//! 3/4   tables, and segments or directory-table values; unused descriptors go to the rest
-//! 1/4   of this an eighth for each of:
-//!         files that wait to be durable    at half a batch begins, at all a job waits for one
-//!         files of the running batch
-//!         closed WALs                      at all a commit is forced
-//!         WALs closed during that commit   at all writers wait for it
-//!         outputs of running jobs          a job hands over its files at a quarter,
-//!                                          or when all jobs together hold all
-//!       the rest is for open WALs and tables, and for other code in the process
+//! three quarters  open tables, and open segments or value files of directory tables.
+//!                 Descriptors that these do not need are added to the last quarter.
+//! one quarter     An eighth of it is for each of these:
+//!   files that wait to be durable   If half of the eighth is used, a batch sync begins.
+//!                                   If all of it is used, a job waits for a batch sync.
+//!   files of the running batch
+//!   closed WALs                     If all of it is used, a commit is forced.
+//!   WALs closed during that commit  If all of it is used, writers wait for the commit.
+//!   outputs of running jobs         A job passes its files on when it uses a quarter of the
+//!                                   eighth, or when all jobs together use all of it.
+//!                 The other three eighths are for open WALs, for tables that are being opened,
+//!                 and for other code in the process.
 //! ```
 use crate::StorageConfig;
 use terrace_format::{Layout, TableForm, Values};

@@ -3,9 +3,10 @@
 //! not wait for it, unless file descriptors run out (docs/durability.md, "Tiers").
 //!
 //! ```text
-//! group       write back the bytes of each file   no journal commit, no device flush
-//!             one journal commit for all files    makes those bytes and the names durable
-//! background  sync each file, then the directory  on any file system
+//! group       1. write back the bytes of each file   without a journal commit or device flush
+//!             2. commit the journal once             makes these bytes and all names durable
+//! background  1. sync each file                      works on any file system
+//!             2. sync the directory
 //! ```
 //! Directory tables need no second step: one sync makes all files of a table directory durable.
 //!

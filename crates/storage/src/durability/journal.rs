@@ -2,12 +2,11 @@
 //! file system's journal makes anyway. The engine forces no commit.
 //!
 //! ```text
-//! 1  write back the bytes of each file   without that, a commit is worth nothing (see `batch.rs`)
-//! 2  read the number of commits, c0      every inode is in a transaction that commits as c0 + 2
-//!                                        or earlier
-//! 3  join the running transaction        an idle journal commits nothing
-//! 4  poll the number until it is c0 + 2, and join a transaction whenever it has changed
-//! 5  join a transaction once more        an aborted journal still counts, but cannot be joined
+//! 1  write back the bytes of each file   a commit does not include other bytes (see `batch.rs`)
+//! 2  read the number of commits, c0      each inode is in commit number c0 + 2 or an earlier one
+//! 3  join the running transaction        otherwise an idle journal makes no commit
+//! 4  poll the number until it is c0 + 2, and join a transaction whenever the number has changed
+//! 5  join a transaction once more        detects an aborted journal, which goes on counting
 //! ```
 //! Why `c0 + 2` in step 2: the file system counts a commit as the last act of the commit, and
 //! makes one commit after the other. At any moment at most two transactions are not counted yet:

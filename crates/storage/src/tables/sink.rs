@@ -11,7 +11,7 @@ pub enum Lifetime {
     Flush,
     /// A compaction job.
     Compaction,
-    /// Ingestion, repair or conversion. Each output is an object with a file of its own, because it
+    /// Ingestion, repair or conversion. Each output is an object with its own file, because it
     /// may get another number later.
     Ingest,
 }

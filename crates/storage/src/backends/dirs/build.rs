@@ -104,7 +104,7 @@ impl DirsBuild {
         Ok(may)
     }
 
-    /// Writes `value` to a file of its own.
+    /// Writes `value` to a new file.
     fn write(&mut self, internal: &[u8], value: &[u8]) -> Result<ValueAt> {
         let file = InFile::new(internal, value, self.dirs.name_bytes_max);
         let path = format!("{}/{}", self.open()?.folder, file.name(internal));

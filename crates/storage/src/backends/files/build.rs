@@ -21,7 +21,7 @@ const GATHER_BYTES: usize = 64 << 10;
 /// Starts the outputs of a job.
 pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn TableSink>> {
     store.writable("build tables")?;
-    // A flush makes only one table. In a file of its own this table costs one sync, as in a bundle.
+    // A flush makes only one table. This table costs one sync in its own file, as in a bundle.
     let bundled = store.layout.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
     let bundle = bundled.then(OpenBundle::default);
     let (metas, finished, parts, names) = Default::default();

@@ -33,7 +33,7 @@ struct Known {
 }
 
 impl Bundles {
-    /// Adds tables; ignores those with files of their own.
+    /// Adds the tables that are in bundles. Ignores tables that have their own files.
     pub fn add<'a>(&self, tables: impl IntoIterator<Item = &'a TableMeta>) {
         let mut known = self.0.lock();
         for meta in tables {

@@ -282,7 +282,7 @@ impl<S: ByteSink> BlockStream<S> {
     }
 }
 
-/// Returns the trailer (codec and checksum) of a block that is not in a buffer of its own; see
+/// Returns the trailer (codec and checksum) of a block that is not in its own buffer; see
 /// `footer::seal_block`.
 fn trailer(stored: &[u8], codec: Codec) -> [u8; BLOCK_TRAILER_BYTES] {
     let id = codec as u8;
