@@ -11,7 +11,6 @@
 //! records the members that are in use. The directory is for a repair without a manifest. It lists
 //! all members with which the bundle was created, including obsolete members, whose space may read
 //! as zeros. Spec: docs/format/bundle.md.
-//! zeros. Spec: docs/format/bundle.md.
 use crate::{
     Corrupt, TableId,
     coding::{Input, put_varint64},

@@ -20,7 +20,7 @@ use terrace_format::{Layout, TableForm, Values};
 use terrace_vfs::FileSystem;
 
 /// Returns the number of files that may be open at the same time on `fs`; `None` if open files
-/// take no descriptors of the process. process.
+/// take no descriptors of the process.
 pub(super) fn open_files_max(fs: &dyn FileSystem) -> Option<u64> {
     fs.capacity()?.open_files_max()
 }

@@ -3,7 +3,6 @@
 //!
 //! After a cache miss, a reader reads the block without holding a lock. Two readers may therefore
 //! read the same block at the same time; the cache keeps one of the two copies.
-//! stays.
 use crate::StorageConfig;
 use quick_cache::{
     Weighter,

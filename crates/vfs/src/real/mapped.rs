@@ -8,7 +8,6 @@
 //! A window is divided into stretches. The first sync in a stretch fills the stretch with zeros.
 //! After that, the sync of a record changes no metadata of the file. It therefore costs a device
 //! flush but no journal commit.
-//! costs a device flush and no journal commit.
 use super::{
     ahead::Ahead,
     file::Writing,

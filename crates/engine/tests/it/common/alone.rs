@@ -1,6 +1,5 @@
 //! Runs a test in its own process. Needed for tests that count or limit resources of the whole
 //! process.
-//! process.
 use std::{any::type_name, env, process::Command};
 
 /// Environment variable that is set in the child processes of [`in_own_process`].

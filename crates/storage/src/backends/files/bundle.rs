@@ -8,7 +8,6 @@
 //!   are never memory-mapped.
 //! - In another store, the same file may be part of a checkpoint. A checkpoint pins the version
 //!   that it copies until its hard link exists. A bundle with a second name is not deallocated.
-//! name keeps all its space.
 use super::{Input, Store, bundles::Removed};
 use crate::{
     Error, Result,
