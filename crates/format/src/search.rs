@@ -7,10 +7,11 @@
 //! corrupt. The next block then starts after some position that looks like a trailer. A false
 //! match happens once in 2^32 attempts, so callers decode a found block before they use it.
 //!
-//! Each byte is checksummed once. The state of a CRC is linear in its input: let `S(p)` be the
-//! state before byte `p`, starting from 0, and `x8` the step over one zero byte. Then bytes `b
-//! .. e` have the state `S(e) ^ x8^(e-b) (S(b) ^ !0)`. So the block that starts at `b` ends at
-//! `e`, where the state must be `T`, if
+//! Each byte is checksummed only once, because the state of a CRC is linear in its input. Let
+//! `S(p)` be the state before byte `p`, if the state at the start of the bytes is 0. Let `x8` be
+//! the step over one zero byte. The state over the bytes from `b` to `e` is then
+//! `S(e) ^ x8^(e-b) (S(b) ^ !0)`. Let `T` be the state that the checksum stored at `e` requires.
+//! The block that starts at `b` ends at `e` if
 //!
 //! ```text
 //! x8^-b (S(b) ^ !0)  =  x8^-e (S(e) ^ T)

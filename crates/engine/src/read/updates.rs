@@ -3,10 +3,11 @@
 //!
 //! The first record of a WAL is empty and carries the sequence number at which the WAL begins. A
 //! WAL ends at the sequence number at which the next one begins, even if more records follow in
-//! its file. Those records are writes that a power cut or a full disk cut off. They never became
-//! part of the history, and the next WAL reuses their sequence numbers. In a chain of WALs the
-//! first sequence numbers therefore ascend. A WAL that does not begin below all later ones
-//! contributes nothing. First records are read from the newest WAL backward, as far as needed.
+//! its file. Those records are writes that recovery dropped after a power cut, or that failed
+//! because the disk was full. They never became part of the history, and the next WAL reuses their
+//! sequence numbers. In a chain of WALs the first sequence numbers therefore ascend. A WAL that
+//! does not begin below all later ones contributes nothing. First records are read from the newest
+//! WAL backward, as far as needed.
 use crate::{Error, Result, WriteBatch, version::obsolete_files::WalFollower};
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};

@@ -29,12 +29,12 @@ fn options((tables, values): (TableForm, Values)) -> Options {
     options
 }
 
-/// Makes a store, and returns it with an object under each name that a store may use.
+/// Makes a store that has files of all kinds.
 fn fill(path: &Path, options: &Options) {
     let db = Db::open(path, options.clone()).unwrap();
     (0..300).for_each(|n| db.put(format!("{n:04}"), vec![n as u8; 500]).unwrap());
     db.compact_range(None, None).unwrap();
-    db.wait_idle().unwrap(); // an obsolete file may be any object
+    db.wait_idle().unwrap(); // no obsolete file is left
     (300..400).for_each(|n| db.put(format!("{n:04}"), vec![n as u8; 500]).unwrap());
     db.put_with("last", "", WriteOptions::synced()).unwrap();
 }

@@ -79,7 +79,8 @@ fn a_manual_compaction_respects_the_rate_limit() {
         (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(per_second)))
     };
     let (time, due) = merged("100", 4 << 20);
-    // A subcompaction does not wait for the last bytes that it wrote; the next one waits for them.
+    // A subcompaction does not wait because of its last bytes. Other threads serve that throttle
+    // debt (sleeping time).
     assert!(time > due * 3 / 4, "{time:?} instead of {due:?}");
     let (time, due) = merged("4", 1 << 20);
     assert!(time < due / 2, "{time:?}, as if no writer waited: {due:?}");
