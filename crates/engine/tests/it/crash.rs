@@ -130,8 +130,8 @@ fn any_power_cut_leaves_directory_tables_whole() {
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// The same test with key-value separation, with and without a WAL sidecar, and with each GC mode
-/// so that GC is always active.
+/// Power cuts with key-value separation, with and without a WAL sidecar, and with each GC mode so
+/// that GC is always active.
 #[test]
 fn any_power_cut_leaves_a_prefix_with_separated_values() {
     let mut tail = Options::preset("wisckey").expect("there is one");
@@ -168,8 +168,8 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     }
 }
 
-/// Controls: a store that syncs nothing, and a store that syncs everything except tables. The test
-/// must find that both lose data. Otherwise the test above would prove nothing.
+/// Controls: a store that syncs nothing, and a store that syncs everything except tables. The
+/// suite must find that both lose data. Otherwise its other tests would prove nothing.
 #[test]
 fn a_store_that_skips_syncs_is_caught() {
     for tracker in [Tracker::Never, Tracker::Lying] {

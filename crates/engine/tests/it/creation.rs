@@ -49,7 +49,8 @@ fn an_interrupted_creation_does_not_hinder_the_next_one() {
     }
 }
 
-/// The same test if only the format file is left. A removal deletes it after `CURRENT`.
+/// An interrupted removal leaves only the format file, because a removal deletes it after
+/// `CURRENT`. A new store can be created there.
 #[test]
 fn an_interrupted_removal_does_not_hinder_the_next_store() {
     let presets = ["leveldb", "default", "delsm", "bolt", "wisckey"];
@@ -121,8 +122,9 @@ fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     }
 }
 
-/// The same test with directory tables, which stores of other layouts do not search. The WAL is
-/// empty.
+/// `CURRENT` and the format file are missing, the WAL is empty, and the data is in directory
+/// tables. Stores of other layouts do not search for directory tables, so the creation of a store
+/// must be refused.
 #[test]
 fn directory_tables_are_not_overwritten() {
     for second in ["leveldb", "bolt", "wisckey", "delsm"] {

@@ -86,7 +86,8 @@ fn a_durable_batch_is_on_the_device() {
     drop(db);
 }
 
-/// The same test for directory tables: one sync of the file system makes a batch durable.
+/// A durable batch of directory tables is on the device: one sync of the file system makes the
+/// batch durable.
 #[test]
 fn a_durable_batch_of_directory_tables_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
@@ -108,7 +109,8 @@ fn a_durable_batch_of_directory_tables_is_on_the_device() {
     file_system.check().expect("an intact file system");
 }
 
-/// The same test with the commits that ext4 makes anyway. Here they are one second apart.
+/// Data is on the device after a commit that ext4 makes anyway. Here these commits are one second
+/// apart.
 #[test]
 fn data_of_a_journal_commit_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };

@@ -134,7 +134,8 @@ fn tables_added_and_deleted_within_one_commit_are_removed() {
     }
 }
 
-/// The same test with threads, syncs and a real directory.
+/// Tables that were added and deleted within one commit are removed: with threads, syncs and a
+/// real directory.
 #[test]
 fn an_idle_directory_holds_the_live_tables_and_no_others() {
     let directory = tempfile::tempdir().unwrap();

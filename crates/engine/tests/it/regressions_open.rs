@@ -112,9 +112,9 @@ fn records_appended_by_leveldb_are_kept() {
     holds(&files, &model(&[("a", "1"), ("b", "2")]));
 }
 
-/// The same test after an ingest, which takes a sequence number far ahead. A reader without
-/// Terrace's manifest can follow sequence numbers only by the WALs, so the gap must not be within
-/// one WAL. All later writes were set aside.
+/// LevelDB appends records to Terrace's WAL after an ingest, which takes a sequence number far
+/// ahead. A reader without Terrace's manifest can follow sequence numbers only by the WALs, so the
+/// gap must not be within one WAL. Fixed bug: all later writes were set aside.
 #[test]
 fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -278,7 +278,8 @@ fn impossible_numbers_in_a_manifest_are_refused() {
     }
 }
 
-/// The same test for file numbers. The next file number must be larger than every file number.
+/// The name of a file has an impossible file number. The open is refused, because the next file
+/// number must be larger than every file number.
 #[test]
 fn impossible_file_numbers_are_refused_by_name() {
     let store = leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]);

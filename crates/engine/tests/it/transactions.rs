@@ -113,7 +113,7 @@ fn unprivileged_users_are_refused_unless_root_pinned_the_iterator() {
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-/// The child process of the test above.
+/// Not a test: the child process that reads the iterator as a user without privileges.
 #[test]
 fn child_without_privileges() {
     let Some(place) = env::var_os(PLACE).map(PathBuf::from) else { return };

@@ -156,8 +156,8 @@ mod tests {
             }
         }
 
-        /// The same test with arbitrary bytes before a valid trailer, so that the entries are
-        /// decoded.
+        /// A block of arbitrary bytes before a valid trailer, so that its entries are decoded: a
+        /// search must return a result or an error.
         #[test]
         fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80), wanted in vec(0..4_u8, 8..12)) {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");

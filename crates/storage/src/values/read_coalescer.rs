@@ -28,8 +28,8 @@ const PLACE_BYTES: u64 = 64 << 10;
 /// If a read takes longer than this, plus a microsecond for each KiB, it had to wait for the
 /// device.
 const WAITED: Duration = Duration::from_micros(20);
-/// The same limit for the access to a mapped entry. It is higher because the kernel may have to
-/// map pages that are in memory.
+/// If the access to a mapped entry takes longer than this, it had to wait for the device. The
+/// limit is higher than for a read, because the kernel may have to map pages that are in memory.
 const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
 /// Combines the reads of one scan.

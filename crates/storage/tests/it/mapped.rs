@@ -160,7 +160,7 @@ fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
     assert_eq!(*values[57], [57; 1000], "a value keeps the mapping");
 }
 
-/// The same test for a segment that was written before the store was opened.
+/// A value-log segment that was written before the store was opened is mapped, too.
 #[test]
 fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -200,7 +200,8 @@ fn mapped_blocks_are_verified_at_every_read() {
     assert_eq!(table.get(&lookup, trusting).unwrap().unwrap().value.iter().sum::<u8>(), 1);
 }
 
-/// Reads a table after its file was truncated. Runs only as the child process of the test below.
+/// Reads a table after its file was truncated. Not a test: it runs only as a child process of the
+/// test that truncates the file.
 #[test]
 fn child_that_reads_a_truncated_table() {
     let Some(path) = std::env::var_os(STORE) else { return };

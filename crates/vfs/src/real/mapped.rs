@@ -256,7 +256,7 @@ mod tests {
     const LOG: &str = "TERRACE_TEST_MAPPED_LOG";
     const SIGBUS: i32 = 7;
 
-    /// Runs only as the child process of the test below.
+    /// Appends to a WAL whose file was truncated. Not a test: it runs only as a child process.
     #[test]
     fn child_that_appends_to_a_log_cut_short() {
         let Some(path) = std::env::var_os(LOG) else { return };

@@ -31,7 +31,8 @@ pub enum Tracker {
     LateFailing,
     /// Never syncs. This is a control: a test must find that it loses data.
     Never,
-    /// Reports tables as durable that are not. This is the second control.
+    /// Reports tables as durable that are not. This is a control too: a test must find that it
+    /// loses data.
     Lying,
 }
 

@@ -237,8 +237,8 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         }
         let asks = |layout: &[(&str, String)]| layout.contains(&("range_tombstones", "on".to_string()));
         if !asks(&option_sets[0]) && !codec(&option_sets[0]) && !is_universal(&option_sets[0]) {
-            // The same is true for range tombstones. In such a store a range delete deletes each
-            // key.
+            // A store that was created without range tombstones refuses that option. In such a
+            // store a range delete deletes each key.
             option_sets[1]
                 .iter_mut()
                 .filter(|(name, _)| *name == "range_tombstones")
