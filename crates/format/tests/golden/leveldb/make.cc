@@ -39,8 +39,9 @@ static void copy(const std::string& from, const std::string& to) {
   out << in.rdbuf();
 }
 
-// Four generations, each in a store opened anew: the first fills the tree and is pushed down, the second overwrites
-// and deletes a part and is merged with it, the third is flushed by the next open, the fourth stays in the log.
+// Writes four generations of data and opens the store again before each. The first generation fills the tree and is
+// compacted to a deeper level. The second overwrites and deletes a part of it and is merged with it. The next open
+// flushes the third. The fourth stays in the WAL.
 static void write(leveldb::DB* db, int generation) {
   leveldb::WriteOptions how;
   int from = generation * 100, to = generation == 0 ? 500 : from + 80;
