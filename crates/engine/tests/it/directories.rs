@@ -66,7 +66,7 @@ fn file_names_are_readable_and_compactions_link() {
     db.close().unwrap();
     // This open removes obsolete files that no background job has removed.
     Db::open(&path, directory_options(&[])).unwrap().close().unwrap();
-    assert_eq!(inodes(&path), before, "a compaction variants no file and loses none");
+    assert_eq!(inodes(&path), before, "a compaction makes no file and loses none");
     assert!(
         pairs(&path).values().flatten().all(|file| fs::metadata(file).unwrap().nlink() == 1),
         "the old names are removed"
