@@ -1,6 +1,9 @@
 //! Writes, flush, and the durability of writes.
 use super::{Db, make_durable};
-use crate::{Error, Result, WriteBatch, WriteOptions, batch, write::WriteRequest};
+use crate::{
+    Error, Result, WriteBatch, WriteOptions, batch,
+    write::{self, WriteRequest},
+};
 use std::sync::atomic::Ordering;
 use terrace_format::batch::Op;
 
@@ -163,7 +166,8 @@ impl Db {
     }
 
     /// Flushes the memtable into an SSTable. Returns when that serves reads; see
-    /// [`wait_durable`](Db::wait_durable) for its durability.
+    /// [`wait_durable`](Db::wait_durable) for its durability. Unlogged writes survive a kill of the
+    /// process then.
     ///
     /// # Errors
     /// As of [every write](Db#errors).
@@ -177,8 +181,12 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn flush(&self) -> Result<()> {
-        self.writes()?.seal(self.shared())?;
-        self.shared().wait_until(|_| self.shared().view.load().sealed.is_empty())
+        let unlogged = self.writes()?.seal(self.shared())?;
+        self.shared().wait_until(|_| self.shared().view.load().sealed.is_empty())?;
+        match unlogged {
+            Some(last) => write::wait_manifest_covers(self.shared(), last),
+            None => Ok(()),
+        }
     }
 
     /// Resumes writes after a full disk ([`Error::is_no_space`]) without reopening the store, once

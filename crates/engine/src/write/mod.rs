@@ -47,6 +47,7 @@ pub use group::WriteRequest;
 use group::{JoinResult, LeaderGuard};
 use room::make_room;
 use rotate::rotate_wal;
+pub use sequence_gap::wait_manifest_covers;
 use std::{
     sync::{
         Arc,
@@ -138,16 +139,17 @@ impl WritePath {
     }
 
     /// Seals the active memtable, unless it is empty, and rotates the WAL. The caller waits while
-    /// too many memtables wait for their flush.
-    pub fn seal(&self, shared: &Arc<DbInner>) -> Result<()> {
+    /// too many memtables wait for their flush. Returns the last unlogged write, if the manifest is
+    /// not known to cover it.
+    pub fn seal(&self, shared: &Arc<DbInner>) -> Result<Option<SeqNo>> {
         let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         shared.check_writable(&shared.state.lock())?;
-        if writer.mem.is_empty() {
-            return Ok(());
+        if !writer.mem.is_empty() {
+            shared.wait_to_seal()?;
+            rotate_wal(shared, writer)?;
         }
-        shared.wait_to_seal()?;
-        rotate_wal(shared, writer)
+        Ok(writer.unlogged.last)
     }
 }
 

@@ -133,7 +133,7 @@ fn a_barrier_keeps_unlogged_writes_across_a_kill() {
         ("a synced put", |db| db.put_with("c", "synced", WriteOptions::synced())),
         ("flush", Db::flush),
     ];
-    for preset in ["volatile", "leveldb", "default", "noblsm"] {
+    for preset in ["volatile", "leveldb", "default", "bundled"] {
         for (name, barrier) in barriers {
             let place = Place::directory();
             let mut options = Options::preset(preset).unwrap();

@@ -222,7 +222,11 @@ fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     let location = Location::Directory(path.clone());
     let storage = terrace_storage::open(&location, OpenMode::ReadOnly, DurabilityMode::Sync, &small().setup()).unwrap();
     let listed = storage.list().unwrap();
-    assert_eq!(listed.len(), names(&path).len() - ["CURRENT", "LOCK", "RESERVE", "UNSYNCED"].len(), "{listed:?}");
+    assert_eq!(
+        listed.len(),
+        names(&path).len() - ["CURRENT", "LOCK", "LOG", "RESERVE", "UNSYNCED"].len(),
+        "{listed:?}"
+    );
     drop(storage);
     assert!(is_there(), "after a check and a list");
 

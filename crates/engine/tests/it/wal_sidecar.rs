@@ -5,7 +5,7 @@ use crate::common::{files, kit};
 use files::{Files, holding};
 use kit::{Model, Place, contents, options, prefix, states};
 use std::sync::Arc;
-use terrace::{Db, Options, WriteBatch, WriteOptions, check_on};
+use terrace::{Db, Error, Options, WriteBatch, WriteOptions, check_on};
 use terrace_sim::{Medium, Rng};
 use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
@@ -161,6 +161,35 @@ fn a_sidecar_without_its_segment_is_set_aside() {
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
     assert_eq!((contents(&db).expect("scan").len(), db.statistics().torn_wals), (1, 1));
     assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
+}
+
+/// Every write was synced, so the loss of either file is damage and no power cut: a check reports
+/// it, an open refuses the store and removes nothing.
+#[test]
+fn a_missing_file_with_durable_writes_is_refused() {
+    for order in [["small", "large", "small"], ["large", "small", "large"]] {
+        let fs: Arc<dyn FileSystem> = kit::anywhere();
+        let db = kit::open(&fs, &layout(&[]), true).expect("open");
+        for (number, size) in order.iter().enumerate() {
+            let value = if *size == "large" { vec![7; 500] } else { vec![7; 5] };
+            db.put_with([number as u8], value, WriteOptions::synced()).expect("put");
+        }
+        drop(db);
+        let all = files::files(&*fs);
+        for ending in [".vlog", ".slog"] {
+            let mut left = all.clone();
+            left.remove(&file(&all, ending).clone());
+            let fs = holding(kit::anywhere(), &left);
+            let what = format!("{order:?} without {ending}");
+            let storage = kit::storage(&fs, OpenMode::ReadOnly, &layout(&[])).expect("storage");
+            let found = check_on(&*storage, &layout(&[]), false);
+            assert!(found.as_ref().map_or(true, |report| !report.problems.is_empty()), "{what}: UNSEEN {found:?}");
+            drop(storage);
+            let opened = kit::open(&fs, &layout(&[]), true).map(drop);
+            assert!(matches!(opened, Err(Error::Corrupt { .. } | Error::Missing { .. })), "{what}: {opened:?}");
+            assert_eq!(files::files(&*fs), left, "{what}: a refused open leaves the files");
+        }
+    }
 }
 
 /// A value that was small when it was written may be large when it is replayed, and the reverse.

@@ -24,8 +24,17 @@ pub(super) fn create(shared: Arc<ValueLogInner>, id: LogId, first: &[u8]) -> Res
     let (framer, threshold) = (shared.framer(id.0), shared.setup.value_log_threshold);
     let converter = BatchConverter::new(ObjectId::Wal(id), threshold);
     let has_sidecar = shared.has_sidecar()?;
-    let mut writer =
-        WalSegmentWriter { shared, id, segment, has_sidecar, sidecar: None, framer, converter, frame: Vec::new() };
+    let mut writer = WalSegmentWriter {
+        shared,
+        id,
+        segment,
+        has_sidecar,
+        sidecar: None,
+        sidecar_marked: false,
+        framer,
+        converter,
+        frame: Vec::new(),
+    };
     writer.frame(&mut decoded(first)?)?;
     Ok(Box::new(writer))
 }
@@ -42,6 +51,8 @@ struct WalSegmentWriter {
     has_sidecar: bool,
     /// The sidecar. It is created when the first such batch is written.
     sidecar: Option<Box<dyn LogWriter>>,
+    /// Whether the segment has a durable mark that covers writes in the sidecar.
+    sidecar_marked: bool,
     framer: Framer,
     converter: BatchConverter,
     /// The frame being encoded; empty between appends.
@@ -103,16 +114,21 @@ impl LogWriter for WalSegmentWriter {
         self.sidecar.iter().try_for_each(|sidecar| sidecar.sync())
     }
 
-    /// Writes the durable mark to the sidecar, or to the segment if there is no sidecar. With
-    /// `direct_io` no mark is written to a segment.
+    /// Writes the durable mark to the sidecar, or to the segment if there is no sidecar. The
+    /// segment also gets the first mark after the sidecar was created: if the sidecar is lost later,
+    /// that mark shows that durable writes are missing. With `direct_io` no mark is written to a
+    /// segment.
     fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
-        match &mut self.sidecar {
-            Some(sidecar) => sidecar.mark_durable(next),
-            None if self.shared.inner.promises() && !self.shared.setup.direct_io => {
-                self.frame(&mut decoded(&batch::durable_mark(next))?)
+        if let Some(sidecar) = &mut self.sidecar {
+            sidecar.mark_durable(next)?;
+            if std::mem::replace(&mut self.sidecar_marked, true) {
+                return Ok(());
             }
-            None => Ok(()),
         }
+        if self.shared.inner.promises() && !self.shared.setup.direct_io {
+            self.frame(&mut decoded(&batch::durable_mark(next))?)?;
+        }
+        Ok(())
     }
 
     fn end(&mut self) {
