@@ -115,9 +115,9 @@ impl LogWriter for WalSegmentWriter {
     }
 
     /// Writes the durable mark to the sidecar, or to the segment if there is no sidecar. The
-    /// segment also gets the first mark after the sidecar was created: if the sidecar is lost later,
-    /// that mark shows that durable writes are missing. With `direct_io` no mark is written to a
-    /// segment.
+    /// segment also gets the first mark after the sidecar was created. If the sidecar is lost
+    /// later, that mark shows that durable writes are missing. With `direct_io` no mark is written
+    /// to a segment.
     fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
         if let Some(sidecar) = &mut self.sidecar {
             sidecar.mark_durable(next)?;
