@@ -39,6 +39,11 @@ pub trait ReadFile: Send + Sync {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     /// Returns the size in bytes.
     fn bytes(&self) -> io::Result<u64>;
+    /// Returns an offset from which on the file has only zeros that were never written (a hole);
+    /// the size, if the file system cannot tell.
+    fn data_end(&self) -> io::Result<u64> {
+        self.bytes()
+    }
     /// Reads `bytes` at `offset` into a new buffer; see
     /// [`read_exact_at`](ReadFile::read_exact_at).
     fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {

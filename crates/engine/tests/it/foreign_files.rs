@@ -192,6 +192,35 @@ fn huge_files_are_refused_unread() {
     }
 }
 
+/// A hole of 200 GiB at the end of a log is not read, and changes nothing.
+#[test]
+fn a_huge_hole_at_the_end_of_a_log_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for form in FORMS {
+        let options = options(form);
+        let path = folder.path().join("store");
+        fill(&path, &options);
+        let wanted = kit::contents(&Db::open_read_only(&path, options.clone()).unwrap()).unwrap();
+        let is_log = |name: &String| {
+            name.starts_with("MANIFEST") || [".log", ".slog", ".vlog"].iter().any(|end| name.ends_with(end))
+        };
+        for name in files(&path).into_iter().filter(is_log) {
+            let file = fs::File::options().write(true).open(path.join(&name)).unwrap();
+            file.set_len(file.metadata().unwrap().len() + (200 << 30)).unwrap();
+        }
+        let (path, options) = (path.clone(), options.clone());
+        let found = within_ten_seconds(&format!("{form:?}"), move || {
+            let read = kit::contents(&Db::open_read_only(&path, options.clone()).unwrap()).unwrap();
+            let db = Db::open(&path, options).unwrap();
+            let pairs = kit::contents(&db).unwrap();
+            db.close().unwrap();
+            Db::destroy(&path).unwrap();
+            [read, pairs]
+        });
+        assert!(found.iter().all(|pairs| *pairs == wanted), "{form:?}: {} pairs of {}", found[0].len(), wanted.len());
+    }
+}
+
 /// A process changes its working directory, as daemons do. Directories are renamed and replaced by
 /// another store.
 #[test]

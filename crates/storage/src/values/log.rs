@@ -72,6 +72,11 @@ pub trait SegmentReader: Send + Sync {
     fn expect(&self, offset: u64, bytes: u64);
     /// Returns the present size in bytes.
     fn bytes(&self) -> Result<u64>;
+    /// Returns an offset from which on the segment has only zeros that were never written (a hole);
+    /// the size, if that is unknown.
+    fn data_end(&self) -> Result<u64> {
+        self.bytes()
+    }
 }
 
 /// Reads a log from its start. It trusts no byte of the log.

@@ -3,7 +3,11 @@ use crate::{
     file::{ReadFile, WriteFile},
     kernel, mapped_read,
 };
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::{
+    errno::Errno,
+    fcntl::{PosixFadviseAdvice, posix_fadvise},
+    unistd::{Whence, lseek},
+};
 use std::{
     fs::File,
     io::{self, Write},
@@ -42,6 +46,21 @@ impl WriteFile for Writing {
 /// A file being read.
 pub(super) struct Reading(pub File);
 
+/// Returns the start of the hole at the end of a file of `bytes` bytes. An error if the file system
+/// cannot tell, or if the file has many holes.
+fn data_end(file: &File, bytes: u64) -> nix::Result<u64> {
+    const HOLES_MAX: usize = 64;
+    let mut data = 0;
+    for _ in 0..HOLES_MAX {
+        let hole = lseek(file, data, Whence::SeekHole)?;
+        data = match lseek(file, hole, Whence::SeekData) {
+            Err(Errno::ENXIO) => return Ok(u64::try_from(hole).unwrap_or(bytes)),
+            next => next?,
+        };
+    }
+    Err(Errno::E2BIG)
+}
+
 impl ReadFile for Reading {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         FileExt::read_exact_at(&self.0, buf, offset)
@@ -49,6 +68,11 @@ impl ReadFile for Reading {
 
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn data_end(&self) -> io::Result<u64> {
+        let bytes = self.bytes()?;
+        Ok(data_end(&self.0, bytes).unwrap_or(bytes))
     }
 
     fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {

@@ -31,6 +31,11 @@ impl Input {
         self.answer(self.file.read_exact_at(buf, offset))
     }
 
+    /// Returns an offset from which on the file is a hole, or its size.
+    pub(super) fn data_end(&self) -> Result<u64> {
+        self.answer(self.file.data_end())
+    }
+
     /// Fills `buf` as `read_exact_at` does, for a log that its writer may end in the meantime.
     /// Ending the log truncates its preallocated zeros.
     pub(super) fn read_growing(&self, buf: &mut [u8], offset: u64) -> Result<()> {

@@ -17,7 +17,7 @@ use std::{
 };
 use terrace_format::{
     SeqNo, batch,
-    log_record::{Framer, OURS_HEAD_BYTES, RecordDecoder, is_ours},
+    log_record::{BLOCK_BYTES, Framer, OURS_HEAD_BYTES, RecordDecoder, is_ours},
 };
 use terrace_vfs::{FileUse, WalWriteMode, WriteFile};
 
@@ -231,7 +231,11 @@ pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn L
     let file = store.open_file(what, name)?;
     let mut head = vec![0; file.bytes.min(OURS_HEAD_BYTES as u64) as usize];
     file.read_exact_at(&mut head, 0)?;
-    Ok(Box::new(Reader { ours: is_ours(&head), deframer: RecordDecoder::new(file.bytes).resuming(), file }))
+    // A hole at the end, however large, is not read, except for its first bytes: they show that the
+    // file does not end with its data.
+    let data_end = file.data_end()?.saturating_add(BLOCK_BYTES as u64);
+    let deframer = RecordDecoder::new(file.bytes.min(data_end)).resuming();
+    Ok(Box::new(Reader { ours: is_ours(&head), deframer, file }))
 }
 
 struct Reader {

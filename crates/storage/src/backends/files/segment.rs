@@ -165,4 +165,8 @@ impl SegmentReader for Reader {
     fn bytes(&self) -> Result<u64> {
         self.file.bytes().map_err(|e| Error::io("read size of", &self.name, e))
     }
+
+    fn data_end(&self) -> Result<u64> {
+        self.file.data_end().map_err(|e| Error::io("find the data of", &self.name, e))
+    }
 }

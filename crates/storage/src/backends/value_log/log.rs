@@ -11,6 +11,7 @@ use crate::{
 use std::sync::Arc;
 use terrace_format::{
     Batch, LogId, Op, SeqNo, batch,
+    log_record::BLOCK_BYTES,
     value_log::{Framer, Frames, INLINE, MAGIC, ValuePointer},
 };
 
@@ -200,7 +201,9 @@ pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReade
 /// Opens any segment as a log.
 pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn LogReader>> {
     let segment = shared.inner.open_segment(id)?;
-    let frames = Frames::new(id.number(), segment.bytes()?);
+    // A hole at the end, however large, is not read, except for its first bytes.
+    let data_end = segment.data_end()?.saturating_add(BLOCK_BYTES as u64);
+    let frames = Frames::new(id.number(), segment.bytes()?.min(data_end));
     let converter = BatchConverter::new(id, shared.setup.value_log_threshold);
     let mut reader = SegmentLogReader { segment, frames, head: None, ours: false, converter };
     let head = reader.read()?;
