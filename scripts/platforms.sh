@@ -20,3 +20,8 @@ if [ -d "$(rustc --print sysroot)/lib/rustlib/$arm" ]; then
 else
   echo "$arm: not tried, its library is missing"
 fi
+# The library without a C compiler, and without any codec.
+CC=false cargo check --quiet -p terrace
+cargo check --quiet -p terrace --no-default-features
+cargo test --quiet -p terrace-format --no-default-features --lib compress
+echo "the library compiles without zstd, and without any codec"

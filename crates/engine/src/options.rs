@@ -293,6 +293,10 @@ impl Options {
                 self.memory_budget
             ));
         }
+        if !self.compression.is_available() {
+            let name = self.compression.name();
+            bad.push(format!("compression={name} needs a build of Terrace with its feature `{name}`"));
+        }
         if self.order.name().is_empty() {
             bad.push("the comparator has an empty name".into());
         }

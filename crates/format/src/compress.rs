@@ -10,10 +10,9 @@
 //! | 36 | varint32 length of the block, then one LZ4 block | Terrace only |
 //!
 //! Source: LevelDB's `options.h`, `port/port_stdcxx.h`; spec: docs/format/table.md.
-use crate::{
-    Corrupt,
-    coding::{Input, put_varint32},
-};
+use crate::Corrupt;
+#[cfg(feature = "lz4")]
+use crate::coding::{Input, put_varint32};
 use std::io::Read;
 
 /// Larger blocks are stored uncompressed. This size is far below the limits of every codec.
@@ -22,6 +21,9 @@ const RAW_BYTES_MAX: usize = 1 << 30;
 const EXPANDED_BYTES_MAX: u64 = u32::MAX as u64;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const DEFLATE_ID: u8 = 4;
+
+/// [`Corrupt::what`] of a block that is well-formed, and whose codec this build does not have.
+pub const MISSING_CODEC: &str = "block of a codec that is not compiled in";
 
 /// A compression codec. The numbers are part of the on-disk format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,7 +34,7 @@ pub enum Codec {
     /// Fast compression. Every version of LevelDB reads it.
     #[default]
     Snappy = 1,
-    /// Dense compression. Versions of LevelDB after 1.23 read it.
+    /// Dense compression. Versions of LevelDB after 1.23 read it. Needs the feature `zstd`.
     Zstd = 2,
     /// Fast compression. Only Terrace reads it.
     Lz4 = 0x24,
@@ -49,6 +51,16 @@ impl Codec {
             Codec::Snappy => "snappy",
             Codec::Zstd => "zstd",
             Codec::Lz4 => "lz4",
+        }
+    }
+
+    /// Returns whether this build has the codec; see the features of the crate.
+    pub fn is_available(self) -> bool {
+        match self {
+            Codec::None => true,
+            Codec::Snappy => cfg!(feature = "snappy"),
+            Codec::Zstd => cfg!(feature = "zstd"),
+            Codec::Lz4 => cfg!(feature = "lz4"),
         }
     }
 
@@ -79,23 +91,32 @@ pub fn compress(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) ->
 fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool {
     match codec {
         Codec::None => false,
+        #[cfg(feature = "snappy")]
         Codec::Snappy => {
             fill(out, snap::raw::max_compress_len(raw.len()), |room| snap::raw::Encoder::new().compress(raw, room).ok())
         }
+        #[cfg(feature = "zstd")]
         Codec::Zstd => fill(out, zstd::zstd_safe::compress_bound(raw.len()), |room| {
             zstd::bulk::compress_to_buffer(raw, room, zstd_level).ok()
         }),
+        #[cfg(feature = "lz4")]
         Codec::Lz4 => {
             put_varint32(out, raw.len() as u32);
             fill(out, lz4_flex::block::get_maximum_output_size(raw.len()), |room| {
                 lz4_flex::block::compress_into(raw, room).ok()
             })
         }
+        #[allow(unreachable_patterns, reason = "not if a codec is missing")]
+        _ => {
+            let _ = (zstd_level, raw, out);
+            false
+        }
     }
 }
 
 /// Lets `write` fill up to `room` bytes at the end of `out`, and keeps the number of bytes that
 /// `write` returns.
+#[cfg(any(feature = "snappy", feature = "zstd", feature = "lz4"))]
 fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
     let start = out.len();
     out.resize(start + room, 0);
@@ -109,17 +130,27 @@ fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<
 pub fn decompress(id: u8, stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     match id {
         0 => Ok(stored.to_vec()),
+        #[cfg(feature = "snappy")]
         1 => unsnap(stored),
+        #[cfg(feature = "zstd")]
         2 if stored.starts_with(&ZSTD_MAGIC) => unzstd(stored),
+        #[cfg(not(feature = "snappy"))]
+        1 => Err(missing(Codec::Snappy)),
+        #[cfg(not(feature = "zstd"))]
+        2 if stored.starts_with(&ZSTD_MAGIC) => Err(missing(Codec::Zstd)),
         2 => inflate("zlib block", flate2::bufread::ZlibDecoder::new(stored), |decoder| decoder.into_inner().len()),
         DEFLATE_ID => {
             inflate("deflate block", flate2::bufread::DeflateDecoder::new(stored), |decoder| decoder.into_inner().len())
         }
+        #[cfg(feature = "lz4")]
         0x24 => unlz4(stored),
+        #[cfg(not(feature = "lz4"))]
+        0x24 => Err(missing(Codec::Lz4)),
         _ => Err(Corrupt::new("block", stored.len() as u64, format!("unknown codec {id}"))),
     }
 }
 
+#[cfg(feature = "snappy")]
 fn unsnap(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let bad = |detail: String| Corrupt::new("snappy block", 0, detail);
     let claimed = snap::raw::decompress_len(stored).map_err(|error| bad(error.to_string()))?;
@@ -127,6 +158,7 @@ fn unsnap(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     snap::raw::Decoder::new().decompress_vec(stored).map_err(|error| bad(error.to_string()))
 }
 
+#[cfg(feature = "lz4")]
 fn unlz4(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let mut input = Input::new("lz4 block", stored);
     let claimed = input.varint32()? as usize;
@@ -139,7 +171,15 @@ fn unlz4(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     }
 }
 
+/// The error for a block of a codec that this build does not have.
+#[cfg(not(all(feature = "snappy", feature = "zstd", feature = "lz4")))]
+fn missing(codec: Codec) -> Corrupt {
+    let name = codec.name();
+    Corrupt::new(MISSING_CODEC, 0, format!("it is compressed with {name}; build Terrace with its feature `{name}`"))
+}
+
 /// Returns an error for a length to which `stored` bytes cannot expand.
+#[cfg(any(feature = "snappy", feature = "lz4"))]
 fn believable(what: &'static str, claimed: usize, stored: usize, factor: usize) -> Result<(), Corrupt> {
     if claimed <= stored.saturating_mul(factor) + 64 {
         return Ok(());
@@ -147,6 +187,7 @@ fn believable(what: &'static str, claimed: usize, stored: usize, factor: usize) 
     Err(Corrupt::new(what, 0, format!("{claimed} bytes announced by {stored}")))
 }
 
+#[cfg(feature = "zstd")]
 fn unzstd(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let open = || -> std::io::Result<_> {
         let mut decoder = zstd::stream::read::Decoder::with_buffer(stored)?.single_frame();
@@ -160,6 +201,7 @@ fn unzstd(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
 /// Returns log2 of the largest window that a frame of `stored` bytes may request. This is 8 MiB,
 /// which every decoder should allow, or the largest size to which the frame can expand (128 KiB
 /// for each 4 bytes), if that is larger.
+#[cfg(feature = "zstd")]
 fn window_log2(stored: usize) -> u32 {
     let expanded = stored.saturating_mul(1 << 15).max(2);
     (expanded - 1).ilog2().saturating_add(1).clamp(23, 31)
@@ -180,7 +222,24 @@ fn inflate<R: Read>(what: &'static str, mut stream: R, left: impl FnOnce(R) -> u
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(feature = "snappy", feature = "zstd", feature = "lz4"))))]
+mod tests_without_codecs {
+    use super::*;
+
+    #[test]
+    fn a_missing_codec_is_named_and_no_corruption() {
+        for (id, stored, name) in [(1, &b"x"[..], "snappy"), (2, &ZSTD_MAGIC, "zstd"), (0x24, b"x", "lz4")] {
+            let error = decompress(id, stored).expect_err("not compiled in");
+            assert_eq!(error.what, MISSING_CODEC);
+            assert!(error.detail.contains(name), "{error}");
+        }
+        let mut out = Vec::new();
+        assert_eq!(compress(Codec::Zstd, 1, &[7; 1000], &mut out), Codec::None);
+        assert_eq!(out, [7; 1000]);
+    }
+}
+
+#[cfg(all(test, feature = "snappy", feature = "zstd", feature = "lz4"))]
 mod tests {
     use super::*;
     use std::io::Write;

@@ -1,6 +1,6 @@
 //! Storage errors. An error text states what happened, the object, and what the user can do.
 use std::{io, sync::Arc};
-use terrace_format::Corrupt;
+use terrace_format::{Corrupt, compress::MISSING_CODEC};
 use terrace_vfs::Process;
 
 /// A failed storage operation. It is `Clone`, because all writers of a commit group get the error
@@ -95,7 +95,11 @@ impl Error {
 
     /// Wraps an error from decoding bytes of `object`. The decoded bytes began at offset `base`.
     pub fn corrupt(object: impl Into<String>, base: u64, found: Corrupt) -> Error {
-        Error::Corrupt { what: found.what, object: object.into(), offset: base + found.offset, detail: found.detail }
+        let (object, offset) = (object.into(), base + found.offset);
+        if found.what == MISSING_CODEC {
+            return Error::Unsupported(format!("{object} at byte {offset}: {}", found.detail));
+        }
+        Error::Corrupt { what: found.what, object, offset, detail: found.detail }
     }
 }
 
