@@ -16,13 +16,13 @@ use crate::{
 
 /// Length of the header, in bytes.
 pub const HEADER_BYTES: usize = 12;
-/// Tag of a range delete. LevelDB has none; the number is RocksDB's.
+/// Tag of a range delete. LevelDB has no range deletes; RocksDB uses the same number.
 const DELETE_RANGE: u8 = 0x0f;
 /// Maximum size of an encoded key or value length, in bytes.
 const LENGTH_BYTES_MAX: usize = 5;
 
-/// A sequence of writes that is applied atomically. It is always well-formed: either it was built
-/// here, or it was decoded and verified.
+/// A sequence of writes that is applied atomically. A batch is always well-formed: this module
+/// either builds it, or decodes and verifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     bytes: Vec<u8>, // header and operations; the header's count is always right
@@ -171,7 +171,8 @@ impl Batch {
         self.bytes[..8].copy_from_slice(&first.0.to_le_bytes());
     }
 
-    /// Returns the encoded batch including its header. This is the contents of one WAL record.
+    /// Returns the encoded batch including its header. The encoded batch is the contents of one WAL
+    /// record.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }

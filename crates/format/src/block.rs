@@ -32,8 +32,8 @@ pub struct Block {
     entries_end: usize, // start of the restart offsets
     restarts: usize,
     key_bytes_min: usize,
-    /// The order in which a cursor verifies that neighbouring keys ascend. With `None` the caller
-    /// must verify it.
+    /// The order by which a cursor verifies that each key is greater than the previous one. With
+    /// `None` the caller must verify the order of the keys.
     order: Option<KeyOrder>,
 }
 

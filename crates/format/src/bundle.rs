@@ -39,9 +39,9 @@ pub struct Within {
 pub struct Member {
     /// The SSTable.
     pub id: TableId,
-    /// Its offset in bytes.
+    /// Offset of the SSTable in the bundle, in bytes.
     pub offset: u64,
-    /// Its size in bytes.
+    /// Size of the SSTable in bytes.
     pub bytes: u64,
 }
 

@@ -154,7 +154,7 @@ pub fn decompress(id: u8, stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
 fn unsnap(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let bad = |detail: String| Corrupt::new("snappy block", 0, detail);
     let claimed = snap::raw::decompress_len(stored).map_err(|error| bad(error.to_string()))?;
-    believable("snappy block", claimed, stored.len(), 64)?; // a copy of 64 bytes takes three
+    believable("snappy block", claimed, stored.len(), 64)?; // 3 bytes can mean a copy of 64
     snap::raw::Decoder::new().decompress_vec(stored).map_err(|error| bad(error.to_string()))
 }
 

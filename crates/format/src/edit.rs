@@ -56,7 +56,8 @@ pub struct Edit {
     pub comparator: Option<String>,
     /// WALs with smaller numbers are obsolete: their writes are in SSTables.
     pub log_number: Option<u64>,
-    /// A second WAL that is still needed; 0 for none. Terrace writes 0, for readers of LevelDB.
+    /// Number of a second WAL that is still needed; 0 for none. Only old versions of LevelDB need
+    /// one.
     pub prev_log_number: Option<u64>,
     /// All file numbers from this one on are unused.
     pub next_file_number: Option<u64>,
@@ -68,32 +69,34 @@ pub struct Edit {
     pub deleted: Vec<(usize, TableId)>,
     /// SSTables added to a level.
     pub added: Vec<(usize, AddedTable)>,
-    /// Number of entries of some added SSTables.
+    /// Number of entries of each added SSTable for which the manifest records it (directory
+    /// tables).
     pub entries: Vec<(TableId, u64)>,
 }
 
 /// An SSTable as the manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddedTable {
-    /// Its number.
+    /// Number of the SSTable.
     pub id: TableId,
-    /// Its size in bytes. This is the size of its file, unless the SSTable is in a bundle.
+    /// Size of the SSTable in bytes. This is the size of its file, unless the SSTable is in a
+    /// bundle.
     pub bytes: u64,
-    /// Its location in a bundle; `None` if it is in no bundle.
+    /// Location of the SSTable in a bundle; `None` if it is in no bundle.
     pub within: Option<Within>,
     /// Smallest internal key.
     pub smallest: Vec<u8>,
-    /// The number of its sorted run, in a level below level 0. A run with a larger number has newer
-    /// entries.
+    /// The number of the sorted run to which the SSTable belongs, in a level below level 0. A run
+    /// with a larger number has newer entries.
     pub run: u64,
     /// Largest internal key.
     pub largest: Vec<u8>,
-    /// The value-log objects to which its pointers refer, each with the number of its bytes that
-    /// are live.
+    /// The value-log segments to which value pointers of this SSTable refer. Each segment has the
+    /// number of its bytes that this SSTable keeps live.
     pub refs: Vec<(Referred, u64)>,
 }
 
-/// A value-log object that SSTables may refer to.
+/// A file with separated values to which value pointers of SSTables may refer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referred {
     /// A WAL that holds values.

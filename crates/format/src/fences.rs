@@ -10,8 +10,8 @@
 use crate::{KeyOrder, block::common_prefix, key};
 use std::{cmp::Ordering, ops::Range};
 
-/// Number of integers in a group, which are two cache lines. The second array has the last integer
-/// of each group.
+/// Number of integers in a group, which has the size of two cache lines. The second array has the
+/// last integer of each group.
 const STRETCH: usize = 16;
 
 /// A sorted array of internal keys, see the module documentation. The keys never change.
@@ -92,8 +92,8 @@ impl Fences {
         }
     }
 
-    /// Returns the range of keys with this integer. If the very last key follows directly, the
-    /// range includes it.
+    /// Returns the range of keys whose integer is `wanted`. If only the last key of the array
+    /// follows this range, the range includes the last key too.
     fn undecided_behind_common(&self, wanted: u64) -> Range<usize> {
         let from = (self.stretches.partition_point(|&last| last < wanted) * STRETCH).min(self.prefixes.len());
         let to = (from + STRETCH).min(self.prefixes.len());
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn keys_with_equal_prefixes_are_distinguished() {
         let order = KeyOrder::default();
-        // Of 100 keys, the keys from the 20th on have the same eight bytes after the common prefix.
-        // In each round more keys do.
+        // The first 20 keys differ in the eight bytes after the common prefix. The following
+        // `alike` keys have the same eight bytes and differ only after them.
         for alike in [1, 2, 15, 16, 17, 31, 33, 64, 80] {
             let user =
                 |n: u64| [&[b'k'; 3][..], &n.min(20).to_be_bytes(), &n.saturating_sub(20).to_be_bytes()].concat();

@@ -1,4 +1,5 @@
-//! Filters: compact summaries of keys. A filter proves of most absent keys that they are absent.
+//! Filters: compact summaries of keys. For most keys that are absent, a filter proves that they are
+//! absent.
 //!
 //! ```text
 //! bloom filter   = bits ++ number of probes (1 byte); an empty filter matches nothing
@@ -22,8 +23,8 @@ pub trait FilterPolicy: Send + Sync {
     fn name(&self) -> &str;
     /// Appends a filter for `keys` to `out`. Keys may be repeated.
     fn create(&self, keys: &[&[u8]], out: &mut Vec<u8>);
-    /// Returns whether `key` may be among the keys of `filter`, which may be any bytes. If it
-    /// returns false, the key is not among them.
+    /// Returns whether `key` may be among the keys of `filter`; false proves that the key is
+    /// absent. `filter` may be any bytes, not only the result of [`create`](FilterPolicy::create).
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool;
     /// Returns the policy as a [`HashPolicy`] if it is one. A whole-table filter is then built from
     /// hashes instead of keys.
@@ -36,8 +37,8 @@ pub trait FilterPolicy: Send + Sync {
 pub trait HashPolicy: Send + Sync {
     /// Returns the hash of `key`.
     fn hash(&self, key: &[u8]) -> u32;
-    /// Appends a filter as [`FilterPolicy::create`] does, from the hashes of the keys. Of adjacent
-    /// equal hashes only one is passed.
+    /// Appends a filter as [`FilterPolicy::create`] does, from the hashes of the keys. The caller
+    /// passes only one of several adjacent equal hashes.
     fn create_of(&self, hashes: &[u32], out: &mut Vec<u8>);
 }
 

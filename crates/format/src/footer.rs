@@ -25,7 +25,7 @@ const MAGIC_OFFSET: usize = FOOTER_BYTES - 8;
 /// Location of a block in its SSTable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handle {
-    /// Offset of its first byte.
+    /// Offset of the block's first byte in the SSTable.
     pub offset: u64,
     /// Stored size in bytes, without the trailer.
     pub bytes: u64,
@@ -54,7 +54,8 @@ impl Handle {
     }
 }
 
-/// The footer of an SSTable. It has the locations from which all other parts are found.
+/// The footer of an SSTable. It locates the metaindex block and the index block, which locate all
+/// other blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footer {
     /// Block that maps names to meta blocks.

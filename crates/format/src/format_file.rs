@@ -39,8 +39,8 @@ pub struct FormatFile {
     pub layout: Layout,
     /// Feature flags that a reader must know, including those of the layout; see [`is_known`].
     pub features: Vec<String>,
-    /// Whether files become durable in batches instead of one sync for each SSTable, if the store
-    /// is opened without an explicit durability mode.
+    /// Whether the store makes many files durable with one sync, instead of one sync for each
+    /// SSTable, if it is opened without an explicit durability mode.
     pub in_batches: bool,
 }
 
@@ -108,7 +108,7 @@ impl FormatFile {
 /// version does not know.
 pub const UNKNOWN: &str = "format file, newer than this version,";
 
-/// Lines not used yet.
+/// The lines of the file that the decoder has not used yet.
 struct Fields<'a>(Vec<Field<'a>>);
 
 struct Field<'a> {

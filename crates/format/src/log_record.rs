@@ -10,10 +10,11 @@
 //!      6     1  type: 1 FULL (a whole record), 2 FIRST, 3 MIDDLE, 4 LAST
 //!      7     n  payload
 //! ```
-//! Terrace's files begin with a record whose first fragment is a FIRST of 5 bytes at offset 0.
-//! LevelDB's writer never produces this fragment, because it would fill the block, but every
-//! LevelDB reader accepts it. [`is_ours`] recognizes the files of Terrace by it. Source: LevelDB's
-//! `db/log_format.h`, `log_writer.cc`, `log_reader.cc`; spec: docs/format/log.md.
+//! Terrace splits the first record of each file: its first fragment has type FIRST and a payload of
+//! 5 bytes. LevelDB's writer never writes such a fragment, because it splits a record only at the
+//! end of a block. Every LevelDB reader accepts the fragment. [`is_ours`] recognizes the files of
+//! Terrace by this fragment. Source: LevelDB's `db/log_format.h`, `log_writer.cc`, `log_reader.cc`;
+//! spec: docs/format/log.md.
 mod read;
 mod write;
 
@@ -71,8 +72,8 @@ impl Header {
     }
 }
 
-/// Checksum of each possible type byte. To compute it for each record would take as long as to
-/// checksum a short record.
+/// Checksum of each possible type byte. Computing the checksum of the type byte for each record
+/// would take as long as computing the checksum of a short record.
 const KIND_CRCS: [u32; 256] = {
     let (mut crcs, mut kind) = ([0; 256], 0);
     while kind < crcs.len() {

@@ -17,7 +17,8 @@ pub enum FileName {
     Log(LogId),
     /// `000005.vlog`: a WAL that is also a value-log segment.
     ValueLog(LogId),
-    /// `000005.slog`: the sidecar of such a WAL. It has the batches without separated values.
+    /// `000005.slog`: the sidecar of a WAL that is also a value-log segment. The sidecar has the
+    /// batches without separated values.
     WalSidecar(LogId),
     /// `000005.vals`: a segment of values relocated by garbage collection.
     Values(SegmentId),
@@ -36,7 +37,7 @@ pub enum FileName {
     /// `UNSYNCED`: the store was written in durability mode `none`, so recent writes may not
     /// survive a power cut.
     Unsynced,
-    /// `000005.dbtmp`: a file that will be renamed.
+    /// `000005.dbtmp`: a file that will be renamed to `CURRENT` or `TERRACE`.
     Temporary(u64),
 }
 
@@ -69,7 +70,7 @@ impl FileName {
         }
     }
 
-    /// Returns the other name under which SSTable `id` may exist.
+    /// Returns the second name (`.sst`) under which SSTable `id` may exist.
     pub fn table_alternative(id: TableId) -> String {
         format!("{id}.sst")
     }

@@ -271,7 +271,7 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
 pub struct PairProperties {
     /// Number of pairs that are in files.
     pub files: u64,
-    /// Total size of these files in bytes.
+    /// Total size in bytes of the files that contain pairs.
     pub file_bytes: u64,
     /// Total size in bytes of all values, both in files and inline.
     pub value_bytes: u64,

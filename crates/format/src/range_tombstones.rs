@@ -36,7 +36,8 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// Returns the newest tombstone visible at `at`; zero if there is none.
+    /// Returns the sequence number of the newest tombstone that a reader at `at` sees; zero if
+    /// there is none.
     pub fn newest(&self, at: SeqNo) -> SeqNo {
         let seen = self.sequences.partition_point(|seq| *seq > at);
         self.sequences.get(seen).copied().unwrap_or(SeqNo::ZERO)
@@ -54,7 +55,7 @@ pub struct Stretch<'a> {
     pub from: Option<&'a [u8]>,
     /// End of the range, exclusive; `None` is unbounded.
     pub to: Option<&'a [u8]>,
-    /// The newest visible tombstone of the range; zero if there is none.
+    /// Sequence number of the newest visible tombstone of the range; zero if there is none.
     pub newest: SeqNo,
 }
 
@@ -144,7 +145,8 @@ impl RangeTombstones {
         self.fragments.partition_point(|fragment| order.user(&fragment.from, user).is_lt())
     }
 
-    /// Returns the newest tombstone for `user` visible at `at`; zero if there is none.
+    /// Returns the sequence number of the newest tombstone for `user` that a reader at `at` sees;
+    /// zero if there is none.
     pub fn newest(&self, order: &KeyOrder, user: &[u8], at: SeqNo) -> SeqNo {
         if self.is_empty() { SeqNo::ZERO } else { self.stretch(order, user, at).newest }
     }
@@ -163,7 +165,8 @@ impl RangeTombstones {
         Stretch { from: Some(&fragment.to), to, newest: SeqNo::ZERO }
     }
 
-    /// Returns the fragments within [`from`, `to`), cut at its ends.
+    /// Returns the fragments within [`from`, `to`). Fragments that cross an end of this range are
+    /// cut there.
     pub fn within(&self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) -> RangeTombstones {
         let mut part = self.clone();
         if let Some(from) = from {

@@ -38,7 +38,7 @@ pub const PIECE_BYTES: usize = 2 * BLOCK_BYTES_MAX + (1 << 20);
 pub struct Search {
     /// File offset where the search continues.
     at: u64,
-    /// Whether a block is expected there: at the start of the file, or directly after another
+    /// Whether a block is expected at `at`: at the start of the file, or directly after another
     /// block.
     expected: bool,
 }
@@ -57,11 +57,11 @@ impl Search {
     }
 
     /// Returns the blocks in `piece`, sorted and without overlap. `piece` starts at the offset that
-    /// [`wants`](Search::wants) returned. It has [`PIECE_BYTES`] bytes; only if `last` is set, it
-    /// may be shorter and ends with the file.
+    /// [`wants`](Search::wants) returned and has [`PIECE_BYTES`] bytes. If `last` is set, `piece`
+    /// ends at the end of the file and may be shorter.
     ///
-    /// Takes a few nanoseconds for each byte of any input. Takes memory for each possible end of a
-    /// block; in random bytes one byte in fifty is a possible end.
+    /// The search takes a few nanoseconds for each byte, whatever the input. It needs memory for
+    /// each possible end of a block; in random bytes one byte in fifty is a possible end.
     pub fn blocks(&mut self, piece: &[u8], last: bool) -> Vec<Handle> {
         let begin = self.wants();
         let mut found = Vec::new();

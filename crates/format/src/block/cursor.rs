@@ -14,13 +14,13 @@ use std::{cmp::Ordering, ops::Range, sync::Arc};
 
 /// Number of entries that a forward step decodes in advance.
 const ENTRIES_AHEAD: usize = 16;
-/// Limits of the window, in entries and in bytes of keys. They limit the memory of the window even
-/// if a corrupt block states huge sizes.
+/// Limits of the window (the decoded entries), in entries and in bytes of keys. They limit the
+/// memory of the window even if a corrupt block states huge sizes.
 const ENTRIES_MAX: usize = 1024;
 const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// A cursor over the entries of a block. It keeps the block in memory. It has no position when it
-/// is made, after a move past either end, and after an error.
+/// A cursor over the entries of a block. The cursor keeps the block in memory. A new cursor has no
+/// position. It also has no position after a move past either end of the block, and after an error.
 #[derive(Debug, Default)]
 pub struct BlockCursor {
     block: Option<Arc<Block>>,
@@ -138,8 +138,8 @@ impl BlockCursor {
         self.stands().value.clone()
     }
 
-    /// Returns the first and the last key of the window. All keys that moves within the window can
-    /// reach are between them. The cursor must have a position.
+    /// Returns the first and the last key of the window (the decoded entries). A move within the
+    /// window reaches only keys between these two. The cursor must have a position.
     pub fn bounds(&self) -> [&[u8]; 2] {
         let ends = [self.window.first(), self.window.last()];
         ends.map(|end| self.keys.get(end.unwrap_or(self.stands()).key.clone()))

@@ -144,8 +144,9 @@ fn point_search_agrees_with_linear_comparison() {
     }
 }
 
-/// Some steps report that the user key differs without comparing it. For every entry of a window,
-/// this report must be right.
+/// A cursor keeps several decoded entries (the window). A step within the window may report,
+/// without a comparison, that the user key differs from the previous one. This report must be right
+/// for every entry of the window.
 #[test]
 fn steps_that_claim_distinct_user_keys_are_right() {
     let (keys, block) = versions(16);
@@ -211,7 +212,8 @@ fn a_block_within_limits_is_decoded_whole() {
     }
 }
 
-/// A corrupt block can state that each entry shares a long key. The window must stay bounded.
+/// A corrupt block can state that each entry shares a long prefix with the previous one. The memory
+/// for decoded entries must stay bounded.
 #[test]
 fn the_window_is_bounded_for_any_shared_prefix() {
     let entries = 3000;
@@ -243,8 +245,8 @@ fn common_prefixes_end_at_the_first_difference() {
     assert_eq!(common_prefix(b"0123456789abcdefX", b"0123456789abcdeYX"), 15);
 }
 
-/// A bug that fuzzing of tables found: verification by forward iteration succeeded, and a later
-/// lookup failed.
+/// Regression test for a bug found by fuzzing: a corrupt block passed the verification by forward
+/// iteration, and a later lookup failed.
 #[test]
 fn bad_restart_points_are_detected_without_a_search() {
     let whole = block(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], 1);

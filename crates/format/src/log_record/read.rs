@@ -102,7 +102,7 @@ impl RecordDecoder {
     }
 
     /// Makes reading resume within a block after a bad fragment where possible, unless LevelDB
-    /// began the file.
+    /// wrote the first fragment of the file.
     pub fn resuming(mut self) -> RecordDecoder {
         self.resumes = true;
         self

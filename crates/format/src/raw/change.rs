@@ -22,7 +22,7 @@ const WHAT: &str = "slot journal";
 pub enum Form {
     /// The bytes are contiguous. A [`Change::Bytes`] records the length.
     Plain,
-    /// Pages, each of which records its file and its number of payload bytes; see
+    /// The file consists of pages. Each page records its file and its number of payload bytes; see
     /// [`page`](super::page).
     Log,
 }
@@ -36,8 +36,8 @@ pub enum Change {
         file: u64,
         /// Its form.
         form: Form,
-        /// The lifetime class of the file. It selects the slots that are allocated together (the
-        /// stream).
+        /// The stream: the lifetime class of the file. Files of one stream are allocated in the
+        /// same units (groups of slots).
         stream: u8,
     },
     /// Appends slots to a file.

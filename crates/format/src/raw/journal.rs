@@ -1,7 +1,7 @@
-//! The slot journal. It has two halves, of which one has the valid checkpoint and the entries
-//! written since then. When this half is full, or when a store is opened for writing, the next
-//! checkpoint is written to the other half. The old half stays valid until the new checkpoint is
-//! durable.
+//! The slot journal: the log of a raw device's file list. It has two halves. One half has the valid
+//! checkpoint (the whole file list) and the entries written after this checkpoint. When this half
+//! is full, or when a store is opened for writing, the next checkpoint is written to the other
+//! half. The old half stays valid until the new checkpoint is durable.
 //!
 //! ```text
 //! a half                             its head                     an entry
@@ -13,8 +13,8 @@
 //!                                   32  4  crc32c of bytes 0..32
 //! ```
 //! Entries are contiguous. The history ends at the first entry with length 0 or with a wrong
-//! checksum, except in one case: if a later entry records a device flush that covered this entry,
-//! no power cut can have removed it, so it is corrupt.
+//! checksum, except in one case: if a later entry records a device flush that covered the invalid
+//! entry, no power cut can have destroyed the invalid entry, so it is corrupt.
 //!
 //! The head's checksum is the seed for the checksums of the entries. Entries that are left from an
 //! earlier generation are therefore not read as a continuation. When a page is written again with
@@ -57,7 +57,7 @@ pub struct Half {
     pub end: usize,
 }
 
-/// A half that was complete earlier and is corrupt now.
+/// A corrupt half of the journal: no power cut can leave a half in this state.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damaged {
     /// The generation that the head states. The head may itself be corrupt.
@@ -168,7 +168,7 @@ pub(super) fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u
     perhaps(half, at).filter(|found| found.is_right(head)).map(|found| found.changes)
 }
 
-/// Bytes at some offset that may be an entry.
+/// The bytes from some offset of a half on, which may be a journal entry.
 pub(super) struct Perhaps<'a> {
     length: &'a [u8; 4],
     sum: u32,
@@ -189,10 +189,11 @@ impl Perhaps<'_> {
     }
 }
 
-/// Returns whether an entry after `end` records a device flush that covers `end`. No valid entry
-/// starts at `end`. Tries each offset after it, and decodes the bytes before it computes a
-/// checksum. Decoding rejects most bytes after a few of them. Computing the checksums first would
-/// be slow, because the lengths found in entries of an earlier generation add up to megabytes.
+/// Returns whether an entry after `end` records a device flush that covers `end`. The caller knows
+/// that no valid entry starts at `end`. The function tests each offset after `end`. It decodes the
+/// bytes at the offset before it computes their checksum, because decoding rejects most bytes after
+/// a few of them. Computing the checksums first would be slow: the lengths found in entries of an
+/// earlier generation add up to megabytes.
 fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
     let tells = |bytes| Change::decode_all(bytes).is_ok_and(|changes| changes.iter().any(is_later));
@@ -219,8 +220,8 @@ mod tests {
         ]
     }
 
-    /// If a device flush covered an entry, its corruption must not end the history without an
-    /// error, whichever byte is wrong. Corruption of the last entry may.
+    /// If a device flush covered an entry, corruption of this entry must be an error, whichever
+    /// byte is wrong. Only corruption of the last entry may end the history without an error.
     #[test]
     fn corruption_before_a_device_flush_is_reported() {
         let (mut half, ends) = half();

@@ -1,5 +1,5 @@
-//! The superblock: identity and geometry of the device. Formatting the device writes it twice, and
-//! it never changes afterwards.
+//! The superblock: identity and geometry of the device. Formatting the device writes two copies of
+//! the superblock, which never change afterwards.
 //!
 //! ```text
 //! offset  size  field
@@ -50,8 +50,10 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Returns the default geometry for a device whose erase unit is unknown. Slots have 64 KiB to
-    /// 1 MiB, or more if there would be more than 262,144 slots. A unit has sixteen slots.
+    /// Returns the default geometry for a device whose erase unit is unknown. A slot has 1/8192 of
+    /// the device, rounded up to a power of two, but at least 64 KiB and at most 1 MiB. If this
+    /// gives more than 262,144 slots, a slot has 1/262,144 of the device instead, also rounded up.
+    /// A unit (a group of slots that is erased together) has sixteen slots.
     pub fn of(device_bytes: u64) -> Sizes {
         let few = (device_bytes >> 18).next_power_of_two().min(SLOT_BYTES_MAX.into());
         let slot = (device_bytes >> 13).next_power_of_two().clamp(64 << 10, 1 << 20).max(few);
@@ -87,8 +89,8 @@ impl Superblock {
         if unit_slots == 0 || unit_slots > 1 << 20 {
             return Err(format!("units of {unit_slots} slots: a unit has 1 to {}", 1 << 20));
         }
-        // A half has room for several files in each slot, with their names, and for the entries
-        // between two checkpoints.
+        // A half of the journal has 256 bytes for each slot. They are enough for the checkpoint,
+        // even with several files for each slot, and for the entries until the next checkpoint.
         let journal_bytes =
             (device_bytes / u64::from(slot_bytes) * 256 + JOURNAL_BYTES_MIN).next_multiple_of(PAGE as u64);
         let mut made = Superblock { sizes, slots: 0, device_bytes, journal_bytes, id };
@@ -118,7 +120,8 @@ impl Superblock {
         out
     }
 
-    /// Returns whether the page begins as a superblock does, even if it is not valid.
+    /// Returns whether the page begins with the magic bytes of a superblock, even if the rest is
+    /// not valid.
     pub fn is_claimed(page: &[u8]) -> bool {
         page.starts_with(MAGIC)
     }

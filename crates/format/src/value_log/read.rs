@@ -3,12 +3,12 @@ use super::{CRC_BYTES, DELETE, DELETE_RANGE, HEADER_BYTES, Header, MAGIC, PUT, P
 use crate::{Batch, Corrupt, SeqNo, coding::Input, compress::decompress, crc, log_record::Event};
 use std::{borrow::Cow, ops::Range};
 
-/// Number of bytes that are read together to search the end of zeros.
+/// Number of bytes of each read when the reader searches the end of a range of zeros.
 const ZEROS_BYTES: u64 = 1 << 20;
-/// Number of bytes that are read together to search the next valid frame.
+/// Number of bytes of each read when the reader searches the next valid frame.
 const SEARCHED_BYTES: u64 = 64 << 10;
-/// Limit for the frame bodies that are read in a search of the next frame, in multiples of the
-/// segment's size.
+/// The search for the next valid frame reads frame bodies of at most this many times the segment's
+/// size.
 const SEARCH_MAX: u64 = 4;
 
 /// Reads the frames of a segment in order. It trusts no byte of the segment.
@@ -129,10 +129,10 @@ impl Frames {
         Ok(self.end(false))
     }
 
-    /// Returns the offset of the next valid frame at or after `from`, or the end of the segment. At
-    /// few offsets there is a plausible header. An attacker can construct a segment with many
-    /// plausible headers. The search therefore ends when the frame bodies that it has read add up
-    /// to [`SEARCH_MAX`] times the size of the segment.
+    /// Returns the offset of the next valid frame at or after `from`, or the end of the segment.
+    /// Only few offsets have a plausible header, so the search reads few frame bodies. But an
+    /// attacker can construct a segment with many plausible headers. The search therefore ends when
+    /// the frame bodies that it has read add up to [`SEARCH_MAX`] times the size of the segment.
     fn resume_at<E>(&self, from: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
         let (mut from, mut budget) = (from, SEARCH_MAX.saturating_mul(self.file_bytes));
         while from + HEADER_BYTES as u64 <= self.file_bytes {
