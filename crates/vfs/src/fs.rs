@@ -1,9 +1,9 @@
 //! The interface of file systems: one flat directory of append-only files.
 //!
-//! It is implemented by real directories, by memory, by raw devices, and by the models of
-//! `terrace-sim` for crashes, faults and scrambled reads. Power cuts, full disks and torn files
-//! affect files, not tables. The models are therefore below storage
-//! (docs/decisions/0003-file-seam.md). The engine does not use this interface directly.
+//! Real directories, directories in memory and raw devices implement this interface, and so do the
+//! models of `terrace-sim` for crashes, faults and scrambled reads. The models are at this level,
+//! below the storage crate, because power cuts, full disks and torn writes affect files and not
+//! tables (docs/decisions/0003-file-seam.md). The engine does not use this interface directly.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -28,7 +28,7 @@ pub struct DirEntry {
 pub enum FileUse {
     /// A log that is appended to and synced many times. If the mode is [`WalWriteMode::Map`], zeros
     /// may follow the appended bytes until the writer [ends](WriteFile::end) the file or is
-    /// dropped, and they stay after a kill.
+    /// dropped. After a kill of the process the zeros stay in the file.
     Log(WalWriteMode),
     /// A table, which is written once. Tables of deeper levels exist longer.
     Table {
@@ -125,8 +125,8 @@ pub trait FileSystem: Send + Sync {
 /// The lock of a directory, held until it is dropped.
 pub trait DirectoryLock: Send + Sync {
     /// Returns an error if an exclusive lock does not protect the directory any more, because its
-    /// lock file was removed or replaced. Another process may then have opened the store. Costs one
-    /// system call.
+    /// lock file was removed or replaced. Another process may then have opened the store. The check
+    /// costs one system call.
     fn check(&self) -> io::Result<()> {
         Ok(())
     }

@@ -14,8 +14,8 @@ pub trait JournalCommit: Send + Sync {
     /// exist yet.
     fn commit_interval(&self) -> Result<Duration, String>;
     /// Returns the number of finished commits, as the kernel counts them. The count also increases
-    /// after the journal was aborted; only a later
-    /// [`join_transaction`](JournalCommit::join_transaction) detects that.
+    /// after the journal was aborted. To detect an aborted journal, the caller calls
+    /// [`join_transaction`](JournalCommit::join_transaction) after this call.
     fn commit_count(&self) -> io::Result<u64>;
     /// Adds a change to the running transaction, so that the journal has something to commit.
     /// Returns an error if the journal was aborted.

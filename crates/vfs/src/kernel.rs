@@ -1,6 +1,6 @@
-//! Kernel calls that have no safe wrapper: a mapped window of a growing file, writeback without a
-//! journal commit, batch scheduling, and a handler that runs in forked children. The other
-//! `unsafe` code of this crate is in `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs`.
+//! Kernel calls that have no safe wrapper: mapping a part of a growing file (a window), writeback
+//! without a journal commit, batch scheduling, and a handler that runs in forked children. The
+//! other `unsafe` code of this crate is in `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs`.
 use crate::mapped_read::watch;
 use nix::{
     errno::Errno,
@@ -129,9 +129,10 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
 
 /// Makes the calling thread, and the threads that it starts later, background threads. When a
 /// background thread wakes up, it does not preempt the running thread; it waits for a free
-/// processor or for the end of the slice. On Linux 6.12 and later, which supports long slices, a
-/// foreground thread that wakes up preempts a background thread immediately. Otherwise it waits
-/// some milliseconds for the end of the slice. This only improves speed.
+/// processor or for the end of the running thread's slice. On Linux 6.12 and later, which supports
+/// long slices, a foreground thread that wakes up preempts a background thread immediately. On
+/// older kernels the foreground thread waits some milliseconds until the background thread's slice
+/// ends. Scheduling in this way only improves speed.
 pub fn run_in_background() {
     /// The size of the structure in its first version, which has all fields used here.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
@@ -177,7 +178,7 @@ pub(crate) fn at_fork(handler: extern "C" fn()) {
 /// child may have no free descriptor.
 static USELESS: AtomicI32 = AtomicI32::new(-1);
 
-/// Prepares [`replace_in_child`]. To be called before the first fork.
+/// Prepares [`replace_in_child`]. Must be called before the first fork.
 pub(crate) fn prepare_to_replace() {
     if USELESS.load(Relaxed) < 0 {
         // SAFETY: a plain system call on a path that ends in zero.
@@ -189,8 +190,8 @@ pub(crate) fn prepare_to_replace() {
     }
 }
 
-/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be
-/// a child that was just forked. Afterwards it holds no lock through the descriptor, and the
+/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be a
+/// child that was just forked. Afterwards the child holds no lock through the descriptor, and the
 /// descriptor's number stays in use. Makes only calls that a signal handler may make.
 pub(crate) fn replace_in_child(descriptor: RawFd) {
     let useless = USELESS.load(Relaxed);
@@ -206,8 +207,8 @@ pub(crate) fn replace_in_child(descriptor: RawFd) {
 /// error, as network file systems may.
 pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
-    // SAFETY: the descriptor is open and now belongs to the list, which closes it; without a list
-    // it is closed here.
+    // SAFETY: the descriptor is open and now belongs to the list, which closes it; if `fdopendir`
+    // fails, the code below closes the descriptor.
     let list = unsafe { libc::fdopendir(descriptor) };
     if list.is_null() {
         let failed = io::Error::last_os_error();

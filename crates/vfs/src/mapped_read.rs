@@ -102,15 +102,15 @@ pub fn prefetch(bytes: &[u8]) {
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs a handler for SIGBUS. If a mapped page is unreadable, the handler prints the name of
-/// the file before the process ends. To be called before a file is mapped.
+/// the file before the process ends. Must be called before a file is mapped.
 pub(crate) fn watch() {
     BEFORE.get_or_init(|| {
         // SAFETY: all fields are plain numbers and pointers, for which zero is a value.
         let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = page_missing;
         ours.sa_sigaction = handler as usize;
-        // Runs on the stack of the faulting thread: the alternate signal stack may be too small for
-        // a path.
+        // The handler runs on the stack of the faulting thread, because the alternate signal stack
+        // may be too small for a path.
         ours.sa_flags = libc::SA_SIGINFO;
         // SAFETY: the handler does only what a signal handler may.
         unsafe { libc::sigaction(libc::SIGBUS, &ours, &mut before) };

@@ -151,7 +151,8 @@ impl JournalCommit for MemFs {
         Ok(Duration::ZERO)
     }
 
-    /// Nothing has to be waited for, so each call returns a count that is one higher.
+    /// In memory nothing waits for a commit, so each call returns a count that is one higher than
+    /// that of the previous call.
     fn commit_count(&self) -> io::Result<u64> {
         let mut directory = self.0.lock();
         directory.commits += 1;

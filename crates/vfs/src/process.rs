@@ -99,7 +99,7 @@ pub struct KeptFromChildren {
 }
 
 impl KeptFromChildren {
-    /// Registers `descriptor`, which must stay open until this value is dropped. To be called
+    /// Registers `descriptor`, which must stay open until this value is dropped. Must be called
     /// before a lock is taken with this descriptor.
     pub fn new(descriptor: &impl AsFd) -> KeptFromChildren {
         let (process, descriptor) = (Process::current(), descriptor.as_fd().as_raw_fd());

@@ -51,8 +51,8 @@ impl SplitFs {
 
     /// Changes `name` by `call` in the file system that contains it.
     fn change<T>(&self, name: &str, call: impl FnOnce(&dyn FileSystem) -> io::Result<T>) -> io::Result<T> {
-        // Names on the device are counted too, which may cause a sync of the directory without
-        // effect.
+        // Changes of names on the device are counted too, so a sync of the directory may be made
+        // without need.
         self.names.change(|| call(self.of(name)))
     }
 

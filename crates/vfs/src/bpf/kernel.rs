@@ -25,19 +25,19 @@ const TRACE_ITER: u64 = 28;
 /// Size of the buffer for the verifier's log.
 const VERIFIER_LOG_BYTES: usize = 64 << 10;
 
-/// The argument of the system call, a union. Its unused part must be zero. An array of 64-bit
-/// words is enough, because every field used here begins at a multiple of eight bytes or is the
-/// upper half of a word.
+/// The argument of the `bpf` system call. The kernel declares it as a union of structs. Here it is
+/// an array of 64-bit words, because every field used here begins at a multiple of eight bytes or
+/// is the upper half of a word. Unused words must be zero.
 type Arguments = [u64; 20];
 
-/// Executes one command. `arguments` contain addresses of memory. Each memory area must have the
-/// length that the command expects and stay valid until the call returns.
+/// Executes one command. Some words of `arguments` are addresses of buffers. Each buffer must have
+/// the length that the command expects and stay valid until the call returns.
 fn bpf(command: i32, arguments: &mut Arguments) -> io::Result<i32> {
     let bytes = size_of::<Arguments>();
-    // SAFETY: `arguments` is memory of this function of `bytes` bytes, which the kernel accesses
-    // during the call only. The callers below put each address in it together with the length of
-    // the memory, which they own. The kernel reads that memory (and writes the verifier log) during
-    // the call and keeps no address.
+    // SAFETY: `arguments` has `bytes` bytes. Some of its words are addresses of buffers. The
+    // callers below own these buffers and pass the length of each buffer next to its address. The
+    // kernel accesses `arguments` and the buffers only during the call: it reads them, and it
+    // writes the verifier log into its buffer.
     let outcome = unsafe { libc::syscall(libc::SYS_bpf, command, arguments.as_mut_ptr(), bytes) };
     Ok(Errno::result(outcome)? as i32)
 }

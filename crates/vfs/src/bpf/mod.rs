@@ -1,8 +1,8 @@
-//! The state of files in ext4's journal. For a file it reports the transaction of the file's last
-//! change, and the newest committed transaction of the journal.
+//! Reads the state of files in ext4's journal: the transaction of a file's last change, and the
+//! newest committed transaction of the journal.
 //!
-//! A BPF program in the kernel (`program.rs`) reports both for each open file. `/proc/fs/jbd2`
-//! reports only totals for the whole file system.
+//! A BPF program in the kernel (`program.rs`) reports these two transactions for each open file.
+//! Without the program, `/proc/fs/jbd2` reports only totals for the whole file system.
 //!
 //! Loading the program requires the capabilities BPF and PERFMON. Alternatively, root can [pin]
 //! the program once in a `bpf` file system. Any process can then read it, but each process sees

@@ -111,7 +111,8 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     Ok(code.end())
 }
 
-/// The instructions so far, and the indices of those that jump to the end.
+/// The instructions assembled so far, and the indices of the jump instructions whose target is the
+/// end of the program.
 #[derive(Default)]
 struct Code {
     instructions: Vec<u64>,

@@ -177,8 +177,8 @@ impl File {
     }
 
     fn append_plain(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
-        // The slots are allocated now and not when the file is saved. After `StorageFull` the
-        // caller can then free space and retry.
+        // The slots are allocated now and not when the file is saved. If there are too few slots,
+        // the caller gets `StorageFull` here, and can free space and retry.
         self.make_room(contents, contents.written + (contents.tail.len() + bytes.len()) as u64)?;
         contents.tail.extend_from_slice(bytes);
         contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);

@@ -1,5 +1,6 @@
-//! The slot journal of a raw device: the log of the device's file list. Loads it, appends entries,
-//! and writes a checkpoint to the other half when one half is full.
+//! The slot journal of a raw device: the log of the device's file list. This module loads the
+//! journal, appends entries, and writes a checkpoint of the file list to the other half of the
+//! journal when one half is full.
 use super::{error::io, table::FileList};
 use std::{io as std_io, ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
@@ -23,8 +24,8 @@ pub struct Journal {
     /// The page in which the next entry begins, with its bytes up to that entry. `None` before the
     /// first checkpoint.
     open: Option<OpenPage>,
-    /// The end of the part of this half that a flush has made durable, and the value of it that the
-    /// last entry recorded.
+    /// The offset up to which a flush has made this half durable, and the offset that the last
+    /// entry recorded for this purpose.
     flushed: FlushedEnd,
 }
 
@@ -131,8 +132,9 @@ impl Journal {
         }
     }
 
-    /// Appends `changes` as one entry. They were already applied to `table`. The entry is durable
-    /// after the next flush. If a checkpoint was due, it is durable at return.
+    /// Appends `changes` as one entry. The caller has already applied them to `table`. The entry is
+    /// durable after the next device flush. If this half of the journal has no room for the entry,
+    /// writes a checkpoint of `table` instead; `changes` are then durable at return.
     pub fn append(&mut self, changes: &[Change], table: &FileList) -> std_io::Result<()> {
         let mut changes = changes.to_vec();
         if self.flushed.durable > self.flushed.recorded {
@@ -171,7 +173,8 @@ impl Journal {
         (self.half, self.head) = (half, head);
         let len = bytes.len() as u64;
         self.open = Some(OpenPage { at: len, bytes: Vec::new() });
-        // If entries follow an incomplete checkpoint, the checkpoint is treated as corrupt.
+        // The checkpoint is durable before any entry follows it, because a reader treats an
+        // incomplete checkpoint with entries after it as corrupt.
         self.flushed = FlushedEnd { durable: len, recorded: len };
         Ok(())
     }

@@ -126,12 +126,12 @@ impl RawFs {
         Arc::new(RawFs { device, name: name.into(), holders, padding, mount })
     }
 
-    /// The device's superblock.
+    /// Returns the device's superblock.
     pub fn superblock(&self) -> Result<Superblock> {
         Ok(self.mount()?.superblock)
     }
 
-    /// Number of free slots.
+    /// Returns the number of free slots.
     pub fn free_slots(&self) -> Result<u64> {
         Ok(self.mount()?.free_slots())
     }
@@ -268,7 +268,8 @@ impl JournalCommit for RawFs {
         Ok(())
     }
 
-    /// One device flush commits all due files. There is no periodic commit.
+    /// One device flush makes all due files (files that wait for a commit) durable. There is no
+    /// periodic commit.
     fn commit_interval(&self) -> std::result::Result<Duration, String> {
         Ok(Duration::MAX)
     }

@@ -240,7 +240,8 @@ impl Mount {
         Ok(runs)
     }
 
-    /// Makes freed slots reusable; if there are any, by a flush. Also waits for running flushes.
+    /// Makes freed slots reusable, by a device flush if there are any freed slots. Also waits for
+    /// running flushes, which may make further slots reusable.
     fn reclaim(&self) -> Result<()> {
         let wants_flush = self.state.lock().space.wants_flush();
         if wants_flush {

@@ -129,9 +129,10 @@ impl Space {
         }
     }
 
-    /// Takes stale slots for a discard; the caller then calls [`discarded`](Space::discarded).
-    /// Takes none if at most `kept` slots are stale, otherwise all but half of `kept`. Takes the
-    /// highest slot numbers first, because these slots are allocated last.
+    /// Takes stale slots for a discard; the caller then calls [`discarded`](Space::discarded). If
+    /// at most `kept` slots are stale, takes none. Otherwise takes so many that `kept / 2` stale
+    /// slots are left. Takes the highest slot numbers first, because these slots are allocated
+    /// last.
     pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let target = if self.stale.1 > kept { kept / 2 } else { self.stale.1 };
@@ -186,8 +187,8 @@ impl Space {
         Some(at as u32)
     }
 
-    /// Returns the first free unit, so that space that is not needed stays unused. If there is
-    /// none, returns the unit with the most free slots.
+    /// Returns the first free unit. Always choosing the first one keeps the space after the used
+    /// units untouched. If no unit is free, returns the unit with the most free slots.
     fn best_unit(&self) -> Option<usize> {
         let units = 0..self.free_in_unit.len();
         units.clone().find(|unit| self.is_whole(*unit)).or_else(|| {
@@ -211,8 +212,8 @@ mod tests {
         let slots = [(1, None), (2, None), (1, Some(0)), (1, None), (1, None), (1, Some(3)), (2, Some(4))];
         let taken: Vec<_> = slots.map(|(stream, after)| space.take(stream, after).unwrap()).into();
         assert_eq!(taken, [0, 4, 1, 2, 3, 8, 5]);
-        // A third stream takes the last unit, which has fewer slots, and then shares units of other
-        // streams.
+        // A third stream first takes the last unit, which has only two slots. Then all units have
+        // an owner, and it shares the units of the other streams.
         let rest: Vec<_> = std::iter::from_fn(|| space.take(3, None)).collect();
         assert_eq!(rest, [12, 13, 9, 10, 11, 6, 7]);
         assert_eq!(space.free_slots(), 0);
@@ -224,7 +225,7 @@ mod tests {
         space.release([Run { first: 2, count: 2 }]);
         assert!(space.wants_flush() && space.take(0, None).is_none());
         let flushing = space.flushing();
-        // This happens while the flush is running.
+        // This slot is freed while the flush is running, so this flush does not make it reusable.
         space.release([Run { first: 5, count: 1 }]);
         assert_eq!((space.free_now(), space.free_slots()), (0, 3));
         space.reuse(&flushing);

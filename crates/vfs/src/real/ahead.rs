@@ -1,14 +1,14 @@
 //! Prepares the next windows of a WAL in a thread while the current window is being filled. A
 //! window is a mapped range of the file. At the first access to a page the kernel allocates the
-//! page, zeroes it and informs the file system. Without preparation this took half the time of a
-//! put with a value of 1 KiB. The thread also unmaps full windows, which takes as long as a
-//! hundred puts.
+//! page, zeroes it and informs the file system. Without preparation, this takes half the time of a
+//! put with a value of 1 KiB. The thread also unmaps full windows, which takes as long as a hundred
+//! puts.
 //!
 //! The thread writes zeros into the window by system calls, although the range reads as zeros
 //! anyway. The reason is the page cache: it stores bytes that are written in large pieces in large
-//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages
-//! that are touched one by one are stored as single pages. Including the write of zeros, mapping
-//! large folios takes a fifth of the time.
+//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages that
+//! are touched one by one are stored as single pages. Writing the zeros and mapping large folios
+//! together take a fifth of the time that mapping single pages takes.
 use super::span::Span;
 use crate::kernel::{self, Window};
 use parking_lot::Mutex;
@@ -25,22 +25,23 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// Number of zeros that one system call writes. It is also the size of the largest folio, and it
-/// divides every window. The number is small because a kernel without preemption copies a whole
-/// folio before a writer that woke up on the same processor can continue. In a virtual machine
-/// whose memory the host has not allocated yet, 1 MiB takes 2.6 ms.
+/// Number of zeros that one system call writes. It is also the size of the largest folio (group of
+/// pages of the page cache), and it divides the size of every window. The number is small because a
+/// kernel without preemption copies a whole folio before a writer that woke up on the same
+/// processor can continue. In a virtual machine whose memory the host has not allocated yet,
+/// copying 1 MiB takes 2.6 ms.
 const ZEROS_BYTES: usize = 128 << 10;
 
-/// The number of windows that are prepared in advance. It is more than one because the thread
-/// yields to others: it may need more time for one window than the writer needs to fill the
-/// previous one.
+/// The number of windows that are prepared in advance. It is more than one because the preparing
+/// thread yields to other threads: it may need more time to prepare a window than the writer needs
+/// to fill the window before it.
 const DEPTH: usize = 2;
 
 /// The offset of a window in the file, and the window.
 type Ready = (u64, io::Result<Window>);
 
 enum Work {
-    /// Prepare this window.
+    /// Allocate and map this window, and fill it with zeros.
     Make(Span),
     LetGo(Window),
 }

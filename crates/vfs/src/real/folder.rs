@@ -5,9 +5,9 @@
 //! another directory takes its place.
 //!
 //! The names in a store belong to the store. No name is followed through a symbolic link, because
-//! that could lead a write into a foreign file. No open blocks, as opening a FIFO would. Anything
-//! that is not a regular file is refused, except a directory where a directory is expected. The
-//! path of the store's directory itself may be a symbolic link.
+//! that could lead a write into a foreign file. Opening a name never blocks, although opening a
+//! FIFO usually does. Anything that is not a regular file is refused, except a directory where a
+//! directory is expected. The path of the store's directory itself may be a symbolic link.
 use crate::{fs::DirEntry, kernel};
 use nix::{
     errno::Errno,
@@ -29,7 +29,8 @@ pub const SMALL_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Flags for opening folders below the directory, and for another handle on the directory itself.
 const FOLDER: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// Flags for opening files. They change nothing for a regular file.
+/// Flags for opening files: they refuse a symbolic link, and they keep the open of a FIFO from
+/// blocking. For a regular file they change nothing.
 const REGULAR: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
 
 /// A directory. It is opened by its path at the first use and then stays open.

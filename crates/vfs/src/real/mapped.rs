@@ -5,9 +5,9 @@
 //! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends
 //! in zeros. Every WAL reader takes the zeros as the end of the WAL.
 //!
-//! A window is divided into stretches. The first sync in a stretch fills the stretch with zeros.
-//! After that, the sync of a record changes no metadata of the file. It therefore costs a device
-//! flush but no journal commit.
+//! A window is divided into stretches of 64 to 256 KiB. The first sync in a stretch fills the
+//! stretch with zeros. After that, the sync of a record changes no metadata of the file. It
+//! therefore costs a device flush but no journal commit.
 use super::{
     ahead::Ahead,
     file::Writing,
@@ -32,26 +32,25 @@ use std::{
     },
 };
 
-/// The minimum number of bytes that are filled with zeros together. The number is always a
-/// multiple of this one. It divides the size of a window.
+/// The minimum size of a stretch (a part of a window that is filled with zeros together). The size
+/// of every stretch is a multiple of this number. This number divides the size of a window.
 const FILL_MIN: usize = 64 << 10;
-/// The maximum number of bytes that are filled with zeros together. It divides the size of a
-/// window.
+/// The maximum size of a stretch. This number divides the size of a window.
 const FILL_MAX: usize = 256 << 10;
-/// A stretch is made long enough for this number of syncs, if it can be. The first sync in a
-/// stretch costs a journal commit, which takes several times as long as the other syncs, and
-/// longer for a longer stretch.
+/// A stretch is made long enough for the records of this number of syncs, up to the maximum size.
+/// The first sync in a stretch costs a journal commit and takes several times as long as the later
+/// syncs in it. The longer the stretch, the longer the first sync takes.
 const FILL_SYNCS: u64 = 100;
-/// When this many bytes of the first window are filled, the next windows are requested, unless
-/// there was a sync. Later windows are requested when a window was filled without a sync. For a
-/// WAL with frequent syncs no windows are prepared, because their bytes would be written to the
-/// device twice.
+/// When this many bytes of the first window are filled, the writer requests the next windows from
+/// the thread that prepares windows, unless there was a sync. Later windows are requested when a
+/// window was filled without a sync. For a WAL with frequent syncs no windows are prepared, because
+/// their bytes would be written to the device twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// A record of at least this many bytes is written by a system call. This costs less than a page
 /// fault for each page.
 const CALL_BYTES: usize = 16 << 10;
-/// File systems that rewrite an allocated page in place. Other file systems may need new space for
-/// the page, and may have none.
+/// File systems that rewrite an allocated page in place. Another file system may have to allocate
+/// new space for the page, and on a full disk there is none.
 const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
 /// The file of a WAL while it grows.
@@ -114,7 +113,8 @@ impl MappedFile {
     }
 
     /// Moves to the next window, if the file system provides one. If the disk has no room for a
-    /// window, it may still have room for a record.
+    /// window, continues without one: the disk may still have room for the record, which a system
+    /// call then writes.
     fn advance(&mut self) -> io::Result<()> {
         let full = self.window.take();
         let span = Span::of(self.bytes);
@@ -128,7 +128,7 @@ impl MappedFile {
         }
         if let Some(full) = full {
             if !full.is_synced() && self.window.is_some() {
-                self.ahead.ask(span.end()); // at this rate of appends they will be needed
+                self.ahead.ask(span.end()); // without syncs, the next windows fill soon
             }
             self.ahead.let_go(full.window);
         }
@@ -309,8 +309,9 @@ mod tests {
         assert!(fs::read(&path).unwrap() == wanted);
     }
 
-    /// Wherever a WAL ends, and even if its next window is being prepared, the file ends at the
-    /// same place. In a synced WAL, only the stretch that contains the end is filled with zeros.
+    /// After a WAL was ended, its file has exactly the appended bytes, wherever they end and even
+    /// if the next window is being prepared. In a synced WAL, only the stretch that contains the
+    /// end is filled with zeros.
     #[test]
     fn a_prepared_window_leaves_no_bytes_in_the_ended_file() {
         let folder = tempfile::tempdir().unwrap();

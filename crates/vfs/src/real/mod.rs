@@ -104,8 +104,9 @@ impl RealFs {
     }
 
     /// Opens a file such that reads do not update its access time. With the mount option
-    /// `relatime`, an update is due at the first read since the file was written. It would make the
-    /// read join the journal's transaction and wait for the transaction that is being committed.
+    /// `relatime`, an update is due at the first read since the file was written. Such an update
+    /// would make the read join the journal's running transaction and wait for the transaction that
+    /// is being committed.
     fn unnoticed(&self, name: &str) -> io::Result<File> {
         match self.folder.open(name, OFlag::O_RDONLY | OFlag::O_NOATIME) {
             // The file belongs to another user.

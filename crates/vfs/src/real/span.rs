@@ -1,11 +1,12 @@
-//! Windows of a mapped log. A growing file is divided into ranges (windows), of which one at a
-//! time is mapped.
+//! Windows of a mapped log. A growing log file is divided into ranges, the windows. Only the window
+//! that is being filled is mapped for writing.
 use std::num::NonZeroUsize;
 
 /// The minimum size of a window in bytes; a multiple of every page size.
 pub(super) const WINDOW_MIN: u64 = 1 << 20;
-/// The maximum size of a window in bytes. In long logs larger windows have two benefits: fewer
-/// appends reach the end of a window, and the next window is requested earlier.
+/// The maximum size of a window in bytes. In a long log, a large window has two benefits over a
+/// small one. Fewer appends reach the end of a window. And there is more time to prepare the next
+/// window, because it is requested no later than when the writer begins the window before it.
 const WINDOW_MAX: u64 = 4 << 20;
 
 /// The range of a window in its file.
@@ -16,8 +17,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Returns the window that contains the byte at `at`. Its size is a fourth of `at`, rounded
-    /// down to a power of two.
+    /// Returns the window that contains the byte at `at`. The size of the window is a fourth of
+    /// `at`, at least `WINDOW_MIN` and at most `WINDOW_MAX`, rounded down to a power of two.
     pub fn of(at: u64) -> Span {
         let bytes = 1 << (at / 4).clamp(WINDOW_MIN, WINDOW_MAX).ilog2();
         Span { from: at - at % bytes, bytes: NonZeroUsize::new(bytes as usize).expect("a power of two") }

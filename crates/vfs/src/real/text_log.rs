@@ -1,5 +1,5 @@
-//! `LOG`: messages about an open store for people, as LevelDB keeps them. Nothing depends on it: a
-//! message that cannot be written is lost.
+//! The file `LOG`: messages for people about an open store, as in LevelDB. No code reads this file.
+//! A message that cannot be written is lost.
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat, renameat},
@@ -9,7 +9,7 @@ use std::{fs::File, io::Write as _, sync::Arc, time::SystemTime};
 
 const LOG: &str = "LOG";
 const OLD: &str = "LOG.old";
-/// Size at which the file becomes `LOG.old` and another one begins.
+/// Size in bytes at which `LOG` is renamed to `LOG.old` and a new `LOG` begins.
 const BYTES_MAX: i64 = 16 << 20;
 
 /// The messages of one open store. The file is open during a write only, so it costs no
@@ -20,7 +20,7 @@ pub struct TextLog {
 }
 
 impl TextLog {
-    /// Begins an empty `LOG` in the directory. The one of the last session becomes `LOG.old`.
+    /// Begins an empty `LOG` in the directory. The `LOG` of the previous session becomes `LOG.old`.
     pub fn start(directory: Arc<File>) -> TextLog {
         let log = TextLog { directory };
         let _ = log.set_old();
