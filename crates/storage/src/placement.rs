@@ -68,13 +68,14 @@ pub trait StoreInfo: Send + Sync {
     fn layout(&self) -> Layout;
     /// Returns the path of `object`, for messages. The object need not exist.
     fn place_of(&self, object: ObjectId) -> String;
-    /// The size limits.
+    /// Returns the size limits.
     fn limits(&self) -> Limits;
-    /// The memory budget of the store.
+    /// Returns the memory budget of the store.
     fn budget(&self) -> &Arc<Budget>;
     /// Bytes and syncs so far, by purpose.
     fn io_stats(&self) -> &IoStats;
-    /// Begins the file `LOG` of a session that writes; `None` where a store has none.
+    /// Begins the file `LOG`, for a session that may write; `None` if this kind of store has no
+    /// `LOG`.
     fn text_log(&self) -> Option<TextLog> {
         None
     }
@@ -120,12 +121,13 @@ pub trait ValueStore: StoreInfo {
         Err(Error::Unsupported(format!("{} has no value log, so no {object:?}", self.name())))
     }
     /// Informs storage that no further job will [depend](TableSink::rely_on) on WAL `log` because
-    /// of a memtable: all entries of the WAL that tables need are in tables, or it has none.
+    /// of a memtable: all entries of the WAL that tables need are in tables, or the WAL has no such
+    /// entry.
     fn wal_flushed(&self, log: LogId) {
         let _ = log;
     }
     /// Returns the value of the put of `user` at `seq`. `stored` is the stored form of the value in
-    /// a table or memtable. To be called only if the [`Layout::values`](terrace_format::Layout)
+    /// a table or memtable. May be called only if the [`Layout::values`](terrace_format::Layout)
     /// separates keys and values. The value is always verified, whatever `how` requests.
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
         let _ = (user, seq, how);
@@ -181,7 +183,8 @@ pub trait TableStore: StoreInfo {
         Ok(Vec::new())
     }
     /// Deallocates the space of tables that are not in `tables` but share a bundle with one of
-    /// them. To be called when the store is opened and the other tables are not needed any more.
+    /// them. Called when the store is opened, at a moment when no version needs the other tables
+    /// any more.
     fn trim(&self, _tables: &[TableMeta]) -> Result<()> {
         Ok(())
     }
@@ -193,7 +196,7 @@ pub trait RootStore: StoreInfo {
     fn publish_root(&self, manifest: LogId) -> Result<()>;
     /// Returns the manifest at which the store begins; `None` if there is no store yet.
     fn load_root(&self) -> Result<Option<LogId>>;
-    /// Writes the text of the format file durably. To be called before a feature that the text
+    /// Writes the text of the format file durably. Must be called before a feature that the text
     /// announces is used for the first time.
     fn publish_format_file(&self, text: &str) -> Result<()>;
     /// Returns the text of the format file; `None` if there is none.
@@ -239,8 +242,8 @@ pub trait Durability: StoreInfo {
     /// `none`.
     fn promises(&self) -> bool;
     /// Makes `tables` durable if the store was last used in the durability mode `none`, in which
-    /// nothing is synced. To be called when the store is opened, before the tables are reported as
-    /// durable.
+    /// nothing is synced. Must be called when the store is opened, before the tables are reported
+    /// as durable.
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
     /// Makes the manifest `id` durable. It was written before the store was opened, and the root
     /// names it.

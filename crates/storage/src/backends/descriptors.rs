@@ -37,9 +37,9 @@ pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Optio
     within
 }
 
-/// Returns two limits, which are the same number: the number of files that may be open because
-/// they wait to become durable, and the number of closed WALs that wait for the tables that
-/// replace them.
+/// Returns a number that is used for two limits: the number of files that are open because they
+/// wait to become durable, and the number of closed WALs that wait until their entries are durable
+/// in tables.
 pub(super) fn for_waiting(setup: &StorageConfig, files_max: Option<u64>) -> usize {
     let waiting = |files: u64| {
         // Open tables are of at most two kinds, each limited to `max_open_files`.

@@ -33,7 +33,7 @@ pub enum Way {
 pub struct BatchTracker {
     way: Way,
     interval: Duration,
-    waiting: Queue, // jobs do not wait for a batch, unless too many files do
+    waiting: Queue, // jobs do not wait for a batch, unless too many files wait
     // The time of the last batch. Held while a batch is made. Lock order: this lock before
     // `waiting`.
     last: Mutex<Option<Instant>>,

@@ -29,7 +29,8 @@ use std::{
 };
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// The evidence for a commit of the bytes that were written back.
+/// The number by which a tracker recognizes that a journal commit has covered the bytes that were
+/// written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The number of commits, which the kernel publishes.
@@ -40,8 +41,9 @@ pub enum Evidence {
 
 /// Number of commits after which everything written back before is durable.
 const COMMITS: u64 = 2;
-/// If the journal makes no progress during this number of commit intervals, it is considered
-/// stuck. Each of the intervals is counted as one second longer.
+/// If the journal makes no progress during this number of commit intervals, it is considered stuck.
+/// For this limit, each interval is taken as one second longer than the file system's commit
+/// interval.
 const INTERVALS_MAX: u32 = 3;
 
 /// Completes durability handles in batches. A batch contains the outputs that were written back
@@ -50,7 +52,7 @@ pub struct JournalTracker {
     evidence: Evidence,
     poll: Duration,
     stall_limit: Duration,
-    waiting: Queue, // jobs do not wait for a batch, unless too many files do
+    waiting: Queue, // jobs do not wait for a batch, unless too many files wait
     // Held while files are written back and while the journal is read. Lock order: this lock before
     // `waiting`.
     progress: Mutex<Progress>,
@@ -70,8 +72,8 @@ struct Progress {
 
 impl Default for Progress {
     fn default() -> Progress {
-        // A start value far from zero: it may be rounded up or down to the first transaction
-        // number, which has 32 bits.
+        // The kernel's transaction numbers have 32 bits. The first one is extended to the nearest
+        // value, above or below this start value, so the start value must be far from zero.
         Progress { batches: VecDeque::new(), commits: 1 << 32, moved: None, asked: None }
     }
 }
@@ -159,8 +161,8 @@ impl Progress {
             return Ok(journal_of(fs)?.commit_count()? + COMMITS);
         }
         let (journal, now) = (journal_of(fs)?, self.count(fs, evidence)?);
-        // A job with a cancelled file may have no file left that reports the transaction of its
-        // name.
+        // If the sync of one of the job's files was cancelled, the job may have no file left that
+        // reports the transaction of the file names.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files

@@ -19,6 +19,6 @@ pub struct EntryRef<'a> {
     /// The stored form of the value: the bytes of the value, or the reference that the backend
     /// stores instead of them.
     pub stored: &'a [u8],
-    /// The memtable or the table that has it.
+    /// The memtable or the table that has the entry.
     pub origin: Origin,
 }

@@ -63,11 +63,11 @@ pub trait TableSink: Send {
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
         Err(Error::Unsupported(format!("no build here writes {} bytes into segment {segment}", bytes.len())))
     }
-    /// Adds range tombstones to the open table. They must follow those added before. No entry that
-    /// they shadow has a greater sequence number.
+    /// Adds range tombstones to the open table. Their range must follow the ranges added before. No
+    /// entry that they shadow has a greater sequence number.
     fn delete_range(&mut self, fragment: &Fragment) -> Result<()>;
-    /// Returns the approximate size of the open table in bytes. A far larger number means that the
-    /// table should end.
+    /// Returns the approximate size of the open table in bytes. A number far above the real size
+    /// means that the table should end now.
     fn table_bytes(&self) -> u64;
     /// Ends the open table, which must have an entry or a range tombstone.
     fn end_table(&mut self) -> Result<()>;

@@ -62,9 +62,9 @@ pub struct TableReadOptions {
     /// Whether to verify the checksum of every block.
     pub verify: bool,
     /// Whether to insert blocks into the block cache. Blocks of a cursor's read-ahead are never
-    /// inserted. A single pass over a table sets this to false. It then also reads values of the
-    /// value log by system calls, even if segments are mapped, so that an unreadable page is an
-    /// error.
+    /// inserted. A single pass over a table sets this to false. Values in the value log are then
+    /// also read by system calls, even if segments are mapped, so that an unreadable page is an
+    /// error and does not end the process.
     pub fill_cache: bool,
 }
 

@@ -43,6 +43,6 @@ pub struct Adopted {
     /// Number of files copied, because they are on another file system, or because this file system
     /// has no hard links.
     pub copied: u64,
-    /// Total size in bytes of these files.
+    /// Total size in bytes of all files taken over.
     pub bytes: u64,
 }

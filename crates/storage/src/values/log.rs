@@ -37,8 +37,8 @@ pub trait LogWriter: Send + Sync {
     /// Returns the size in bytes so far. This is the size of the file that is listed under the
     /// log's number.
     fn bytes(&self) -> u64;
-    /// Returns the size in bytes so far of its [WAL
-    /// sidecar](crate::placement::ObjectId::WalSidecar).
+    /// Returns the size in bytes so far of the [sidecar](crate::placement::ObjectId::WalSidecar) of
+    /// this WAL.
     fn sidecar_bytes(&self) -> u64 {
         0
     }

@@ -16,20 +16,23 @@ use std::{
 /// The largest gap in bytes between two entries that are treated as adjacent. A gap contains frame
 /// headers and a little garbage.
 const GAP_MAX: u64 = 4096;
-/// The size of the first coalesced read; each further one is twice as large.
+/// The size in bytes of the first coalesced read. Each further read is twice as large as the one
+/// before it, up to `MOST_BYTES`.
 const FIRST_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 128 << 10;
-/// The number of segments between which a scan may alternate. Each GC job for a key range wrote
-/// its values to another segment.
+/// The maximum number of segments for which one scan keeps the last read. Values of one key range
+/// can be in several segments, because each GC job writes the values that it relocates to a segment
+/// of its own. A scan of this range alternates between these segments.
 const SEGMENTS_MAX: usize = 8;
 /// The kernel reads about this many bytes of a mapping together. Only one entry in each such piece
 /// is timed, because reading the clock takes as long as finding an entry.
 const PLACE_BYTES: u64 = 64 << 10;
-/// If a read takes longer than this, plus a microsecond for each KiB, it had to wait for the
-/// device.
+/// If a read takes longer than this, plus a microsecond for each KiB, the coalescer concludes that
+/// the read waited for the device.
 const WAITED: Duration = Duration::from_micros(20);
-/// If the access to a mapped entry takes longer than this, it had to wait for the device. The
-/// limit is higher than for a read, because the kernel may have to map pages that are in memory.
+/// If the access to a mapped entry takes longer than this, the coalescer concludes that it waited
+/// for the device. The limit is higher than for a read by a system call, because the kernel may
+/// have to map pages that are in memory.
 const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
 /// Combines the reads of one scan.
@@ -37,7 +40,7 @@ pub struct ReadCoalescer {
     most: u64,
     /// The last read of each segment. The segment that was read last is first.
     held: VecDeque<Stretch>,
-    /// The bytes of these reads, as the memory budget counts them.
+    /// Counts the bytes of the reads in `held` for the memory budget.
     counted: Held,
     waited: bool,
 }
@@ -79,8 +82,8 @@ impl Shown {
 }
 
 impl ReadCoalescer {
-    /// Makes a coalescer that keeps at most `bytes` bytes in memory. They are counted as read-ahead
-    /// of cursors. An entry larger than an eighth of `bytes` is read alone.
+    /// Makes a coalescer that keeps at most `bytes` bytes in memory. The memory budget counts these
+    /// bytes as read-ahead of cursors. An entry larger than an eighth of `bytes` is read alone.
     pub fn new(bytes: u64, budget: &Arc<Budget>) -> ReadCoalescer {
         let most = (bytes / SEGMENTS_MAX as u64).min(MOST_BYTES);
         ReadCoalescer { most, held: VecDeque::new(), counted: budget.hold(Holder::Cursors), waited: false }
@@ -156,20 +159,20 @@ impl Stretch {
         Some((entry, waited))
     }
 
-    /// Returns whether the entry follows the last one so closely that the kernel has probably read
-    /// both together.
+    /// Returns whether the entry follows the last requested entry so closely that the kernel has
+    /// probably read both together.
     fn is_adjacent(&self, at: &Range<u64>) -> bool {
         let place = |byte: u64| byte / PLACE_BYTES;
         self.goes_on(at) && self.last.as_ref().is_some_and(|last| place(last.end) == place(at.end))
     }
 
-    /// Returns whether the entry follows the last one.
+    /// Returns whether the entry follows the last requested entry.
     fn goes_on(&self, at: &Range<u64>) -> bool {
         self.last.as_ref().is_some_and(|last| is_near(last.end, at.start))
     }
 
-    /// Reads the entry. If it is adjacent to the last one, reads the bytes after it, or before it,
-    /// in the same call.
+    /// Reads the entry. If the entry is adjacent to the last requested entry, the same system call
+    /// also reads the bytes after it, or before it if the scan moves backward.
     fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<Bytes> {
         let behind = self.goes_on(at);
         let before = self.last.as_ref().is_some_and(|last| is_near(at.end, last.start));
@@ -241,8 +244,8 @@ mod tests {
         }
     }
 
-    /// Reads entries of 1000 bytes at these offsets. Returns the number of reads, and the number of
-    /// bytes read for each byte of an entry.
+    /// Reads entries of 1000 bytes at the offsets `places`. Returns the number of reads, and the
+    /// number of bytes read for each byte of an entry.
     fn reads(most: u64, places: impl Iterator<Item = u64>) -> (u64, f64) {
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let (mut stretches, mut wanted) = (ReadCoalescer::new(most, &Budget::new(&StorageConfig::default())), 0);
@@ -282,7 +285,8 @@ mod tests {
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
     }
 
-    /// The bytes that are kept are counted and limited. Long entries are not kept.
+    /// The bytes that a coalescer keeps in memory are counted by the budget and limited. Long
+    /// entries are not kept.
     #[test]
     fn kept_bytes_are_bounded() {
         let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&StorageConfig::default()));

@@ -18,10 +18,11 @@ use terrace_format::{
 };
 use terrace_vfs::Room;
 
-/// Number of free inodes that are reserved for WALs, manifests and tables, and their share of all
-/// inodes. A build leaves at least this many free, and at least this share. With fewer free
-/// inodes, values are stored in the META file. A table takes two inodes, so tables of 64 KiB with
-/// inline values can still fill a quarter of a disk formatted by `mkfs.ext4`.
+/// A build of directory tables leaves at least this number of inodes free, and at least one in
+/// `FILES_RESERVED_SHARE` of all inodes. WALs, manifests and tables need these inodes. If fewer
+/// inodes are free, the build stores values in the META file and not in files. A table takes two
+/// inodes, so tables of 64 KiB with inline values can still fill a quarter of a disk formatted by
+/// `mkfs.ext4`.
 const FILES_RESERVED: u64 = 1024;
 const FILES_RESERVED_SHARE: u64 = 8;
 /// Number of files that are created before the file system is queried again for free inodes.

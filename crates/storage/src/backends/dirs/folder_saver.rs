@@ -87,8 +87,8 @@ impl WriteFile for WholeFolders {
         self.saver.is_saved(self.build)
     }
 
-    /// Does nothing: writing back many small files one by one would take longer than the journal
-    /// commit that this saves.
+    /// Syncs the whole file system, as [`sync`](WriteFile::sync) does. Writing back the many small
+    /// files one by one would avoid a journal commit, but it would take longer than that commit.
     fn write_back(&self) -> io::Result<()> {
         self.saver.save(self.build)
     }

@@ -28,7 +28,7 @@ pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn TableSink>>
     Ok(Box::new(FilesBuild { store, hint, bundle, open: None, segment: None, metas, finished, parts, names }))
 }
 
-/// Returns the purpose for which the bytes of a job are counted.
+/// Returns the purpose under which the I/O statistics count the bytes of a job.
 pub(in crate::backends) fn purpose(hint: Hint) -> Purpose {
     match hint.lifetime {
         Lifetime::Flush => Purpose::Flush,
@@ -269,7 +269,8 @@ impl Output {
 
     /// Wraps `file`, which is new and has the name `name`.
     fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, level: usize, name: &str) -> Output {
-        // Allocated at its maximum size. Buffers that grew with each file fragmented the heap.
+        // The buffer has its maximum size from the start. A buffer that grows with each file
+        // fragments the heap.
         let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_size.min(GATHER_BYTES));
         Output { name: store.path(name), store: store.clone(), purpose, level, file, gathered, bytes: 0 }
     }

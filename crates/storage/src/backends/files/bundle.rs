@@ -40,7 +40,7 @@ fn file(store: &Store, bundle: TableId) -> Result<Arc<dyn ReadFile>> {
     Ok(store.bundles.share(bundle, opened))
 }
 
-/// The name of the file of a bundle.
+/// Returns the name of the file of a bundle.
 pub(super) fn name(bundle: TableId) -> String {
     FileName::Bundle(bundle).to_string()
 }

@@ -65,7 +65,7 @@ impl Bundles {
         Removed::Hole(within.bundle, Member { id, offset: within.offset, bytes })
     }
 
-    /// The open file of `bundle`, if it has readers.
+    /// Returns the open file of `bundle`, if the bundle has readers.
     pub fn opened(&self, bundle: TableId) -> Option<Arc<dyn ReadFile>> {
         self.0.lock().files.get(&bundle).and_then(Weak::upgrade)
     }

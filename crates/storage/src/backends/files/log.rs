@@ -84,7 +84,8 @@ impl LogFile {
         self.synced_bytes.load(Relaxed) == self.bytes
     }
 
-    /// Marks bytes as synced that need no sync, such as a durable watermark.
+    /// Counts all bytes appended so far as synced. Called after an append that needs no sync, such
+    /// as that of a durable watermark.
     fn count_as_synced(&mut self) {
         *self.synced_bytes.get_mut() = self.bytes;
     }

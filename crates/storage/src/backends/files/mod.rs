@@ -169,7 +169,8 @@ impl LogStore for Files {
     }
 
     fn prepare_replay(&self, log: LogId) -> Result<()> {
-        // Other stores replay their WALs into new tables, so no table points into a WAL.
+        // Without a value log, recovery replays WALs into new tables, so no table points into a
+        // WAL.
         let points = self.store.layout.values == Values::Log && self.store.mode.writes();
         if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
     }
@@ -342,7 +343,8 @@ impl Durability for Files {
         self.store.tracker.waits_for_fs_commit()
     }
 
-    /// Tables in bundles are excluded, because the other tables of the bundle need the file.
+    /// The sync of a table in a bundle is not cancelled, because the other tables of the bundle
+    /// need the file.
     fn cancel_sync(&self, table: &TableMeta) -> Option<Finished> {
         if table.within.is_some() {
             return None;

@@ -32,7 +32,8 @@ pub(in crate::backends) struct Tables {
 /// Opens the file with the blocks of a table.
 pub(in crate::backends) type Find = dyn Fn(&TableMeta) -> Result<Input> + Send + Sync;
 
-/// All tables in the order of opening, with the hand of the clock algorithm.
+/// All tables in the order of opening, and the position of the clock hand. The clock algorithm
+/// selects the tables to close.
 #[derive(Default)]
 struct Clock {
     tables: Vec<Weak<FileTable>>,

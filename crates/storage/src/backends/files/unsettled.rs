@@ -1,5 +1,5 @@
-//! The value-log segments written since the store was opened. Jobs whose tables point into them
-//! may have to make them durable.
+//! The value-log segments written since the store was opened. A job whose tables point into such a
+//! segment may have to make the segment durable.
 use crate::placement::ObjectId;
 use parking_lot::Mutex;
 use std::{
@@ -19,8 +19,8 @@ pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
 
 /// A segment written since the store was opened.
 struct Open {
-    /// A second handle on the file. It can make the file durable while the segment's writer still
-    /// appends. The first job that depends on the segment takes it.
+    /// A second handle on the file. This handle can make the file durable while the segment's
+    /// writer still appends. The first job that depends on the segment takes the handle.
     file: Option<Box<dyn WriteFile>>,
     progress: Arc<Progress>,
     fate: Arc<Fate>,

@@ -39,7 +39,8 @@ struct SeparatingBuild {
     own: Option<OwnSegment>,
     /// For each segment into which the open table points, the number of bytes.
     refs: BTreeMap<ObjectId, u64>,
-    /// The numbers of `refs`, for each finished table.
+    /// For each finished table, the segments into which it points, each with the number of bytes
+    /// (see `refs`).
     finished: Vec<Vec<(ObjectId, u64)>>,
     /// Segments of WALs to which memtable entries pointed.
     wal_segments: BTreeSet<ObjectId>,

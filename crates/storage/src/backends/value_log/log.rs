@@ -1,7 +1,7 @@
 //! The WAL as a value-log segment. Each batch is one frame, written by one append.
 //!
-//! A batch without a separated value is garbage as soon as its entries are in tables. To keep such
-//! batches out of the segment, they are written to a second file, the WAL sidecar. The sidecar is
+//! A batch without a separated value is garbage as soon as its entries are in tables. Such batches
+//! are therefore not written to the segment but to a second file, the WAL sidecar. The sidecar is
 //! removed when the memtable has been flushed.
 use super::{merged::MergedWal, shared::ValueLogInner};
 use crate::{
@@ -50,7 +50,7 @@ struct WalSegmentWriter {
     segment: Box<dyn SegmentWriter>,
     /// Whether batches without a separated value are written to a sidecar.
     has_sidecar: bool,
-    /// The sidecar. It is created when the first such batch is written.
+    /// The sidecar. It is created when the first batch without a separated value is written.
     sidecar: Option<Box<dyn LogWriter>>,
     /// Whether the segment has a durable mark that covers writes in the sidecar.
     sidecar_marked: bool,

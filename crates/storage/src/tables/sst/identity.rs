@@ -27,7 +27,8 @@ pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta
     if bounds.iter().any(|bound| bound.len() < TRAILER_BYTES) || fits(tail, order, bounds) {
         return Ok(());
     }
-    // The blocks are corrupt. A later read of them reports this.
+    // If the blocks are corrupt, this check accepts the table, and a later read of the blocks
+    // reports the corruption.
     let Some(entries) = ends(source, tail, order)? else { return Ok(()) };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
     for (at, name) in ["first", "last"].into_iter().enumerate() {

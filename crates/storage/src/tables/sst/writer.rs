@@ -3,9 +3,9 @@
 //! ```text
 //! data block*  filter  properties  range tombstones  metaindex block  index block  footer
 //! ```
-//! While it writes, memory contains one data block, the index, and the input of the filter.
-//! Without the properties block, and with LevelDB's form of filter, the bytes are those that
-//! LevelDB would write.
+//! The writer keeps only one data block, the index, and the input of the filter in memory. Without
+//! the properties block, and with LevelDB's form of filter, the bytes are those that LevelDB would
+//! write.
 use super::{ByteSink, Cut, filter::FilterMaker};
 use crate::{Error, Result, StorageConfig, tables::WholeBlock};
 use std::cmp::Ordering;
