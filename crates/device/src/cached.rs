@@ -48,7 +48,7 @@ impl Cached {
         self.hand_on(pages).inspect_err(|_| self.lost.store(true, Ordering::SeqCst))
     }
 
-    /// Writes adjacent pages of one stream as one write.
+    /// Passes `pages` to the device below. Adjacent pages of one stream are written together.
     fn hand_on(&self, pages: Pages) -> Result<()> {
         let mut run: Option<(u64, Stream, Vec<u8>)> = None;
         for (number, (stream, page)) in pages {

@@ -26,7 +26,7 @@ const FOLIO_BYTES: u64 = 2 << 20;
 /// range is overwritten with zeros. On a real device, a discard fails if the device does not
 /// support discards, and a discarded range may keep its contents.
 pub struct File {
-    /// Dropped before the descriptor that it belongs to.
+    /// Must be dropped before the descriptor to which it belongs.
     guard: Option<Box<dyn Send + Sync>>,
     file: fs::File,
     path: PathBuf,
@@ -85,7 +85,7 @@ impl File {
         let mut file = open_device(fs::OpenOptions::new().read(true).write(true), flags, path)?;
         let len = length(&mut file, path)?;
         let device = File::locked(file, path, len)?;
-        refuse_both(path, is_node)?; // a later open through the other name meets this lock
+        refuse_both(path, is_node)?; // an open by the other name after this call finds the lock
         Ok(device)
     }
 
@@ -145,7 +145,7 @@ impl File {
     /// # Errors
     /// If the file system is full or does not support it.
     pub fn allocate(&self) -> Result<()> {
-        // files are never longer
+        // The conversion loses no bits, because the length of a file always fits `i64`.
         let all = fallocate(self.file.as_fd(), FallocateFlags::empty(), 0, self.len as i64);
         if self.is_node { Ok(()) } else { all.map_err(|error| failed("allocate", &self.path, error.into())) }
     }
@@ -173,7 +173,7 @@ impl File {
             return Ok(());
         }
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        // The conversions are lossless: a file is no longer than `off_t` can express.
+        // The conversions lose no bits, because no file is longer than `off_t` can express.
         match fallocate(self.file.as_fd(), flags, offset as i64, len as i64) {
             Err(nix::Error::EOPNOTSUPP) => self.zero(offset, len),
             done => done.map_err(|error| failed("punch", &self.path, error.into())),

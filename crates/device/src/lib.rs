@@ -33,8 +33,8 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 /// A write stream of a drive. Data with similar lifetimes should be written to one stream, so that
-/// the drive can invalidate it together. Drives without streams ignore the stream. Unlabelled
-/// writes use stream 0.
+/// all data of an erase unit becomes obsolete at about the same time. Drives without streams ignore
+/// the stream. Unlabelled writes use stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stream(pub u8);
 
@@ -53,7 +53,7 @@ pub trait BlockDevice: Send + Sync {
     /// zeros.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// As [`read_at`](Self::read_at), for an unaligned range.
+    /// Reads as [`read_at`](Self::read_at) does, for an unaligned range.
     fn read_part(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         reread(self, offset, into)
     }
@@ -66,8 +66,8 @@ pub trait BlockDevice: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()>;
 
-    /// As [`write_at`](Self::write_at), for an unaligned range. The device or the kernel first
-    /// reads the blocks that the range touches in part.
+    /// Writes as [`write_at`](Self::write_at) does, for an unaligned range. The device or the
+    /// kernel first reads the blocks that the range touches in part.
     fn write_part(&self, offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
         rewrite(self, offset, bytes, stream)
     }

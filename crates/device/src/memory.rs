@@ -6,9 +6,9 @@ use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u32 = 4096;
-/// Chunk size. A chunk is larger than the allocator's own pools, so each chunk comes directly from
-/// the system. The system provides zero pages that occupy no memory until they are written, and a
-/// freed chunk returns to it immediately.
+/// Chunk size in bytes. Chunks are so large that the allocator gets each one directly from the
+/// operating system. The system provides zero pages that occupy no memory until they are written,
+/// and it gets the memory of a freed chunk back immediately.
 const CHUNK: usize = 1 << 20;
 
 /// A block device in memory. Unwritten chunks, and chunks discarded or zeroed as a whole, occupy
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(read[..4096], [0; 4096]);
     }
 
-    /// Compares with a naive device, for ranges within a chunk, ranges across chunk borders, and
-    /// whole chunks.
+    /// Compares the device with a simple one (a vector of bytes), for ranges within a chunk, ranges
+    /// across chunk borders, and whole chunks.
     #[test]
     fn ranges_across_chunks_equal_those_within() {
         let (len, mut naive) = (3 * CHUNK + 8192, vec![0; 3 * CHUNK + 8192]);

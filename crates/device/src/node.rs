@@ -15,14 +15,16 @@ use std::{ffi::c_void, fs::File, io, num::NonZeroUsize, ops::Range, os::fd::AsRa
 nix::ioctl_write_ptr_bad!(blkdiscard, 0x1277, [u64; 2]);
 
 /// Discards `len` bytes of the device and drops the dirty cached pages in the range. A discard
-/// writes nothing. Punching a hole would make the drive write zeros or an equivalent.
+/// writes nothing to the drive. Punching a hole with `fallocate` would make the drive write zeros
+/// or an equivalent.
 pub fn discard(node: &File, offset: u64, len: u64) -> io::Result<()> {
     // SAFETY: the kernel reads two numbers, which live until the call returns; the descriptor is
     // open.
     Ok(unsafe { blkdiscard(node.as_raw_fd(), &[offset, len]) }.map(drop)?)
 }
 
-/// A mapping of a whole device without access rights. Its addresses only name ranges for `msync`.
+/// A mapping of a whole device without access rights. Its addresses only tell `msync` which range
+/// of the device to flush.
 pub struct Whole {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,

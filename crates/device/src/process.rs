@@ -1,5 +1,6 @@
-//! Unique names for processes. They name objects after the process that created them, because such
-//! an object may outlive its process and a process id may be reused.
+//! Unique names for processes. An object, such as a mount directory, has the unique name of its
+//! creator in its own name. A process id is not enough: an object may outlive its creator, and the
+//! kernel may reuse the process id.
 use std::fs;
 
 /// Returns a name that no later process gets: the process id and the start time in clock ticks

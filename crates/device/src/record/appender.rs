@@ -27,8 +27,8 @@ pub(super) struct Appender {
     at: u64,
     /// The second buffer, or `None` while the thread writes it.
     empty: Option<Piece>,
-    /// Channel of full buffers and their file offsets to the thread. `None` means that the thread
-    /// has ended, and with it all appending.
+    /// The channel that passes full buffers and their file offsets to the thread. `None` means that
+    /// the thread has ended, and that nothing can be appended any more.
     full: Option<SyncSender<(Piece, u64)>>,
     written: Receiver<(Piece, io::Result<()>)>,
     thread: Option<JoinHandle<()>>,
@@ -78,8 +78,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Passes all bytes to the operating system. The last unit is padded, and rewritten when more
-    /// bytes follow.
+    /// Passes all bytes to the operating system. The last block of direct I/O is padded with zeros.
+    /// It is rewritten when more bytes follow.
     pub fn flush(&mut self) -> io::Result<()> {
         self.empty = Some(self.other()?);
         self.filling.pad();
@@ -87,7 +87,7 @@ impl Appender {
         self.file.set_len(self.at + self.filling.len as u64)
     }
 
-    /// Returns the other buffer once it is written.
+    /// Waits until the thread has written the other buffer, and returns this buffer.
     fn other(&mut self) -> io::Result<Piece> {
         if let Some(piece) = self.empty.take() {
             return Ok(piece);
@@ -142,7 +142,7 @@ impl Piece {
         rest
     }
 
-    /// Pads the last unit with zeros.
+    /// Pads the last block of direct I/O with zeros.
     fn pad(&mut self) {
         let end = self.start + self.len;
         self.memory[end..self.start + self.len.next_multiple_of(ALIGNED)].fill(0);

@@ -1,5 +1,5 @@
-//! Recorded devices. A recording is a file with all requests to a device. From it follows every
-//! crash state (a disk content that a power cut can leave).
+//! Recorded devices. A recording is a file with all requests to a device. From a recording, every
+//! crash state (a disk content that a power cut can leave) can be derived.
 //!
 //! - [`Recorder`]: a device that records the requests to the device below.
 //! - [`Past`]: a recording that was opened for replay and for crash states.
@@ -26,8 +26,8 @@ enum Log {
     Open(Writer),
     /// Further requests are not recorded.
     Ended,
-    /// A record could not be written. Nothing more is recorded, because there would be a gap before
-    /// it.
+    /// A record could not be written. Nothing more is recorded, because the recording would have a
+    /// gap.
     Broken,
 }
 
@@ -41,7 +41,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Starts recording the requests to `below` in a new file at `path`, which must not be on the
-    /// device itself. The device's contents before that are not recorded.
+    /// device itself. The contents that the device has at this time are not recorded.
     pub fn new(below: Arc<dyn BlockDevice>, path: &Path) -> Result<Recorder> {
         let shape = Shape { len: below.len_bytes(), block: below.block_bytes() };
         if u64::from(shape.block) != BLOCK {

@@ -6,10 +6,11 @@
 //! control   accepts commands, one per write
 //! mnt       an empty directory, a mount point for the device
 //! ```
-//! A single thread serves the requests one after another, in the order that a recorder records.
-//! The file `disk` is opened with direct I/O, so nothing is cached, merged or reordered between
-//! the block layer and the device. If the device has a backing file, the kernel reads and writes
-//! that file directly where it can (FUSE passthrough). The server receives all other requests.
+//! A single thread serves the requests one after another. A recorder below sees the requests in the
+//! same order. The file `disk` is opened with direct I/O, so nothing is cached, merged or reordered
+//! between the block layer and the device. If the device has a backing file, the kernel reads and
+//! writes that file directly where it can (FUSE passthrough). The server receives all other
+//! requests.
 use super::{
     Desk,
     kernel::open_backing,
@@ -80,13 +81,14 @@ struct Server {
     desk: Arc<dyn Desk>,
     tally: Tally,
     /// The text of `stats` for each open file handle. The text is made when the file is opened, so
-    /// that reads of parts belong to one text.
+    /// that several reads of one handle return parts of the same text.
     texts: HashMap<u64, String>,
     /// Number of opens so far, which is also the last handle.
     opened: u64,
-    /// The kernel's number for the backing file, once the file is registered.
+    /// The number under which the kernel knows the backing file of the device; `None` until the
+    /// file is registered.
     behind: Option<i32>,
-    /// See [`Serving`].
+    /// Whether the kernel accesses the backing file directly; see [`Serving`].
     passes_on: Arc<AtomicBool>,
     /// Reply buffer for reads. The write path allocates nothing, because the kernel may be short of
     /// memory until this write is done.
@@ -104,8 +106,8 @@ impl Server {
             match self.kernel.read(&mut buffer) {
                 Ok(length) => self.answer(&buffer[..length]),
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-                    // The read was interrupted, or the kernel withdrew the request before it was
-                    // read.
+                    // The read was interrupted, or the kernel withdrew the request before this
+                    // thread read it.
                     Some(Errno::EINTR | Errno::ENOENT | Errno::EAGAIN) => {}
                     _ => return, // unmounted or aborted
                 },

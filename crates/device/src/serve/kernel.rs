@@ -49,8 +49,8 @@ struct BackingMap {
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304 && size_of::<BackingMap>() == 16);
 
 const AUTOCLEAR: u32 = 4;
-/// Allows partitions to be registered. The kernel does not scan for them. A raw-device store with
-/// two partitions registers them itself.
+/// Flag of a loop device that allows partitions. The kernel does not search for partitions; a
+/// program that needs them registers them itself.
 const PARTITIONS: u32 = 8;
 const DIRECT_IO: u32 = 16;
 const PR_SET_IO_FLUSHER: libc::c_int = 57;

@@ -1,6 +1,6 @@
 //! Rate limits of block devices. The kernel enforces them (blk-throttle), so no process is in the
-//! data path. Reads and writes have separate limits. The limit for writes includes zeroed ranges.
-//! Discards use almost nothing of it.
+//! data path. Reads and writes have separate limits. Zeroed ranges count as writes. Discards use
+//! almost nothing of the limit for writes.
 //!
 //! Only cgroup version 1 has machine-wide limits, in the root group of `blkio`. A limit of any
 //! other group would not apply to processes outside it. The kernel stores a limit by device
@@ -49,7 +49,7 @@ pub fn lift(node: &Path) -> Result<()> {
     lifted.into_iter().collect()
 }
 
-/// Writes a limit; 0 is unlimited.
+/// Writes a limit for device `number` to the kernel's list `list`; 0 removes the limit.
 fn write(list: &str, number: &str, bytes_per_s: u64) -> Result<()> {
     let failed = |source| Error::Io { what: format!("limit {number} by {list}"), source };
     fs::write(list, format!("{number} {bytes_per_s}")).map_err(failed)

@@ -69,18 +69,19 @@ pub trait FrontEnd {
     /// Returns the name of the front end.
     fn name(&self) -> &'static str;
 
-    /// Returns an error with the reason and a remedy if this machine does not support this front
-    /// end.
+    /// Returns an error if this machine does not support this front end. The error states the
+    /// reason and what the user can do.
     fn available(&self) -> std::result::Result<(), String>;
 
     /// Exposes `device`.
     ///
     /// # Errors
-    /// If the machine lacks a feature or refuses the device. Nothing is left over then.
+    /// If the machine lacks a feature or refuses the device. After an error no mount, loop device
+    /// or directory of this call is left.
     fn serve(&self, device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>) -> Result<Served>;
 }
 
-/// A loop device over a FUSE file. Works with any kernel that has both.
+/// A loop device over a FUSE file. Works with any kernel that supports loop devices and FUSE.
 pub struct FuseLoop {
     /// Parent directory of the FUSE mount.
     pub work: PathBuf,

@@ -2,9 +2,9 @@
 //! stops, or by any process after the server was killed.
 //!
 //! All of them belong to one directory whose name identifies the server:
-//! `WORK/terrace-ssd-PID-START-N`. The code never remembers which mounts, loop devices and rate
-//! limits exist but reads them from the kernel. So [`cleanup`] finds everything that a server
-//! leaves, whenever it was killed.
+//! `WORK/terrace-ssd-PID-START-N`. No list of mounts, loop devices and rate limits is kept: the
+//! code reads from the kernel which ones exist. So [`cleanup`] finds everything that a server
+//! leaves, at whatever moment it was killed.
 use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
@@ -105,8 +105,8 @@ pub fn take_down(dir: &Path) -> Result<()> {
     for node in loops::below(dir)? {
         let stands = standing_on(&node)?;
         if is_left {
-            // Without the limit, pending writes would otherwise wait at the limited rate and fail.
-            // Removing it is retried below.
+            // The rate limit is removed first. Otherwise pending writes would wait because of the
+            // limit, and fail. If the removal fails here, it is retried below.
             let _ = limits::lift(&node);
         }
         while let Some(mount) = mounts()?.into_iter().rev().find(&stands) {
@@ -119,7 +119,7 @@ pub fn take_down(dir: &Path) -> Result<()> {
                 false => Ok(()), // already detached itself
             })?;
         }
-        let lifted = patiently(|| limits::lift(&node)); // before another device gets the number
+        let lifted = patiently(|| limits::lift(&node)); // before another device has this number
         patiently(|| match loops::below(dir)?.contains(&node) {
             true => run(Command::new("losetup").arg("--detach").arg(&node)).and(Err(in_use(&node))),
             false => Ok(()),
@@ -141,8 +141,8 @@ pub fn take_down(dir: &Path) -> Result<()> {
 }
 
 /// Unmounts served drives, and file systems on them, from this process's mount namespace, except
-/// the drive of file `own`. If this namespace is a copy, its mounts would keep the drives busy
-/// after they are unmounted elsewhere.
+/// the drive of file `own`. If this namespace is a copy of the machine's namespace, the mounts in
+/// it would keep the drives busy after they are unmounted elsewhere.
 pub fn let_go_of_others(own: &Path) -> Result<()> {
     let detach = |point: &Path| match umount2(point, MntFlags::MNT_DETACH) {
         Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()), // unmounted in the meantime

@@ -12,8 +12,8 @@ struct Count {
 
 /// Counters of all requests. Counting a request also converts the device's error into an error
 /// number for the kernel. The error's message is printed on standard error, because the kernel has
-/// no place for it. The message is not printed if the number says everything: programs probe the
-/// allowed lengths, and such errors are expected.
+/// no place for it. The message of an unaligned range is not printed: programs probe the allowed
+/// lengths, so such errors are expected.
 #[derive(Default)]
 pub struct Tally {
     reads: Count,

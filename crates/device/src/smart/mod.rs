@@ -23,8 +23,8 @@ pub struct Told {
     pub unit_bytes: u64,
     /// The attribute or field it was read from.
     pub from: String,
-    /// Whether the value derives from an average over the drive's life. The difference of two such
-    /// values is meaningless.
+    /// Whether the value derives from an average over the drive's life. For a value that derives
+    /// from an average, the difference of two readings is meaningless.
     pub is_average: bool,
 }
 

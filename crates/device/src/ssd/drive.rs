@@ -16,9 +16,10 @@ use crate::{BlockDevice, Error, Result, Stream};
 /// A virtual SSD. Reads use only the device below, never the translation layer.
 pub struct Ssd {
     below: Box<dyn BlockDevice>,
-    /// The translation layer and the windows. Never locked during I/O.
+    /// The translation layer, and the statistics of recent write amplification (windows). Never
+    /// locked during I/O.
     book: Mutex<Book>,
-    /// Locked before `book`, never while it is held.
+    /// Compresses written pages. Lock order: this lock before `book`.
     compressor: Option<Mutex<Compressor>>,
     page_bytes: u64,
     len: u64,
@@ -41,8 +42,8 @@ impl Ssd {
     }
 
     /// Returns a drive that continues with an existing translation layer, such as a preconditioned
-    /// one. The drive collects statistics per window. The first window starts now, and each window
-    /// ends after host writes of an eighth of the capacity.
+    /// one. The drive keeps statistics for windows (intervals of its life). The first window starts
+    /// now, and each window ends after host writes of an eighth of the capacity.
     ///
     /// # Errors
     /// If `below` is shorter than the profile's capacity.

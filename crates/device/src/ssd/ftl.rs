@@ -1,5 +1,6 @@
-//! The flash translation layer (FTL): it places pages, collects garbage, and counts the flash
-//! programmed for both. It is pure and deterministic, without data, I/O or a clock.
+//! The flash translation layer (FTL): it places pages, collects garbage, and counts the bytes of
+//! flash that are programmed for host writes and for garbage collection. It is deterministic, and
+//! it has no data, no I/O and no clock.
 
 mod check;
 mod saved;
@@ -36,7 +37,7 @@ pub struct Ftl {
 /// A page written by the host.
 #[derive(Clone, Copy, Debug)]
 pub struct PageWrite {
-    /// Its number.
+    /// The number of the logical page.
     pub page: u64,
     /// The host's stream.
     pub stream: Stream,
@@ -123,7 +124,8 @@ impl Ftl {
         })
     }
 
-    /// Writes a page. Byte and slot counts above those of a full page are reduced to those.
+    /// Writes a page. If `write` states more bytes or slots than a full page has, the numbers of a
+    /// full page are used.
     ///
     /// # Errors
     /// If the page is beyond the drive's end. The drive does not change then.
@@ -227,8 +229,9 @@ impl Ftl {
     }
 
     /// Ensures that the frontier has an open superblock with `slots` free slots, and collects
-    /// garbage if necessary. The loop terminates: the profile guarantees that closed superblocks
-    /// contain garbage when all frontiers are open and only the reserve is free.
+    /// garbage if necessary. The loop terminates, because a valid profile has enough flash: when
+    /// all frontiers have an open superblock and only the reserve is free, the closed superblocks
+    /// contain garbage.
     #[inline]
     fn make_room(&mut self, frontier: usize, slots: u32) {
         loop {
@@ -314,8 +317,9 @@ impl Ftl {
         self.level_wear();
     }
 
-    /// While all other superblocks are erased `spread_max` times, a superblock needs at most one
-    /// relocation for wear. One check per half as many erases is therefore enough.
+    /// Relocates the data of the least worn superblock if the erase counts differ too much. While
+    /// all other superblocks are erased `spread_max` times, a superblock needs at most one such
+    /// relocation. The check is therefore made only once in half as many erases.
     fn level_wear(&mut self) {
         let Some(spread_max) = self.profile.wear_spread_max else { return };
         if self.counts.erases.is_multiple_of(u64::from(spread_max / 2).max(1))
@@ -326,8 +330,8 @@ impl Ftl {
     }
 
     /// Relocates the valid pages of a closed superblock and erases it. Uses at most one free
-    /// superblock: the pages that do not fit the open superblock keep their order in a second one,
-    /// so they fit into it.
+    /// superblock: the pages that do not fit into the frontier's open superblock are placed in a
+    /// second superblock in the same order, and they fit into it.
     fn move_out(&mut self, number: u32, frontier: usize, cause: Cause) {
         let block = self.pool.get(number);
         self.victims.remove(number, block.valid);

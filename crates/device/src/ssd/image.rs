@@ -6,7 +6,8 @@
 //! in-use  exists while the drive is in use, and after a power cut
 //! ```
 //! The data never depend on the state. After a power cut the data are complete, and the state is
-//! the last saved one. Counter changes after that save are lost, and the drive reports this.
+//! the last saved one. Changes of the counters after the last save are lost, and the drive reports
+//! this.
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -56,10 +57,11 @@ impl Image {
     /// Opens a drive for use.
     ///
     /// # Errors
-    /// If it is in use, or if its state is corrupt; the error names the file, which is left
-    /// unchanged.
+    /// If the drive is in use, or if its state is corrupt. The error names the corrupt file, which
+    /// is left unchanged.
     pub fn open(directory: &Path) -> Result<Image> {
-        // `data` is locked: a process that still uses the drive may save a newer state.
+        // Opening `data` takes a lock. It must be taken before the state is read, because a process
+        // that still uses the drive may save a newer state.
         let data = File::open(&directory.join("data"))?;
         let ftl = book(directory)?;
         let in_use = directory.join("in-use");

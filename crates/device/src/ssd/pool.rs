@@ -29,7 +29,8 @@ pub(super) struct Superblock {
     pub valid: u32,
     /// Erase count.
     pub erases: u32,
-    /// The drive's number of host writes when the superblock's valid pages last changed.
+    /// The number of host writes that the drive had received when the superblock's valid pages last
+    /// changed.
     pub changed_at: u64,
 }
 
@@ -110,8 +111,8 @@ impl Pool {
         self.free.push(Reverse((erases, number)));
     }
 
-    /// Returns the least worn closed superblock if the most worn superblock has over `spread_max`
-    /// more erases than it has.
+    /// Returns the least worn closed superblock if the most worn superblock has more than
+    /// `spread_max` erases more than this one.
     pub fn too_little_worn(&self, spread_max: u32) -> Option<u32> {
         let closed = (0..).zip(&self.all).filter(|(_, block)| block.state == State::Closed);
         let (number, least) = closed.min_by_key(|(number, block)| (block.erases, *number))?;

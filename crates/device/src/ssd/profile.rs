@@ -46,8 +46,8 @@ pub struct Profile {
     /// Number of streams, 1 to 64. Writes to other streams use stream 0.
     pub streams: u8,
     /// Wear levelling starts when the most worn superblock has this many more erases than the least
-    /// worn one. It moves the data of the least worn superblock to a well worn free one. `None`
-    /// disables it. Other writes always use the least worn free superblock.
+    /// worn one. It moves the data of the least worn superblock to the most worn free one. `None`
+    /// disables wear levelling. Other writes always use the least worn free superblock.
     pub wear_spread_max: Option<u32>,
     /// Whether cached writes survive a power cut, so that a flush pads nothing.
     pub power_loss_protection: bool,
@@ -63,8 +63,8 @@ pub struct Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collection {
-    /// The superblock with the fewest valid slots. Among equals, the one that has had this number
-    /// for longest.
+    /// The superblock with the fewest valid slots. Among superblocks with the same number, the one
+    /// that has had this number for the longest time.
     Greedy,
     /// The superblock with the largest (1 − u) / 2u × age, where u is its valid fraction and age
     /// the time since its valid pages last changed.
@@ -141,13 +141,14 @@ impl Profile {
     /// Returns the number of superblocks, over-provisioning included.
     pub fn superblocks(&self) -> u64 {
         let flash = self.capacity_bytes as f64 * (1.0 + self.over_provisioning);
-        // Half a byte is added against rounding: 1.07 times an integer is rarely an integer in
-        // floating point.
+        // Half a byte is added so that rounding errors do not lose a superblock: 1.07 times an
+        // integer is rarely an integer in floating point.
         ((flash + 0.5) / self.superblock_bytes() as f64) as u64
     }
 
-    /// Returns the flash per byte of capacity that can hold valid pages: the α of u = e^(−α(1−u)).
-    /// Open and reserved superblocks are not included.
+    /// Returns the bytes of flash that can hold valid pages, for each byte of capacity. This is the
+    /// α of u = e^(−α(1−u)), where u is the fraction of valid pages in a victim superblock. Open
+    /// and reserved superblocks are not included.
     pub fn alpha(&self) -> f64 {
         let usable =
             self.superblocks().saturating_sub(u64::from(self.reserved_superblocks) + u64::from(self.frontiers()));
@@ -258,10 +259,10 @@ impl Profile {
         Ok(())
     }
 
-    /// Checks that garbage collection always gains space. It does if the remaining superblocks
-    /// cannot be full of valid pages while all frontiers have an open superblock and the reserve is
-    /// free. Each superblock may waste less than one page at its end, where the next compressed
-    /// page does not fit.
+    /// Checks that garbage collection always gains space. When all frontiers have an open
+    /// superblock and the reserve is free, the remaining superblocks must be too many to be full of
+    /// valid pages. Each superblock may waste less than one page at its end, where the next
+    /// compressed page does not fit.
     fn check_spare(&self, geometry: &Geometry) -> Result<()> {
         let usable = u64::from(geometry.slots_per_superblock - (geometry.slots_per_page - 1));
         let valid = u64::from(geometry.pages) * u64::from(geometry.slots_per_page);

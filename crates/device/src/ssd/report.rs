@@ -1,4 +1,5 @@
-//! The drive's report, as exact values and in the form of `smartctl --json`.
+//! The drive's report: counters, wear and recent write amplification, as exact values and in the
+//! form of `smartctl --json`.
 use serde_json::{Value, json};
 
 use super::counts::{Cause, Counts};

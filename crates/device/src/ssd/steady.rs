@@ -5,7 +5,8 @@ use super::ftl::Ftl;
 use super::windows::Windows;
 use crate::{Result, Stream};
 
-/// Maximum relative difference among three consecutive windows.
+/// Maximum relative difference between the WA2 (flash bytes for each host byte) of three
+/// consecutive windows. A window is an interval in which the host writes half the capacity.
 const TOLERANCE: f64 = 0.05;
 /// Maximum number of windows. A drive that is not steady by then is assumed never to become
 /// steady.
@@ -25,8 +26,9 @@ pub struct Progress {
 impl Ftl {
     /// Fills the drive sequentially. Then overwrites uniformly random pages until three consecutive
     /// windows differ by less than 5 %, which is the steady state of SNIA's performance test. A
-    /// window is half the capacity. Pages are incompressible. The counters include these writes;
-    /// subtract their values at the end to measure what follows.
+    /// window is half the capacity. Pages are incompressible. The drive's counters include the
+    /// writes of preconditioning. A caller that measures later writes subtracts the values that the
+    /// counters have at the end of this call.
     ///
     /// Calls `tell` with the progress. Stops early if `tell` returns false, or after 200 windows.
     /// Returns whether the drive is steady.

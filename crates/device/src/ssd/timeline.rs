@@ -75,7 +75,7 @@ impl Timeline {
         Duration::from_nanos(self.now)
     }
 
-    /// Continues at the time `now`, with no operation in progress.
+    /// Sets the simulated time to `now`, with no operation in progress.
     pub fn resume(&mut self, now: Duration) {
         self.now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     }
@@ -109,8 +109,8 @@ impl Timeline {
         }
     }
 
-    /// Garbage collection reads pages in parallel. Each item is a program unit and a number of
-    /// slots in it.
+    /// Simulates that garbage collection reads pages in parallel. Each item is a program unit and a
+    /// number of slots in it.
     pub fn collect(&mut self, pages: impl Iterator<Item = (u32, u32)>) {
         self.collected = self.read_all(pages);
     }
@@ -122,7 +122,8 @@ impl Timeline {
         }
     }
 
-    /// The host reads pages in parallel. Each item is a program unit and a number of slots in it.
+    /// Simulates that the host reads pages in parallel. Each item is a program unit and a number of
+    /// slots in it.
     pub fn host_read(&mut self, pages: impl Iterator<Item = (u32, u32)>) {
         self.now = self.read_all(pages);
     }
@@ -140,7 +141,8 @@ impl Timeline {
         done
     }
 
-    /// The host waits until its writes are programmed, or not at all with power-loss protection.
+    /// Simulates a flush: the host waits until its writes are programmed. With power-loss
+    /// protection the host does not wait for them.
     pub fn flush(&mut self, is_protected: bool) {
         if !is_protected {
             self.now = self.now.max(self.all_programmed);

@@ -19,7 +19,7 @@ pub(super) struct Victims {
 }
 
 impl Victims {
-    /// Starts without closed superblocks.
+    /// Returns an empty set, without closed superblocks.
     pub fn new(collection: Collection, geometry: &Geometry, chance: Chance) -> Victims {
         let queues = match collection {
             Collection::Greedy => geometry.slots_per_superblock + 1,
@@ -91,8 +91,8 @@ impl Victims {
     }
 
     /// Samples superblocks until `count` closed ones are drawn or too few are closed. If every
-    /// drawn superblock is completely valid, collecting it would gain nothing, so all closed
-    /// superblocks are examined.
+    /// drawn superblock has only valid pages, collecting one of them would gain no space. In this
+    /// case all closed superblocks are examined.
     fn best_of(&mut self, count: u8, pool: &Pool) -> Option<u32> {
         let blocks = pool.all().len() as u32;
         let (mut best, mut drawn, mut tries) = (None, 0, 0);

@@ -1,5 +1,5 @@
-//! Recent write amplification. WA2 (bytes programmed per host byte) over the drive's whole life
-//! would hide its present value.
+//! Recent write amplification. The average of WA2 (flash bytes programmed for each host byte) over
+//! the drive's whole life would hide the present value of WA2.
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,8 @@ use super::super::pool::State;
 use super::Ftl;
 
 impl Ftl {
-    /// Verifies that all tables agree, and that the number of bytes programmed equals the bytes in
-    /// all superblocks now plus those in all erased ones.
+    /// Verifies that all tables agree. Also verifies that the number of bytes programmed equals the
+    /// bytes that are in superblocks now plus the bytes of all superblocks that were erased before.
     ///
     /// # Errors
     /// Describes the inconsistency.
