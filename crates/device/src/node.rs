@@ -33,14 +33,14 @@ pub struct Whole {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and allows no access.
 unsafe impl Send for Whole {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` is valid here too.
 unsafe impl Sync for Whole {}
 
 impl Whole {
     /// Maps `node`, which has `bytes` bytes.
     pub fn map(node: &File, bytes: u64) -> io::Result<Whole> {
         let bytes = usize::try_from(bytes).ok().and_then(NonZeroUsize::new).ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: takes and returns a number.
+        // SAFETY: the call takes and returns a number.
         let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).map_err(io::Error::other)?;
         // SAFETY: the kernel chooses the address, so no memory in use is replaced. The mapping
         // allows no access, and `self` unmaps it.
@@ -68,21 +68,20 @@ impl Whole {
 
 impl Drop for Whole {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping, created by `map` and unmapped only here. None of
-        // its addresses is handed out.
-        // fails only for ranges that were never mapped
+        // SAFETY: `map` created this mapping, and only this function unmaps it. No address of the
+        // mapping is passed to callers. The call fails only for ranges that were never mapped.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
 }
 
-/// Starts writing the dirty pages of a range, and waits for them if `how` says so. Does not
-/// flush the drive's cache.
+/// Starts to write the dirty pages of a range. Waits until they are written, if `how` requests it.
+/// Does not flush the drive's cache.
 fn write_back(node: &File, range: &Range<u64>, how: libc::c_uint) -> io::Result<()> {
     let number = |number: u64| off_t::try_from(number).map_err(|_| io::Error::from(Errno::EFBIG));
     let (offset, len) = (number(range.start)?, number(range.end - range.start)?);
     loop {
-        // SAFETY: takes a descriptor, open as long as `node` lives, and numbers; accesses no
-        // memory of this process.
+        // SAFETY: the call takes numbers and a descriptor, which is open as long as `node` lives.
+        // It accesses no memory of this process.
         match Errno::result(unsafe { libc::sync_file_range(node.as_raw_fd(), offset, len, how) }) {
             Err(Errno::EINTR) => {}
             outcome => return Ok(outcome.map(drop)?),

@@ -17,8 +17,8 @@
 //! x8^-b (S(b) ^ !0)  =  x8^-e (S(e) ^ T)
 //! ```
 //! The right side is computed once for each possible end, because it does not depend on the start.
-//! It is stored in `Ends`. To find the end of a block is then a lookup. (The step over a zero byte
-//! multiplies polynomials by x^8, and this operation can be inverted.)
+//! It is stored in `Ends`. Finding the end of a block is then a lookup in `Ends`. (The step over a
+//! zero byte multiplies polynomials by x^8, and this operation can be inverted.)
 use crate::{
     Codec,
     crc::{self, POLYNOMIAL},

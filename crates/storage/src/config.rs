@@ -51,7 +51,8 @@ pub struct StorageConfig {
     /// Whether to read and write a raw device without the kernel's page cache. Default false.
     pub direct_io: bool,
     /// The minimum time between two batch syncs in the durability modes `group` and `background`.
-    /// If file descriptors get scarce, a batch begins earlier. Default 1 s.
+    /// If file descriptors get scarce, a batch sync begins before this time has passed. Default 1
+    /// s.
     pub durability_interval: Duration,
     /// Whether to sync each table of a flush job when it is finished. The durability mode then
     /// applies only to the tables of compactions. Default false.

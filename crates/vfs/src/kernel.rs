@@ -42,7 +42,8 @@ pub(crate) struct Window {
 // SAFETY: the mapping belongs to the process, not to a thread, and it is written only through
 // `&mut self`.
 unsafe impl Send for Window {}
-// SAFETY: as for `Send`; `touch`, which needs only a shared reference, changes no byte.
+// SAFETY: the reason for `Send` is valid here too. `touch` takes only a shared reference, but it
+// changes no byte.
 unsafe impl Sync for Window {}
 
 impl Window {
@@ -54,8 +55,8 @@ impl Window {
         fallocate(file, FallocateFlags::empty(), from, length)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: the kernel chooses the address, so no memory in use is replaced. The range lies
-        // within the file, which was just extended to that length. `self` unmaps it, and no
-        // pointer into it is ever handed out.
+        // within the file, which was just extended to the end of the range. `self` unmaps the
+        // range, and no function returns a pointer into it.
         let start = unsafe { mmap(None, bytes, access, MapFlags::MAP_SHARED, file, from) }?;
         Ok(Window { start, bytes })
     }
@@ -89,8 +90,8 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: `map` mapped exactly this range, and no pointer into it outlives `self`.
-        // Fails only for ranges that were never mapped.
+        // SAFETY: `map` mapped exactly this range, and no pointer into the range outlives `self`.
+        // The call fails only for ranges that were never mapped.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
 }
@@ -118,7 +119,8 @@ pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
 pub(crate) fn write_back(file: &File) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     loop {
-        // SAFETY: takes an open descriptor and numbers, and touches no memory of ours.
+        // SAFETY: the call takes an open descriptor and numbers. It accesses no memory of this
+        // process.
         let outcome = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, all) };
         match Errno::result(outcome) {
             Err(Errno::EINTR) => {}
@@ -147,8 +149,9 @@ pub fn run_in_background() {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: 0 is the calling thread. The kernel reads the one number of `priority`, writes at
-    // most `BYTES` into `how`, and reads as many from it; both live until the calls return.
+    // SAFETY: thread id 0 is the calling thread. The kernel reads one number from `priority`. It
+    // writes at most `BYTES` bytes into `how`, and later reads `BYTES` bytes from `how`. Both
+    // variables live until the calls return.
     unsafe {
         // If a process chose another scheduling class, such as real time or idle, the class is
         // kept.
@@ -168,9 +171,9 @@ pub fn run_in_background() {
 /// not exist in the child, may hold any lock.
 pub(crate) fn at_fork(handler: extern "C" fn()) {
     let handler: unsafe extern "C" fn() = handler;
-    // SAFETY: registers a function that lives as long as this library and is removed with it.
-    // Fails only without memory; then forked children are not detected, as in any program without
-    // such a handler.
+    // SAFETY: `handler` exists as long as this library is loaded, and the C library forgets it when
+    // this library is unloaded. The call fails only if memory is short. Then forked children are
+    // not detected, as in any program without such a handler.
     unsafe { libc::pthread_atfork(None, None, Some(handler)) };
 }
 
@@ -181,7 +184,7 @@ static USELESS: AtomicI32 = AtomicI32::new(-1);
 /// Prepares [`replace_in_child`]. Must be called before the first fork.
 pub(crate) fn prepare_to_replace() {
     if USELESS.load(Relaxed) < 0 {
-        // SAFETY: a plain system call on a path that ends in zero.
+        // SAFETY: the call accesses only the path, a constant that ends in a zero byte.
         let useless = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         if useless >= 0 && USELESS.compare_exchange(-1, useless, Relaxed, Relaxed).is_err() {
             // SAFETY: another thread has stored its descriptor, so this one is not stored anywhere.
@@ -196,8 +199,9 @@ pub(crate) fn prepare_to_replace() {
 pub(crate) fn replace_in_child(descriptor: RawFd) {
     let useless = USELESS.load(Relaxed);
     if useless >= 0 && useless != descriptor {
-        // SAFETY: a plain system call on descriptors. `descriptor` stays open, now for a directory
-        // that can neither be read nor written (`O_PATH`); its owner closes it.
+        // SAFETY: the call takes two descriptors and a number, and accesses no memory. `descriptor`
+        // stays open, now for a directory that can neither be read nor written (`O_PATH`); its
+        // owner closes it.
         unsafe { libc::dup3(useless, descriptor, libc::O_CLOEXEC) };
     }
 }

@@ -22,8 +22,8 @@ pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<
         let at = offset.checked_add(filled as u64).and_then(|at| libc::off_t::try_from(at).ok());
         let at = at.ok_or(ErrorKind::InvalidInput)?;
         let room = &mut buffer.spare_capacity_mut()[..bytes - filled];
-        // SAFETY: `room` is spare capacity of the vector, of the given length; the kernel only
-        // writes to it.
+        // SAFETY: `room` is unused capacity of the vector. The kernel writes at most `room.len()`
+        // bytes into it and reads nothing from it.
         let read = unsafe { libc::pread(file.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), at) };
         match usize::try_from(read) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -47,7 +47,7 @@ struct Mapping {
 
 // SAFETY: the pages are never written, and the pointer is used only to unmap them, once.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` is valid here too.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
@@ -65,7 +65,8 @@ pub(crate) fn map(file: &File) -> io::Result<Bytes> {
     if bytes == 0 {
         return Ok(Vec::new().into()); // the kernel does not map empty ranges
     }
-    // SAFETY: a new range, chosen by the kernel, of pages that are only read.
+    // SAFETY: the kernel chooses a free address range, so no memory in use is replaced. The pages
+    // of this range are only read.
     let at = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
     if at == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -89,7 +90,8 @@ pub fn prefetch(bytes: &[u8]) {
             _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
         }
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: as above; it changes no register and no flag.
+        // SAFETY: every processor of this architecture has the instruction. It never faults, and it
+        // changes no register and no flag.
         unsafe {
             std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line.as_ptr(), options(readonly, nostack, preserves_flags));
         }
@@ -145,7 +147,7 @@ fn say(text: &[u8]) {
 /// Returns the part of the line of /proc/self/maps whose range contains `address`, from the path
 /// on.
 fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
-    // SAFETY: a constant path.
+    // SAFETY: the path is a constant that ends in a zero byte.
     let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if maps < 0 {
         return Some(b"its name is unknown");
@@ -153,7 +155,7 @@ fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
     let (mut bytes, mut found) = (0, None);
     let mut chunk = [0_u8; 512];
     'file: loop {
-        // SAFETY: `chunk` has the given length.
+        // SAFETY: the kernel writes at most `chunk.len()` bytes into `chunk`.
         let read = unsafe { libc::read(maps, chunk.as_mut_ptr().cast(), chunk.len()) };
         for byte in chunk.iter().take(usize::try_from(read).unwrap_or(0)) {
             if *byte != b'\n' {
@@ -170,7 +172,7 @@ fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
             break;
         }
     }
-    // SAFETY: the descriptor is ours.
+    // SAFETY: this function opened the descriptor, and nothing else uses it.
     unsafe { libc::close(maps) };
     line.get(found?)
 }

@@ -26,7 +26,7 @@ impl Pages {
     pub fn new(bytes: NonZeroUsize) -> io::Result<Pages> {
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: the kernel chooses the address, so no memory in use is replaced; `self` unmaps
-        // it.
+        // the memory.
         let start = unsafe { mmap_anonymous(None, bytes, access, MapFlags::MAP_PRIVATE) }?;
         Ok(Pages { start, bytes })
     }
@@ -53,9 +53,8 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this range. An address in it must not be used any more, as
-        // with any freed memory.
-        // Fails only for ranges that were never mapped.
+        // SAFETY: `new` mapped exactly this range. As with any freed memory, no address in the
+        // range may be used afterwards. The call fails only for ranges that were never mapped.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };
     }
 }

@@ -62,7 +62,7 @@ nix::ioctl_write_ptr!(fuse_backing_open, 229, 1, BackingMap);
 
 /// Returns the number of a free loop device. Another process may take it first.
 pub fn free_loop(control: &File) -> nix::Result<i32> {
-    // SAFETY: accesses no memory; the descriptor is open.
+    // SAFETY: the call accesses no memory, and the descriptor is open.
     unsafe { loop_get_free(control.as_raw_fd()) }
 }
 
@@ -112,13 +112,13 @@ pub fn configure_loop(node: &File, image: RawFd, form: LoopForm) -> nix::Result<
 
 /// Detaches the loop device `node`, now or when its last user closes it.
 pub fn clear_loop(node: &File) -> nix::Result<()> {
-    // SAFETY: accesses no memory; the descriptor is open.
+    // SAFETY: the call accesses no memory, and the descriptor is open.
     unsafe { loop_clear(node.as_raw_fd()) }.map(drop)
 }
 
 /// Declares this process an I/O flusher, so that under memory pressure it does not wait for writes
 /// to the device that it serves. Requires CAP_SYS_RESOURCE.
 pub fn be_io_flusher() -> nix::Result<()> {
-    // SAFETY: numbers only; the unused ones must be zero.
+    // SAFETY: all arguments are numbers, and the unused ones are zero, as the call requires.
     Errno::result(unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) }).map(drop)
 }

@@ -37,7 +37,7 @@ pub struct Loop {
 /// `autoclear` the device is detached after its last use.
 ///
 /// # Errors
-/// Without root, without loop devices, or if none is free.
+/// If the process is not root, if the machine has no loop devices, or if no loop device is free.
 pub fn attach(image: &Path, autoclear: bool) -> Result<Loop> {
     attach_as(image, LoopForm { autoclear, direct: true })
 }

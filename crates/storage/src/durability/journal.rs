@@ -187,8 +187,8 @@ impl Progress {
             return Ok(());
         }
         (self.commits, self.moved) = (commits, Some(Instant::now()));
-        // This step must follow the read of the count. If the journal was aborted, joining fails;
-        // if it succeeds, all counted commits were made before any abort.
+        // The transaction must be joined after the count was read. If the journal was aborted,
+        // joining fails; if it succeeds, all counted commits were made before any abort.
         journal_of(fs)?.join_transaction()?;
         let due = self.batches.partition_point(|batch| batch.due <= commits);
         self.batches.drain(..due).flat_map(|batch| batch.completers).for_each(Completer::keep);

@@ -97,8 +97,8 @@ pub trait Table: Send + Sync {
     /// Returns the approximate number of bytes of the table before `key`.
     fn offset_of(&self, key: &[u8]) -> Result<u64>;
     /// Returns at most `count` user keys, in order, that divide the table into parts of about equal
-    /// size. Each is returned with the number of bytes in the part that ends with it. No entry is
-    /// after the last key.
+    /// size. Each key is returned with the number of bytes of the part that ends at this key. No
+    /// entry is after the last key.
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>>;
     /// Returns the range tombstones of the table; `None` if it has none. They shadow older entries,
     /// including those of this table.

@@ -6,8 +6,9 @@
 //! A freed slot is reused only after the journal entry that freed it is durable. After a power cut
 //! the slot's old file may exist again and must have its bytes.
 //!
-//! Files of one lifetime class share units. The drive erases a unit as a whole, and the contents
-//! of such a unit become obsolete at about the same time.
+//! Files of one lifetime class share units. The drive erases a unit as a whole. If all files in a
+//! unit are of one class, they become obsolete at about the same time, so the drive has little data
+//! to move before the erase.
 //!
 //! A few slots are not discarded and stay stale on purpose. Discarding a slot that is written
 //! again soon has no benefit, and it blocks other users of the block device node for that time.

@@ -262,7 +262,8 @@ mod tests {
         let Some(path) = std::env::var_os(LOG) else { return };
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         let mut mapped = MappedFile::new(file);
-        // This is too little to request a prepared window, which would extend the file.
+        // 100 bytes are too few for the writer to request prepared windows, which would extend the
+        // file.
         mapped.append(&[1; 100]).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         let appended = mapped.append(&[2; 100]);

@@ -196,8 +196,8 @@ impl FileSystem for RealFs {
             Err(e) if has_no_links(&e) => self.copy(from, to)?,
             done => done?,
         }
-        // This is rare, so the name is made durable here, and `sync_directory` syncs only one
-        // directory.
+        // Links into `lost/` are rare, so this function makes the new name durable itself.
+        // `sync_directory` then has to sync only the store's directory.
         below.map_or(Ok(()), |folder| self.folder.open_folder(folder)?.sync_all())
     }
 

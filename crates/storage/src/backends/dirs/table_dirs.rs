@@ -87,7 +87,7 @@ impl TableDirs {
                 Ok(input) => match read_pair_properties(&input) {
                     Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
                     Err(Error::Corrupt { .. }) => input.bytes,
-                    // This damage is reported when the table is read.
+                    // The damage to the META file is reported when the table is read.
                     Err(_) if self.store.salvages() => input.bytes,
                     Err(error) => return Err(error),
                 },

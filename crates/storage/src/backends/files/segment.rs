@@ -21,9 +21,9 @@ use std::{
 use terrace_format::{Corrupt, LogId};
 use terrace_vfs::ReadFile;
 
-/// Makes a job depend on `segment`, because the tables of the job point into it. `purpose` is that
-/// of the job. Returns the file that the job's durability handle must cover; `None` if the segment
-/// is durable already.
+/// Makes a job depend on `segment`, because the tables of the job point into it. `purpose` is the
+/// purpose under which the job's syncs are counted. Returns the file that the job's durability
+/// handle must cover; `None` if the segment is durable already.
 pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
     let name = store.name_of(segment);
     let fate = match store.unsettled.claim(segment) {

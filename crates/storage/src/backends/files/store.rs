@@ -120,7 +120,7 @@ impl Store {
 
     pub fn log_name(&self, id: LogId, kind: LogKind) -> String {
         self.name_of(match kind {
-            // In a store with a value log, such a log is the WAL sidecar.
+            // In a store with a value log, the WAL in LevelDB's record format is the WAL sidecar.
             LogKind::Wal if self.layout.values == Values::Log => ObjectId::WalSidecar(id),
             LogKind::Wal => ObjectId::Wal(id),
             LogKind::Manifest => ObjectId::Manifest(id),
