@@ -160,8 +160,8 @@ pub trait ValueStore: StoreInfo {
     fn unrelocated_victims(&self) -> BTreeSet<ObjectId> {
         BTreeSet::new()
     }
-    /// Opens a segment of relocated values as a log. Each value is returned as a batch, with the
-    /// sequence number of its put.
+    /// Opens a segment of relocated values as a log. The log returns each value as a batch with one
+    /// put, which has the sequence number of the original put.
     fn salvage_values(&self, segment: SegmentId) -> Result<Box<dyn LogReader>> {
         Err(Error::Unsupported(format!("{} has no value log, so no segment {segment}", self.name())))
     }

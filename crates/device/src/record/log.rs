@@ -1,4 +1,5 @@
-//! The recording file, format 1. Little-endian.
+//! The format (version 1) of a recording: a file with all requests to a device. Integers are
+//! little-endian.
 //!
 //! ```text
 //! head, 32 bytes                        one record per request

@@ -202,8 +202,9 @@ impl Server {
         }
     }
 
-    /// Registers the backing file and returns its number. If the kernel refuses, this process
-    /// serves the reads and writes.
+    /// Registers the device's backing file with the kernel, which then reads and writes the file
+    /// directly. Returns the number of the file. If the kernel refuses, this process serves the
+    /// reads and writes.
     fn behind(&mut self) -> Option<i32> {
         self.behind = self.behind.or_else(|| open_backing(&self.kernel, self.device.backing()?).ok());
         self.passes_on.store(self.behind.is_some(), Ordering::SeqCst);

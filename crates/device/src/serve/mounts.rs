@@ -172,8 +172,8 @@ fn abort(device: &str) {
     let Some((_, minor)) = device.split_once(':') else { return };
     let write = || fs::write(format!("{CONNECTIONS}/{minor}/abort"), "1");
     if write().is_err() {
-        // The FUSE control file system may not be mounted here. If this mount fails, the later
-        // unmount reports the problem.
+        // Requests are aborted through the FUSE control file system, which may not be mounted yet.
+        // If mounting it fails here, the later unmount of the device reports the problem.
         let _ = mount(None::<&str>, CONNECTIONS, Some("fusectl"), MsFlags::empty(), None::<&str>);
         let _ = write();
     }

@@ -64,7 +64,7 @@ pub trait SegmentReader: Send + Sync {
     /// ends earlier.
     fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>>;
     /// Returns the mapping of the whole segment. Returns `None` if the segment is read by system
-    /// calls, as it always is while it grows.
+    /// calls. A segment that still grows is always read by system calls.
     fn shown(&self) -> Option<&Bytes> {
         None
     }

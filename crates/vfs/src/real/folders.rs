@@ -52,8 +52,9 @@ impl Folders for RealFs {
 }
 
 impl RealFs {
-    /// Returns a descriptor of the directory that was opened before the first folder was created.
-    /// The kernel reports writeback errors to descriptors that were open when the errors occurred.
+    /// Returns a descriptor of the store's directory. The descriptor was opened before the store
+    /// created its first folder, because the kernel reports a writeback error only to descriptors
+    /// that were open when the error occurred.
     fn witness(&self) -> io::Result<&File> {
         if let Some(witness) = self.witness.get() {
             return Ok(witness);

@@ -160,8 +160,9 @@ impl Open {
         self.filled.load(Relaxed) > 0
     }
 
-    /// Fills the stretch that contains offset `at`, the end of the WAL, with zeros, unless that was
-    /// done already. `added` is the number of bytes appended since the last sync.
+    /// Fills the stretch (part of the mapped window) that contains offset `at`, the end of the WAL,
+    /// with zeros. Does nothing if this stretch was filled before. `added` is the number of bytes
+    /// appended since the last sync.
     fn fill(&self, at: u64, added: u64) {
         let at = (at - self.from) as usize;
         if at <= self.filled.load(Relaxed) {

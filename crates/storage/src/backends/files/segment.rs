@@ -33,8 +33,9 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
         Reservation::Before(fate) => fate,
     };
     if store.tracker.promises() {
-        // The segment was written before the store was opened, or an earlier job depends on it and
-        // may have been abandoned. It is therefore synced again.
+        // Either the segment was written before the store was opened, or an earlier job took the
+        // handle and may have been abandoned before its sync. In both cases this job syncs the
+        // segment itself.
         let start = Instant::now();
         fate.attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
         store.io_stats.blocked(SyncKind::Tables(purpose), 0, start.elapsed());

@@ -40,7 +40,7 @@ pub fn is_split(path: &Path) -> bool {
 }
 
 /// Makes a split store from the directory `meta`, which must be absent or empty, and the formatted
-/// `device`. It is durable at return.
+/// `device`. The store is durable at return.
 pub fn join(meta: &Path, device: &Path) -> Result<()> {
     check_empty(meta)?;
     let failed = |op| move |e| Error::io(op, meta.display().to_string(), e);

@@ -33,8 +33,8 @@ pub(crate) struct SstSalvager {
     source: Box<dyn ByteSource>,
     order: KeyOrder,
     steps: VecDeque<Step>,
-    /// Whether the blocks were found by the index. Each is then a data block, and its index key is
-    /// an upper bound of its keys.
+    /// Whether the blocks were found by the index. Each block is then a data block, and the index
+    /// key of a block is an upper bound of its keys.
     indexed: bool,
     /// The last key that was returned or skipped.
     last: Vec<u8>,
