@@ -43,8 +43,8 @@ impl Flushers {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut files: Vec<File> = (0..COUNT).filter_map(|_| writing.open(&path).ok()).collect();
         if files.is_empty() {
-            // Fallback: the clone shares the file's lock, and a forked child process would keep
-            // that lock.
+            // Fallback if the file cannot be opened again. A clone has a disadvantage: it shares
+            // the file's lock, so a forked child process would keep this lock.
             files.push(file.try_clone()?);
         }
         let flusher = |file| Flusher { whole: if is_node { Whole::map(&file, bytes).ok() } else { None }, file };

@@ -50,8 +50,9 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Returns the file offset of the next piece. It is slightly before the first byte not searched
-    /// yet.
+    /// Returns the file offset of the next piece that the caller must pass to
+    /// [`blocks`](Search::blocks). The offset is slightly before the first byte that was not
+    /// searched yet.
     pub fn wants(&self) -> u64 {
         self.at.saturating_sub(BLOCK_TRAILER_BYTES as u64)
     }

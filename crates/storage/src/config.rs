@@ -26,9 +26,9 @@ pub struct StorageConfig {
     pub filter: Option<Arc<dyn FilterPolicy>>,
     /// The form of new filters; both forms are read. Default [`FilterForm::Block`].
     pub filter_form: FilterForm,
-    /// Memory in bytes for decompressed data blocks. Index and filter blocks of open tables also
-    /// count, but only the part of them above 32 MiB. At least a quarter of this memory is kept for
-    /// data blocks. Default 8 MiB.
+    /// Memory in bytes for decompressed data blocks. The part of the index and filter blocks of
+    /// open tables above 32 MiB is charged to this memory too. At least a quarter of this memory is
+    /// kept for data blocks. Default 8 MiB.
     pub block_cache_size: u64,
     /// Memory in bytes for everything that the [budget](crate::Budget) counts. Default `None`: each
     /// part has only its own limit.

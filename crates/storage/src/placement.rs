@@ -155,8 +155,8 @@ pub trait ValueStore: StoreInfo {
     fn set_gc_victims(&self, segments: BTreeSet<ObjectId>) {
         let _ = segments;
     }
-    /// Returns the victims with values that jobs could not read since the last call. Tables still
-    /// point to these values.
+    /// Returns the victims (segments that GC empties) that have values which jobs could not read
+    /// since the last call of this function. Tables still point to these values.
     fn unrelocated_victims(&self) -> BTreeSet<ObjectId> {
         BTreeSet::new()
     }
@@ -178,7 +178,7 @@ pub trait TableStore: StoreInfo {
     /// used.
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>>;
     /// Returns the tables of a bundle that the bundle's own directory lists, without tables whose
-    /// space was deallocated. They are returned without bounds.
+    /// space was deallocated. The returned metadata has no key bounds.
     fn tables_in(&self, _bundle: TableId) -> Result<Vec<TableMeta>> {
         Ok(Vec::new())
     }

@@ -144,8 +144,8 @@ fn say(text: &[u8]) {
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Returns the part of the line of /proc/self/maps whose range contains `address`, from the path
-/// on.
+/// Finds the line of /proc/self/maps whose address range contains `address`. Returns the part of
+/// the line from the path on.
 fn mapping_around(address: u64, line: &mut [u8]) -> Option<&[u8]> {
     // SAFETY: the path is a constant that ends in a zero byte.
     let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };

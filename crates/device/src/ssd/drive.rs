@@ -35,8 +35,8 @@ impl Ssd {
     /// profile's capacity.
     ///
     /// # Errors
-    /// [`Error::Impossible`] names the invalid field of the profile. If `below` is too short, it
-    /// names the capacity.
+    /// [`Error::Impossible`] names the invalid field of the profile. If `below` is too short, the
+    /// error names the capacity.
     pub fn new(profile: Profile, below: Box<dyn BlockDevice>) -> Result<Ssd> {
         Ssd::with(Ftl::new(profile)?, below)
     }

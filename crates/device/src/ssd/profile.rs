@@ -166,7 +166,7 @@ impl Profile {
             }
     }
 
-    /// Checks whether such a drive can exist.
+    /// Checks whether a drive with this profile can exist.
     ///
     /// # Errors
     /// [`Error::Impossible`] names the first invalid field.

@@ -25,8 +25,8 @@ impl Profile {
         Profile::text(name).map(|text| Profile::parse(text, name).expect("a test parses each"))
     }
 
-    /// Parses a profile from TOML, or from JSON if it begins with a brace. `what` names the text
-    /// in messages. Does not check that such a drive can exist: see
+    /// Parses a profile from TOML, or from JSON if it begins with a brace. `what` names the text in
+    /// messages. Does not check that a drive with this profile can exist: see
     /// [`validate`](Profile::validate).
     ///
     /// # Errors

@@ -6,8 +6,9 @@ use super::profile::{Collection, Geometry};
 
 const NONE: u32 = u32::MAX;
 
-/// The closed superblocks in the order of the policy. Greedy and FIFO keep queues and select a
-/// victim in constant time. The other policies examine superblocks when they select.
+/// The closed superblocks, from which garbage collection selects its victims. The policies greedy
+/// and FIFO keep queues and select a victim in constant time. The other policies examine
+/// superblocks when they select a victim.
 #[derive(Clone)]
 pub(super) struct Victims {
     collection: Collection,
@@ -144,8 +145,8 @@ fn closed(pool: &Pool) -> impl Iterator<Item = (u32, &Superblock)> {
     (0..).zip(pool.all()).filter(|(_, block)| block.state == State::Closed)
 }
 
-/// Doubly linked queues in one table of members. Insertion and removal take constant time and
-/// allocate nothing.
+/// Doubly linked queues of superblocks, with one table for the links of all queues. Insertion and
+/// removal take constant time and allocate nothing.
 #[derive(Clone)]
 struct Queues {
     heads: Vec<u32>,

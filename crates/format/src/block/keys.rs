@@ -2,8 +2,9 @@
 use crate::{KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
-/// Number of bytes that are copied together. Keys are short, and a copy of constant length
-/// compiles to one or two moves. The next key overwrites the surplus bytes.
+/// Number of bytes that are always copied together, even if a key needs fewer. Keys are short, and
+/// a copy of constant length compiles to one or two moves. The next key overwrites the surplus
+/// bytes.
 const CHUNK: usize = 32;
 
 /// The key buffer. After the first key, `bytes` has at least one more chunk after `end`.

@@ -92,9 +92,9 @@ impl Drop for Share {
     }
 }
 
-/// Divides the descriptors among all stores and `more`. Returns the stores. The caller must drop
-/// them after it has released the lock, because dropping the last owner of a share calls this
-/// function.
+/// Divides the descriptors among the shares of all open stores and the new share `more`. Returns
+/// the shares. The caller must drop them after it has released the lock, because dropping the last
+/// owner of a share calls this function.
 fn share_out(more: Option<&Arc<Share>>) -> Vec<Arc<Share>> {
     let Some(mut stores) = STORES.try_lock_for(PATIENCE) else { return Vec::new() };
     stores.extend(more.map(Arc::downgrade));

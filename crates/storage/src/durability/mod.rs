@@ -76,8 +76,8 @@ pub trait DurabilityTracker: Send + Sync {
     fn cancel_sync(&self, _name: &str) -> Option<Finished> {
         None
     }
-    /// Whether handles become durable by commits that the file system makes anyway. A forced commit
-    /// is then needed only in an emergency.
+    /// Whether durability handles become durable by commits that the file system makes anyway. A
+    /// forced commit is then needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }

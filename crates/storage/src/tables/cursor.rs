@@ -140,8 +140,8 @@ impl Cursor {
         if self.at.is_first() { self.blocks.bound().filter(|_| self.values.is_none()) } else { None }
     }
 
-    /// Returns the current block as it is stored, if it is available. All its entries are decoded
-    /// then.
+    /// Returns the current block as it is stored, if the stored form is available. All entries of
+    /// the block are then decoded.
     pub fn stored_block(&mut self) -> Result<Option<Bytes>> {
         if self.comes_to_block().is_some() { self.blocks.stored(&mut self.at) } else { Ok(None) }
     }

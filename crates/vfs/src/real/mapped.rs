@@ -218,9 +218,9 @@ impl WriteFile for MappedFile {
         self.file.sync_data()
     }
 
-    /// Ends the file, only once: the file must not be truncated while it is mapped later. A forked
-    /// child does nothing here, because its parent still writes through windows that the child does
-    /// not know.
+    /// Ends the file. Only the first call truncates the file, because later a reader may have
+    /// mapped it. In a forked child the call does nothing, because the parent still writes through
+    /// windows that the child does not know.
     fn end(&mut self) {
         if self.process.is_current() && !std::mem::replace(&mut self.ended, true) {
             self.window = None;
@@ -312,8 +312,8 @@ mod tests {
     }
 
     /// After a WAL was ended, its file has exactly the appended bytes, wherever they end and even
-    /// if the next window is being prepared. In a synced WAL, only the stretch that contains the
-    /// end is filled with zeros.
+    /// if the next window is being prepared. In a synced WAL, only the stretch (range of 64 to 256
+    /// KiB) that contains the end is filled with zeros.
     #[test]
     fn a_prepared_window_leaves_no_bytes_in_the_ended_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -348,8 +348,8 @@ mod tests {
     #[test]
     fn zeros_are_filled_for_the_next_syncs_and_not_again() {
         let folder = tempfile::tempdir().unwrap();
-        // The size of a record in bytes, and the end of the zeros after 1, 140 and 280 synced
-        // records.
+        // For each record size in bytes: the offset up to which the window is filled with zeros
+        // after 1, 140 and 280 synced records.
         for (bytes, wanted) in
             [(100, [64, 64, 64]), (1000, [128, 256, 384]), (3000, [256, 512, 1024]), (9000, [256, 256, 512])]
         {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     /// Records are written by a system call into a window that is being filled with zeros. The
-    /// zeros must not overwrite them.
+    /// zeros must not overwrite the records.
     #[test]
     fn zeros_never_come_later_than_records() {
         let folder = tempfile::tempdir().unwrap();

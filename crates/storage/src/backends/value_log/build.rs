@@ -178,8 +178,8 @@ impl TableSink for SeparatingBuild {
         self.inner.delete_range(fragment)
     }
 
-    /// Returns the size of the open table; a huge number if the table must end together with its
-    /// segment.
+    /// Returns the size of the open table in bytes. If the build's segment is full, returns a huge
+    /// number, so that the table ends together with the segment.
     fn table_bytes(&self) -> u64 {
         if self.is_own_full() { u64::MAX } else { self.inner.table_bytes() }
     }

@@ -267,8 +267,8 @@ impl SegmentLogReader {
         let segment = &self.segment;
         self.frames.next(|offset, buf| {
             let read = segment.read(offset, buf.len() as u64).or_else(|error| {
-                // If the segment's writer ends it in the meantime, its preallocated zeros are
-                // truncated.
+                // The segment's writer may end the segment in the meantime, which truncates the
+                // preallocated zeros.
                 let there = segment.bytes()?.saturating_sub(offset);
                 if there < buf.len() as u64 { segment.read(offset, there) } else { Err(error) }
             })?;

@@ -85,8 +85,9 @@ impl Reader {
         Ok(true)
     }
 
-    /// Returns the only block that may contain `lookup`; `None` if a filter excludes the key. One
-    /// block is enough, because its index key is less than every key of the next block.
+    /// Returns the only block that may contain `lookup`; `None` if a filter excludes the key. Only
+    /// one block can contain the key, because the index key of this block is less than every key of
+    /// the next block.
     fn block_for(&self, lookup: &[u8]) -> Option<Handle> {
         let user = key::user_key(lookup);
         if !self.tail.filter.table_may_match(user) {
