@@ -1,6 +1,6 @@
 //! A device with a page cache like the kernel's. Small writes wait in memory for the next flush,
 //! and repeated writes of a page become one write. Unlike the kernel's cache, this cache is lost
-//! when the process ends. It serves to measure drives within one process.
+//! when the process ends. The cache is used to measure simulated drives within one process.
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
     collections::BTreeMap,

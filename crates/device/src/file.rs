@@ -130,7 +130,7 @@ impl File {
     /// Switches to direct I/O, which bypasses the page cache.
     ///
     /// # Errors
-    /// If the file system does not support it.
+    /// If the file system does not support direct I/O.
     pub fn direct(mut self) -> Result<File> {
         let flags = fcntl(&self.file, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
         let set = flags.and_then(|flags| fcntl(&self.file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT)));
@@ -143,7 +143,7 @@ impl File {
     /// full. No effect on a real device.
     ///
     /// # Errors
-    /// If the file system is full or does not support it.
+    /// If the file system is full or does not support allocation.
     pub fn allocate(&self) -> Result<()> {
         // The conversion loses no bits, because the length of a file always fits `i64`.
         let all = fallocate(self.file.as_fd(), FallocateFlags::empty(), 0, self.len as i64);

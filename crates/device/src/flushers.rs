@@ -72,8 +72,8 @@ impl Flushers {
         drop(idle);
         let outcome = flush(&flusher);
         if outcome.is_err() {
-            // This description does not report the failure again, so record it before another flush
-            // uses the description.
+            // The kernel does not report this failure again through the same open file description.
+            // So `failed` is set before another flush uses the description.
             self.failed.store(true, Ordering::SeqCst);
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(flusher);

@@ -1,5 +1,5 @@
-//! Block devices: the interface that every drive, real or simulated, implements
-//! ([`BlockDevice`]). This layer knows no files and no keys.
+//! Block devices: the interface that every drive, real or simulated, implements ([`BlockDevice`]).
+//! This crate does not know the files and the keys of a store.
 #![deny(unsafe_code)]
 
 mod aligned;

@@ -21,8 +21,8 @@ pub(crate) const fn of_byte(byte: u8) -> u32 {
     !state
 }
 
-/// Returns the checksum of some bytes followed by `bytes`, where `crc` is the checksum of the
-/// former.
+/// Returns the checksum of two byte strings in sequence. `crc` is the checksum of the first one,
+/// and `bytes` is the second one.
 pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }

@@ -103,8 +103,8 @@ impl Fences {
     }
 }
 
-/// Returns how many of the sorted `prefixes`, counted from the start, equal `wanted`. Usually few
-/// do.
+/// Returns the number of elements at the start of the sorted `prefixes` that equal `wanted`. The
+/// number is usually small.
 fn tied(prefixes: &[u64], wanted: u64) -> usize {
     let mut some = 1;
     while prefixes.get(some - 1) == Some(&wanted) {

@@ -183,8 +183,8 @@ mod tests {
         assert!(fs::read(&path).unwrap() == naive);
     }
 
-    /// A failed write must be reported by a later call at the latest, and from then on by every
-    /// call.
+    /// If a write of the thread fails, this call or a later one must return the error, and so must
+    /// every call after that.
     #[test]
     fn a_full_disk_is_reported_by_every_later_call() {
         let Ok(mut appender) = Appender::create(Path::new("/dev/full")) else { return };

@@ -187,8 +187,8 @@ impl Server {
             Op::Flush => self.tally.flush(device.flush())?,
             Op::Discard { offset, len } => self.tally.discard(len, device.discard(offset, len))?,
             Op::Zero { offset, len } => self.tally.zero(len, device.write_zeroes(offset, len))?,
-            // The kernel remembers ENOSYS and stops sending such requests, for example for extended
-            // attributes and seeks.
+            // The kernel remembers ENOSYS and stops sending requests of this kind, for example for
+            // extended attributes and seeks.
             _ => return Err(Errno::ENOSYS),
         }
         Ok(Vec::new())

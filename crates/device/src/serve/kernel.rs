@@ -79,8 +79,8 @@ pub struct LoopForm {
 /// returns its number. Requires Linux 6.9 and CAP_SYS_ADMIN.
 pub fn open_backing(kernel: &File, file: BorrowedFd<'_>) -> nix::Result<i32> {
     let map = BackingMap { fd: file.as_raw_fd(), flags: 0, padding: 0 };
-    // SAFETY: the kernel reads one `BackingMap`, which has its layout and lives until the call
-    // returns.
+    // SAFETY: the kernel reads one `BackingMap`. This type has the layout that the kernel expects,
+    // and the value lives until the call returns.
     unsafe { fuse_backing_open(kernel.as_raw_fd(), &map) }
 }
 
@@ -105,8 +105,8 @@ pub fn configure_loop(node: &File, image: RawFd, form: LoopForm) -> nix::Result<
     };
     let fd = u32::try_from(image).map_err(|_| Errno::EBADF)?;
     let config = LoopConfig { fd, block_size: 4096, info, reserved: [0; 8] };
-    // SAFETY: the kernel reads one `LoopConfig`, which has its layout and lives until the call
-    // returns.
+    // SAFETY: the kernel reads one `LoopConfig`. This type has the layout that the kernel expects,
+    // and the value lives until the call returns.
     unsafe { loop_configure(node.as_raw_fd(), &config) }.map(drop)
 }
 

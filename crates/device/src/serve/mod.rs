@@ -129,7 +129,7 @@ impl FrontEnd for FuseLoop {
 }
 
 /// A device that is exposed to the machine. Dropping this value removes the device and ignores
-/// errors. [`stop`](Served::stop) reports them.
+/// errors. [`stop`](Served::stop) removes the device too and returns errors.
 #[derive(Debug)]
 pub struct Served {
     dir: PathBuf,

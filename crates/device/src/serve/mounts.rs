@@ -49,8 +49,8 @@ struct Mount {
     device: String,
     point: PathBuf,
     kind: String,
-    /// The mounted device as the mount call named it. Some file systems (btrfs) have device numbers
-    /// that differ from their device's.
+    /// The mounted device as the mount call named it. It is needed because a mount of some file
+    /// systems (btrfs) has another device number than the mounted device.
     source: PathBuf,
 }
 

@@ -8,8 +8,8 @@
 //! ```
 //! Flash is programmed sequentially and erased one *superblock* at a time. A superblock is one
 //! erase block of each channel. A rewritten page is placed elsewhere and leaves garbage at its old
-//! location. [`Ftl`] (flash translation layer) keeps account of this without data. [`Ssd`] is a
-//! block device that adds an `Ftl` to any other device, which stores the data.
+//! location. [`Ftl`] (flash translation layer) simulates this without the data. [`Ssd`] is a block
+//! device that adds an `Ftl` to any other device, which stores the data.
 //!
 //! A *slot* is the allocation unit of flash: a page, or 512 bytes if the controller compresses. A
 //! *frontier* is a write position with its own open superblock.

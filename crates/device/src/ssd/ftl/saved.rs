@@ -12,7 +12,7 @@
 //!             4 per slot: the page that starts there, 2^32 − 2 for a continuation, 2^32 − 1 for none
 //!             4 CRC-32C of everything before
 //! ```
-//! Little-endian.
+//! Integers are little-endian.
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -103,8 +103,8 @@ impl FilesBuild {
             .fs
             .create_for(&name, FileUse::Table { level: self.hint.level })
             .map_err(self.store.io("create", &name))?;
-        // Values that a compaction writes were relocated, which is value-log GC. Flushes and
-        // ingestion write new values together with their tables.
+        // A compaction writes only relocated values, so their bytes are counted as value-log GC.
+        // Flushes and ingestion write new values, whose bytes are counted together with the tables.
         let purpose = match self.hint.lifetime {
             Lifetime::Compaction => Purpose::ValueLogGc,
             Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),
@@ -128,8 +128,8 @@ impl FilesBuild {
     fn pass_on(&mut self) -> Result<()> {
         let held = self.finished.len();
         let watched = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished));
-        // Subtracted only now: the tracker may first sync older files, and all of these files are
-        // open meanwhile.
+        // The files of this job are subtracted only now. The tracker may first sync older files,
+        // and the files of this job stay open during that time.
         self.store.held.fetch_sub(held, Relaxed);
         self.parts.push(
             watched.as_ref().map_or_else(|error| DurabilityHandle::broken(error.clone()), DurabilityHandle::clone),

@@ -110,8 +110,8 @@ fn members(store: &Store, bundle: TableId, file: &dyn ReadFile) -> Result<Vec<Me
     bundle::decode(&read(offset..bytes)?, offset).map_err(corrupt)
 }
 
-/// Returns whether the space of a table was deallocated. Then its first and last bytes are zeros;
-/// the first and last bytes of a table are never zeros.
+/// Returns whether the space of a table was deallocated. Deallocated space reads as zeros, but the
+/// first and last bytes of a table are never zeros.
 fn is_hole(file: &dyn ReadFile, member: &Member) -> io::Result<bool> {
     let bytes = member.bytes.min(8);
     let [first, last] = [member.offset, member.offset + member.bytes - bytes];

@@ -1,5 +1,5 @@
-//! The WAL and the manifest: one file in LevelDB's record format. `append` passes each record to
-//! the operating system before it returns.
+//! The WAL and the manifest. Each of them is one file in LevelDB's record format. `append` passes
+//! each record to the operating system before it returns.
 use super::{Input, Store};
 use crate::{
     Error, Purpose, Result, SyncKind,
@@ -40,8 +40,8 @@ pub(super) struct LogFile {
     synced_bytes: AtomicU64,
     /// Whether the directory entry is durable. The first sync of the file also syncs the directory.
     named: AtomicBool,
-    /// The first failure. After it the contents of the file are unknown, so nothing more is written
-    /// and no sync succeeds.
+    /// The first failure. After a failure the contents of the file are unknown, so nothing more is
+    /// written and no sync succeeds.
     broken: OnceLock<Error>,
     /// Held during a sync. If several threads sync at the same time, the kernel reports a failure
     /// to only one of them.
