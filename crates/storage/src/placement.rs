@@ -63,8 +63,8 @@ pub struct Limits {
 pub trait StoreInfo: Send + Sync {
     /// Returns the path of the directory or device, for messages.
     fn name(&self) -> String;
-    /// Returns the layout. It is that of the format file; for a new store it is that of
-    /// [`StorageConfig`](crate::StorageConfig).
+    /// Returns the layout. An existing store has the layout of its format file. A new store has the
+    /// layout that [`StorageConfig`](crate::StorageConfig) requests.
     fn layout(&self) -> Layout;
     /// Returns the path of `object`, for messages. The object need not exist.
     fn place_of(&self, object: ObjectId) -> String;
@@ -245,8 +245,8 @@ pub trait Durability: StoreInfo {
     /// nothing is synced. Must be called when the store is opened, before the tables are reported
     /// as durable.
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
-    /// Makes the manifest `id` durable. It was written before the store was opened, and the root
-    /// names it.
+    /// Makes the manifest `id` durable. This manifest was written before the store was opened, and
+    /// the root names it.
     fn sync_manifest(&self, id: LogId) -> Result<()>;
     /// Returns whether tables may be lost in a power cut, because the store was last used in the
     /// durability mode `none`.

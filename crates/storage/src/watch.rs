@@ -12,8 +12,9 @@ use std::{
 };
 use terrace_vfs::{FileSystem, RealFs};
 
-/// Watches finished files of one directory until they are durable, in any [`DurabilityMode`]. It
-/// offers NobLSM's `check_commit` and `is_committed` on an unmodified kernel.
+/// Watches finished files of one directory until they are durable, in any [`DurabilityMode`]. The
+/// NobLSM paper adds two system calls for this purpose to the kernel, `check_commit` and
+/// `is_committed`. This type needs no change of the kernel.
 ///
 /// ```
 /// use std::{fs::File, io::Write, time::Duration};

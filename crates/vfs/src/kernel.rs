@@ -79,8 +79,8 @@ impl Window {
         count
     }
 
-    /// Populates the pages of `range`, which begins at a page, and marks them for writing. This
-    /// only improves speed, so it is no error if the kernel refuses it.
+    /// Populates the pages of `range`, which begins at a page boundary, and marks them for writing.
+    /// The call only improves speed, so a refusal by the kernel is no error.
     pub fn touch(&self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.bytes.get(), "within the window");
         // SAFETY: the range lies within this mapping; the advice reads and changes no byte of it.

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use std::{path::Path, sync::Arc, time::Duration};
 use terrace_vfs::{FileSystem, RealFs, journal_of};
 
-/// How written files become durable (docs/durability.md, "Tiers").
+/// How written files become durable (docs/durability.md, "Durability modes").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DurabilityMode {
     /// Syncs the outputs of each job as they are finished.

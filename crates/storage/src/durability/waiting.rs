@@ -12,9 +12,9 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Returns whether nothing is left to sync. If some files were cancelled, their names are still
-    /// synced: the commit of the job's edit may depend on a sync of the directory after the end of
-    /// the job.
+    /// Returns whether nothing is left to sync. If the sync of some files was cancelled, the
+    /// directory with their names must still be synced: the commit of the job's edit may depend on
+    /// a sync of the directory after the end of the job.
     pub fn is_saved(&self) -> bool {
         !self.lacks_some && self.files.iter().all(Finished::is_saved)
     }

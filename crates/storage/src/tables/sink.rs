@@ -63,8 +63,8 @@ pub trait TableSink: Send {
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
         Err(Error::Unsupported(format!("no build here writes {} bytes into segment {segment}", bytes.len())))
     }
-    /// Adds range tombstones to the open table. Their range must follow the ranges added before. No
-    /// entry that they shadow has a greater sequence number.
+    /// Adds range tombstones to the open table. Their range must follow the ranges added before. A
+    /// range tombstone shadows no entry with a greater sequence number.
     fn delete_range(&mut self, fragment: &Fragment) -> Result<()>;
     /// Returns the approximate size of the open table in bytes. A number far above the real size
     /// means that the table should end now.

@@ -176,8 +176,9 @@ mod tests {
 
     const TEXTS: &[u8] = b"\0inode\0i_ino\0i_sb\0ask\0";
 
-    /// Type 1: a function. 2: a union with one field. 3: `const` of type 2. 4: a struct with a
-    /// field of 8 bytes and an unnamed member of type 3.
+    /// Returns BTF with four types. Type 1 is a function, and type 2 is a union with one field.
+    /// Type 3 is `const` of type 2. Type 4 is a struct with a field of 8 bytes and an unnamed
+    /// member of type 3.
     fn sample() -> Vec<u8> {
         let function = [18, FUNC << 24, 0];
         let union = [0, UNION << 24 | 1, 8, 13, 0, 0];

@@ -123,9 +123,9 @@ impl Journal {
         }
     }
 
-    /// Records the last flush in an entry, if no entry has recorded it yet. Corruption before that
-    /// flush can then be recognized as corruption. Called when writing ends; a failure has no
-    /// consequence.
+    /// Records the last flush in an entry, if no entry has recorded it yet. Corruption of an entry
+    /// before that flush is then recognized as corruption and not taken for the end of the journal.
+    /// Called when writing ends; a failure has no consequence.
     pub fn record_flushed(&mut self, table: &FileList) {
         if self.open.is_some() && self.flushed.durable > self.flushed.recorded {
             let _ = self.append(&[], table);

@@ -19,9 +19,9 @@
 //!                       └─ head, checkpoint of the file list, entries since then
 //! ```
 //! A file is a list of slots. Slots are grouped into units; a unit has the size that the drive
-//! erases as a whole. Files of one lifetime class share units. Each entry of the slot journal
-//! changes the file list. When one half of the journal is full, a checkpoint is written to the
-//! other half.
+//! erases as a whole. Files of one lifetime class (files that are removed at similar times) share
+//! units. Each entry of the slot journal changes the file list. When one half of the journal is
+//! full, a checkpoint is written to the other half.
 //!
 //! `RawFs` implements [`FileSystem`], so the code for WALs, tables and roots is the same as in a
 //! directory. Each time the device is locked for writing, the file list is read from the device

@@ -42,8 +42,8 @@ pub struct Mount {
     pub padding: bool,
     pub(super) state: Mutex<State>,
     /// Tracks running flushes. A device flush takes this lock shared, so that a short flush of a
-    /// WAL need not wait for a long flush of a table. A thread that holds it exclusively knows that
-    /// no flush is running.
+    /// WAL need not wait for a long flush of a table. A thread that holds this lock exclusively
+    /// knows that no flush is running.
     flushing: RwLock<()>,
     /// Held while stale slots are discarded.
     discarding: Mutex<()>,

@@ -201,8 +201,8 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     Ok(Helper { work, ready: Mutex::new(ready), thread })
 }
 
-/// Loads `window` of `file`, at offset `from`, into the page cache. This only improves speed, so a
-/// failure is ignored.
+/// Loads `window` of `file`, at offset `from`, into the page cache. Loading only improves speed, so
+/// a failure is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {

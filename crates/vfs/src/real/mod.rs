@@ -306,9 +306,9 @@ impl JournalCommit for RealFs {
 
     fn transaction_of(&self, file: &dyn WriteFile) -> io::Result<u32> {
         let file = file.descriptor().ok_or(ErrorKind::Unsupported)?;
-        // A new modification time makes the inode part of the running transaction. Writes in place
-        // do not do that: without the new time the file would look committed although no device
-        // flush followed.
+        // A new modification time makes the inode part of the running transaction. A write to
+        // allocated blocks does not change the inode. So without the new time the file would look
+        // committed, although no device flush followed the write.
         futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
         Ok(self.iterator().map_err(unsupported)?.transaction_state(file)?.transaction)
     }

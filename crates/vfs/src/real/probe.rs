@@ -3,7 +3,7 @@
 //!
 //! The durability modes `group` and `journal` depend on one property of ext4's journal: a commit,
 //! which includes a device flush, makes everything before it durable. Each refusal names a
-//! condition under which this would not be true (docs/durability.md, "Tiers").
+//! condition under which this would not be true (docs/durability.md, "Durability modes").
 use std::time::Duration;
 
 /// ext4's default commit interval.

@@ -25,7 +25,8 @@ pub(super) struct ValueLogInner {
     /// The GC victims: segments out of which builds relocate values. While a thread holds this
     /// lock, it takes no other lock and does no I/O.
     pub condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
-    /// See [`ValueStore::unrelocated_victims`](crate::placement::ValueStore::unrelocated_victims).
+    /// The victims with values that builds could not read; see
+    /// [`ValueStore::unrelocated_victims`](crate::placement::ValueStore::unrelocated_victims).
     /// While a thread holds this lock, it takes no other lock and does no I/O.
     pub unrelocated_victims: Mutex<BTreeSet<ObjectId>>,
     /// The result of [`ValueLogInner::has_sidecar`], once it is known.
