@@ -64,7 +64,7 @@ pub enum Error {
     Missing {
         /// The kind of object.
         what: &'static str,
-        /// Its name.
+        /// The name of the object.
         object: String,
     },
     /// The store needs a feature that this version or this open mode does not support.

@@ -41,9 +41,9 @@ pub struct Room {
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// Its name within the folder.
+    /// The entry's name within the folder.
     pub name: String,
-    /// Whether it is a folder itself.
+    /// Whether the entry is itself a folder.
     pub is_folder: bool,
 }
 

@@ -187,7 +187,8 @@ pub(crate) fn prepare_to_replace() {
         // SAFETY: the call accesses only the path, a constant that ends in a zero byte.
         let useless = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         if useless >= 0 && USELESS.compare_exchange(-1, useless, Relaxed, Relaxed).is_err() {
-            // SAFETY: another thread has stored its descriptor, so this one is not stored anywhere.
+            // SAFETY: another thread has stored its own descriptor, so `useless` is not stored
+            // anywhere.
             unsafe { libc::close(useless) };
         }
     }

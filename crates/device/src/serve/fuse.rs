@@ -35,7 +35,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// The file-system type of such mounts in the kernel's mount table.
+/// The file-system type of the server's FUSE mounts in the kernel's mount table.
 pub const FILE_SYSTEM: &str = "fuse.terrace-ssd";
 const DEVICE: &str = "/dev/fuse";
 

@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// First column (source) of these mounts in the mount table.
+/// First column (source) of a served device's mounts in the mount table.
 pub const SOURCE: &str = "terrace-ssd";
 const PREFIX: &str = "terrace-ssd-";
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";

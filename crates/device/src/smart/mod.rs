@@ -21,7 +21,7 @@ pub struct Told {
     pub bytes: u64,
     /// The drive's unit in bytes.
     pub unit_bytes: u64,
-    /// The attribute or field it was read from.
+    /// The attribute or field from which the count was read.
     pub from: String,
     /// Whether the value derives from an average over the drive's life. For a value that derives
     /// from an average, the difference of two readings is meaningless.

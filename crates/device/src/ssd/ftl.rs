@@ -29,7 +29,7 @@ pub struct Ftl {
     /// streams, those of garbage collection, and that of wear levelling.
     open: Vec<Option<u32>>,
     counts: Counts,
-    /// Number of host writes so far. It serves as the clock for ages.
+    /// Number of host writes so far. The ages of superblocks are measured in this number.
     now: u64,
     timeline: Option<Timeline>,
 }

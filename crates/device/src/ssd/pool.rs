@@ -21,9 +21,9 @@ pub(super) enum State {
 #[derive(Clone, Debug)]
 pub(super) struct Superblock {
     pub state: State,
-    /// Stream of the frontier that opened it.
+    /// Stream of the frontier (write position) that opened the superblock.
     pub stream: u8,
-    /// Slots programmed since its erase.
+    /// Number of slots programmed since the superblock was erased.
     pub written: u32,
     /// Slots with valid pages.
     pub valid: u32,

@@ -151,7 +151,7 @@ fn closed(pool: &Pool) -> impl Iterator<Item = (u32, &Superblock)> {
 struct Queues {
     heads: Vec<u32>,
     tails: Vec<u32>,
-    /// Predecessor and successor of each member.
+    /// Predecessor and successor of each superblock in its queue.
     links: Vec<(u32, u32)>,
 }
 

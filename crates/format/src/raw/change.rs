@@ -32,9 +32,9 @@ pub enum Form {
 pub enum Change {
     /// Creates an empty file without a name.
     File {
-        /// Its number.
+        /// The number of the new file.
         file: u64,
-        /// Its form.
+        /// The form of the new file.
         form: Form,
         /// The stream: the lifetime class of the file. Files of one stream are allocated in the
         /// same units (groups of slots).

@@ -49,6 +49,6 @@ impl From<&ValuePointer> for ObjectId {
 pub struct Listed {
     /// The object.
     pub object: ObjectId,
-    /// Its size in bytes.
+    /// The size of the object in bytes.
     pub bytes: u64,
 }

@@ -94,11 +94,11 @@ impl LifetimeClass {
 /// A file on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawFile {
-    /// Its name.
+    /// The name of the file.
     pub name: String,
-    /// Its length.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// Its slots, in the order of the file's bytes.
+    /// The slots of the file, in the order of its bytes.
     pub slots: Vec<std::ops::Range<u32>>,
 }
 

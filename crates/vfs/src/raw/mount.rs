@@ -157,7 +157,7 @@ impl Mount {
             let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
             nameless.filter_map(|(_, file)| file.upgrade()).collect()
         };
-        // These locks precede `state` in the lock order.
+        // The locks of file contents precede `state` in the lock order, so they are taken first.
         let held: Vec<Run> = unnamed_files.iter().flat_map(|file| file.runs()).collect();
         let state = self.state.lock();
         let mut found = state.table.problems();
@@ -247,7 +247,7 @@ impl Mount {
         if wants_flush {
             self.flush_names()?;
         }
-        // Slots that were freed earlier may be part of a running flush, so this waits for it.
+        // Slots that were freed before may be part of a running flush, so this thread waits for it.
         drop(self.flushing.write());
         Ok(())
     }

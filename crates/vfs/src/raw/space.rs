@@ -27,7 +27,7 @@ pub struct Space {
     /// Number of free slots in total and by unit.
     free_now: u64,
     free_in_unit: Vec<u32>,
-    /// Number of slots that are being flushed or discarded. They are free afterwards.
+    /// Number of slots that are free after a running flush or discard.
     in_transit: u64,
     /// For each stream, the unit from which slots are taken.
     open: [Option<usize>; STREAMS],

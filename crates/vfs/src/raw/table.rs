@@ -26,13 +26,13 @@ impl Run {
 /// A file of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
-    /// The form in which its bytes are stored.
+    /// The form in which the file's bytes are stored.
     pub form: Form,
-    /// Its lifetime class.
+    /// The lifetime class of the file.
     pub stream: u8,
     /// The length of a plain file; 0 for a log, whose pages record the length.
     pub bytes: u64,
-    /// Its slots, in the order of the file's bytes.
+    /// The slots of the file, in the order of its bytes.
     pub runs: Vec<Run>,
     names: u32,
 }

@@ -29,7 +29,7 @@ pub struct Facts {
 /// A journal that can be relied on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journal {
-    /// Its entry of `/proc/fs/jbd2`.
+    /// The name of the journal's entry in `/proc/fs/jbd2`.
     pub name: String,
     /// The interval at which it commits periodically, if there is anything to commit.
     pub interval: Duration,
