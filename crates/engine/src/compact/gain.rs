@@ -1,16 +1,17 @@
-//! What a compaction for the sake of garbage is expected to gain. Pure.
+//! The expected gain of a compaction that is started to remove garbage. Pure.
 use super::{limits::Limits, situation::Situation};
 use crate::version::{Contents, TableRef};
 
-/// In an idle store a share smaller by this factor is enough.
+/// In an idle store a share of garbage is sufficient that is smaller by this factor.
 const IDLE_FACTOR: u64 = 4;
-/// Puts count as shadowing under load too if the entries below are larger by this factor on
-/// average: levels that are due by bytes do not see such garbage.
+/// If the entries below are larger than the puts by this factor on average, the puts are expected
+/// to shadow them even while the store receives writes. Small puts have few bytes, so their level
+/// is not due by its bytes, and large garbage below it would stay.
 pub const SIZE_RATIO: u64 = 4;
-/// Bytes of an entry if the number of entries is unknown.
+/// The assumed bytes of an entry if a table's number of entries is unknown.
 pub const ENTRY_BYTES: u64 = 1 << 10;
 
-/// Estimated gain of a compaction.
+/// The numbers from which the gain of a compaction is estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gain {
     /// Bytes of the upper inputs.
@@ -23,9 +24,9 @@ pub struct Gain {
     pub lower_bytes: u64,
     /// Entries of the lower inputs; 0 if unknown.
     pub lower_entries: u64,
-    /// Bytes of the lower inputs that range tombstones cover.
+    /// Bytes of the lower inputs that the range tombstones of the upper inputs delete.
     pub covered_bytes: u64,
-    /// Share of the puts that shadow an older entry.
+    /// Share of the upper puts that shadow an older entry.
     pub shadow_ratio: f64,
 }
 
@@ -41,19 +42,20 @@ impl Gain {
         reclaimable.saturating_add(self.covered_bytes).min(self.lower_bytes)
     }
 
-    /// Whether the reclaimed bytes pay for the compaction.
+    /// Whether the reclaimable bytes are at least `percent` of the input bytes, or in an idle
+    /// store a quarter of that.
     pub fn pays_off(&self, percent: u64, idle: bool) -> bool {
         exceeds(self.reclaimable(idle), self.upper_bytes.saturating_add(self.lower_bytes), percent, idle)
     }
 }
 
-/// Whether `part` is a large enough share of `all` to be worth the rewrite.
+/// Whether `part` is at least `percent` of `all`, or in an idle store a quarter of that.
 fn exceeds(part: u64, all: u64, percent: u64, idle: bool) -> bool {
     let times = if idle { 100 * IDLE_FACTOR } else { 100 };
     percent > 0 && part > 0 && u128::from(part) * u128::from(times) >= u128::from(all) * u128::from(percent)
 }
 
-/// Whether a table with no older table below is worth a rewrite for the entries that this drops.
+/// Whether a table, with no older table below it, is worth a rewrite that drops its garbage.
 pub fn is_worth_rewriting(contents: &Contents, percent: u64, idle: bool) -> bool {
     exceeds(contents.garbage(), contents.entries.saturating_add(contents.ranges.len() as u64), percent, idle)
 }
@@ -63,8 +65,8 @@ pub fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
     contents.newest <= ctx.oldest_reader
 }
 
-/// Whether a table about to be moved should be rewritten instead, because it can drop enough in
-/// the output level.
+/// Whether a table that is about to be moved should be rewritten instead, because a rewrite into
+/// the output level can drop enough garbage.
 pub fn should_rewrite(ctx: &Situation<'_>, table: &TableRef, output_level: usize) -> bool {
     let Limits { tombstone_compaction_percent: percent, .. } = *ctx.limits;
     let should_rewrite =
@@ -94,13 +96,13 @@ mod tests {
         };
         for (gain, reclaimable, pays_off, pays_off_when_idle) in [
             (gain(0, 0, 0, 20, 0, 0.0), 0, false, false),
-            (gain(10, 0, 100, 20, 0, 0.0), 10 * MIB, false, true), // and the tombstones themselves
+            (gain(10, 0, 100, 20, 0, 0.0), 10 * MIB, false, true), // 100 B more are read
             (gain(11, 0, 100, 20, 0, 0.0), 11 * MIB, true, true),
-            (gain(30, 0, 100, 20, 0, 0.0), 20 * MIB, true, true), // at most the bytes below
+            (gain(30, 0, 100, 20, 0, 0.0), 20 * MIB, true, true), // not more than the lower inputs
             (gain(10_300, 0, 100, 0, 0, 0.0), 10_300 << 10, true, true), // 1 KiB each if unknown
-            // Puts of the same size, while idle.
+            // Puts of the same size as the entries below shadow them only in an idle store.
             (gain(0, 10, 10 * MIB, 20, 0, 1.0), 0, false, true),
-            (gain(0, 10, 10 * MIB, 20, 0, 0.1), 0, false, false), // or puts of new keys
+            (gain(0, 10, 10 * MIB, 20, 0, 0.1), 0, false, false), // most puts have new keys
             (gain(0, 15, 15, 20, 0, 1.0), 15 * MIB, true, true),  // small puts
             (gain(0, 0, 0, 20, 10 * MIB, 0.0), 10 * MIB, true, true),
             (gain(1, 9, MIB, 20, 2 * MIB, 0.0), 3 * MIB, false, true),

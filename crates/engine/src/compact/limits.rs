@@ -1,43 +1,47 @@
-//! The limits that compaction policies work with.
+//! The size limits that compaction policies use.
 use super::level_targets::LevelTargets;
 use terrace_format::LEVELS;
 
-/// The limits that a policy works with, in bytes unless stated otherwise.
+/// The limits that a policy uses. Sizes are in bytes unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Size at which a compaction ends an output SSTable.
+    /// The size at which a compaction ends an output SSTable and starts the next one.
     pub target_file_size: u64,
-    /// Target of level 1; with dynamic level bytes its minimum.
+    /// The target size of level 1. With dynamic level bytes this is the minimum of that target.
     pub max_bytes_for_level_base: u64,
-    /// Whether levels are sized from the last one (dynamic level bytes).
+    /// Whether target sizes are computed from the last level upwards (dynamic level bytes).
     pub level_compaction_dynamic_level_bytes: bool,
-    /// Target entries of level 0, each deeper level ten times its upper neighbour; 0 if levels are
-    /// sized by bytes.
+    /// The target number of entries of level 0. The target of each deeper level is ten times that
+    /// of the level above. 0 means that levels have target sizes in bytes.
     pub max_entries_for_level_base: u64,
-    /// Runs in level 0 at which its compaction is due.
+    /// The number of sorted runs in level 0 at which a compaction of level 0 is due.
     pub level0_file_num_compaction_trigger: u64,
-    /// Runs in level 0 at which its compaction waits no longer for `level0_min_overlap_percent`.
+    /// The number of sorted runs in level 0 at which a compaction of level 0 starts even if
+    /// `level0_min_overlap_percent` is not reached.
     pub l0_pressing_runs: u64,
-    /// Bytes of level 0, in percent of the overlapping bytes of level 1, from which on its
-    /// compaction is worth the rewrite; 0: always.
+    /// The minimum size of level 0, in percent of the bytes of level 1 that overlap it, at which a
+    /// compaction of level 0 is worth the rewrite of level 1. 0 means that every size is
+    /// sufficient.
     pub level0_min_overlap_percent: u64,
-    /// Fewest runs of an intra-L0 compaction; 0 turns it off.
+    /// The smallest number of sorted runs that an intra-L0 compaction merges; 0 turns these
+    /// compactions off.
     pub intra_l0_compaction_trigger: u64,
-    /// Whether a level gives the table with the least overlap in the next level, not the next one
-    /// round-robin.
+    /// Whether a compaction picks the table of a level that has the least overlap with the next
+    /// level. If not, it picks the tables of the level in turn (round-robin).
     pub min_overlapping_ratio: bool,
-    /// Share of a compaction's input bytes, in percent, that tombstones must make reclaimable to
-    /// pay for it; 0: never.
+    /// The share of a compaction's input bytes, in percent, that tombstones must make reclaimable
+    /// before the compaction starts because of them; 0 means that no compaction starts for this
+    /// reason.
     pub tombstone_compaction_percent: u64,
 }
 
 impl Limits {
-    /// Whether levels are sized by bytes from the last one.
+    /// Whether target sizes in bytes are computed from the last level upwards.
     pub fn is_dynamic(&self) -> bool {
         self.level_compaction_dynamic_level_bytes && self.max_entries_for_level_base == 0
     }
 
-    /// Returns the targets of levels that hold `held` bytes now.
+    /// Returns the target sizes of levels that hold `held` bytes at present.
     pub fn level_targets(&self, held: &[u64; LEVELS]) -> LevelTargets {
         if self.is_dynamic() {
             LevelTargets::from_last(self.max_bytes_for_level_base, held)
@@ -46,9 +50,9 @@ impl Limits {
         }
     }
 
-    /// Returns the pending compaction bytes: bytes above the targets of levels 1 and deeper. Bytes
-    /// that move down without a rewrite do not count, nor does what another way of sizing levels
-    /// left there.
+    /// Returns the pending compaction bytes: the bytes above the targets of level 1 and all deeper
+    /// levels. Bytes that will move down without a rewrite do not count. Bytes that fit the levels
+    /// under the other way of sizing levels do not count either.
     pub fn debt(&self, held: &[u64; LEVELS]) -> u64 {
         let (sizes, from_first) = (self.level_targets(held), LevelTargets::from_first(self.max_bytes_for_level_base));
         let moves_down = |level: usize| self.is_dynamic() && held.get(level + 1).is_none_or(|below| *below == 0);
@@ -56,14 +60,14 @@ impl Limits {
         (1..LEVELS).filter(|level| !moves_down(*level)).map(over).fold(0, u64::saturating_add)
     }
 
-    /// Returns the bytes to which a compaction may extend its own inputs if that adds none from the
-    /// lower level.
+    /// Returns the maximum size of a compaction's inputs, in bytes, up to which the picker may add
+    /// tables from the upper level, as long as these add no table from the lower level.
     pub fn expanded_bytes(&self) -> u64 {
         self.target_file_size.saturating_mul(25)
     }
 
-    /// Returns the bytes of grandparents at which an output table is ended. A table that overlaps
-    /// more is rewritten, not moved.
+    /// Returns how many bytes of grandparents one output table may overlap: the job ends the table
+    /// at this limit. A table that overlaps more bytes is rewritten instead of moved.
     pub fn grandparent_bytes(&self) -> u64 {
         self.target_file_size.saturating_mul(10)
     }
@@ -80,8 +84,8 @@ mod tests {
         assert_eq!(limits.debt(&[500, 12, 101, 1001, 0, 0, 0]), 4);
         limits.level_compaction_dynamic_level_bytes = true;
         for (held, want) in [
-            ([500, 40, 301, 2999, 0, 0, 0], 2), // a hundredth of the 3840 in total is 38
-            // More than a tenth of the total, but below LevelDB's 100.
+            ([500, 40, 301, 2999, 0, 0, 0], 2), // 38 is a hundredth of the 3840 bytes in total
+            // The bytes are more than a tenth of the total, but below LevelDB's target of 100.
             ([0, 9, 90, 500, 0, 0, 0], 0),
             ([0, 0, 4000, 0, 0, 0, 0], 0),
             ([0, 40, 400, 0, 3600, 0, 0], 30), // level 2 will move down without a rewrite

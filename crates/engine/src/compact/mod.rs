@@ -1,5 +1,6 @@
-//! Compaction decisions: the picker and policy, the entries a compaction may drop, value-log GC
-//! victims. All of it is pure (no I/O, no clock, no locks); `jobs/compact.rs` runs the plans.
+//! Compaction decisions: which tables a compaction merges (the policy), which entries it may drop,
+//! and which value-log segments GC empties. All of these modules are pure (no I/O, no clock, no
+//! locks). The compaction job (`jobs/compact.rs`) executes the plans that a policy returns.
 //!
 //! ```text
 //! Situation (live version, running compactions, limits) ─▶ Policy ─▶ Plan ─▶ compaction job

@@ -1,9 +1,9 @@
-//! A compaction, as a policy plans it and a job runs it.
+//! The plan of a compaction: a policy makes the plan, and a compaction job executes it.
 use crate::version::{TableRef, Version};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};
 
-/// A compaction: merges the inputs and places the outputs in `output_level`.
+/// The plan of a compaction that merges the inputs and places the outputs in `output_level`.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Level of the upper inputs.
@@ -14,32 +14,35 @@ pub struct Plan {
     pub upper: Vec<Arc<TableRef>>,
     /// Inputs from `output_level`.
     pub lower: Vec<Arc<TableRef>>,
-    /// Inputs from levels between the two, with their level: only the universal policy has any.
+    /// Inputs from levels between `level` and `output_level`, each with its level. Only the
+    /// universal policy has such inputs.
     pub between: Vec<(usize, Arc<TableRef>)>,
     /// The sorted run of the outputs in `output_level`; see [`TableMeta::run`].
     ///
     /// [`TableMeta::run`]: terrace_storage::placement::TableMeta::run
     pub output_run: u64,
-    /// Whether the outputs are a sorted run by themselves, so that the compaction conflicts only
-    /// with those that share an input.
+    /// Whether the outputs become a sorted run that has no other tables. Such a compaction
+    /// conflicts only with compactions that share an input with it.
     pub own_run: bool,
     /// Tables of the level below the output level that overlap the inputs. A later compaction of
-    /// the outputs will read them.
+    /// the outputs will read these tables.
     pub grandparents: Vec<Arc<TableRef>>,
-    /// Where this level's next compaction starts (an internal key). Unused by an intra-L0
-    /// compaction.
+    /// The internal key at which the next compaction of `level` starts. An intra-L0 compaction
+    /// does not use this field.
     pub pointer: Vec<u8>,
-    /// The version of the plan, which says which keys have older entries in deeper levels. It is a
-    /// copy that pins no files: the inputs stay live until the plan's own edit, and of other tables
-    /// only the key ranges are read.
+    /// The version for which the plan was made. It shows which keys have older entries in deeper
+    /// levels. This is a copy of the version that pins no files. Pins are not necessary, because
+    /// the inputs stay live until the plan's own edit, and the job reads only the key ranges of
+    /// all other tables.
     pub version: Arc<Version>,
-    /// Whether the inputs, all of one level, move down without a rewrite.
+    /// Whether the compaction is a trivial move: all inputs are in one level, and they move down
+    /// without a rewrite.
     pub trivial_move: bool,
-    /// For an intra-L0 compaction: the table number of its one output, which gives it the position
-    /// of its inputs.
+    /// For an intra-L0 compaction, the table number of its one output. With this number the output
+    /// takes the position of the inputs in level 0.
     pub number: Option<TableId>,
-    /// Whether only value-log GC needs this compaction: a rewrite in place that relocates values,
-    /// or a compaction that exposes shadowed garbage. Nothing else depends on it.
+    /// Whether only value-log GC needs this compaction. It is then a rewrite in place that
+    /// relocates values, or a compaction that exposes shadowed garbage.
     pub gc_only: bool,
 }
 

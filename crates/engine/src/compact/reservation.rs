@@ -1,5 +1,4 @@
-//! Reservations of running compactions, and the rule for which compactions may run at the same
-//! time.
+//! Reservations of running compactions. They decide which compactions may run at the same time.
 use super::{
     idle::IdleDetector,
     plan::{Plan, span},
@@ -7,18 +6,19 @@ use super::{
 use crate::{Error, version::LevelTotals};
 use terrace_format::{KeyOrder, TableId};
 
-/// The inputs of a compaction, and the levels and key range in which its outputs may be placed.
+/// The inputs of a compaction, and the levels and the key range in which its outputs may be
+/// placed.
 #[derive(Clone, Debug)]
 pub struct Reservation {
     tables: Vec<TableId>,
     /// Bytes of the inputs.
     bytes: u64,
     levels: (usize, usize),
-    /// Whether the outputs are a sorted run by themselves.
+    /// Whether the outputs become a sorted run that has no other tables.
     own_run: bool,
     smallest: Vec<u8>,
     largest: Vec<u8>,
-    /// Sums over the inputs that leave the upper level.
+    /// Sums over the inputs that the compaction takes out of the upper level.
     leaving: LevelTotals,
     /// Whether only value-log GC needs the compaction.
     gc_only: bool,
@@ -40,19 +40,20 @@ impl Reservation {
         }
     }
 
-    /// Whether tables are rewritten in their own level.
+    /// Whether the compaction rewrites tables within their level.
     fn rewrites_in_place(&self) -> bool {
         self.levels.0 == self.levels.1 && !self.own_run
     }
 
-    /// Whether both may run at the same time: they share no input, and no level in which their key
-    /// ranges overlap. One whose outputs are a run by themselves may overlap others and only must
-    /// not share an input.
+    /// Whether two compactions may run at the same time: they share no input, and there is no
+    /// level in which their key ranges overlap. If the outputs of one of them become a separate
+    /// sorted run, the key ranges may overlap, and only shared inputs are a conflict.
     pub fn is_disjoint(&self, order: &KeyOrder, other: &Reservation) -> bool {
         let levels_disjoint = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
         let keys_disjoint =
             order.user(&self.largest, &other.smallest).is_lt() || order.user(&self.smallest, &other.largest).is_gt();
-        // Compactions with disjoint levels or keys share no table; no search is needed.
+        // Compactions with disjoint levels or keys share no table, so no search for a shared one
+        // is needed.
         let own_run = self.own_run || other.own_run;
         let shares_input = || self.tables.iter().any(|table| other.tables.contains(table));
         levels_disjoint || keys_disjoint || own_run && !shares_input()
@@ -63,40 +64,41 @@ impl Reservation {
 #[derive(Debug, Default)]
 pub struct RunningCompactions {
     jobs: Vec<Reservation>,
-    /// Compactions that met damaged tables, with the error. No compaction that conflicts with them
-    /// starts any more: it would read the damaged table again, or move newer entries below it.
+    /// The reservations of compactions that met damaged tables, each with its error. No compaction
+    /// starts any more that conflicts with one of these: it would read the damaged table again, or
+    /// move newer entries below the damaged table.
     damaged: Vec<(Reservation, Error)>,
     /// The reservation of a manual compaction that waits to start.
     wanted: Option<Reservation>,
-    /// Whether the store receives writes.
+    /// The idle detector, which says whether the store receives writes.
     pub idle: IdleDetector,
 }
 
 impl RunningCompactions {
-    /// Notes that `plan` starts.
+    /// Notes that the compaction of `plan` starts.
     pub fn begin(&mut self, order: &KeyOrder, plan: &Plan) {
         self.jobs.push(Reservation::of(order, plan));
     }
 
-    /// Notes that `plan` has ended.
+    /// Notes that the compaction of `plan` has ended.
     pub fn end(&mut self, plan: &Plan) {
         let first = plan.inputs().map(|(_, table)| table.meta.id).next();
         self.jobs.retain(|job| job.tables.first() != first.as_ref());
     }
 
-    /// Returns the bytes of the inputs of all running compactions: the space that their outputs
-    /// take at most.
+    /// Returns the bytes of the inputs of all running compactions. Their outputs take at most this
+    /// much space.
     pub fn bytes(&self) -> u64 {
         self.jobs.iter().map(|job| job.bytes).sum()
     }
 
-    /// Notes that `plan` has ended because of damage, described by `error`.
+    /// Notes that the compaction of `plan` has ended because of damage, which `error` describes.
     pub fn end_damaged(&mut self, order: &KeyOrder, plan: &Plan, error: Error) {
         self.end(plan);
         self.damaged.push((Reservation::of(order, plan), error));
     }
 
-    /// Returns the damage that keeps `plan` from starting, if any.
+    /// Returns the error of the damage that keeps the compaction of `plan` from starting, if any.
     pub fn damage(&self, order: &KeyOrder, plan: &Plan) -> Option<&Error> {
         if self.damaged.is_empty() {
             return None; // the common case
@@ -105,25 +107,25 @@ impl RunningCompactions {
         self.damaged.iter().find(|(damaged, _)| !damaged.is_disjoint(order, &reservation)).map(|(_, error)| error)
     }
 
-    /// Returns the damage that a compaction of `table` met, if any.
+    /// Returns the error that a compaction of `table` ended with because of damage, if any.
     pub fn damage_of(&self, table: TableId) -> Option<&Error> {
         self.damaged.iter().find(|(reservation, _)| reservation.tables.contains(&table)).map(|(_, error)| error)
     }
 
-    /// Returns the first damage that any compaction met.
+    /// Returns the error of the first damage that any compaction met.
     pub fn first_damage(&self) -> Option<&Error> {
         self.damaged.first().map(|(_, error)| error)
     }
 
-    /// Returns the first damage that keeps compactions of `level` from starting.
+    /// Returns the error of the first damage that keeps compactions of `level` from starting.
     pub fn damage_in(&self, level: usize) -> Option<&Error> {
         let covers_level =
             |(reservation, _): &&(Reservation, Error)| (reservation.levels.0..=reservation.levels.1).contains(&level);
         self.damaged.iter().find(covers_level).map(|(_, error)| error)
     }
 
-    /// Sets or clears the reservation of a manual compaction that waits to start. No conflicting
-    /// compaction starts before it.
+    /// Sets or clears the reservation of a manual compaction that waits to start. While it waits,
+    /// no conflicting compaction starts.
     pub fn reserve_manual(&mut self, reservation: Option<Reservation>) {
         self.wanted = reservation;
     }
@@ -138,7 +140,7 @@ impl RunningCompactions {
         self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Reservation::of(order, plan)))
     }
 
-    /// Returns the inputs of running compactions and of those that met damaged tables.
+    /// Returns the inputs of running compactions and of compactions that met damaged tables.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         let reservations = self.jobs.iter().chain(self.damaged.iter().map(|(reservation, _)| reservation));
         reservations.flat_map(|reservation| reservation.tables.iter().copied())
@@ -149,12 +151,14 @@ impl RunningCompactions {
         self.jobs.iter().any(|job| job.tables.contains(&table))
     }
 
-    /// Whether a compaction runs that rewrites a table in place or that only value-log GC needs.
+    /// Whether a compaction is running that rewrites a table in place, or that only value-log GC
+    /// needs.
     pub fn runs_gc(&self) -> bool {
         self.jobs.iter().any(|job| job.rewrites_in_place() || job.gc_only)
     }
 
-    /// Whether a compaction runs that moves tables down or shortens level 0.
+    /// Whether a compaction is running that moves tables down or reduces the number of runs in
+    /// level 0.
     pub fn merges(&self) -> bool {
         !self.jobs.iter().all(Reservation::rewrites_in_place)
     }

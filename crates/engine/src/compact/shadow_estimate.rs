@@ -1,38 +1,39 @@
-//! Estimates value-log garbage that the SSTables' references do not show: older entries in deeper
-//! levels still point to values, while newer entries shadow them. A compaction that merges both
-//! exposes the garbage, and value-log GC can then reclaim it. Pure.
+//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value to which an older
+//! entry in a deeper level still points while a newer entry of the same key shadows that entry.
+//! The tables' references do not show such garbage. A compaction that merges both entries exposes
+//! the garbage, and value-log GC can then reclaim it. Pure.
 use super::{inputs::bytes, level_targets, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 use terrace_format::TableId;
 use terrace_storage::placement::TableMeta;
 
-/// Observations fade after about this many tables' worth of bytes. Fewer bytes are too small a
-/// sample.
+/// The size of the sample, in tables of `target_file_size` bytes. Older observations fade after
+/// about this many bytes, and an observation of fewer bytes is too small a sample.
 const WINDOW_TABLES: u64 = 4;
-/// A byte that a compaction merged counts as an observation of this many bytes that have
-/// entered the tree.
+/// A compaction of one byte into the deepest level is an observation that stands for this many
+/// bytes of those that have entered the tree.
 const EXTRAPOLATION: f64 = 4.0;
 
-/// Observed share of the bytes merged into the deepest level that shadowed entries there. Guarded
-/// by the state lock.
+/// The observed share of the bytes merged into the deepest level that shadowed entries there. The
+/// state lock guards it.
 #[derive(Debug, Default)]
 pub struct ShadowStats {
-    /// Upper input bytes of compactions that overlapped the deepest level.
+    /// Upper input bytes of compactions into the deepest level, as far as they overlapped it.
     merged_bytes: f64,
-    /// Bytes by which the outputs of these compactions were smaller than their inputs.
+    /// Bytes by which the outputs of these compactions were smaller than the inputs.
     reclaimed_bytes: f64,
-    /// Bytes of tables that have entered the tree and that no observation covers yet.
+    /// Bytes of tables that have entered the tree and that no observation represents yet.
     unmerged_bytes: f64,
 }
 
 impl ShadowStats {
-    /// Notes that `plan` produced `outputs`.
+    /// Notes that the compaction of `plan` produced `outputs`.
     pub fn record_compaction(&mut self, plan: &Plan, outputs: &[TableMeta], limits: &Limits) {
         if plan.level == plan.output_level || plan.output_level != level_targets::last(&plan.version.held()) {
-            return; // says nothing about the deepest level
+            return; // not a compaction into the deepest level
         }
-        // Only bytes that overlap something can shadow.
+        // Upper bytes can shadow at most as many bytes as the lower inputs have.
         let merged_bytes = bytes(&plan.upper).min(bytes(&plan.lower)) as f64;
         let left = outputs.iter().map(|meta| meta.bytes).fold(0, u64::saturating_add);
         let reclaimed_bytes = (plan.bytes().saturating_sub(left) as f64).min(merged_bytes);
@@ -42,51 +43,53 @@ impl ShadowStats {
         self.unmerged_bytes = (self.unmerged_bytes - EXTRAPOLATION * merged_bytes).max(0.0);
     }
 
-    /// Notes that tables of `bytes` have entered the tree.
+    /// Notes that tables with a total of `bytes` bytes have entered the tree.
     pub fn record_new_bytes(&mut self, bytes: u64) {
         self.unmerged_bytes += bytes as f64;
     }
 
-    /// Returns the share of the bytes above the deepest level that shadow older entries. A workload
-    /// that overwrites the same keys fills the upper levels without a compaction into the deepest
-    /// one: bytes that have not been observed there for long count as shadowing, until a compaction
-    /// shows otherwise.
+    /// Returns the share of the bytes above the deepest level that shadow older entries. A
+    /// workload that overwrites the same keys can fill the upper levels without any compaction
+    /// into the deepest level. Therefore bytes that no observation represents count as shadowing,
+    /// until a compaction into the deepest level shows otherwise.
     pub fn share(&self, limits: &Limits) -> f64 {
         (self.reclaimed_bytes + self.unmerged_bytes)
             / (self.merged_bytes + self.unmerged_bytes).max(window_bytes(limits))
     }
 }
 
-/// Bytes below which a sample is too small.
+/// Returns the number of bytes below which a sample is too small.
 fn window_bytes(limits: &Limits) -> f64 {
     WINDOW_TABLES as f64 * limits.target_file_size as f64
 }
 
-/// Returns an upper bound of [`ShadowEstimate::shadowed_bytes`] without visiting any table.
+/// Returns an upper bound of [`ShadowEstimate::shadowed_bytes`] without a visit to any table.
 pub fn shadowed_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
     let above = version.above_deepest().iter().map(Level::bytes).fold(0, u64::saturating_add);
     shadowed_bytes(version, all, share, above)
 }
 
-/// Shadowed values are to all values as shadowing table bytes are to all table bytes: values are
-/// spread over levels as keys are.
+/// Returns the bytes of shadowed values if `bytes` table bytes may shadow and `share` of them do.
+/// The ratio of shadowed to all values is assumed to equal the ratio of shadowing to all table
+/// bytes, because values are spread over the levels as keys are.
 fn shadowed_bytes(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
     let tree = version.held().into_iter().fold(1, u64::saturating_add);
     (all.live as f64 * share * bytes as f64 / tree as f64) as u64
 }
 
-/// The tables above the deepest level that may shadow older entries below them.
+/// The tables above the deepest level that may shadow older entries in deeper levels.
 pub struct ShadowEstimate<'a> {
     version: &'a Version,
-    /// Bytes of these tables.
+    /// The bytes of these tables that may shadow.
     bytes: u64,
-    /// For each level its bytes of such tables, and the largest one of them that is not being
-    /// compacted; the level with the most bytes comes first.
+    /// One element per level: the level's bytes that may shadow, the level, and its table with the
+    /// most of these bytes that is not being compacted. The level with the most bytes is the
+    /// first.
     picks: Vec<(u64, usize, &'a Arc<TableRef>)>,
 }
 
 impl<'a> ShadowEstimate<'a> {
-    /// Makes the estimate, without the tables in `refused`.
+    /// Makes the estimate. The tables in `refused` are left out.
     pub fn of(ctx: &Situation<'a>, refused: &BTreeSet<TableId>) -> ShadowEstimate<'a> {
         let Situation { version, busy, .. } = *ctx;
         let (mut bytes, mut picks) = (0_u64, Vec::new());
@@ -99,7 +102,7 @@ impl<'a> ShadowEstimate<'a> {
                     first = Some((shadowing, table));
                 }
             }
-            // Runs of level 0 that shadow the same entry count once.
+            // Several runs of level 0 may shadow the same entry, which counts only once.
             let lower_bytes = version.levels[level + 1..].iter().map(Level::bytes);
             sum = sum.min(lower_bytes.fold(0, u64::saturating_add));
             bytes = bytes.saturating_add(sum);
@@ -109,14 +112,14 @@ impl<'a> ShadowEstimate<'a> {
         ShadowEstimate { version, bytes, picks }
     }
 
-    /// Returns the bytes of seemingly live values that are garbage, if `share` of the shadowing
-    /// bytes shadow something.
+    /// Returns the estimated bytes of values that look live but are garbage, if `share` of the
+    /// bytes that may shadow do so.
     pub fn shadowed_bytes(&self, all: &Segment, share: f64) -> u64 {
         shadowed_bytes(self.version, all, share, self.bytes)
     }
 
-    /// Picks a compaction into the next level that exposes shadowed garbage, in the level with the
-    /// most. Nothing but value-log GC depends on it.
+    /// Picks a compaction into the next level that exposes shadowed garbage, from the level with
+    /// the most bytes that may shadow. Only value-log GC needs this compaction.
     pub fn expose(&self, ctx: &Situation<'_>, policy: &dyn Policy) -> Option<Plan> {
         let plans = self.picks.iter().filter_map(|(_, level, table)| {
             let plan = policy.plan_range(ctx, *level, &table.span())?;
@@ -131,7 +134,8 @@ impl<'a> ShadowEstimate<'a> {
     }
 }
 
-/// A table shadows at most as many bytes as lie below it.
+/// Returns how many bytes of `table` may shadow: at most as many as the bytes below it that
+/// overlap.
 fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
     let (span, mut lower_bytes) = (table.span(), 0_u64);
     for below in &ctx.version.levels[level + 1..] {
@@ -146,7 +150,7 @@ fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
 }
 
 /// Returns the key range and level of the first table above the deepest level that has range
-/// tombstones, which shadow everything below; skips `refused`.
+/// tombstones, which shadow everything below. The tables in `refused` are skipped.
 pub fn range_deleting_table<'a>(version: &'a Version, refused: &BTreeSet<TableId>) -> Option<(usize, KeyRange<'a>)> {
     version.above_deepest().iter().enumerate().find_map(|(number, level)| {
         let deletes = |table: &&Arc<TableRef>| table.deletes_ranges() && !refused.contains(&table.meta.id);

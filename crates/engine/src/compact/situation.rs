@@ -1,24 +1,25 @@
-//! What a compaction policy looks at.
+//! The input of a compaction policy.
 use super::{limits::Limits, reservation::RunningCompactions};
 use crate::version::Version;
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, SeqNo, TableId};
 
-/// The input of a policy.
+/// Everything that a compaction policy looks at when it picks a compaction.
 pub struct Situation<'a> {
-    /// Order of user keys.
+    /// The order of user keys.
     pub order: &'a KeyOrder,
     /// The live version.
     pub version: &'a Arc<Version>,
-    /// Running and reserved compactions.
+    /// The running compactions and other reservations.
     pub busy: &'a RunningCompactions,
-    /// End of each level's last compaction (internal keys).
+    /// For each level, the internal key at which the level's last compaction ended.
     pub pointers: &'a [Vec<u8>; LEVELS],
-    /// Limits.
+    /// The size limits of the tree.
     pub limits: &'a Limits,
-    /// Reserved table numbers, each directly above that of a table in level 0.
+    /// The table numbers that are reserved for outputs of intra-L0 compactions. Each of them is
+    /// the number directly above that of a table in level 0.
     pub reserved_numbers: &'a BTreeSet<TableId>,
-    /// A table whose seek budget is exhausted, with its level.
+    /// The table whose seek budget is exhausted, with its level.
     pub seek_hint: Option<(usize, TableId)>,
     /// The lowest sequence number at which a reader may read.
     pub oldest_reader: SeqNo,
@@ -28,7 +29,7 @@ pub struct Situation<'a> {
 }
 
 impl Situation<'_> {
-    /// Returns a copy of the version, for a plan.
+    /// Returns a copy of the version, which a plan can own.
     pub fn copied(&self) -> Arc<Version> {
         Arc::new(Version::clone(self.version))
     }

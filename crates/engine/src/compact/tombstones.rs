@@ -1,18 +1,22 @@
 //! Tombstone compactions: SSTables that are compacted for the garbage they make reclaimable.
 //!
-//! Levels are due by their bytes, but a tombstone has few bytes and may shadow many. Without this
-//! policy it would stay above the entries it shadows until its level fills, which never happens
-//! if writes stop or go to other keys.
+//! A level is due by its bytes, but a tombstone has few bytes and may shadow many. Without
+//! tombstone compactions a tombstone would stay above the entries that it shadows until its level
+//! is full. This never happens if writes stop or use other keys.
 //!
-//! A table pays for its compaction with the bytes it is expected to reclaim in the first level
-//! below that has its keys: as many entries of average size as it has tombstones, plus the bytes
-//! that its range tombstones cover. It is picked when these are `tombstone_compaction_percent` of
-//! the input bytes, or a quarter of that while the store is idle. So a tombstone is compacted for
-//! its own sake at most once per level, at a price bounded by the bytes it frees, and at most
-//! that share of a level and of the tables that shadow part of it is garbage.
+//! A tombstone compaction must reclaim enough bytes for the bytes that it reads. The bytes that a
+//! table makes reclaimable are estimated in the first level below it that has keys of its range:
+//! one entry of average size for each tombstone, plus the bytes that the range tombstones of the
+//! table cover. The table is picked when these bytes are at least `tombstone_compaction_percent`
+//! of the input bytes, or a quarter of this share while the store is idle.
 //!
-//! Where no table lies below, a table is rewritten without its tombstones and the entries that
-//! only released snapshots saw, once these are the same share of it. Pure.
+//! This rule has two consequences. A tombstone causes at most one tombstone compaction per level,
+//! at a cost that is bounded by the bytes it frees. And the share of garbage in a level, together
+//! with the tables that shadow part of the level, is at most this share.
+//!
+//! A table with no older table below it is rewritten in place. The rewrite drops tombstones and
+//! the entries that only released snapshots saw. It starts once these entries are the same share
+//! of the table. Pure.
 use super::{
     gain::{ENTRY_BYTES, Gain, SIZE_RATIO, is_worth_rewriting, visible_to_all},
     inputs::{bytes, expand_table, in_place, with_boundaries},
@@ -23,12 +27,12 @@ use crate::version::{Contents, KeyRange, TableRef, Version};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, LEVELS};
 
-/// Picks the first compaction, from level 0 down, that tombstones pay for. `admits` checks
-/// whether a plan may start.
+/// Picks the first tombstone compaction that reclaims enough bytes, from level 0 down. `admits`
+/// checks whether a plan may start.
 ///
-/// Runs under the state lock after every change, so it does not visit all tables: a chunk of
-/// tables remembers which of them have much garbage, and the version remembers that nothing paid
-/// off.
+/// This function runs under the state lock after every change, so it does not visit all tables. A
+/// chunk of tables records which of its tables have much garbage, and the version records that no
+/// tombstone compaction pays off.
 pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
     let Situation { version, limits, busy, .. } = ctx;
     if limits.tombstone_compaction_percent == 0 {
@@ -40,7 +44,7 @@ pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan>
     if version.has_no_tombstone_plan(inputs) {
         return None;
     }
-    // Entries smaller than this count as shadowing larger ones below.
+    // Entries smaller than this are expected to shadow the larger entries below.
     let small = if ctx.shadow_ratio > 0.0 { average_of_deepest(version) / SIZE_RATIO } else { 0 };
     let (mut is_complete, mut rejected) = (busy.is_empty(), false);
     for (level, chunk) in version.runs().iter().flat_map(|(level, run)| run.chunks().iter().map(move |c| (*level, c))) {
@@ -72,7 +76,7 @@ pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan>
     None
 }
 
-/// [`plan`] by a scan of all tables.
+/// Picks the same compaction as [`plan`], by a scan of all tables.
 #[cfg(test)]
 pub fn plan_by_full_scan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
     let idle = ctx.busy.idle.is_long_idle();
@@ -90,7 +94,7 @@ pub fn plan_by_full_scan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) ->
 
 #[cfg(test)]
 thread_local! {
-    /// Tables that [`plan`] has visited.
+    /// The number of tables that [`plan`] has visited.
     pub static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -99,7 +103,7 @@ fn visited() {
     VISITED.set(VISITED.get() + 1);
 }
 
-/// Returns the average bytes of an entry in the deepest level.
+/// Returns the average size of an entry in the deepest level, in bytes.
 fn average_of_deepest(version: &Version) -> u64 {
     let deepest = version.levels.iter().rev().flat_map(|level| level.runs.first()).next();
     let (mut bytes, mut entries) = (0_u64, 0_u64);
@@ -118,7 +122,7 @@ fn average_of_deepest(version: &Version) -> u64 {
     bytes.checked_div(entries).unwrap_or(0)
 }
 
-/// Returns the compaction of `table`, if it pays off.
+/// Returns the compaction of `table`, if it reclaims enough bytes.
 fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool) -> Option<Plan> {
     let Situation { order, version, limits, .. } = ctx;
     let (percent, span) = (limits.tombstone_compaction_percent, table.span());
@@ -132,14 +136,15 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     if level > 0
         && let Some(first_below) = first_below(std::slice::from_ref(table))
     {
-        // Estimated before a plan is made: most tables do not pay off, and they are checked often.
+        // The gain is estimated before a plan is made, because this check is frequent and most
+        // tables fail it.
         let lower = version.levels[first_below].overlapping(order, &span);
         let gain = gain(ctx, std::slice::from_ref(table), &lower, false);
         return gain.pays_off(percent, idle).then(|| expand_table(ctx, level, table.clone()));
     }
     let is_worth = || visible_to_all(ctx, contents) && is_worth_rewriting(contents, percent, idle);
     if level > 0 {
-        // It may be the last level, so a rewrite in place.
+        // No table lies below, and this may be the last level, so the table is rewritten in place.
         let tables = || with_boundaries(ctx, level, vec![table.clone()]);
         return is_worth().then(|| in_place(ctx, level, tables()));
     }
@@ -151,7 +156,8 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
             } else {
                 plan.lower.clone()
             };
-            // Under load level 0 will soon be due by its runs; garbage among its own runs can wait.
+            // While the store receives writes, level 0 will soon be due by its number of runs.
+            // Garbage in its own runs can wait until then.
             gain(ctx, &plan.upper, &lower, idle).pays_off(percent, idle)
         }
         None if plan.upper.len() == 1 => {
@@ -162,8 +168,8 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     pays_off.then_some(plan)
 }
 
-/// Estimates a compaction of `upper` with `lower`. With `within`, for level 0, `upper` also
-/// shadows parts of itself.
+/// Estimates the gain of a compaction of `upper` with `lower`. `within` is set for level 0 if the
+/// tables of `upper` also shadow parts of each other.
 fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], within: bool) -> Gain {
     let mut gain = Gain { upper_bytes: bytes(upper), shadow_ratio: ctx.shadow_ratio, ..Gain::default() };
     for contents in upper.iter().filter_map(|table| table.contents()) {
@@ -186,7 +192,7 @@ fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], w
     add(lower);
     if within {
         add(upper);
-        gain.upper_bytes = 0; // counted among the lower bytes
+        gain.upper_bytes = 0; // these bytes count as lower bytes
     }
     gain
 }

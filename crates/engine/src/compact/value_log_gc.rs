@@ -1,5 +1,6 @@
-//! Garbage collection of the value log: which segments to empty, and which SSTable to rewrite next
-//! for it. Pure. A segment is a value-log file, or a WAL that tables point into.
+//! Garbage collection (GC) of the value log: it decides which segments to empty, and which SSTable
+//! to rewrite next so that a segment becomes empty. A segment is a value-log file, or a WAL that
+//! tables point into. Pure.
 //!
 //! ```text
 //!            garbage > value_log_gc_percent?
@@ -8,22 +9,22 @@
 //!   pick victims by benefit/cost          pick the oldest segments
 //!         │                                       │
 //!   compactions relocate values           re-append live values as new writes
-//!   (rewrite tables in place)             (`write/again.rs`), then rewrite tables
+//!   (rewrite tables in place)             (`write/tail_gc.rs`), then rewrite tables
 //!         │                               with shadowed pointers
 //!         └──── no reference left ────────────────┘
 //!                        │
 //!                segment is obsolete
 //! ```
-//! Mode *segments*: a segment without references is removed unread. Of the others GC picks those
-//! with the best ratio of reclaimed bytes to relocated bytes, until garbage is well below its
-//! limit. Tables that reference a victim are rewritten in place, in key order; every other
-//! compaction that reads such a table relocates its values too. A table keeps its entries under
-//! their own sequence numbers, so no deleted value can return. Garbage that is not known yet is
-//! exposed first ([`shadow_estimate`]).
+//! Mode *segments*: GC removes a segment without references unread. Of the other segments GC picks
+//! victims: those with the best ratio of reclaimed bytes to relocated bytes, until garbage is well
+//! below its limit. Compactions rewrite the tables that reference a victim in place, in key order,
+//! and relocate the values. Every other compaction that reads such a table relocates its values
+//! too. The entries of a table keep their sequence numbers, so no deleted value can return. Before
+//! GC empties segments, it exposes garbage that the tables do not show yet ([`shadow_estimate`]).
 //!
-//! Mode *tail* is WiscKey's: GC empties the oldest segments and re-appends their live values
-//! under new sequence numbers. The old pointers are then shadowed by newer writes, and tables
-//! with such pointers are rewritten too.
+//! Mode *tail* is WiscKey's: GC picks the oldest segments as victims and re-appends their live
+//! values under new sequence numbers. The new entries shadow the old pointers. Compactions then
+//! rewrite the tables that contain such old pointers.
 use super::{inputs::in_place, plan::Plan, shadow_estimate, situation::Situation};
 use crate::version::{
     KeyRange, TableRef,
@@ -36,34 +37,39 @@ use terrace_storage::placement::ObjectId;
 /// State of value-log GC. Guarded by the state lock.
 #[derive(Debug, Default)]
 pub struct ValueLogGc {
-    /// Segments that are being emptied: value-log files, or WALs that tables point into.
+    /// Segments that GC is emptying: value-log files, or WALs that tables point into.
     pub victims: BTreeSet<ObjectId>,
-    /// Tail GC: whether the job that re-appends the victims' live values is queued or running.
+    /// Tail GC: whether the job that re-appends the live values of the victims is queued or
+    /// running.
     pub relocating: bool,
-    /// Tail GC: the last sequence number of the finished job. Every pointer into a victim is older
-    /// than the newest entry of its key.
+    /// Tail GC: the last sequence number that the finished job wrote. Every pointer into a victim
+    /// is now older than the newest entry of its key.
     pub relocated_by: Option<SeqNo>,
-    /// Segments that cannot be emptied because part of them is unreadable. They are left alone
-    /// until the store is reopened.
+    /// Segments that GC cannot empty because part of them is unreadable. GC does not pick them
+    /// again until the store is reopened.
     pub quarantined: BTreeSet<ObjectId>,
-    /// Whether a caller waits until all victims are empty, however little garbage they hold.
+    /// Whether a caller waits until all victims are empty. GC then continues even if they hold
+    /// little garbage.
     pub forced: bool,
     /// Whether GC ran out of space. It pauses until space is freed.
     pub out_of_space: bool,
-    /// Bytes of all segments when little of them was garbage, lowered when the log shrinks.
+    /// The bytes of all segments when little of them was garbage. The number falls when the log
+    /// shrinks.
     pub baseline_bytes: u64,
-    /// Observed share of shadowed garbage.
+    /// The observed share of bytes that shadow older entries.
     pub shadow_stats: shadow_estimate::ShadowStats,
-    /// Whether there was no space for a compaction that exposes garbage. None starts until space is
-    /// freed.
+    /// Whether there was not enough space for a compaction that exposes garbage. No such
+    /// compaction starts until space is freed.
     pub low_on_space: bool,
-    /// Tables whose GC compaction failed. They are left alone until the store is reopened.
+    /// Tables whose GC compaction failed. GC does not rewrite them again until the store is
+    /// reopened.
     pub refused: BTreeSet<TableId>,
 }
 
 impl ValueLogGc {
-    /// Notes the size of the value log and its garbage, shadowed garbage included. The size becomes
-    /// the baseline if garbage is at most half of its limit.
+    /// Updates the baseline from `all`, the size of the value log and its garbage, which includes
+    /// shadowed garbage. The size becomes the baseline if garbage is at most half of the garbage
+    /// limit.
     pub fn update_baseline(&mut self, all: &Segment, percent: u64) {
         let is_small = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
         self.baseline_bytes = if is_small { all.bytes } else { self.baseline_bytes.min(all.bytes) };
@@ -74,7 +80,7 @@ impl ValueLogGc {
         (self.out_of_space, self.low_on_space) = (false, false);
     }
 
-    /// Quarantines those of `segments` that are victims: GC does not try them again.
+    /// Quarantines the victims among `segments`: GC does not pick them again.
     pub fn quarantine(&mut self, segments: impl IntoIterator<Item = ObjectId>) {
         for segment in segments {
             if self.victims.remove(&segment) {
@@ -83,9 +89,9 @@ impl ValueLogGc {
         }
     }
 
-    /// Tail GC: returns the victims that no table needs to reference any more. `oldest_reader` and
-    /// all later readers see the re-appended entries, and these are in tables, as all writes up to
-    /// `flushed` are.
+    /// Tail GC: returns the victims that no table needs to reference any more. A victim is not
+    /// needed if all readers (`oldest_reader` and later) see the re-appended entries, and if these
+    /// entries are in tables. All writes up to the sequence number `flushed` are in tables.
     pub fn obsolete_victims(&self, oldest_reader: SeqNo, flushed: SeqNo) -> BTreeSet<ObjectId> {
         match self.relocated_by {
             Some(relocated_by) if relocated_by <= oldest_reader && relocated_by <= flushed => self.victims.clone(),
@@ -94,8 +100,8 @@ impl ValueLogGc {
     }
 }
 
-/// Shadowed garbage is exposed before segments are emptied if it is more than a quarter of the
-/// garbage limit and of the known garbage.
+/// GC exposes shadowed garbage, before it empties segments, if there is much of it: more than this
+/// fraction (a quarter) of the garbage limit, and more than a quarter of the known garbage.
 const SHADOWED_FRACTION: u64 = 4;
 
 /// The next step of GC.
@@ -103,16 +109,19 @@ const SHADOWED_FRACTION: u64 = 4;
 pub enum GcAction {
     /// Garbage is below its limit.
     Nothing,
-    /// Much of the garbage is shadowed; emptying segments now would relocate it.
+    /// Much of the garbage is shadowed. If GC emptied segments now, it would relocate this
+    /// garbage.
     Expose,
-    /// Segments are to be emptied.
+    /// GC picks victims and empties them.
     Collect,
 }
 
-/// Returns the next step if `shadowed` bytes of seemingly live values are shadowed garbage and at
-/// most `percent` of all bytes may be garbage. While the store receives writes, the limit is
-/// relaxed (`baseline` is set): the log may be an eighth larger, and must have grown by an eighth
-/// over its baseline, as values that are live now may be garbage by then.
+/// Returns the next step of GC. `shadowed` is the estimate of the bytes that look live but are
+/// shadowed garbage, and `percent` is the garbage limit in percent of all bytes.
+///
+/// `baseline` is set while the store receives writes. The limit is then less strict, because
+/// values that are live now may soon be garbage: GC treats the log as smaller by a ninth, and
+/// starts only if the log has grown by an eighth over `baseline`.
 pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) -> GcAction {
     let known_garbage = all.garbage();
     let bytes = if baseline.is_some() { all.bytes / 9 * 8 } else { all.bytes };
@@ -125,14 +134,16 @@ pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) ->
     if mostly_shadowed { GcAction::Expose } else { GcAction::Collect }
 }
 
-/// Whether `part` is more than `percent` of `all`. Sizes in a manifest may be any number.
+/// Whether `part` is more than `percent` of `all`. The arithmetic cannot overflow, because a
+/// manifest may declare any size.
 fn exceeds(part: u64, all: u64, percent: u64) -> bool {
     u128::from(part) * 100 > u128::from(all) * u128::from(percent)
 }
 
-/// Picks the victims of tail GC if garbage is more than `percent` of all bytes: the oldest
-/// segment, and the following ones while more than `percent` of each is garbage. At most a
-/// quarter of all bytes, as live values exist twice for a while.
+/// Picks the victims of tail GC if garbage is more than `percent` of all bytes. The victims are
+/// the oldest segment and the segments that follow, as long as more than `percent` of each is
+/// garbage. Together they are at most a quarter of all bytes, because live values exist twice for
+/// a while. The oldest segment is picked even if it is larger.
 pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let exceeds_limit = |sum: &Segment| exceeds(sum.garbage(), sum.bytes, percent);
     let all = segments.sum_except(spared);
@@ -147,8 +158,8 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
     picked.map(|(_, (object, _))| *object).collect()
 }
 
-/// Picks victims, none of them in `spared`, so that known garbage falls well below `percent` of
-/// all bytes.
+/// Picks the victims of mode *segments*, none of them in `spared`. After their removal known
+/// garbage is well below `percent` of all bytes.
 pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let all = segments.sum_except(spared);
     let exceeds_limit = |sum: &Segment, percent: u64| exceeds(sum.garbage(), sum.bytes, percent);
@@ -165,22 +176,24 @@ pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -
         if !exceeds_limit(&remaining, percent * 3 / 4) {
             break;
         }
-        // Live values stay, in another segment.
+        // Live values are relocated to another segment, so only garbage is subtracted.
         remaining.bytes = remaining.bytes.saturating_sub(segment.garbage());
         chosen.insert(object);
     }
     chosen
 }
 
-/// Benefit of emptying a segment per cost. Garbage in an old segment is worth more: its remaining
-/// live values will stay live, while a young segment soon has more garbage. Source: Rosenblum and
-/// Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992.
+/// Returns the ratio of the benefit to the cost of emptying a segment. Garbage in an old segment
+/// has a higher benefit: the live values that remain there are likely to stay live, while more
+/// values of a young segment will soon be garbage. Source: Rosenblum and Ousterhout, "The Design
+/// and Implementation of a Log-Structured File System", 1992.
 fn benefit_per_cost(segment: &Segment, age: u64) -> f64 {
     let live_fraction = segment.live as f64 / segment.bytes.max(1) as f64;
     (1.0 - live_fraction) * (1 + age) as f64 / (1.0 + live_fraction)
 }
 
-/// Picks the rewrite of a table that references one of `victims`; `None` if no such table is free.
+/// Picks the rewrite of a table that references one of `victims`; `None` if a compaction already
+/// uses every such table.
 pub fn plan(
     ctx: &Situation<'_>,
     victims: &BTreeSet<ObjectId>,
@@ -193,8 +206,8 @@ pub fn plan(
     let matching = levels.filter(|(_, table)| references_victim(table)).map(plan_of);
     let deep = matching.into_iter().find(|plan| ctx.busy.admits(ctx.order, plan));
     deep.or_else(|| {
-        // Runs of level 0 are ordered by table number, so its tables are compacted into level 1
-        // instead of rewritten in place.
+        // The runs of level 0 are ordered by table number, and a rewrite in place would change the
+        // number. A table of level 0 is therefore compacted into level 1.
         let table = ctx.version.levels[0].tables().find(references_victim)?;
         let (from, to) = (key::user_key(&table.meta.smallest), key::user_key(&table.meta.largest));
         let plan = level0(&KeyRange { from: Some(from), to: Some(to) })?;
