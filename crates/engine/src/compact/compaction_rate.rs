@@ -1,18 +1,20 @@
-//! A rate limiter for the writes of a store's compactions. Pure.
+//! A rate limiter for the bytes that the compactions of a store write. Pure.
 use std::time::Duration;
 
-/// Bytes written by all compactions of a store, and the debt they left at the configured rate.
+/// The bytes that all compactions of a store have written, and the time that they need at the
+/// configured rate.
 #[derive(Debug, Default)]
 pub struct CompactionRate {
-    /// Bytes already accounted for.
+    /// The written bytes that `due` already includes.
     accounted: u64,
     /// The time at which all accounted bytes would have been written at the configured rate.
     due: Duration,
 }
 
 impl CompactionRate {
-    /// Accounts for `total` bytes written by time `now` and returns how long compactions must pause
-    /// to keep to `per_second` bytes per second. Unused rate is not saved up.
+    /// Adds the `total` bytes that compactions have written by the time `now`, and returns how
+    /// long they must pause to stay below `per_second` bytes per second. Unused rate is not saved
+    /// for later.
     pub fn wait(&mut self, total: u64, per_second: u64, now: Duration) -> Duration {
         let bytes = total.saturating_sub(self.accounted);
         self.accounted = self.accounted.max(total);
@@ -20,7 +22,7 @@ impl CompactionRate {
         self.due - now
     }
 
-    /// Drops the debt for everything written so far.
+    /// Drops the remaining pause for everything written so far.
     pub fn forgive(&mut self, total: u64, now: Duration) {
         (self.accounted, self.due) = (self.accounted.max(total), now);
     }

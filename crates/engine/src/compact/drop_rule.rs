@@ -1,12 +1,13 @@
-//! The drop rule: the entries of a compaction that no reader can see any more. Pure.
+//! The drop rule decides which entries of a compaction no reader can see any more. Pure.
 //!
 //! A reader at a snapshot sees the newest entry of a key at or below the snapshot's sequence
-//! number. The snapshots cut the sequence numbers into stripes. Within one stripe the newest
-//! entry of a key shadows all older ones, so a compaction keeps one entry per key and stripe.
+//! number. The snapshots divide the sequence numbers into stripes. Within one stripe the newest
+//! entry of a key shadows all older entries of the key, so a compaction keeps one entry per key
+//! and stripe.
 use terrace_format::{KeyOrder, Kind, SeqNo, key::Parsed};
 
-/// The snapshots that may be read now or later: the held ones, and the current sequence number
-/// with all that follow it.
+/// The sequence numbers at which readers may read now or later: the snapshots that are held, and
+/// every sequence number from `visible` on.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotStripes {
     /// Sequence numbers of held snapshots, ascending.
@@ -27,21 +28,22 @@ impl SnapshotStripes {
         self.stripe_end(SeqNo::ZERO)
     }
 
-    /// Returns the upper end of the stripe of `seq`: the lowest snapshot that sees it. The result
-    /// is below `seq` if no reader sees `seq` yet.
+    /// Returns the upper end of the stripe of `seq`: the lowest snapshot that sees `seq`. The
+    /// result is below `seq` if no reader sees `seq` yet.
     pub fn stripe_end(&self, seq: SeqNo) -> SeqNo {
         let at = self.snapshots.partition_point(|snapshot| *snapshot < seq);
         self.snapshots.get(at).copied().unwrap_or(self.visible)
     }
 
-    /// Whether every reader that sees `older` sees `newer` too: both are in one stripe.
+    /// Whether every reader that sees `older` sees `newer` too. This is so if both are in one
+    /// stripe.
     pub fn same_stripe(&self, older: SeqNo, newer: SeqNo) -> bool {
         newer <= self.stripe_end(older)
     }
 }
 
-/// Judges the entries of one compaction, which arrive in internal-key order. Remembers the last
-/// user key.
+/// Applies the drop rule to the entries of one compaction, which arrive in internal-key order. It
+/// remembers the last user key.
 #[derive(Clone, Debug)]
 pub struct DropRule {
     readers: SnapshotStripes,
@@ -51,7 +53,7 @@ pub struct DropRule {
 }
 
 impl DropRule {
-    /// Makes a rule that keeps every entry a reader of `readers` may see.
+    /// Makes a rule that keeps every entry that a reader in `readers` may see.
     pub fn new(readers: SnapshotStripes) -> DropRule {
         DropRule { readers, last_user: None, last_seq: SeqNo::MAX, begins: false }
     }
@@ -61,8 +63,8 @@ impl DropRule {
         &self.readers
     }
 
-    /// Returns whether the compaction may drop `entry`. `is_bottom` returns whether no level below
-    /// the output level can hold an older entry of the key.
+    /// Returns whether the compaction may drop `entry`. The callback `is_bottom` returns whether
+    /// no level below the output level can hold an older entry of the key.
     pub fn entry(&mut self, order: &KeyOrder, entry: &Parsed<'_>, is_bottom: impl FnOnce() -> bool) -> bool {
         self.begins = self.last_user.as_deref().is_none_or(|last| order.user(last, entry.user).is_ne());
         if self.begins {
@@ -72,8 +74,8 @@ impl DropRule {
             self.last_seq = SeqNo::MAX;
         }
         let shadowed = !self.begins && self.readers.same_stripe(entry.seq, self.last_seq);
-        // Every reader sees this tombstone, so the entries that it shadows in this compaction are
-        // dropped too.
+        // Every reader sees this tombstone, so the rule drops the entries that the tombstone
+        // shadows in this compaction too.
         let obsolete_tombstone = entry.kind == Kind::Delete && entry.seq <= self.readers.oldest() && is_bottom();
         self.last_seq = entry.seq;
         shadowed || obsolete_tombstone
@@ -89,9 +91,9 @@ impl DropRule {
         (self.last_user, self.last_seq, self.begins) = place;
     }
 
-    /// Whether the last entry was the first of its user key. If the first one is dropped, a kept
-    /// later entry does not count as a start of the key; at worst an output table ends a little
-    /// later.
+    /// Whether the last entry was the first entry of its user key in the compaction. If the rule
+    /// drops the first entry and keeps a later one, the later one does not count as the first. The
+    /// only effect is that an output table may end a little later.
     pub fn begins_key(&self) -> bool {
         self.begins
     }
@@ -120,7 +122,8 @@ mod tests {
     #[test]
     fn keeps_every_entry_that_a_reader_may_see() {
         use Kind::{Delete, Put};
-        // Snapshots, bottom, entries, dropped?
+        // A case: the snapshots, whether the level is the bottom, the entries, and whether each is
+        // dropped.
         type Case<'a> = (&'a [u64], bool, &'a [(&'a str, u64, Kind)], &'a [bool]);
         let cases: [Case<'_>; 10] = [
             (&[], false, &[("a", 5, Put), ("a", 3, Put), ("b", 4, Put)], &[false, true, false]),
@@ -137,7 +140,7 @@ mod tests {
                 &[false, false, true, false],
             ),
             (&[3], true, &[("a", 8, Delete), ("a", 5, Delete), ("a", 3, Put)], &[false, true, false]),
-            // A future write.
+            // The entry with sequence number 11 is a future write.
             (&[3], false, &[("a", 11, Put), ("a", 10, Put), ("a", 8, Put)], &[false, false, true]),
         ];
         for (snapshots, bottom, entries, want) in cases {
@@ -147,7 +150,7 @@ mod tests {
     }
 
     proptest! {
-        /// By definition: each reader sees the same entries before and after.
+        /// Checks the definition: each reader sees the same entries before and after a compaction.
         #[test]
         fn every_reader_sees_the_same_as_before(mut seqs in vec((1..30_u64, any::<bool>()), 1..12), mut snapshots in vec(0..20_u64, 0..5), bottom: bool) {
             seqs.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));

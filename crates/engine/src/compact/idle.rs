@@ -1,18 +1,18 @@
-//! The idle detector: whether the store receives writes, as far as is known. Some work is
-//! cheaper, or disturbs less, while no writes arrive. Pure.
+//! The idle detector: it derives from a few observations whether the store receives writes. Some
+//! work is cheaper, or disturbs less, while no writes arrive. Pure.
 
-/// The last observations. Guarded by the state lock.
+/// The last observations. The state lock guards them.
 #[derive(Debug, Default)]
 pub struct IdleDetector {
-    /// The newest sequence number when the last compaction ended, and whether the compaction before
-    /// it ended at the same one.
+    /// The newest sequence number when the last compaction ended, and whether it was the same when
+    /// the compaction before ended.
     last_compaction: (u64, bool),
-    /// The newest sequence number at which the idle timer found no new write since its previous
-    /// tick.
+    /// The newest sequence number when the idle timer found that no write had arrived since its
+    /// previous tick.
     idle_since: Option<u64>,
     /// Whether the idle timer has seen no write for a long time.
     long_idle: bool,
-    /// Callers that wait until all work is done.
+    /// The number of callers that wait until all work is done.
     waiters: usize,
 }
 
@@ -27,33 +27,35 @@ impl IdleDetector {
         self.idle_since = Some(newest);
     }
 
-    /// Notes that `newest` is the newest sequence number. A write ends the idle state.
+    /// Notes that `newest` is the newest sequence number. If a write has arrived, the idle state
+    /// ends.
     pub fn look(&mut self, newest: u64) {
         self.idle_since = self.idle_since.filter(|idle_since| *idle_since == newest);
     }
 
-    /// Sets whether the store has been idle for a long time, until the next call.
+    /// Sets whether the store has been idle for a long time. The value is valid until the next
+    /// call.
     pub fn set_long_idle(&mut self, long_idle: bool) {
         self.long_idle = long_idle;
     }
 
-    /// Adds a caller that waits until all work is done, including work that otherwise waits for an
-    /// idle store.
+    /// Adds a caller that waits until all work is done, even the work that otherwise starts only
+    /// in an idle store.
     pub fn wait(&mut self) {
         self.waiters += 1;
     }
 
-    /// Removes a caller added by [`wait`](IdleDetector::wait).
+    /// Removes a caller that [`wait`](IdleDetector::wait) added.
     pub fn remove_waiter(&mut self) {
         self.waiters -= 1;
     }
 
-    /// Whether work that waits for an idle store is due.
+    /// Whether work that needs an idle store may start.
     pub fn is_idle(&self) -> bool {
         self.waiters > 0 || self.idle_since.is_some()
     }
 
-    /// Whether work that waits for a long idle time is due.
+    /// Whether work that needs a long idle time may start.
     pub fn is_long_idle(&self) -> bool {
         self.waiters > 0 || self.long_idle
     }

@@ -1,5 +1,5 @@
-//! The inputs of a compaction from one level into the next: what correctness demands, and what
-//! comes for free.
+//! Selects the inputs of a compaction from one level into the next: the inputs that correctness
+//! demands, and those that add no further cost.
 use super::{
     gain::should_rewrite,
     plan::{Plan, span},
@@ -9,16 +9,16 @@ use crate::version::{KeyRange, TableRef, run_number};
 use std::sync::Arc;
 use terrace_format::TableId;
 
-/// Returns the compaction of one table. Where runs of its level overlap the table, it includes
-/// them.
+/// Returns the compaction of one table. If other runs of its level overlap the table, their tables
+/// are inputs too.
 pub fn expand_table(ctx: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
     let together = level == 0 || has_several_runs(ctx, level);
     let upper = if together { overlapping(ctx, level, &seed.span()) } else { vec![seed] };
     expand_inputs(ctx, level, upper, true)
 }
 
-/// Completes a compaction of `upper`: adds the inputs that correctness demands, and those that
-/// come for free.
+/// Completes a compaction of `upper`: adds the inputs that correctness demands, and further upper
+/// inputs that add no lower input.
 pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
     let Situation { order, version, limits, .. } = ctx;
     let mut upper = with_boundaries(ctx, level, upper);
@@ -52,7 +52,7 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
         upper,
         lower,
         between: Vec::new(),
-        output_run: 0, // no table of the level but the inputs overlaps the outputs
+        output_run: 0, // all tables of the level that overlap the outputs are inputs
         own_run: false,
         grandparents,
         pointer,
@@ -63,8 +63,9 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
     }
 }
 
-/// Returns the tables of `level` that overlap `range`. Tables of level 0, or of several runs,
-/// overlap each other, so the range grows until no further table overlaps it.
+/// Returns the tables of `level` that overlap `range`. Tables of level 0 overlap each other, and
+/// so do tables of a level with several runs. There the range grows until no further table
+/// overlaps it.
 pub fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
     let tables = &ctx.version.levels[level];
     let mut found = tables.overlapping(ctx.order, range);
@@ -81,9 +82,9 @@ pub fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> V
     }
 }
 
-/// Returns a rewrite in place: the first table of `level` with keys of `range` that starts after
-/// user key `after` and has a number below `older`, with all tables of the level that share a
-/// user key with it.
+/// Returns a rewrite in place of one table of `level`. It is the first table with keys of `range`
+/// that starts after the user key `after` and has a number below `older`. All tables of the level
+/// that share a user key with it are inputs too.
 pub fn rewrite_in_place(
     ctx: &Situation<'_>,
     level: usize,
@@ -99,16 +100,16 @@ pub fn rewrite_in_place(
     Some(in_place(ctx, level, with_boundaries(ctx, level, vec![table.clone()])))
 }
 
-/// Returns the tables of `level`, the output level, that a compaction of `upper` overlaps.
+/// Returns the tables of `level`, the output level, that overlap `upper`.
 pub fn lower_inputs(ctx: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
     let (from, to) = span(ctx.order, upper.iter()).expect("a plan has inputs");
     with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }))
 }
 
-/// Adds the tables of the level that share a boundary user key with `tables`. LevelDB may have
-/// split the versions of one user key over two neighbours. A neighbour that starts with the last
-/// user key of an input must be an input too; otherwise its older versions would surface above
-/// newer ones.
+/// Adds the tables of the level that share a boundary user key with `tables`. Stores of LevelDB
+/// may have the versions of one user key in two neighbouring tables. A neighbour that starts with
+/// the last user key of an input must be an input too. Otherwise the older versions in this
+/// neighbour would be above newer ones after the compaction.
 pub fn with_boundaries(ctx: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
     if level == 0 || tables.is_empty() {
         return tables;
@@ -134,13 +135,13 @@ pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
     sum_bytes(tables)
 }
 
-/// Saturates: sizes in a manifest may be any number.
+/// Returns the bytes of `tables`. The sum saturates, because a manifest may declare any size.
 pub fn sum_bytes<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> u64 {
     tables.into_iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
 }
 
-/// Makes a rewrite in place of neighbouring tables of one level. The caller ensures that the
-/// level has no older version of the last key after the last table.
+/// Makes a rewrite in place of neighbouring tables of one level. The caller ensures that no table
+/// after the last one has an older version of the last key.
 pub fn in_place(ctx: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -> Plan {
     Plan {
         level,
@@ -159,7 +160,7 @@ pub fn in_place(ctx: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -
     }
 }
 
-/// Whether a level below level 0 has several runs, which another policy has left.
+/// Whether a level below level 0 has several sorted runs, which another policy has left.
 pub fn has_several_runs(ctx: &Situation<'_>, level: usize) -> bool {
     level > 0 && ctx.version.levels[level].runs.len() > 1
 }

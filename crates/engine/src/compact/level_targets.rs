@@ -1,30 +1,32 @@
 //! Target sizes of levels 1 and deeper.
 use terrace_format::LEVELS;
 
-/// Each level's target is this many times the target of the level above.
+/// The ratio of each level's target to the target of the level above.
 const LEVEL_MULTIPLIER: u64 = 10;
-/// Level 1 may grow to this many times its base before a new level is started. An L0 compaction
-/// then writes as much as that level would cost, and reads probe one level less.
+/// Level 1 may grow to this many times its base before the store gets a new level. A compaction of
+/// level 0 then writes as much as a further level would cost, and reads probe one level less.
 const LEVEL_1_SLACK: u64 = 4;
 
-/// Target bytes of levels 1 and deeper. A level at its target is due. No level's target is below
-/// that of the level above.
+/// The target sizes of level 1 and all deeper levels, in bytes. A level that has reached its
+/// target is due for a compaction. No level has a smaller target than the level above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelTargets([u64; LEVELS]);
 
 impl LevelTargets {
-    /// Sizes levels from the first: level 1 holds `base` bytes, each deeper level ten times its
-    /// upper neighbour. Source: LevelDB's `MaxBytesForLevel`.
+    /// Computes targets from the first level downwards: level 1 has the target `base`, and the
+    /// target of each deeper level is ten times that of the level above. Source: LevelDB's
+    /// `MaxBytesForLevel`.
     pub fn from_first(base: u64) -> LevelTargets {
         LevelTargets(std::array::from_fn(|level| {
             base.saturating_mul(LEVEL_MULTIPLIER.saturating_pow(level.saturating_sub(1) as u32))
         }))
     }
 
-    /// Sizes levels from the last (dynamic level bytes). The last non-empty level of `level_bytes`
-    /// is never due. Each level above gets a tenth of its lower neighbour, but at least `base`; the
-    /// last level counts as holding all bytes. So old versions stay a small share of the store at
-    /// any size. Source of the idea: RocksDB's `level_compaction_dynamic_level_bytes`.
+    /// Computes targets from the last level upwards (dynamic level bytes). The last non-empty
+    /// level of `level_bytes` is never due. The computation treats the last level as if it held
+    /// all bytes. The target of each level above is a tenth of the target of the level below, but
+    /// at least `base`. So old versions are a small share of the store at any size. Source of the
+    /// idea: RocksDB's `level_compaction_dynamic_level_bytes`.
     pub fn from_last(base: u64, level_bytes: &[u64; LEVELS]) -> LevelTargets {
         let (total, last) = (sum(level_bytes), last(level_bytes));
         LevelTargets(std::array::from_fn(|level| match last.checked_sub(level) {
@@ -39,14 +41,14 @@ impl LevelTargets {
     }
 }
 
-/// Returns the last non-empty level, at least 1.
+/// Returns the number of the last non-empty level, at least 1.
 pub fn last(level_bytes: &[u64; LEVELS]) -> usize {
     level_bytes.iter().rposition(|bytes| *bytes > 0).unwrap_or(0).max(1)
 }
 
-/// Returns the last level that the store should have so that level 1 stays within four times
-/// `base`. Of level 0 at most `base` bytes count, as they will soon be in level 1; a larger level
-/// 0 consists mostly of overwrites.
+/// Returns the number of the last level that the store should have, so that level 1 stays within
+/// four times `base`. At most `base` bytes of level 0 count, because they will soon be in level 1.
+/// A larger level 0 consists mostly of overwrites.
 pub fn last_needed(base: u64, level_bytes: &[u64; LEVELS]) -> usize {
     let (total, sizes) =
         (sum(&level_bytes[1..]).saturating_add(level_bytes[0].min(base)), LevelTargets::from_first(base));

@@ -1,23 +1,25 @@
-//! LevelDB's leveled compaction policy: each level below 0 is one sorted run, and the level with
-//! the highest score gives one SSTable to the next level.
+//! LevelDB's leveled compaction policy: each level below level 0 is one sorted run, and the level
+//! with the highest score gives one SSTable to the next level.
 //!
-//! The score is 1 or more when a level is due:
+//! A level is due for a compaction when its score is 1 or more. The score depends on:
 //!
-//! - Level 0 by its number of runs. It may wait ([`level0`]). In an idle store with dynamic level
-//!   bytes also by its bytes.
-//! - Level n ≥ 1 by its bytes ([`LevelTargets`]).
-//! - With an entry limit, each level by its entries (base · 10^n); tables with an unknown number
-//!   of entries then count by their bytes.
+//! - Level 0: its number of sorted runs. In an idle store with dynamic level bytes the score
+//!   depends on the bytes of level 0 too. A level 0 that is due may wait for more runs
+//!   ([`level0`]).
+//! - Level n ≥ 1: its bytes ([`LevelTargets`]).
+//! - With an entry limit, each level: its number of entries (the target is base · 10^n). A table
+//!   with an unknown number of entries counts by its bytes.
 //!
-//! Tables are picked round-robin over the key space, or by least overlap with the next level. A
-//! level that moves down as a whole ([`move_level_down`]) comes before all others. A level whose
-//! inputs are blocked by running compactions reserves them: no less urgent compaction may start
-//! that overlaps them.
+//! The policy picks the tables of a level round-robin over the key space, or the table with the
+//! least overlap with the next level. A level that moves down as a whole ([`move_level_down`]) has
+//! priority over all others. If running compactions block the inputs of a due level, the policy
+//! reserves these inputs: no compaction of a less urgent level may start that overlaps them.
 //!
-//! A level with several runs, which another policy has left, is due: its overlapping tables move
-//! down together, as those of level 0 do.
+//! A level with several sorted runs, which another policy has left, is due: its overlapping tables
+//! move down together, as tables of level 0 do.
 //!
-//! Source: LevelDB's `version_set.cc`. With LevelDB's numbers the same history picks the same
+//! Source: LevelDB's `version_set.cc`. With LevelDB's limits, this policy picks the same tables as
+//! LevelDB for the same history.
 //! tables.
 use super::{
     inputs::{bytes, expand_inputs, expand_table, has_several_runs, lower_inputs, overlapping, sum_bytes},
@@ -40,16 +42,16 @@ use terrace_format::LEVELS;
 #[derive(Debug, Default)]
 pub struct Leveled;
 
-/// Returns the compaction score of a level, in a store that is idle or not. A level
-/// with a score of 1 is due.
+/// Returns the compaction score of a level. `idle` says whether the store is idle. A level with a
+/// score of 1 or more is due.
 pub fn score(limits: &Limits, sizes: &LevelTargets, level: usize, totals: &LevelTotals, idle: bool) -> f64 {
     let entries = match limits.max_entries_for_level_base {
         0 => 0.0,
         base => totals.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
     };
     if level == 0 {
-        // An output of an intra-L0 compaction is one run to probe, but a scan still reads all of
-        // its entries.
+        // An output of an intra-L0 compaction is only one run for a point lookup, but a scan still
+        // reads all of its entries.
         let l0_bytes = if limits.is_dynamic() && idle {
             totals.bytes as f64 / limits.max_bytes_for_level_base as f64
         } else {
@@ -69,8 +71,8 @@ impl Policy for Leveled {
             if admits(ctx, &reserved, &plan) {
                 return Some(plan);
             }
-            // A running compaction ends; damage does not, so inputs that wait for damaged tables
-            // are not reserved.
+            // A running compaction will end, but damage remains. So the policy does not reserve
+            // inputs that conflict with a damaged table.
             if ctx.busy.damage(ctx.order, &plan).is_none() {
                 reserved.push(Reservation::of(ctx.order, &plan));
             }
@@ -95,9 +97,9 @@ impl Policy for Leveled {
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let mut upper = overlapping(ctx, level, range);
         if level > 0 {
-            // Picks about one table's worth, so that a large range does not become one large
-            // compaction. It stops earlier if the inputs overlap many bytes below, as small tables
-            // of tombstones do.
+            // The plan takes tables with about the bytes of one output table, so that a large
+            // range does not become one large compaction. It takes fewer if they overlap many
+            // bytes in the next level, as small tables of tombstones do.
             let (mut sum, mut lower_bytes) = (0u64, 0u64);
             let full = upper.iter().position(|table| {
                 sum = sum.saturating_add(table.meta.bytes);
@@ -111,8 +113,9 @@ impl Policy for Leveled {
         (!upper.is_empty()).then(|| expand_inputs(ctx, level, upper, trivial_moves))
     }
 
-    /// The deepest level, at most 2, such that the table overlaps no table in levels 0 to that one,
-    /// and not too many bytes in the next. LevelDB's rule.
+    /// Returns the deepest level, at most level 2, for a flushed table. The table overlaps no
+    /// table in the levels from 0 to this level, and not too many bytes in the level below. This
+    /// is LevelDB's rule.
     fn level_for_flush(&self, ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
         let deepest = if ctx.limits.is_dynamic() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
         let levels = &ctx.version.levels;
@@ -139,14 +142,14 @@ impl Policy for Leveled {
 /// The result of picking inputs in a level that is due.
 enum Pick {
     Plan(Plan),
-    /// The first choice is blocked by a running compaction. These inputs are to be reserved.
+    /// A running compaction blocks the first choice. These inputs are to be reserved.
     Blocked(Reservation),
-    /// All tables of the level are being compacted already.
+    /// All tables of the level are inputs of running compactions already.
     None,
 }
 
-/// Returns the levels that are due, highest score first. Tables that are being compacted do not
-/// count, nor does a level 0 that may wait.
+/// Returns the levels that are due, with the highest score first. Tables that are being compacted
+/// do not count. A level 0 that should wait is left out.
 fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
@@ -193,7 +196,8 @@ fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pi
     blocked
 }
 
-/// Returns the tables of `level` once around the key space, from the end of its last compaction.
+/// Returns all tables of `level` in key order, from the end of the level's last compaction round
+/// to it again.
 fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
     let (runs, pointer) = (&ctx.version.levels[level].runs, &ctx.pointers[level]);
     let is_passed = |table: &Arc<TableRef>| ctx.order.internal(&table.meta.largest, pointer).is_le();
@@ -208,8 +212,8 @@ fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item =
     Box::new(tables.into_iter())
 }
 
-/// Returns the tables of `level` by ascending ratio of overlapping bytes in the next level to own
-/// bytes: the cheapest to rewrite come first.
+/// Returns the tables of `level`, ordered by the ratio of the bytes that a table overlaps in the
+/// next level to the table's own bytes. The tables that are cheapest to compact are the first.
 fn by_min_overlap<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
     let below = &ctx.version.levels[level + 1];
     let cost = |table: &TableRef| {

@@ -1,10 +1,10 @@
-//! Starts a new last level without writing a byte: all levels move down by one, the last one
-//! first, as no table lies below it.
+//! Moves whole levels down, so that the store gets a new last level without a write of any table.
+//! The last level moves first, because no table is below it; then the others move, one by one.
 use super::{inputs::expand_inputs, level_targets, plan::Plan, situation::Situation};
 use terrace_format::LEVELS;
 
-/// Picks the trivial move of a whole level. The last level moves when a new level is needed;
-/// another level moves when it is due and the next level is empty. `level_bytes` are the bytes of
+/// Picks the trivial move of a whole level. The last level moves when the store needs a new level.
+/// Another level moves when it is due and the next level is empty. `level_bytes` are the bytes of
 /// each level.
 pub fn move_level_down(ctx: &Situation<'_>, level_bytes: &[u64; LEVELS]) -> Option<Plan> {
     let Situation { limits, version, .. } = ctx;
@@ -17,7 +17,7 @@ pub fn move_level_down(ctx: &Situation<'_>, level_bytes: &[u64; LEVELS]) -> Opti
     let due = |level: &usize| level_bytes[*level] >= sizes.of(*level) && level_bytes[level + 1] == 0;
     let level = if needs_new_level { last } else { (1..last).rev().find(due)? };
     if version.levels[level].runs.len() > 1 {
-        return None; // runs of several tables would overlap in the next level
+        return None; // several runs would overlap each other in the next level
     }
     let tables = version.levels[level].tables().cloned().collect();
     let plan = expand_inputs(ctx, level, tables, false);
@@ -38,13 +38,13 @@ mod tests {
             ..Limits::default()
         };
         for (before, after, is_written) in [
-            // Four times the base is within the limit.
+            // A level 1 of four times the base is within the limit.
             ([0, 8, 0, 0, 0, 0, 0], [0, 8, 0, 0, 0, 0, 0], false),
-            ([0, 9, 0, 0, 0, 0, 0], [0, 0, 9, 0, 0, 0, 0], false), // more is not
+            ([0, 9, 0, 0, 0, 0, 0], [0, 0, 9, 0, 0, 0, 0], false), // more than four times is not
             ([0, 0, 80, 0, 0, 0, 0], [0, 0, 80, 0, 0, 0, 0], false), // the last level is never due
-            // The last one first, so it is out of the way of the others.
+            // The last level moves first, so that the next level is empty for the others.
             ([0, 8, 73, 0, 0, 0, 0], [0, 0, 8, 73, 0, 0, 0], false),
-            // No new level is needed, so the excess is compacted.
+            // No new level is needed, so compactions move the excess bytes.
             ([0, 8, 8, 73, 0, 0, 0], [0, 1, 8, 73, 0, 0, 0], true),
         ] {
             let mut tree = Tree::stacked(limits, before);

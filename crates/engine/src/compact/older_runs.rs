@@ -1,12 +1,13 @@
-//! The sorted runs older than the inputs of a compaction. A tombstone is dropped only if none of
-//! them can hold an entry that it shadows.
+//! The sorted runs that are older than the inputs of a compaction. The compaction drops a
+//! tombstone only if none of these runs can hold an entry that the tombstone shadows.
 use super::plan::Plan;
 use crate::version::{KeyRange, Run, run_number};
 use std::cmp::Reverse;
 use terrace_format::KeyOrder;
 
-/// The runs after the oldest input in read order, as the plan's version lists them. The inputs of
-/// a plan leave out no older run that overlaps them, so a run between two inputs does not matter.
+/// The sorted runs that follow the oldest input in read order, in the plan's version. Runs between
+/// two inputs are left out: a plan's inputs include every older run that overlaps them, so a run
+/// between two inputs holds no key of theirs.
 pub struct OlderRuns<'a> {
     order: &'a KeyOrder,
     runs: &'a [(usize, Run)],

@@ -1,13 +1,13 @@
-//! The number of threads that compactions get. Pure.
+//! The number of threads that compactions may use. Pure.
 //!
-//! Compactions compete with readers and writers for processors. While level 0 is short, their
-//! debt costs nothing yet, so they get few threads. They get all configured threads when level 0
-//! is half way to the slowdown trigger, as a write stall would cost more, and when the store is
-//! idle.
+//! Compactions compete with readers and writers for processors. While level 0 has few runs,
+//! pending compactions do not slow writers yet, so compactions may use only few threads. They may
+//! use all configured threads in two cases: if the number of runs is half way to the slowdown
+//! trigger, because a write stall would cost more; and if the store is idle.
 use crate::Options;
 
-/// Returns the number of threads, of the `max_threads` that an option grants: concurrent
-/// compactions, or subcompactions of one.
+/// Returns the number of threads that may be used, of the `max_threads` that an option allows. The
+/// threads are for concurrent compactions, or for the subcompactions of one compaction.
 pub fn threads(options: &Options, max_threads: u64, l0_runs: u64, idle: bool) -> usize {
     let granted = if is_pressing(options, l0_runs) || idle {
         max_threads
@@ -17,7 +17,8 @@ pub fn threads(options: &Options, max_threads: u64, l0_runs: u64, idle: bool) ->
     usize::try_from(granted).unwrap_or(usize::MAX)
 }
 
-/// Whether level 0 is half way to the slowdown trigger.
+/// Whether the number of runs in level 0 is half way between its compaction trigger and the
+/// slowdown trigger.
 pub fn is_pressing(options: &Options, l0_runs: u64) -> bool {
     l0_runs >= options.l0_pressing_runs()
 }
@@ -28,7 +29,7 @@ mod tests {
 
     #[test]
     fn few_threads_until_level_0_grows_or_the_store_is_idle() {
-        // Level 0 is due at 4 runs and slows writes at 8.
+        // A compaction of level 0 is due at 4 runs, and writes are slowed at 8 runs.
         let mut options = Options::leveldb_compatible();
         options.base_background_compactions = 1;
         let at = |l0_runs, idle| threads(&options, 3, l0_runs, idle);

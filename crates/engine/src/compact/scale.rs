@@ -1,5 +1,6 @@
-//! Costs of version edits, plans and manifest snapshots with 100,000 tables. The test prints them
-//! and asserts only counts: `cargo test -p terrace --lib scale -- --nocapture`.
+//! Measures the costs of version edits, plans and manifest snapshots in a store with 100,000
+//! tables. The test prints the times and asserts only numbers of operations. Command:
+//! `cargo test -p terrace --lib scale -- --nocapture`.
 use super::{
     leveled::Leveled, limits::Limits, policy::Policy, reservation::RunningCompactions, situation::Situation,
     tombstones::VISITED,
@@ -22,7 +23,7 @@ const KEYS: usize = 1_000_000_000;
 const TABLE_BYTES: u64 = 2 << 20;
 const EDITS: usize = 50;
 
-/// Makes table `n` of `count` adjacent ones that cover all keys.
+/// Makes table `n` of `count` adjacent tables that together cover all keys.
 fn table(id: u64, n: usize, count: usize) -> TableMeta {
     let width = KEYS / count;
     let bound = |key: usize| key::encode(format!("{key:012}").as_bytes(), SeqNo(1), Kind::Put);
@@ -49,7 +50,8 @@ fn filled() -> VersionSet {
     VersionSet::new(ORDER, Start { version, next_file: id + 1, base: SeqNo(1), ..Start::default() })
 }
 
-/// Replaces table `n` of level 4 and the ten tables below it by eleven in level 5.
+/// Makes the edit that replaces table `n` of level 4 and the ten tables below it by eleven tables
+/// in level 5.
 fn compaction(set: &mut VersionSet, n: usize) -> Edit {
     let live = set.live().clone();
     let upper = live.levels[4].tables().nth(n).expect("a table").clone();

@@ -1,10 +1,10 @@
-//! Seek compactions: tables that reads probe without finding the key are merged into the next
-//! level.
+//! Seek compactions: a table that many reads probe without finding their key is merged into the
+//! next level.
 //!
-//! LevelDB gives each table a seek budget by its size, assuming that its compaction reads ten
-//! times as many bytes from the next level; so a compaction costs the same however much it
-//! overlaps. Where an option sets the worth of a seek in bytes, a table must pay for the bytes
-//! that its compaction reads.
+//! LevelDB gives each table a seek budget (a number of such reads) in proportion to its size. It
+//! assumes that a compaction of the table reads ten times as many bytes from the next level,
+//! whatever the real overlap is. If an option sets the worth of a seek in bytes, Terrace computes
+//! the budget from the bytes that the compaction really reads (its price).
 use super::{
     inputs::{bytes, expand_table},
     plan::{Plan, span},
@@ -20,9 +20,10 @@ pub fn plan(ctx: &Situation<'_>) -> Option<Plan> {
     Some(expand_table(ctx, level, find(ctx, level, id)?.clone()))
 }
 
-/// Returns a table above the last level and the bytes that its compaction reads. If the table
-/// overlaps nothing in the next level, the compaction moves or rewrites it and saves no seek;
-/// then the bytes it first overlaps further down are added.
+/// Returns a table above the last level and the price of its compaction: the bytes that the
+/// compaction reads. If the table overlaps nothing in the next level, the compaction moves or
+/// rewrites the table and saves no seek. The price then includes the bytes that the table overlaps
+/// in the first deeper level with an overlap.
 pub fn price<'a>(ctx: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(&'a Arc<TableRef>, u64)> {
     let table = find(ctx, level, id)?;
     let plan = expand_table(ctx, level, table.clone());
@@ -34,9 +35,9 @@ pub fn price<'a>(ctx: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(
     Some((table, plan.bytes().saturating_add(lower_bytes.unwrap_or(0))))
 }
 
-/// Returns the seek hint (the request for a seek compaction) that remains for table `id` when
-/// `plan`, which compacts it, starts. A trivial move does not satisfy the hint: if the table's
-/// seeks have paid for a merge, it stays.
+/// Returns the seek hint (the request for a seek compaction) that remains for table `id` when the
+/// compaction of `plan` starts, which includes the table. A trivial move does not satisfy the
+/// hint: if the reads of the table have paid the whole price of a merge, the hint remains.
 pub fn left_of_hint(plan: &Plan, id: TableId, whole_price_paid: bool) -> Option<(usize, TableId)> {
     (whole_price_paid && plan.trivial_move).then_some((plan.output_level, id))
 }

@@ -1,21 +1,21 @@
-//! Splits a compaction into subcompactions: key ranges that run on several threads. Pure.
+//! Splits a compaction into subcompactions: key ranges that several threads compact. Pure.
 use terrace_format::KeyOrder;
 
-/// Returns how many anchor keys to request from each input for `parts` subcompactions: enough
-/// that each comes within some percent of an equal share.
+/// Returns how many anchor keys to request from each input table for `parts` subcompactions. With
+/// this number, the size of each subcompaction differs from an equal share by a few percent only.
 pub fn anchors_per_table(parts: usize) -> usize {
     16 * parts
 }
 
-/// Returns the number of subcompactions for `bytes` of input: one per `min_bytes`, at most
+/// Returns the number of subcompactions for `bytes` of input: one per `min_bytes`, but at most
 /// `max_parts`.
 pub fn parts(bytes: u64, min_bytes: u64, max_parts: usize) -> usize {
     usize::try_from(bytes / min_bytes).unwrap_or(max_parts).clamp(1, max_parts)
 }
 
 /// Returns the user keys, ascending and distinct, that split a compaction into at most `parts`
-/// ranges of about equal bytes; a key starts the range after it. `anchors` are user keys of all
-/// inputs, each with the bytes of its input since the previous anchor.
+/// ranges of about equal bytes. Each key is the start of the range after it. `anchors` are user
+/// keys from all inputs, each with the bytes of its input table since the table's previous anchor.
 pub fn cuts(order: &KeyOrder, mut anchors: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     anchors.sort_by(|a, b| order.user(&a.0, &b.0));
     let total: u128 = anchors.iter().map(|(_, bytes)| u128::from(*bytes)).sum();

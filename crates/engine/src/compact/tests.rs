@@ -1,4 +1,4 @@
-//! Runs the policies on random trees with compactions that end in any order.
+//! Runs the policies on random trees. Compactions run concurrently and end in any order.
 mod tree;
 
 use super::{
@@ -27,8 +27,9 @@ use terrace_storage::{
 pub use tree::Tree;
 use tree::*;
 
-/// Level 0 covers all keys and waits for a compaction of level 1. Level 1, less urgent, could
-/// start one compaction after the other meanwhile; it has to let level 0 pass.
+/// A compaction of level 0, which covers all keys, waits for a running compaction of level 1.
+/// Meanwhile level 1, which is less urgent, could start one compaction after the other. It must
+/// not, so that the compaction of level 0 can start.
 #[test]
 fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     let limits = Limits {
@@ -56,7 +57,7 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
         ));
         tree.flush();
     }
-    tree.limits.max_bytes_for_level_base = 3000; // due again
+    tree.limits.max_bytes_for_level_base = 3000; // level 1 is due again
     tree.schedule();
     assert_eq!(tree.running.len(), 1, "level 0 is more urgent, and would be blocked again");
     tree.end_one();
@@ -69,7 +70,7 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now level 0 is compacted");
 }
 
-/// Keys that are overwritten meanwhile need not be compacted into level 1 again and again.
+/// Overwritten keys in level 0 need not be compacted into level 1 again and again.
 #[test]
 fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     let limits = Limits {
@@ -92,7 +93,7 @@ fn level_0_is_due_by_bytes_only_in_an_idle_store() {
 
 #[test]
 fn tables_that_overlap_several_ranges_count_once() {
-    // A table at every 15th key.
+    // There is a table at every 15th key.
     let tree = Tree::stacked(Limits::default(), [0, 10, 0, 0, 0, 0, 0]);
     let bytes = |ranges: &[(usize, usize)]| {
         let keys: Vec<_> = ranges.iter().map(|(from, to)| [*from, *to].map(user)).collect();
@@ -105,8 +106,8 @@ fn tables_that_overlap_several_ranges_count_once() {
     assert_eq!(bytes(&[(0, 149), (30, 30)]), 10_000);
 }
 
-/// Runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. Less than half of
-/// it is not worth the rewrite.
+/// Runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. If level 0 has less
+/// than half of the bytes of level 1, it is not worth the rewrite of level 1.
 #[test]
 fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     let mut limits = Limits {
@@ -193,7 +194,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
-    /// The policy changes now and then, as if the store was opened again with another one.
+    /// The policy changes at some steps, as if the store was reopened with another policy.
     #[test]
     fn any_interleaving_of_policies_keeps_every_read_right_and_bounds_the_runs(
         seed in any::<u64>(),
@@ -277,7 +278,8 @@ fn an_edit_may_list_the_tables_of_its_runs_in_any_order() {
     assert_eq!(runs, [vec![user(20), user(40), user(60)], vec![user(20), user(40)], vec![user(50)]], "newest first");
 }
 
-/// Tables with an unknown number of entries count by bytes, next to tables with a known one.
+/// Tables with an unknown number of entries count by their bytes, also if other tables of the
+/// level have a known number.
 #[test]
 fn tables_with_unknown_entries_count_by_bytes() {
     let table = |id, bytes, entries| {
@@ -301,8 +303,8 @@ fn tables_with_unknown_entries_count_by_bytes() {
     );
 }
 
-/// A rewrite in place includes every older version of its keys in the level; otherwise a dropped
-/// tombstone would bring one back.
+/// A rewrite in place includes every older version of its keys in the level. Otherwise an older
+/// version would be visible again after the rewrite drops its tombstone.
 #[test]
 fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     let mut tree = Tree::new(0, Limits::default(), 1);
@@ -325,8 +327,8 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     assert_eq!(picked_ids(Some(5), u64::MAX), []);
 }
 
-/// The price of one table in level 0 counts the first level below with an overlap, at any depth,
-/// and no other.
+/// The price of a table in level 0 includes the overlapping bytes of the first level that has an
+/// overlap, at any depth, and no others.
 #[test]
 fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let price = |levels| {
@@ -388,7 +390,7 @@ fn tombstones_in_the_last_level_are_dropped_by_a_rewrite_in_place() {
     assert_eq!((plan.level, plan.output_level), (LEVELS - 1, LEVELS - 1));
 }
 
-/// Sums over sizes that a manifest declares saturate; in tests an overflow would panic.
+/// Sums of sizes that a manifest declares saturate. In tests an overflow would panic.
 #[test]
 fn any_sizes_in_a_manifest_are_summed_without_overflow() {
     let limits = Limits { target_file_size: u64::MAX / 2, tombstone_compaction_percent: 50, ..Limits::default() };

@@ -1,5 +1,5 @@
-//! The universal compaction policy: neighbouring sorted runs of similar size are merged whole. It
-//! writes less than the leveled policy, and takes more space and more probes per read.
+//! The universal compaction policy: it merges neighbouring sorted runs of similar size whole. It
+//! writes less than the leveled policy, but needs more space and more probes per read.
 //!
 //! ```text
 //! level 0   [r9] [r8]                    flushed, a run per table
@@ -8,19 +8,24 @@
 //! merge r9, r8      ─▶ level 1   [··r9··] [····r7····] [········r3········]
 //! merge r9, r7      ─▶ level 1   [······r9······] [········r3········]
 //! ```
-//! A compaction is due once there are as many runs as `level0_file_num_compaction_trigger`:
+//! A compaction is due once the number of sorted runs reaches
+//! `level0_file_num_compaction_trigger`. The policy picks the runs by the first of these rules
+//! that applies:
 //!
-//! 1. of all runs, if all but the oldest take too many percent of the oldest run's bytes (space
-//!    amplification);
-//! 2. else of the newest runs of which none is larger than all newer ones together (size ratio);
-//! 3. else of the newest runs, as many as bring their number back to the trigger.
+//! 1. Space amplification: if all runs but the oldest take too many percent of the oldest run's
+//!    bytes, all runs are merged.
+//! 2. Size ratio: the newest runs are merged of which none is larger than all newer ones together.
+//! 3. Number of runs: as many of the newest runs are merged as bring their number back to the
+//!    trigger.
 //!
 //! Runs of level 0 enter level 1 together with all older runs of level 0, because reads probe
-//! level 0 first. The output takes the number of its newest input in level 1, or of the newest
-//! table if all inputs are from level 0, so numbers keep the order of age. Tables below level 1
-//! are there if another policy has left them; each such level is one of the runs.
+//! level 0 before level 1. The output takes the run number of its newest input in level 1. If all
+//! inputs are from level 0, it takes the number of the newest table. So the numbers keep the order
+//! of age. Tables below level 1 exist only if another policy has left them; each such level is one
+//! of the runs.
 //!
 //! Source: RocksDB's wiki, "Universal Compaction" (size ratio, space amplification, number of
+//! runs).
 //! runs).
 use super::{level0, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::{
@@ -33,16 +38,17 @@ use terrace_format::KeyOrder;
 /// The universal policy.
 #[derive(Debug)]
 pub struct Universal {
-    /// Percent by which the next run may be larger than all newer runs together.
+    /// How many percent larger the next run may be than all newer runs together.
     size_ratio: u64,
-    /// Fewest runs of a compaction by size ratio.
+    /// The smallest number of runs that a compaction by size ratio merges.
     min_merge_width: usize,
-    /// Bytes of all runs but the oldest, in percent of the oldest, at which all are merged.
+    /// The bytes of all runs but the oldest, in percent of the oldest run, at which all runs are
+    /// merged.
     max_size_amplification_percent: u64,
 }
 
 impl Universal {
-    /// Returns the policy with the numbers of `options`.
+    /// Returns the policy with the limits that `options` set.
     pub fn of(options: &Options) -> Universal {
         Universal {
             size_ratio: options.universal_size_ratio,
@@ -51,8 +57,8 @@ impl Universal {
         }
     }
 
-    /// Returns the runs to merge, given the bytes of all runs, newest first, and which of them are
-    /// inputs of running compactions.
+    /// Returns the runs to merge. `bytes` and `busy` have one element per run, newest first: the
+    /// bytes of the run, and whether a running compaction has it as input.
     fn pick(&self, bytes: &[u64], busy: &[bool], trigger: usize) -> Option<Range<usize>> {
         if bytes.len() < trigger {
             return None;
@@ -62,7 +68,8 @@ impl Universal {
             .or_else(|| newest(busy, (bytes.len() + 1).saturating_sub(trigger)))
     }
 
-    /// All runs from the first one after a busy run on.
+    /// Returns all runs that are older than the oldest busy run, if the rule of space
+    /// amplification applies to them.
     fn by_amplification(&self, bytes: &[u64], busy: &[bool]) -> Option<Range<usize>> {
         let start = busy.iter().rposition(|busy| *busy).map_or(0, |last| last + 1);
         let (oldest, newer) = bytes.get(start..)?.split_last()?;
@@ -71,7 +78,8 @@ impl Universal {
         (!newer.is_empty() && is_due).then_some(start..bytes.len())
     }
 
-    /// The newest runs that are long enough, of which none is larger than all newer ones together.
+    /// Returns the newest runs of which none is larger than all newer ones together (apart from
+    /// `size_ratio` percent), if there are enough of them.
     fn by_size_ratio(&self, bytes: &[u64], busy: &[bool]) -> Option<Range<usize>> {
         let from = |start: usize| {
             let mut sum = 0_u128;
@@ -86,8 +94,8 @@ impl Universal {
         (0..bytes.len()).map(from).find(|range| range.len() >= self.min_merge_width.max(2))
     }
 
-    /// Returns the compaction of the runs `picked`. Runs of level 0 take all older ones of level 0
-    /// along; returns `None` if those are busy.
+    /// Returns the compaction of the runs `picked`. If a run of level 0 is among them, the
+    /// compaction includes all older runs of level 0. Returns `None` if one of the runs is busy.
     fn merge(ctx: &Situation<'_>, busy: &[bool], mut picked: Range<usize>) -> Option<Plan> {
         let runs = ctx.version.runs();
         let l0_runs = ctx.version.levels[0].runs.len();
@@ -101,7 +109,8 @@ impl Universal {
     }
 }
 
-/// The newest `count` runs that follow each other and are not busy; none for one run alone.
+/// Returns the newest `count` neighbouring runs of which none is busy; `None` if `count` is below
+/// 2.
 fn newest(busy: &[bool], count: usize) -> Option<Range<usize>> {
     if count < 2 {
         return None;
@@ -110,7 +119,8 @@ fn newest(busy: &[bool], count: usize) -> Option<Range<usize>> {
     windows.map(|start| start..start + count).find(|range| !busy[range.clone()].contains(&true))
 }
 
-/// Returns for each run whether a running compaction, or one that met damage, has a table of it.
+/// Returns for each run whether it has a table that is an input of a running compaction, or of one
+/// that met damage.
 fn busy_runs(ctx: &Situation<'_>) -> Vec<bool> {
     let position = |(level, table): (usize, &Arc<TableRef>)| (level, run_number(level, table));
     let busy: BTreeSet<_> = ctx.busy.tables().filter_map(|id| ctx.version.find(id).map(position)).collect();
@@ -119,7 +129,7 @@ fn busy_runs(ctx: &Situation<'_>) -> Vec<bool> {
     ctx.version.runs().iter().map(is_busy).collect()
 }
 
-/// Returns the compaction of whole neighbouring `runs`, newest first, into one.
+/// Returns the compaction that merges the neighbouring `runs`, newest first, into one run.
 fn merge_runs(ctx: &Situation<'_>, runs: &[(usize, Run)]) -> Plan {
     let (level, oldest) = (runs[0].0, runs[runs.len() - 1].0);
     let output_level = oldest.max(1);
@@ -154,7 +164,7 @@ fn merge_runs(ctx: &Situation<'_>, runs: &[(usize, Run)]) -> Plan {
     }
 }
 
-/// Whether any table of the version overlaps `range`.
+/// Whether any table of the run overlaps `range`.
 fn overlaps(order: &KeyOrder, run: &Run, range: &KeyRange<'_>) -> bool {
     !run.overlapping(order, range).is_empty()
 }
@@ -174,7 +184,8 @@ impl Policy for Universal {
         })
     }
 
-    /// All runs that overlap `range`, with all runs between them, if there are several.
+    /// Plans a compaction of all runs that overlap `range` and of all runs between them, if these
+    /// are at least two runs.
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let runs = ctx.version.runs();
         let meets = |(_, run): &(usize, Run)| overlaps(ctx.order, run, range);
@@ -184,7 +195,8 @@ impl Policy for Universal {
         if !is_first_level || !several {
             return None;
         }
-        // A waiting manual compaction is checked against running ones by the caller.
+        // The caller checks a manual compaction against the running compactions, so no run is busy
+        // here.
         Universal::merge(ctx, &vec![false; runs.len()], first..last + 1)
     }
 
@@ -192,7 +204,8 @@ impl Policy for Universal {
         0
     }
 
-    /// None: no level has a target size. Runs above the trigger slow writes by their number.
+    /// There is no debt, because no level has a target size. Instead, the number of runs slows
+    /// writes.
     fn debt(&self, _limits: &Limits, _version: &Version) -> u64 {
         0
     }
@@ -218,14 +231,14 @@ mod tests {
             (&[1, 1, 1, 1], &[], Some(0..4)),            // three times the oldest
             (&[1, 1, 1, 100], &[], Some(0..3)),          // similar sizes
             (&[1, 1, 8, 100], &[], Some(0..2)),          // 8 is larger than both together
-            (&[1, 2, 8, 100], &[], None),                // as many as the trigger, and geometric
-            (&[1, 2, 8, 30, 100], &[], Some(0..2)),      // one more
-            (&[1, 2, 4, 8, 30, 100], &[], Some(0..3)),   // two more
-            (&[1, 1, 1, 1, 100], &[2], Some(0..2)),      // up to the busy one
-            (&[1, 1, 60, 60, 200], &[0, 1], Some(2..4)), // after busy ones
-            (&[5, 1, 1, 200], &[], Some(0..3)),          // a newer one may be larger
-            (&[1, 1, 1, 1], &[0], Some(1..4)),           // the free ones alone are too many
-            (&[1, 1, 1, 1], &[3], Some(0..3)),           // not all of them
+            (&[1, 2, 8, 100], &[], None),                // the trigger; sizes are geometric
+            (&[1, 2, 8, 30, 100], &[], Some(0..2)),      // one run above the trigger
+            (&[1, 2, 4, 8, 30, 100], &[], Some(0..3)),   // two runs above the trigger
+            (&[1, 1, 1, 1, 100], &[2], Some(0..2)),      // only runs newer than the busy one
+            (&[1, 1, 60, 60, 200], &[0, 1], Some(2..4)), // only runs older than busy ones
+            (&[5, 1, 1, 200], &[], Some(0..3)),          // a newer run may be larger
+            (&[1, 1, 1, 1], &[0], Some(1..4)),           // the free runs are too many
+            (&[1, 1, 1, 1], &[3], Some(0..3)),           // not all runs
             (&[1, 1, 1, 1], &[0, 1, 2, 3], None),
             (&[0, 0, 0, 0], &[], Some(0..4)),
             (&[u64::MAX, u64::MAX, u64::MAX, u64::MAX], &[], Some(0..4)),

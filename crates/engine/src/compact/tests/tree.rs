@@ -1,5 +1,5 @@
-//! A tree without storage: tables are lists of entries, so every step is judged by the result of a
-//! read.
+//! A tree without storage: its tables are lists of entries. After every step, reads check the
+//! tree.
 use crate::{
     compact::{
         leveled::{Leveled, score},
@@ -34,12 +34,12 @@ pub fn user(n: usize) -> Vec<u8> {
 pub type Admits = fn(&Plan) -> bool;
 pub type Picker = fn(&Situation<'_>, Admits) -> Option<Plan>;
 
-/// The most urgent level is waiting.
+/// The wait of the most urgent level.
 pub struct Waiting {
     pub level: usize,
     /// One input of each compaction that ran when the wait began.
     pub jobs: Vec<TableId>,
-    /// How often all of these have ended.
+    /// How often all of these compactions have ended.
     pub rounds: usize,
 }
 
@@ -53,7 +53,7 @@ pub struct Tree {
     pub busy: RunningCompactions,
     pub running: Vec<Plan>,
     pub tables: BTreeMap<TableId, Vec<Entry>>,
-    /// Oldest first.
+    /// The immutable memtables, oldest first.
     pub sealed: VecDeque<(TableId, Vec<Entry>)>,
     pub newest: BTreeMap<Vec<u8>, (u64, Kind)>,
     pub last: u64,
@@ -78,7 +78,7 @@ impl Tree {
         }
     }
 
-    /// Makes levels with this many adjacent tables of 1000 bytes each.
+    /// Makes levels with the given numbers of adjacent tables, each of 1000 bytes.
     pub fn stacked(limits: Limits, levels: [usize; LEVELS]) -> Tree {
         let mut tree = Tree::new(1, limits, 1);
         let mut edit = Edit::default();
@@ -96,7 +96,7 @@ impl Tree {
         tree
     }
 
-    /// Compacts until no level is due. Returns the bytes rewritten.
+    /// Runs compactions until no level is due. Returns the number of rewritten bytes.
     pub fn settle(&mut self) -> u64 {
         let mut merged = 0;
         while let Some(plan) = self.situated(|ctx| self.policy.plan(ctx)) {
@@ -146,7 +146,7 @@ impl Tree {
         self.sealed.push_back((table, entries));
     }
 
-    /// Flushes a run with the first and the last key.
+    /// Flushes a run that has only the first and the last key, so that it overlaps everything.
     pub fn flush_wide(&mut self) {
         let table = self.versions.new_sealed_number(true);
         self.last += 1;
@@ -193,13 +193,14 @@ impl Tree {
         }
     }
 
-    /// As [`start_all`](Tree::start_all), for the leveled policy; checks that no level starves.
+    /// Starts compactions as [`start_all`](Tree::start_all) does, for the leveled policy, and
+    /// checks that no level waits for ever.
     pub fn schedule(&mut self) {
         while self.running.len() < self.jobs_max
             && let Some(plan) = self.situated(|ctx| self.policy.plan(ctx))
         {
-            // A level that became more urgent, for instance because targets follow the level sizes,
-            // resets the wait: that is soon done.
+            // If another level becomes the most urgent, the wait starts from the beginning. This
+            // happens, for instance, because targets follow the level sizes.
             let first = self.situated(due).first().copied();
             self.waits.take_if(|waits| Some(waits.level) != first);
             self.running.iter().for_each(|other| assert_disjoint(other, &plan));
@@ -210,7 +211,7 @@ impl Tree {
         self.check_tombstone_plan();
     }
 
-    /// The pick by remembered summaries is that of a full scan.
+    /// Checks that the plan from remembered summaries is the same as that of a full scan.
     pub fn check_tombstone_plan(&self) {
         for shadow_ratio in [0.0, 1.0] {
             let picked = |pick: Picker, admits: Admits| {
@@ -267,9 +268,10 @@ impl Tree {
         metas
     }
 
-    /// The most urgent level waits for the compactions that ran when it became most urgent. They
-    /// may consume its tables, and compactions that started with them may block the rest. After
-    /// that it is the level's turn.
+    /// Checks that the most urgent level does not wait too long. It waits for the compactions that
+    /// ran when it became the most urgent. They may have some of its tables as inputs, and
+    /// compactions that started with them may block the rest. After these have ended, the level
+    /// must get its compaction.
     pub fn check_starvation(&mut self) {
         let running: Vec<TableId> = self.running.iter().map(|plan| plan.upper[0].meta.id).collect();
         let first = self.situated(due).first().copied();
@@ -291,7 +293,7 @@ impl Tree {
         self.versions.mark_committed(count).expect("a commit");
     }
 
-    /// Every read finds the newest write of every key.
+    /// Checks that every read finds the newest write of every key.
     pub fn check_reads(&self) {
         let live = self.versions.live();
         for (user, (seq, kind)) in &self.newest {
@@ -306,7 +308,7 @@ impl Tree {
     }
 }
 
-/// Returns the due levels, most urgent first, by the policy's specification.
+/// Returns the levels that are due, most urgent first, as the policy's specification defines them.
 pub fn due(ctx: &Situation<'_>) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(&ctx.version.held());
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
@@ -325,7 +327,7 @@ pub fn due(ctx: &Situation<'_>) -> Vec<usize> {
     due.into_iter().map(|(_, level)| level).collect()
 }
 
-/// Whether level 0 should wait, with its compaction counted by runs.
+/// Whether level 0 should wait although it is due by its number of runs.
 pub fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
     let Situation { version, busy, limits, .. } = ctx;
     let may_wait =
@@ -345,13 +347,13 @@ pub fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
     (upper as f64) < lower.values().sum::<u64>() as f64 * limits.level0_min_overlap_percent as f64 / 100.0
 }
 
-/// Two compactions that run at the same time share no table, and where both may place tables
-/// below level 0, no key.
+/// Checks that two concurrent compactions share no table. Where both may place tables below level
+/// 0, they share no key either.
 pub fn assert_disjoint(a: &Plan, b: &Plan) {
     let tables = |plan: &Plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>();
     assert!(!tables(a).iter().any(|table| tables(b).contains(table)), "a table in two compactions: {a:?} {b:?}");
     if a.own_run || b.own_run {
-        return; // its outputs are a sorted run by themselves
+        return; // the outputs of one of them are a separate sorted run
     }
     let writes = |plan: &Plan, level: usize| (plan.level.max(1)..=plan.output_level).contains(&level);
     if (1..LEVELS).any(|level| writes(a, level) && writes(b, level)) {
