@@ -12,36 +12,39 @@ use terrace_storage::{
     placement::{ObjectId, OpenMode, Storage},
 };
 
-/// A copy of a store as of one moment.
+/// The result of a checkpoint: a copy of a store at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The checkpoint holds every write up to this sequence number, and no other.
     pub sequence: u64,
-    /// Files of SSTables and value-log segments that are hard links to the store's own files. They
-    /// take no space as long as the store has them too.
+    /// Number of files (SSTables and value-log segments) that are hard links to the store's own
+    /// files. A linked file takes no space as long as the store has the file too.
     pub linked: u64,
-    /// Files that were copied, because the checkpoint is on another file system or hard links are
-    /// not supported.
+    /// Number of files that were copied, because the checkpoint is on another file system or hard
+    /// links are not supported.
     pub copied: u64,
-    /// Bytes of all files.
+    /// Total bytes of all files.
     pub bytes: u64,
 }
 
 impl Db {
     /// Salvages all readable data of the damaged store in directory `from` into a new store in
-    /// directory `to`, which must be absent or empty and outside of `from`. Changes nothing in
-    /// `from`; no process may write there meanwhile. Try [`Db::open`] first: a store that opens
-    /// needs no repair.
+    /// directory `to`. `to` must be absent or empty, and outside of `from`. The call changes
+    /// nothing in `from`; no process may write there during the call. Try [`Db::open`] first: a
+    /// store that opens needs no repair.
     ///
-    /// The newest readable version of each key counts, from every SSTable and WAL, unless an intact
-    /// manifest says that the file was no longer in use. `options` apply to the new store; their
-    /// comparator must be that of the old one.
+    /// For each key, the new store has the newest version that is readable in any SSTable or WAL.
+    /// Files that an intact manifest lists as no longer in use are ignored. `options` apply to the
+    /// new store; their comparator must be that of the old store.
     ///
-    /// # Errors
-    /// Damage is no error: it is reported in [`RepairReport::lost`]. [`Error::Missing`] if `from`
-    /// does not exist or holds no SSTable, WAL or manifest; [`Error::Io`] if a file of it may not
-    /// be read (permissions); [`Error::Invalid`] if `to` is not usable or the comparator differs:
-    /// then nothing was created. After any other error the files created in `to` are removed.
+    /// # Errors Damage is not an error: the call reports it in [`RepairReport::lost`].
+    ///
+    /// - [`Error::Missing`]: `from` does not exist, or holds no SSTable, WAL or manifest.
+    /// - [`Error::Io`]: the permissions of a file in `from` forbid a read.
+    /// - [`Error::Invalid`]: `to` is not usable, or the comparator differs.
+    ///
+    /// After these errors nothing has been created. After any other error the files that were
+    /// created in `to` are removed.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -77,30 +80,29 @@ impl Db {
         if to.exists() {
             recover::check_empty(&*open(OpenMode::Salvage)?, "repair")?;
         }
-        // All refusals come before anything is created.
+        // All checks that may refuse the repair are done before anything is created.
         let salvage_scan = SalvageScan::of(&*damaged, options)?;
         let fresh = open(OpenMode::Create)?;
         recover::check_empty(&*fresh, "repair")?;
         let built = build(&*damaged, &salvage_scan, &*fresh, options);
         drop(fresh);
         built.inspect_err(|_| {
-            let _ = Db::destroy(to); // best effort: the first error matters
+            let _ = Db::destroy(to); // best effort: the caller gets the first error
         })
     }
 
-    /// Makes a copy of the store as of now in directory `to`, which must be absent or empty. The
-    /// copy is a store of its own, which may be opened, changed and destroyed without effect on
-    /// this one. SSTables are hard-linked, or copied to another file system. Memtables are flushed
-    /// first. Reads and writes proceed meanwhile; writes that begin after this call may be left
-    /// out.
+    /// Makes a copy of the current state of the store in directory `to`, which must be absent or
+    /// empty. The copy is an independent store: it may be opened, changed and destroyed without
+    /// effect on this store. The call flushes the memtables and then hard-links the SSTables, or
+    /// copies them if `to` is on another file system. Reads and writes continue during the call;
+    /// writes that begin after the start of the call may be missing in the copy.
     ///
-    /// Durability: once this returns the copy survives a power cut, in every durability mode of the
-    /// store. A power cut before that leaves a directory that is not a store yet, and opening it
-    /// reports so.
+    /// Durability: when this returns, the copy survives a power cut, whatever the durability mode
+    /// of the store is. A power cut before that leaves a directory that is not a store yet, and an
+    /// open reports this.
     ///
-    /// # Errors
-    /// [`Error::Invalid`] or [`Error::Unsupported`] if `to` is not usable; [`Error::Io`] or
-    /// [`Error::NoSpace`] if the copy cannot be written. The store itself is not affected.
+    /// # Errors [`Error::Invalid`] or [`Error::Unsupported`] if `to` is not usable; [`Error::Io`]
+    /// or [`Error::NoSpace`] if the copy cannot be written. These errors do not affect this store.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -122,12 +124,12 @@ impl Db {
         self.checkpoint_on(&*copy)
     }
 
-    /// As [`checkpoint`](Db::checkpoint), into any empty storage that is open for writing. If that
-    /// promises nothing at a power cut, neither does the copy.
+    /// Works like [`checkpoint`](Db::checkpoint), but copies into any empty storage that is open
+    /// for writing. If that storage promises nothing at a power cut, the copy is not durable
+    /// either.
     ///
-    /// # Errors
-    /// As of [`checkpoint`](Db::checkpoint); [`Error::Invalid`] if the storage has another layout
-    /// than this store.
+    /// # Errors The errors of [`checkpoint`](Db::checkpoint), and [`Error::Invalid`] if the
+    /// storage has another layout than this store.
     ///
     /// ```
     /// # use terrace::{Db, Options, DurabilityMode};
@@ -159,8 +161,8 @@ impl Db {
             flushed
         })?;
         let (_pinned, start, _checkpoint) = captured.expect("set by the wait above");
-        // SSTables of the live version may not be durable yet. One that fails to become durable
-        // must not be copied as if it had.
+        // SSTables of the live version may not be durable yet. A table that fails to become
+        // durable must not be copied as if it was durable.
         shared.commit_storage()?;
         shared.state.lock().versions.committable()?;
         let objects: BTreeSet<ObjectId> = start.version.tables().flat_map(|(_, table)| files(table)).collect();

@@ -1,37 +1,37 @@
-//! Copies the pairs of a store into another store, whatever their layouts.
+//! Copies the pairs of a store into another store. The two stores may have different layouts.
 use super::Db;
 use crate::{Error, ReadOptions, Result, WriteBatch};
 
-/// Approximate size, in bytes, of a batch of copied pairs.
+/// Approximate size of one batch of copied pairs, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// Bytes between two durability barriers: an interrupted copy repeats at most that much.
+/// Bytes between two durability barriers. After an interruption, a resumed copy writes at most
+/// this many bytes again.
 const BARRIER_BYTES: u64 = 256 << 20;
 
 /// Progress of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Pairs written.
+    /// Number of pairs written.
     pub pairs: u64,
-    /// Bytes of their keys and values.
+    /// Bytes of the keys and values of these pairs.
     pub bytes: u64,
-    /// The last key written or found.
+    /// The last key that was written, or that an earlier copy had written.
     pub last: Option<Vec<u8>>,
-    /// The key after which the copy resumed, if an earlier copy had come so far.
+    /// The key after which the copy resumed an earlier, interrupted copy.
     pub resumed_after: Option<Vec<u8>>,
 }
 
 impl Db {
-    /// Writes every pair, as of now, into `to`, in key order and without a WAL, so that a store can
-    /// change its layout. `to` should be new; or it holds the result of an interrupted copy of the
-    /// same store, which is resumed after its last key. `watch` gets the progress, about once a
-    /// megabyte.
+    /// Writes every pair of the current state into `to`, in key order and without a WAL. With a
+    /// copy a store can change its layout. `to` should be a new store. If it holds the result of
+    /// an interrupted copy of the same store, the call resumes that copy after its last key.
+    /// `watch` is called with the progress about once per megabyte.
     ///
-    /// Durability: all pairs survive a power cut when this returns. Snapshots and sequence numbers
-    /// are not copied.
+    /// Durability: when this returns, all pairs survive a power cut. Snapshots and sequence
+    /// numbers are not copied.
     ///
-    /// # Errors
-    /// [`Error::Invalid`] if the two stores have different comparators, or if the last key of `to`
-    /// is not a pair of this store.
+    /// # Errors [`Error::Invalid`] if the two stores have different comparators, or if this store
+    /// does not have the last pair of `to`.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {

@@ -1,26 +1,30 @@
-//! Range deletes: one range tombstone in stores that have them, point tombstones elsewhere.
+//! Range deletes. A store with the feature `range-deletes` writes one range tombstone; any other
+//! store writes a point tombstone for each key.
 //!
-//! Invariant: an empty range, one whose end is not greater than its start in the store's order,
-//! is a no-op, alone or within a batch. Only an open store knows the order, so a batch is checked
-//! when it is written, not when it is built.
+//! Invariant: a range delete of an empty range is a no-op, alone or within a batch. A range is
+//! empty if its end is not greater than its start in the store's order. Only an open store knows
+//! the order, so the store checks the ranges of a batch when it writes the batch.
 use super::Db;
 use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, write::WriteRequest};
 use terrace_format::batch::{Batch, Op};
 
 impl Db {
-    /// Deletes every key from `from` (inclusive) to `to` (exclusive). Costs about as much as one
-    /// put; reads skip the range at once, and compactions then remove its entries.
+    /// Deletes every key from `from` (inclusive) to `to` (exclusive). The call costs about as much
+    /// as one put. From then on reads skip the range, and later compactions remove its entries.
     ///
-    /// This holds in stores with feature `range-deletes` (option `range_tombstones` at creation).
-    /// In others, which LevelDB can read, the keys of the range are looked up and deleted one by
-    /// one. They form one atomic batch as long as the tombstones, some 13 bytes plus the key each,
-    /// fit into `write_buffer_size` (4 MiB by default: 140,000 keys of 16 bytes). **A larger range
-    /// is split into several such batches and is not atomic**: readers may see, and an error or a
-    /// crash may leave, the first part of it deleted. In either case a key that another thread puts
-    /// into the range during the call may be deleted or not.
+    /// The low cost requires the feature `range-deletes` (option `range_tombstones` at the
+    /// creation of the store). Other stores, which LevelDB can read, look up the keys of the range
+    /// and delete them one by one. They write one atomic batch if the tombstones, each about 13
+    /// bytes plus the key, fit into `write_buffer_size` (4 MiB by default: 140,000 keys of 16
+    /// bytes). **A larger range is split into several such batches and is not atomic**: readers
+    /// may see that only the first part of the range is deleted, and an error or a crash may leave
+    /// this state.
     ///
-    /// # Errors
-    /// As of [`put`](Db::put); where keys are deleted one by one, also as of [`get`](Db::get).
+    /// In all stores, a key that another thread puts into the range during the call may be deleted
+    /// or not.
+    ///
+    /// # Errors The errors of [`put`](Db::put). A store that deletes the keys one by one also
+    /// returns the errors of [`get`](Db::get).
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -57,7 +61,7 @@ impl Db {
             batch.delete(cursor.key());
             cursor.next()?;
             if batch.byte_len() >= bytes_max || !cursor.valid() {
-                // A sync of the last batch makes the earlier ones durable, too.
+                // The sync of the last batch makes the earlier batches durable too.
                 let sync = options.sync && !cursor.valid();
                 self.write(std::mem::take(&mut batch), WriteOptions { sync })?;
             }
@@ -65,8 +69,9 @@ impl Db {
         Ok(())
     }
 
-    /// Returns the batch as it is written: without range deletes of empty ranges. Refuses
-    /// operations that the format or this store does not support; sizes are checked later.
+    /// Returns the batch in the form in which it is written: without range deletes of empty
+    /// ranges. Refuses operations that the format or this store does not support. The caller
+    /// checks the sizes later.
     pub(super) fn checked_batch(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
         if let Some(oversized) = batch.oversized {
             return Err(Error::Invalid(oversized));

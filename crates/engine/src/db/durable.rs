@@ -1,4 +1,4 @@
-//! Waiting for durability without blocking a thread.
+//! A future that waits until a write is durable, so that no thread has to block.
 use super::{Db, make_durable};
 use crate::{Result, state::DbInner, work::Lane, write::WritePath};
 use std::{
@@ -7,10 +7,12 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Resolves once a write, and all before it, survive a power cut; made by [`Db::when_durable`].
+/// A future that resolves when a write and all writes before it survive a power cut.
+/// [`Db::when_durable`] makes it.
 ///
-/// Needs no particular async runtime: the store's own threads wake it. An error means that the
-/// write will not become durable because the store has failed or was closed. May be dropped at
+/// The future works with every async runtime, because the store's own threads wake it. If it
+/// resolves to an error, the write will not become durable, because the store has failed or was
+/// closed. The future may be dropped at any time.
 /// any time.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Durable {
@@ -21,14 +23,13 @@ pub struct Durable {
 }
 
 impl Db {
-    /// As [`wait_durable`](Db::wait_durable), for asynchronous code: returns a future that requests
-    /// a sync on one of the store's threads when it is first polled. Many futures that wait at once
-    /// share one sync.
+    /// Works like [`wait_durable`](Db::wait_durable), for asynchronous code. Returns a future
+    /// that, when it is first polled, requests a sync on one of the store's threads. All futures
+    /// that wait at the same time share one sync.
     ///
-    /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) if `sequence` has not been written yet;
-    /// [`Error::ReadOnly`](crate::Error::ReadOnly) in a store opened for reading only. Later errors
-    /// are the future's.
+    /// # Errors [`Error::Invalid`](crate::Error::Invalid) if `sequence` has not been written yet;
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) in a store opened for reading only. The future
+    /// returns all later errors.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -73,8 +74,8 @@ impl Durable {
             let (shared, writes) = (self.shared.clone(), self.writes.clone());
             self.shared.work.submit(Lane::Idle, "sync", move || {
                 shared.waiters.begin_sync();
-                // A failure has stopped the store, which the waiting tasks learn from
-                // `wake_failed`.
+                // An error is ignored here: the failure has stopped the store, and `wake_failed`
+                // reports it to the waiting tasks.
                 let _ = make_durable(&shared, &writes);
                 shared.wake_durable();
                 shared.wake_failed();
@@ -92,7 +93,8 @@ impl Future for Durable {
         }
         self.shared.waiters.wait(self.waiter, self.sequence, context.waker().clone());
         self.request_sync();
-        // Check again: the write may have become durable before the waker was registered.
+        // This check repeats the first one: the write may have become durable before the waker was
+        // registered.
         self.outcome()
     }
 }
@@ -103,6 +105,6 @@ impl Drop for Durable {
             self.shared.waiters.remove(self.waiter);
             return;
         }
-        std::mem::forget((self.shared.clone(), self.writes.clone())); // leaked, as a forked `Db` is
+        std::mem::forget((self.shared.clone(), self.writes.clone())); // leaked, like a forked `Db`
     }
 }

@@ -1,11 +1,11 @@
-//! The idle timer: detects that no write arrives, returns unused memory, and makes the last
+//! The idle timer: it detects that no writes arrive, returns unused memory, and makes the last
 //! writes durable.
 //!
-//! A tick must not keep the store open, since it would then have to close it; so the timer holds
-//! weak references.
+//! The timer holds only weak references to the store. With strong ones, a tick could hold the last
+//! reference and would then have to close the store.
 //!
-//! Once the store has been idle for long and has nothing left to do, the timer stops, so that an
-//! idle store has no thread. The next commit leader starts it again.
+//! If the store has been idle for a long time and has no work left, the timer stops, so that an
+//! idle store has no thread. The next commit leader starts the timer again.
 use super::make_durable;
 use crate::{state::DbInner, write::WritePath};
 use parking_lot::Mutex;
@@ -16,48 +16,50 @@ use std::{
 };
 use terrace_format::SeqNo;
 
-/// Longest time between two ticks. The store is idle if no write arrives from one tick to the
-/// next.
+/// Longest time between two ticks. The store is idle if no write arrives between two ticks.
 const PERIOD: Duration = Duration::from_millis(250);
-/// Time since a tick that saw a write after which the store is idle for long. Reported within a
-/// second of the write. With short rounds it is two of them, if that is less.
+/// The store has been idle for a long time if this time has passed since a tick that saw a write.
+/// The timer reports this state within a second of the write. If two rounds are shorter than this
+/// time, the timer uses the time of two rounds instead.
 const LONG_IDLE: Duration = Duration::from_millis(400);
-/// Time between two rounds, where the timer does not make writes durable.
+/// Time between two rounds, if the timer does not have to make writes durable.
 const ROUND: Duration = Duration::from_millis(2500);
 
-/// The timer's view of a store.
+/// The idle timer of one store.
 pub struct IdleTimer {
     shared: Weak<DbInner>,
     writes: Option<Weak<WritePath>>,
-    /// Half of `idle_durability_ms`: one round sees a write, and the next one sees that none
-    /// followed it.
+    /// Time between two rounds: half of `idle_durability_ms`, because one round sees a write, and
+    /// the next round sees that no further write has followed.
     round: Duration,
     makes_durable: bool,
     observed: Mutex<Observed>, // a leaf lock
 }
 
-/// The state at the last tick.
+/// The state of the store at the last tick.
 #[derive(Debug, Default)]
 struct Observed {
     newest: u64,
-    /// When a tick first saw that sequence number, or last saw a writer at work.
+    /// The time of the tick that first saw the sequence number `newest`, or that last saw a writer
+    /// at work.
     since: Duration,
-    /// Idleness since then was reported.
+    /// Whether the timer has reported the idle state that began then.
     idle_begins: bool,
     long: bool,
     ticks: u32,
-    /// The sequence number at the last round.
+    /// The newest sequence number at the last round.
     last_round: u64,
 }
 
 /// The result of a tick.
 #[derive(Debug, PartialEq, Eq)]
 struct TickResult {
-    /// The store becomes idle.
+    /// Whether the store has just become idle.
     idle_begins: bool,
-    /// Whether the store is idle for long; reported when that changes, and at each round.
+    /// Whether the store has been idle for a long time. `None` if neither has this changed nor a
+    /// round is due.
     long: Option<bool>,
-    /// A round is due; and whether no write arrived since the last one.
+    /// Whether no write has arrived since the last round. `None` if no round is due.
     round: Option<bool>,
 }
 
@@ -70,7 +72,7 @@ impl IdleTimer {
         IdleTimer { shared: Arc::downgrade(shared), writes, round, makes_durable, observed: Mutex::default() }
     }
 
-    /// Time between two ticks.
+    /// Returns the time between two ticks.
     pub fn period(&self) -> Duration {
         self.round / self.ticks_per_round()
     }
@@ -105,7 +107,8 @@ impl IdleTimer {
         let Some(quiet) = found.round else { return };
         shared.storage.budget().rest();
         if quiet && self.makes_durable {
-            // A failure has stopped the store, and its next write reports it.
+            // An error is ignored here: the failure has stopped the store, and its next write
+            // reports it.
             let _ = make_durable(&shared, &writes);
         }
         if quiet && found.long == Some(true) && all_known && has_nothing_to_do(&shared) {
@@ -114,9 +117,9 @@ impl IdleTimer {
     }
 }
 
-/// Whether no later tick could find work unless something is written: no job runs or waits for
-/// space, everything is durable, and no snapshot is held whose release would make entries
-/// obsolete.
+/// Whether no later tick can find work unless something is written. This is so if no job runs or
+/// waits for space, everything is durable, and no snapshot is held whose release would make
+/// entries obsolete.
 fn has_nothing_to_do(shared: &DbInner) -> bool {
     let state = shared.state.lock();
     let jobs = state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty();
@@ -126,8 +129,8 @@ fn has_nothing_to_do(shared: &DbInner) -> bool {
 }
 
 impl Observed {
-    /// Evaluates a tick at `now`. While a writer is stalled no new write is seen, but the store is
-    /// not idle for long.
+    /// Evaluates a tick at the time `now`. While a writer is stalled, the tick sees no new write,
+    /// but the store does not count as idle for a long time.
     fn look(&mut self, newest: u64, idle: bool, now: Duration, long: Duration, ticks_per_round: u32) -> TickResult {
         let same = newest == self.newest;
         if !same || !idle {
@@ -143,7 +146,7 @@ impl Observed {
     }
 }
 
-/// A caller waits until all background work is done, as long as this lives.
+/// A caller that waits until all background work is done; it waits as long as this value exists.
 pub struct IdleWait<'a>(&'a Arc<DbInner>);
 
 impl IdleWait<'_> {
@@ -176,7 +179,7 @@ mod tests {
             let round = Duration::from_millis(interval_ms) / 2;
             let timer =
                 IdleTimer { shared: Weak::new(), writes: None, round, makes_durable: true, observed: Mutex::default() };
-            // The write arrived right after the tick before.
+            // The write arrived directly after the previous tick.
             let (mut observed, mut now) = (Observed::default(), timer.period());
             while observed.look(1, true, now, timer.long(), timer.ticks_per_round()).long != Some(true) {
                 now += timer.period();
@@ -216,7 +219,8 @@ mod tests {
         assert_eq!(look(11, false).long, Some(false));
     }
 
-    /// A put blocks in its sync and nothing new is written: optional work must not start meanwhile.
+    /// A put blocks in its sync and no further write arrives. Optional work must not start in this
+    /// state.
     #[test]
     fn optional_work_does_not_start_while_a_writer_is_blocked() {
         let (began, begun) = mpsc::channel();
@@ -225,11 +229,11 @@ mod tests {
         let mut options = Options::default().listener(Arc::new(move |event: &Event| {
             if matches!(event, Event::SyncBegin) {
                 let _ = began.send(());
-                let _ = released.lock().recv(); // until the other end is dropped
+                let _ = released.lock().recv(); // returns when the other end is dropped
             }
         }));
         options.values = Some(Values::Log);
-        options.idle_durability_ms = 0; // otherwise a round would sync
+        options.idle_durability_ms = 0; // so that no round syncs
         let db = Db::open_in_memory(options).expect("open");
         let wait_for_idle = |wanted: bool| {
             let end = db.shared().clock.now() + Duration::from_secs(60);
@@ -240,7 +244,7 @@ mod tests {
         };
         wait_for_idle(true);
         thread::scope(|scope| {
-            let go_on = go_on; // dropped even if this panics
+            let go_on = go_on; // so that a panic drops it too
             let put = scope.spawn(|| db.put_with("key", "value", WriteOptions::synced()));
             begun.recv().expect("the listener ran");
             wait_for_idle(false);

@@ -1,8 +1,8 @@
 //! Commits pending edits to the manifest and deletes the files that become obsolete.
 //!
-//! This is where the rule of docs/durability.md is enforced: an edit enters the manifest only
-//! when the files it names are durable, and a file is deleted only when the edit that removes it
-//! is durable. One commit runs at a time, under the manifest lock.
+//! This module enforces the rule of docs/durability.md: an edit enters the manifest only when the
+//! files that it names are durable, and a file is deleted only when the edit that removes it is
+//! durable. The manifest lock ensures that only one commit runs at a time.
 use crate::{
     Error, Event, Result,
     bounds::BacklogBounds,
@@ -20,22 +20,26 @@ use terrace_storage::{
     placement::{ObjectId, TableMeta},
 };
 
-/// Shortest time between two checks of durability handles without an event in between.
+/// Shortest time between two checks of the durability handles, if no event causes an earlier
+/// check.
 const POLL_MIN: Duration = Duration::from_millis(2);
-/// Longest time between two checks of them.
+/// Longest time between two checks of the durability handles.
 const POLL_MAX: Duration = Duration::from_millis(100);
-/// The same in modes that wait for the file system's own commits, which take seconds.
+/// Time between two checks in durability modes that wait for the file system's own commits, which
+/// are seconds apart.
 const JOURNAL_POLL: Duration = Duration::from_millis(20);
-/// Time without a flush or compaction after which none is expected soon.
+/// If no flush or compaction has run for this time, none is expected soon.
 const QUIET_AFTER: Duration = Duration::from_millis(200);
-/// Upper bound of the unsynced bytes at which a commit is forced.
+/// Upper bound of the number of unsynced bytes at which a commit is forced.
 const BATCH_BYTES_MAX: u64 = 512 << 20;
-/// The same in memtables: the next open after a kill makes a level 0 run of each.
+/// Upper bound of the same limit, in memtables. After a kill, the next open makes a sorted run in
+/// level 0 of each memtable.
 const BATCH_MEMTABLES_MAX: u64 = 16;
 
-/// Commits pending edits, each batch as soon as its files are durable, until none is left. Looks
-/// for due compactions only after a commit. A manual executor commits at most one batch per step.
-/// Each batch has its own retries, so that the reserve is released for no more than one.
+/// Commits pending edits until none is left. Each batch of edits is committed as soon as the files
+/// of its edits are durable. The job looks for due compactions only after a commit. With a manual
+/// executor it commits at most one batch per step. The retry budget for a full disk is per batch,
+/// so that the job releases the reserve for only one batch at a time.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     loop {
         let seen = shared.state.lock().commit_epoch;
@@ -55,12 +59,12 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     }
 }
 
-/// Returns whether the job has nothing to wait for.
+/// Whether the job has nothing more to wait for.
 fn is_over(state: &DbState) -> bool {
     state.versions.pending() == 0 || state.failed.is_some() || state.closed
 }
 
-/// Waits until an edit is installed, a caller has committed the storage, the store is closing, or
+/// Waits until an edit is installed, a caller has made all files durable, the store is closing, or
 /// a deadline has passed.
 fn wait_for_event(shared: &DbInner, mut state: MutexGuard<'_, DbState>, seen: u64) {
     let end = shared.clock.now() + time_to_deadline(shared, &state);
@@ -73,8 +77,8 @@ fn wait_for_event(shared: &DbInner, mut state: MutexGuard<'_, DbState>, seen: u6
     }
 }
 
-/// Returns the time until the durability mode may have made an edit durable on its own, or until
-/// the store has been without jobs for so long that a commit is due.
+/// Returns the time until the next check: until the durability mode may have made an edit durable
+/// by itself, or until no job has run for so long that a commit is due.
 fn time_to_deadline(shared: &DbInner, state: &DbState) -> Duration {
     if shared.storage.waits_for_fs_commit() {
         return JOURNAL_POLL;
@@ -87,19 +91,19 @@ fn time_to_deadline(shared: &DbInner, state: &DbState) -> Duration {
     }
 }
 
-/// As [`run`], for a caller that needs the space, concurrently with the job. Also deletes files
-/// that only readers held.
+/// Commits one batch like [`run`], for a caller that needs the space. The commit job may run
+/// concurrently. Also deletes files that only readers needed until now.
 pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
     if commit_batch(shared)? > 0 {
-        shared.request_commit(); // the job may have nothing left to wait for
+        shared.request_commit(); // the job may have nothing to wait for now
     }
     let removable = shared.state.lock().versions.removable();
     delete_obsolete(shared, &removable);
     Ok(())
 }
 
-/// Commits one batch of edits. Returns how many became durable in the manifest. Calls the listener
-/// under no lock.
+/// Commits one batch of edits. Returns how many of them became durable in the manifest. The
+/// listener is called while no lock is held.
 fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     let free = shared.free_bytes();
     let (due, stops_writers) = {
@@ -114,7 +118,7 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     };
     let _blocking = stops_writers.then(BlockingScope::new);
     let decided = if due { shared.storage.commit() } else { shared.storage.advance().map(drop) };
-    // A failed durability handle takes precedence over the error of the commit.
+    // If a durability handle has failed, its error is returned instead of the error of the commit.
     let (count, _) = shared.state.lock().versions.committable()?;
     decided?;
     if count == 0 {
@@ -125,22 +129,24 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     let (count, ended) = append_edits(shared)?;
     shared.notify_sync_ended(ended.saturating_sub(started));
     rewrite_large_manifest(shared)?;
-    let _ = shared.reserve.allocate(&*shared.storage); // without space, after the next commit
+    let _ = shared.reserve.allocate(&*shared.storage); // if this fails: after the next commit
     Ok(count)
 }
 
-/// Appends the edits whose files are durable to the manifest, with one sync, and deletes the files
-/// that this makes obsolete. Returns the number of edits, and when the sync ended.
+/// Appends the edits whose files are durable to the manifest, syncs the manifest once, and deletes
+/// the files that become obsolete. Returns the number of edits and the time at which the sync
+/// ended.
 fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store open for writing has a manifest");
     let (mut count, mut edits) = shared.state.lock().versions.committable()?;
     if count == 0 {
-        return Ok((0, shared.clock.now())); // a concurrent commit had them
+        return Ok((0, shared.clock.now())); // a concurrent commit appended them
     }
     match manifest.log(&edits) {
         Err(full) if full.is_no_space() => {
-            // The end of the manifest is unknown now, so nothing can be appended to it.
+            // The end of the manifest is unknown after the error, so nothing can be appended to
+            // it.
             let _guard = shared.reserve.release(&*shared.storage);
             rewrite_manifest(shared, manifest)?;
             (count, edits) = shared.state.lock().versions.committable()?;
@@ -152,8 +158,8 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
         let mut state = shared.state.lock();
         let (removable, tables) = state.versions.mark_committed(count)?;
         shared.advance_durable(state.versions.durable_base());
-        // First: a thread that sees the new `durable_replay_from` must not find the old WALs in
-        // line for a sync.
+        // This step is the first one, because a thread that sees the new `durable_replay_from`
+        // must not find older WALs among those that wait for a sync.
         let logs = shared.closed_wals.take_obsolete(state.versions.durable_replay_from());
         shared.bump_stall_epoch(&state); // fewer bytes are retained
         shared.changed.notify_all();
@@ -165,8 +171,8 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     Ok((count, ended))
 }
 
-/// Replaces the manifest if it has become large and there is space. Without space the old one
-/// stays in use.
+/// Replaces the manifest by a new one if it has become large and there is space. If there is no
+/// space, the old manifest stays in use.
 fn rewrite_large_manifest(shared: &DbInner) -> Result<()> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store open for writing has a manifest");
@@ -179,29 +185,31 @@ fn rewrite_large_manifest(shared: &DbInner) -> Result<()> {
     }
 }
 
-/// Returns the retained bytes at which a commit is forced. Where the file system commits on its
-/// own schedule, that is the point at which writers would be slowed. Elsewhere it is sooner: the
-/// kernel writes back old pages anyway, so a long wait saves no device writes. It is not at once
-/// either: an SSTable that a compaction consumes before its sync never has to reach the device.
+/// Returns the number of retained bytes at which a commit is forced.
+///
+/// Where the file system commits on its own schedule, this is the number at which writers would be
+/// slowed. Elsewhere the number is smaller, because a longer wait saves no device writes: the
+/// kernel writes old pages back anyway. But a commit is not immediate either: if a compaction
+/// consumes an SSTable before its sync, the SSTable never has to be written to the device.
 fn unsynced_bytes_at_commit(shared: &DbInner, bounds: &BacklogBounds) -> u64 {
     let memtables = BATCH_MEMTABLES_MAX * shared.options.write_buffer_size;
     let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);
     if shared.storage.waits_for_fs_commit() { bounds.retained_before_slowdown() } else { soon }
 }
 
-/// Returns the number of flushed but still open WALs at which a commit is forced.
+/// Returns the number of WALs, flushed but still open, at which a commit is forced.
 fn open_wals_at_commit(shared: &DbInner) -> usize {
     let most = shared.storage.closed_wals_max();
     if shared.storage.waits_for_fs_commit() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
 }
 
-/// Returns whether no compaction is expected soon, so that a batch gains nothing by waiting.
+/// Whether no compaction is expected soon. A batch of edits then gains nothing by a longer wait.
 fn no_jobs_for_a_while(shared: &DbInner, state: &DbState) -> bool {
     let patient = shared.storage.waits_for_fs_commit() || shared.work.is_manual();
     !patient && state.no_jobs_since.is_some_and(|since| shared.clock.since(since) >= QUIET_AFTER)
 }
 
-/// Replaces the manifest by one that begins with the durable version.
+/// Replaces the manifest by a new one that begins with the durable version.
 fn rewrite_manifest(shared: &DbInner, manifest: &mut Manifest) -> Result<()> {
     let (id, snapshot) = {
         let mut state = shared.state.lock();
@@ -233,7 +241,7 @@ pub fn delete_obsolete(shared: &DbInner, objects: &[ObjectId]) {
     shared.changed.notify_all();
 }
 
-/// Deletes files. A failure costs space, not safety: the next open deletes the rest.
+/// Deletes files. A failure wastes space but is safe: the next open deletes the remaining files.
 pub fn delete_files(shared: &DbInner, objects: &[ObjectId]) {
     for object in objects {
         if shared.storage.remove(*object).is_err() {
@@ -242,7 +250,7 @@ pub fn delete_files(shared: &DbInner, objects: &[ObjectId]) {
     }
 }
 
-/// Deletes the files that were written for `metas`, which are in no version.
+/// Deletes the files that a job wrote for `metas`. These tables are in no version.
 pub fn delete_outputs(shared: &DbInner, metas: &[TableMeta]) {
     delete_files(shared, &objects_written_with(metas));
 }

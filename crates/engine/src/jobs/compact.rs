@@ -1,4 +1,4 @@
-//! The compaction job: merges the inputs of a plan, drops entries that no reader can see,
+//! The compaction job: it merges the inputs of a plan, drops entries that no reader can see, and
 //! installs the outputs.
 use crate::{
     Event, Options, Result,
@@ -29,23 +29,25 @@ use terrace_storage::{
     placement::{Hint, Lifetime, ObjectId, StoredValue, TableMeta, TableReadOptions},
 };
 
-/// Bytes of entries between two checks of the stop flag.
+/// Number of bytes of entries that a compaction processes between two checks of the stop flag.
 const BYTES_PER_LOOK: u64 = 4 << 20;
-/// Bytes that each entry counts in addition, so that many small entries are checked as well.
+/// Number of bytes that is added for each entry, so that a compaction of many small entries checks
+/// the stop flag too.
 const BYTES_PER_ENTRY: u64 = 1 << 10;
 
-/// Counts progress until the next check of the stop flag: not at each small entry, and not
-/// gigabytes apart.
+/// Measures the progress since the last check of the stop flag. A check at each small entry would
+/// be too frequent, and a check after gigabytes too rare.
 #[derive(Default)]
 struct StopPoll(u64);
 
 impl StopPoll {
-    /// Counts `entries` of `bytes` in all.
+    /// Adds `entries` entries with `bytes` bytes in total to the progress.
     fn add(&mut self, entries: u64, bytes: u64) {
         self.0 = self.0.saturating_add(bytes).saturating_add(entries * BYTES_PER_ENTRY);
     }
 
-    /// Counts one entry and its value. A separated value counts too, since it may be moved.
+    /// Adds one entry and its value. The bytes of a separated value count too, since the
+    /// compaction may relocate it.
     fn add_entry(&mut self, shared: &DbInner, stored: &[u8]) {
         let value = if shared.separates_values
             && let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored)
@@ -57,7 +59,7 @@ impl StopPoll {
         self.add(1, value);
     }
 
-    /// Returns whether a check is due, and if so restarts the count.
+    /// Returns whether a check is due. If so, restarts the measurement.
     fn is_due(&mut self) -> bool {
         let is_due = self.0 >= BYTES_PER_LOOK;
         if is_due {
@@ -67,7 +69,7 @@ impl StopPoll {
     }
 }
 
-/// Runs `plan` and installs its result.
+/// Executes `plan` and installs its result.
 pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     let started = shared.clock.now();
     let (level, output_level) = (plan.level, plan.output_level);
@@ -87,7 +89,7 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
         }
         match run_subcompactions(shared, plan)? {
             Some(merged) => merged,
-            None => return Ok(()), // the store is closing; nothing was promised
+            None => return Ok(()), // the store is closing; the inputs stay
         }
     };
     let written = if plan.trivial_move { 0 } else { outputs.iter().map(|meta| meta.bytes).sum() };
@@ -107,19 +109,20 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Commits pending edits first on a nearly full disk. The inputs of a compaction stay until its
-/// outputs are durable, in addition to the files retained already, and compactions must not
-/// outrun the commits.
+/// Commits pending edits before the compaction if the disk is nearly full. Without this step,
+/// compactions could be faster than the commits: the inputs of a compaction stay on disk until its
+/// outputs are durable, in addition to the files that are retained already.
 fn commit_edits_if_crowded(shared: &Arc<DbInner>) {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     if BacklogBounds::of(&shared.options, free, shared.compaction_debt().1, retained).delays_compactions(retained) {
-        // The commit job fails in the same way and reports it.
+        // The commit job will get the same error and report it.
         let _ = commit_edits::run_now(shared);
     }
 }
 
-/// Replaces the inputs of `plan` by the outputs in the live version. Inputs for which no step
-/// towards durability has begun are given up: their files are deleted at once.
+/// Replaces the inputs of `plan` by the outputs in the live version. If no sync of an input has
+/// started yet, the input is given up: its sync is cancelled, and its files are deleted
+/// immediately.
 fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOutput) -> Result<()> {
     let CompactionOutput { outputs, contents, handles } = merged;
     let mut state = shared.state.lock();
@@ -150,11 +153,10 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOut
     Ok(())
 }
 
-/// Returns whether a run of `plan` would drop anything. Reads the inputs up to the first entry
-/// that it would drop.
+/// Returns whether the compaction of `plan` would drop any entry. It reads the inputs up to the
+/// first entry that the compaction would drop.
 ///
-/// # Errors
-/// An input that cannot be read; a store that has stopped or is closed meanwhile.
+/// # Errors An input cannot be read, or the store fails or is closed during the call.
 pub fn drops_some(shared: &Arc<DbInner>, plan: &Plan) -> Result<bool> {
     let readers = readers(shared);
     let mut drop_filter = DropFilter::new(shared, plan, &Subcompaction::default(), &readers)?;
@@ -181,13 +183,14 @@ pub fn drops_some(shared: &Arc<DbInner>, plan: &Plan) -> Result<bool> {
 #[derive(Default)]
 struct CompactionOutput {
     outputs: Vec<TableMeta>,
-    /// Contents of the outputs, if they are new.
+    /// The entry counts of the outputs. A trivial move has none, because its outputs are not new.
     contents: Vec<(TableId, Contents)>,
     handles: Vec<DurabilityHandle>,
 }
 
-/// Merges the inputs into new SSTables; `None` if the store began to close meanwhile. A large
-/// compaction is split into subcompactions by key range that run in parallel and end in one edit.
+/// Merges the inputs into new SSTables. Returns `None` if the store began to close during the
+/// merge. A large compaction is split by key range into subcompactions, which run in parallel and
+/// end in one edit.
 fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<CompactionOutput>> {
     let readers = &readers(shared);
     let spent = {
@@ -210,12 +213,12 @@ fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<Compa
         }
     }
     let Some(unmerged) = unmerged else { return Ok(Some(all)) };
-    // No other subcompaction deletes the finished outputs.
+    // The finished outputs of the other subcompactions are not deleted elsewhere.
     commit_edits::delete_outputs(shared, &all.outputs);
     unmerged
 }
 
-/// Splits a plan into subcompactions by key range. A small plan, or one that must yield one
+/// Splits a plan into subcompactions by key range. A small plan, or a plan with exactly one output
 /// table, is not split.
 fn split_plan(shared: &DbInner, plan: &Plan) -> Result<Vec<Subcompaction>> {
     let Options { max_subcompactions, min_subcompaction_size, .. } = shared.options;
@@ -237,8 +240,8 @@ fn split_plan(shared: &DbInner, plan: &Plan) -> Result<Vec<Subcompaction>> {
     Ok(subs)
 }
 
-/// Runs one subcompaction. Drops pointers into `spent` segments. Returns `None` if the store
-/// began to close meanwhile.
+/// Executes one subcompaction. Drops pointers into the segments `spent`. Returns `None` if the
+/// store began to close during the merge.
 fn run_subcompaction(
     shared: &Arc<DbInner>,
     plan: &Plan,
@@ -287,16 +290,16 @@ fn run_subcompaction(
     out.finish().map(Some)
 }
 
-/// Returns whether a put's `stored` value is a pointer into one of `segments`.
+/// Whether the `stored` value of a put is a pointer into one of `segments`.
 fn points_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool {
     !segments.is_empty()
         && kind == Kind::Put
         && matches!(StoredValue::parse(stored), Ok(StoredValue::At(pointer)) if segments.contains(&ObjectId::from(&pointer)))
 }
 
-/// The plan's inputs as one sorted stream, newest run first.
+/// Returns the plan's inputs as one sorted stream, with the newest run first.
 fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
-    // A damaged block must not get a fresh checksum.
+    // Checksums are verified, because a damaged block must not get a valid checksum in an output.
     let how = TableReadOptions { verify: true, fill_cache: false };
     let source = |tables: Vec<Arc<TableRef>>| {
         let run = Arc::new(Tables::new(&shared.order, tables));

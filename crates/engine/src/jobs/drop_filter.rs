@@ -18,33 +18,34 @@ use terrace_storage::placement::{BlockCursor, Fragment};
 /// The range of user keys of one subcompaction.
 #[derive(Default)]
 pub struct Subcompaction {
-    /// Inclusive.
+    /// The first user key (inclusive); `None` is unbounded.
     pub from: Option<Vec<u8>>,
-    /// Exclusive.
+    /// The end of the range (exclusive); `None` is unbounded.
     pub to: Option<Vec<u8>>,
 }
 
-/// Returns the sequence numbers at which current and future readers read.
+/// Returns the stripes of the sequence numbers at which current and future readers read.
 pub fn readers(shared: &DbInner) -> SnapshotStripes {
     let (snapshots, visible) = shared.snapshots.positions(|| shared.visible());
     SnapshotStripes::new(snapshots, visible)
 }
 
-/// The entries of one subcompaction that no reader can see any more.
+/// Decides which entries of one subcompaction are dropped, because no reader can see them any
+/// more.
 pub struct DropFilter<'a> {
     shared: &'a DbInner,
     older: OlderRuns<'a>,
-    /// The range tombstones of the inputs, cut to the subcompaction.
+    /// The range tombstones of the inputs, cut to the key range of the subcompaction.
     pub ranges: RangeTombstones,
-    /// The rule for point entries.
+    /// The drop rule for point entries.
     pub rule: DropRule,
 }
 
 impl<'a> DropFilter<'a> {
-    /// A filter for one subcompaction under `readers`.
+    /// Makes a filter for one subcompaction. `readers` are the sequence numbers at which readers
+    /// may read.
     ///
-    /// # Errors
-    /// An SSTable that cannot be read.
+    /// # Errors An SSTable cannot be read.
     pub fn new(
         shared: &'a DbInner,
         plan: &'a Plan,
@@ -66,7 +67,8 @@ impl<'a> DropFilter<'a> {
         })
     }
 
-    /// Returns whether `entry` is dropped. To be called for each entry, in their order.
+    /// Returns whether `entry` is dropped. The caller calls it for each entry, in the order of the
+    /// entries.
     pub fn drops(&mut self, entry: &Parsed<'_>) -> bool {
         let DropFilter { shared: DbInner { order, .. }, older, .. } = self;
         let bottom = || !older.may_hold(entry.user);
@@ -77,9 +79,9 @@ impl<'a> DropFilter<'a> {
         }
     }
 
-    /// Checks a whole block: if no entry is dropped, returns whether the first one begins a user
-    /// key, and the contents of the block. If one is dropped, returns `None` and resets the rule to
-    /// the start of the block.
+    /// Checks all entries of a block. If the filter drops none, returns whether the first entry
+    /// begins a user key, and the entry counts of the block. If it drops an entry, returns `None`
+    /// and resets the drop rule to its state at the start of the block.
     pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<(bool, Contents)> {
         let (place, mut begins_key, mut contents) = (self.rule.place(), None, Contents::default());
         for (internal_key, _) in entries.window_entries() {
@@ -94,9 +96,9 @@ impl<'a> DropFilter<'a> {
         begins_key.map(|begins_key| (begins_key, contents))
     }
 
-    /// Returns the range tombstones to keep. One is kept if some reader sees it without the next
-    /// newer one; the newest that all readers see is dropped if no older run can hold a key that it
-    /// deletes.
+    /// Returns the range tombstones that the compaction keeps. A range tombstone is kept if some
+    /// reader sees it but does not see the next newer one of the same range. The newest range
+    /// tombstone that all readers see is dropped if no older run can hold a key in its range.
     pub fn kept_range_tombstones(&self) -> Vec<Fragment> {
         let DropFilter { older, rule, .. } = self;
         let (mut kept, oldest_reader) = (self.ranges.clone(), rule.readers().oldest());

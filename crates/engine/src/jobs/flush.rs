@@ -1,4 +1,4 @@
-//! The flush job: immutable memtables become one SSTable.
+//! The flush job: it writes immutable memtables to one SSTable.
 use crate::{
     Event, Result,
     compact::drop_rule::{DropRule, SnapshotStripes},
@@ -19,17 +19,18 @@ use terrace_storage::{
     placement::{EntryRef, Hint, Lifetime, Origin, Storage, TableMeta, TableSink},
 };
 
-/// Flushes all waiting immutable memtables into one SSTable and installs it. One flush runs at a
-/// time, so flushes end in the order of their memtables. Several memtables wait when flushes are
-/// slower than writes: together they cost one output table and one level 0 run.
+/// Flushes all waiting immutable memtables into one SSTable and installs it. Only one flush runs
+/// at a time, so flushes end in the order of their memtables. If writes are faster than flushes,
+/// several memtables wait. One flush of all of them writes only one output table, which is only
+/// one sorted run in level 0.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let waiting = shared.view.load().sealed.clone();
     let newest = waiting.first().expect("a flush is queued only for an immutable memtable");
     let started = shared.clock.now();
     shared.options.notify(|| Event::FlushBegin { bytes: waiting.iter().map(|mem| mem.charged_bytes()).sum() });
     if shared.options.sync_sealed_wals {
-        // Best effort: no caller waits for it. A later sync meets the same error and reports it,
-        // unless the SSTable written here makes the WAL obsolete.
+        // An error is ignored here, because no caller waits for this sync. A later sync gets the
+        // same error and reports it, unless the SSTable of this flush makes the WAL obsolete.
         let _ = shared.closed_wals.sync();
     }
     let readers = (shared.options.tombstone_compaction_percent > 0).then(|| readers(shared));
@@ -44,7 +45,7 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, newest)).last();
     let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
     let log_bytes = |mem: &Arc<MemTable>| match shared.separates_values {
-        // The WAL holds the values too and is far larger than the memtable.
+        // With value separation the WAL holds the values too, and is far larger than the memtable.
         true => state.versions.obsolete_files.log_bytes(mem.log),
         false => mem.charged_bytes(),
     };
@@ -66,8 +67,8 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the entries of `mems` as SSTable `id`. Drops entries that none of `readers` can see;
-/// keeps all of them if `readers` is `None`.
+/// Writes the entries of `mems` to SSTable `id`. Drops entries that none of `readers` can see; if
+/// `readers` is `None`, keeps all entries.
 pub fn write_table(
     storage: &dyn Storage,
     order: &KeyOrder,
@@ -97,13 +98,13 @@ pub fn write_table(
     Ok((metas.pop().expect("one table was begun"), contents, handle))
 }
 
-/// The entries that a flush keeps. Each key's newest entry is one of them, or a range tombstone
-/// that deletes it.
+/// Selects the entries that a flush keeps. For each key it keeps the newest entry, or a range
+/// tombstone that deletes this entry.
 struct FlushFilter<'a> {
     sink: &'a mut dyn TableSink,
     order: &'a KeyOrder,
     ranges: &'a RangeTombstones,
-    /// Whether entries that no reader can see are dropped.
+    /// Whether the flush drops entries that no reader can see.
     drops: bool,
     rule: DropRule,
     contents: Contents,

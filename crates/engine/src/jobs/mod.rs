@@ -1,8 +1,8 @@
 //! Background jobs: flush, compaction, and the commit of pending edits to the manifest.
 //!
-//! A job does its I/O without the state lock and takes the lock to install its result. Then
-//! `state` starts the work that this makes due. `state` knows the jobs only as
-//! [`Jobs`](crate::state::Jobs), which `db` hands to it.
+//! A job does its I/O without the state lock, and takes the lock only to install its result. Then
+//! `state` starts the work that has become due because of the result. `state` knows the jobs only
+//! as [`Jobs`](crate::state::Jobs), which `db` passes to it.
 pub mod commit_edits;
 pub mod compact;
 pub mod drop_filter;

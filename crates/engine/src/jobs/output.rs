@@ -1,4 +1,5 @@
-//! The output tables of a compaction: where one ends and the next begins.
+//! The output tables of a compaction. This module decides where one table ends and the next
+//! begins.
 use crate::{
     Error, Result,
     compact::plan::Plan,
@@ -14,43 +15,44 @@ use terrace_storage::{
     placement::{EntryRef, Fragment, TableMeta, TableSink, WholeBlock},
 };
 
-/// The output of one subcompaction.
+/// The output tables of one subcompaction.
 pub struct FinishedOutputs {
     /// The SSTables.
     pub metas: Vec<TableMeta>,
-    /// Their contents.
+    /// Their entry counts.
     pub contents: Vec<(TableId, Contents)>,
-    /// Becomes durable when all of them are.
+    /// A durability handle, which is durable when all the SSTables are.
     pub handle: DurabilityHandle,
 }
 
-/// Builds the outputs of one subcompaction.
+/// Builds the output tables of one subcompaction.
 pub struct OutputBuilder<'a> {
     shared: &'a DbInner,
     plan: &'a Plan,
     sink: Box<dyn TableSink>,
-    /// Range tombstones that are not written yet, in order.
+    /// Range tombstones that are not written yet, in key order.
     ranges: VecDeque<Fragment>,
     open: bool,
-    /// Contents of the open table so far.
+    /// Entry counts of the open table so far.
     contents: Contents,
-    /// Contents of the finished tables.
+    /// Entry counts of the finished tables.
     finished: Vec<(TableId, Contents)>,
     end_due: bool,
-    /// Grandparents passed so far, and their bytes since the open table began.
+    /// Number of grandparents that the keys have passed so far. The next field has their bytes
+    /// since the start of the open table.
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,
-    /// Bytes written by compactions and GC at the last check of the rate limit.
+    /// Bytes that compactions and GC had written at the last check of the rate limit.
     bytes_at_last_check: u64,
     /// Bytes that all compactions had written, relocated values included, at the last check of the
-    /// free space; 0 before the first. `None` where no value is relocated and the store depends on
-    /// the output.
+    /// free space; 0 before the first check. `None` if the free space is not checked, because the
+    /// compaction relocates no value and is not optional.
     written: Option<u64>,
 }
 
 impl<'a> OutputBuilder<'a> {
-    /// A builder for `plan`, with the range tombstones `ranges` in their order.
+    /// Makes a builder for `plan`. `ranges` are the range tombstones in key order.
     pub fn new(
         shared: &'a DbInner,
         plan: &'a Plan,
@@ -75,8 +77,9 @@ impl<'a> OutputBuilder<'a> {
         }
     }
 
-    /// Advances to key `internal`, kept or not. An output that overlaps too many grandparents would
-    /// be expensive to compact further, so it ends before this key.
+    /// Advances to the key `internal`, whether its entry is kept or not. If the open table
+    /// overlaps too many bytes of grandparents, it ends before this key, because its later
+    /// compaction would be expensive.
     pub fn advance(&mut self, internal: &[u8]) {
         let order = &self.shared.order;
         let aligned = self.shared.options.min_overlapping_ratio();
@@ -95,8 +98,8 @@ impl<'a> OutputBuilder<'a> {
         }
     }
 
-    /// Writes an entry. The versions of one user key stay in one table: a table begins only with
-    /// the first entry of a user key.
+    /// Writes an entry. All versions of a user key are written to one table: a table begins only
+    /// with the first entry of a user key.
     pub fn keep(&mut self, entry: EntryRef<'_>, begins_key: bool) -> Result<()> {
         if self.open && begins_key && self.is_full() {
             self.end_table(Some(key::user_key(entry.key)))?;
@@ -108,8 +111,8 @@ impl<'a> OutputBuilder<'a> {
         self.check_space()
     }
 
-    /// Stops the relocation of values once there is soon no space for writers. Returns an error if
-    /// the whole compaction is optional.
+    /// Stops the relocation of values if there will soon be no space for writers. Returns an error
+    /// if the whole compaction is optional.
     #[inline]
     fn check_space(&mut self) -> Result<()> {
         let Some(seen) = &mut self.written else { return Ok(()) };
@@ -130,9 +133,9 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Copies a block unchanged if all of it lies in the subcompaction, `drop_filter` drops none of
-    /// its entries, and no output has to end within it. Returns its number of entries, or 0 without
-    /// effect.
+    /// Copies a block unchanged if the whole block is in the subcompaction, `drop_filter` drops
+    /// none of its entries, and no output table has to end within the block. Returns the number of
+    /// entries of the block, or 0 if nothing was copied.
     pub fn keep_block(
         &mut self,
         block: &WholeBlock<'_>,
@@ -172,8 +175,9 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Writes the range tombstones before `next`. One that extends beyond it is cut there: tables
-    /// do not overlap, and each holds all range tombstones for its keys.
+    /// Writes the range tombstones that begin before `next`. A range tombstone that extends beyond
+    /// `next` is cut there, because tables do not overlap and each table holds all range
+    /// tombstones for its keys.
     fn write_range_tombstones(&mut self, next: Option<&[u8]>) -> Result<()> {
         let order = &self.shared.order;
         while let Some(first) = self.ranges.front_mut() {
@@ -199,8 +203,8 @@ impl<'a> OutputBuilder<'a> {
     }
 
     /// Returns whether the open table has to end before the next user key. With
-    /// `min_overlapping_ratio` a table may exceed its target size by half in search of a
-    /// grandparent's end, so that tables have the target size on average.
+    /// `min_overlapping_ratio` a table may be up to half larger than its target size, so that it
+    /// can end where a grandparent ends. On average tables then have the target size.
     fn is_full(&self) -> bool {
         let target_file_size = self.shared.options.target_file_size;
         let most = if self.shared.options.min_overlapping_ratio() {
@@ -208,11 +212,11 @@ impl<'a> OutputBuilder<'a> {
         } else {
             target_file_size
         };
-        let single = self.plan.number.is_some(); // the plan has a reserved number for one output
+        let single = self.plan.number.is_some(); // the one output of an intra-L0 compaction
         !single && (self.end_due || self.sink.table_bytes() >= most)
     }
 
-    /// Ends the open table; `next` is the user key with which the next one begins.
+    /// Ends the open table. `next` is the user key with which the next table begins.
     fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
         self.write_range_tombstones(next)?;
         (self.open, self.end_due) = (false, false);
@@ -231,7 +235,7 @@ impl<'a> OutputBuilder<'a> {
             self.end_table(None)?;
         }
         if self.finished.is_empty() {
-            // Everything was dropped.
+            // The filter dropped all entries.
             return Ok(FinishedOutputs { metas: Vec::new(), contents: Vec::new(), handle: DurabilityHandle::mature() });
         }
         let (mut metas, handle) = self.sink.finish()?;
@@ -240,7 +244,7 @@ impl<'a> OutputBuilder<'a> {
     }
 }
 
-/// The error of optional work for which there is no space.
+/// Returns the error of an optional job for which there is no space.
 pub fn no_room(shared: &DbInner) -> Error {
     let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "the remaining space is kept for writes"));
     Error::NoSpace { op: "collect garbage in", object: shared.storage.name(), source }
