@@ -37,7 +37,8 @@ impl Db {
     /// Files that an intact manifest lists as no longer in use are ignored. `options` apply to the
     /// new store; their comparator must be that of the old store.
     ///
-    /// # Errors Damage is not an error: the call reports it in [`RepairReport::lost`].
+    /// # Errors
+    /// Damage is not an error: the call reports it in [`RepairReport::lost`].
     ///
     /// - [`Error::Missing`]: `from` does not exist, or holds no SSTable, WAL or manifest.
     /// - [`Error::Io`]: the permissions of a file in `from` forbid a read.
@@ -101,8 +102,9 @@ impl Db {
     /// of the store is. A power cut before that leaves a directory that is not a store yet, and an
     /// open reports this.
     ///
-    /// # Errors [`Error::Invalid`] or [`Error::Unsupported`] if `to` is not usable; [`Error::Io`]
-    /// or [`Error::NoSpace`] if the copy cannot be written. These errors do not affect this store.
+    /// # Errors
+    /// [`Error::Invalid`] or [`Error::Unsupported`] if `to` is not usable; [`Error::Io`] or
+    /// [`Error::NoSpace`] if the copy cannot be written. These errors do not affect this store.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -128,8 +130,9 @@ impl Db {
     /// for writing. If that storage promises nothing at a power cut, the copy is not durable
     /// either.
     ///
-    /// # Errors The errors of [`checkpoint`](Db::checkpoint), and [`Error::Invalid`] if the
-    /// storage has another layout than this store.
+    /// # Errors
+    /// The errors of [`checkpoint`](Db::checkpoint), and [`Error::Invalid`] if the storage has
+    /// another layout than this store.
     ///
     /// ```
     /// # use terrace::{Db, Options, DurabilityMode};

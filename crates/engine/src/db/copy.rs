@@ -30,8 +30,9 @@ impl Db {
     /// Durability: when this returns, all pairs survive a power cut. Snapshots and sequence
     /// numbers are not copied.
     ///
-    /// # Errors [`Error::Invalid`] if the two stores have different comparators, or if this store
-    /// does not have the last pair of `to`.
+    /// # Errors
+    /// [`Error::Invalid`] if the two stores have different comparators, or if this store does not
+    /// have the last pair of `to`.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {

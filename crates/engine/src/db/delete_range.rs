@@ -23,8 +23,9 @@ impl Db {
     /// In all stores, a key that another thread puts into the range during the call may be deleted
     /// or not.
     ///
-    /// # Errors The errors of [`put`](Db::put). A store that deletes the keys one by one also
-    /// returns the errors of [`get`](Db::get).
+    /// # Errors
+    /// The errors of [`put`](Db::put). A store that deletes the keys one by one also returns the
+    /// errors of [`get`](Db::get).
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {

@@ -27,7 +27,8 @@ impl Db {
     /// that, when it is first polled, requests a sync on one of the store's threads. All futures
     /// that wait at the same time share one sync.
     ///
-    /// # Errors [`Error::Invalid`](crate::Error::Invalid) if `sequence` has not been written yet;
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) if `sequence` has not been written yet;
     /// [`Error::ReadOnly`](crate::Error::ReadOnly) in a store opened for reading only. The future
     /// returns all later errors.
     ///

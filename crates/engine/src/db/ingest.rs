@@ -1,5 +1,5 @@
-//! Ingest and export: a store takes over SSTables that were built elsewhere, and writes a range
-//! of its keys as such.
+//! Ingest adds SSTables that were built elsewhere to a store. Export writes a key range of a store
+//! as SSTables.
 use super::Db;
 use crate::{
     Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter,
@@ -22,53 +22,53 @@ use terrace_storage::{
 /// The result of an ingest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ingested {
-    /// Puts and deletes.
+    /// Number of puts and deletes.
     pub entries: u64,
-    /// SSTables that hold them now.
+    /// Number of SSTables that hold these entries in the store.
     pub tables: u64,
     /// Bytes of these tables.
     pub bytes: u64,
-    /// The sequence number of all entries.
+    /// The sequence number of all ingested entries.
     pub sequence: u64,
-    /// The level that the tables entered.
+    /// The level to which the tables were added.
     pub level: usize,
 }
 
-/// Size, in bytes, up to which an ingest into level 0 forms one table: each table is a sorted run
-/// there, which reads have to search.
+/// Size, in bytes, up to which an ingest into level 0 writes one table. Each table is a sorted run
+/// there, which reads have to search, so an ingest into level 0 should have few tables.
 const LEVEL_0_TABLE_BYTES: u64 = 1 << 30;
 
-/// SSTables of this store that hold the ingested entries and are in no version yet.
+/// SSTables of this store that hold the ingested entries. No version has them yet.
 struct Prepared {
     metas: Vec<TableMeta>,
     entries: u64,
-    /// There are as few as possible, so that they may enter level 0.
+    /// Whether the tables are as few as possible, so that they may be added to level 0.
     few: bool,
 }
 
-/// The outcome of an installation.
+/// The result of an installation.
 enum Installed {
     At(usize),
-    /// There are many tables, and only level 0 can take them.
+    /// The entries are in many tables, but only level 0 can take them.
     TooMany,
 }
 
 impl Db {
-    /// Ingests the SSTables at `paths`, which are not changed. All their entries become visible at
-    /// once and are newer than all earlier writes. Accepts tables of [`SortedTableWriter`], of
-    /// [`export`](Db::export) and of LevelDB; of several versions of a key the newest counts. The
-    /// key ranges of the tables must not overlap.
+    /// Adds the entries of the SSTables at `paths` to the store. The files are not changed. All
+    /// entries become visible together and are newer than all earlier writes. The tables may be
+    /// written by [`SortedTableWriter`], [`export`](Db::export) or LevelDB. If a table has several
+    /// versions of a key, only the newest is added. The key ranges of the tables must not overlap.
     ///
-    /// Costs one read and one write of the tables, without WAL or memtable; two of each, if
-    /// concurrent writes leave only level 0 for them. Writers wait while earlier writes are
-    /// flushed, not while the tables are read and written.
+    /// Cost: one read and one write of the tables, without WAL and memtable; two of each if
+    /// concurrent writes leave only level 0 for the tables. Writers wait while earlier writes are
+    /// flushed, but not while the tables are read and written.
     ///
-    /// Durability: the entries survive a power cut when this returns, except in durability mode
+    /// Durability: when this returns, the entries survive a power cut, except in durability mode
     /// `none`, which promises nothing.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for a damaged table, [`Error::Invalid`] for tables that overlap: then
-    /// nothing was changed.
+    /// [`Error::Corrupt`] for a damaged table; [`Error::Invalid`] for tables that overlap. Nothing
+    /// has been changed then.
     ///
     /// ```
     /// # use terrace::{Db, Options, SortedTableWriter};
@@ -99,7 +99,7 @@ impl Db {
                 let outcome = self.install(&mut prepared, seq, log)?;
                 Ok(matches!(installed.insert(outcome), Installed::At(_)))
             });
-            passed?; // on error the next open deletes the tables: they may have been installed
+            passed?; // they may be installed, so the next open decides which to delete
             match installed {
                 Some(Installed::At(level)) => {
                     let Prepared { metas, entries, .. } = prepared;
@@ -107,14 +107,14 @@ impl Db {
                     return Ok(Ingested { entries, tables: metas.len() as u64, bytes, sequence: seq.0, level });
                 }
                 Some(Installed::TooMany) => few = true,
-                None => ahead *= 16, // writers have reached it: take a larger step next time
+                None => ahead *= 16, // writers used `seq` meanwhile: try a larger one
             }
             commit_edits::delete_outputs(shared, &prepared.metas);
         }
     }
 
-    /// Reads the tables at `paths` and rewrites all entries with sequence number `seq`, into `few`
-    /// tables or into many.
+    /// Reads the tables at `paths` and rewrites all entries with the sequence number `seq`. `few`
+    /// says whether to write few large tables or tables of the usual size.
     fn prepare<P: AsRef<Path>>(&self, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {
@@ -159,8 +159,9 @@ impl Db {
         Ok(Prepared { metas: out.finish()?, entries, few })
     }
 
-    /// Adds the tables to the version, at the deepest level that existing tables and running
-    /// compactions allow. No write runs, and no memtable waits.
+    /// Adds the tables to the version, in the deepest level that existing tables and running
+    /// compactions allow. The caller ensures that no write runs and that no memtable waits for its
+    /// flush.
     fn install(&self, prepared: &mut Prepared, seq: SeqNo, log: LogId) -> Result<Installed> {
         let shared = self.shared();
         let [Some(first), Some(last)] = [prepared.metas.first(), prepared.metas.last()] else {
@@ -173,8 +174,8 @@ impl Db {
             return Ok(Installed::TooMany);
         }
         if level == 0 {
-            // Level 0 is ordered by number, and flushes may have drawn theirs since these tables
-            // did.
+            // Level 0 is ordered by table number. Flushes may have drawn their numbers after these
+            // tables, so the tables get new numbers.
             let numbers = prepared.metas.iter().map(|_| TableId(state.versions.new_number())).collect::<Vec<_>>();
             drop(state);
             let renamed = prepared.metas.iter().zip(&numbers);
@@ -182,7 +183,7 @@ impl Db {
                 renamed.map(|(meta, id)| Ok((shared.storage.file_of(ObjectId::Table(meta.id))?, ObjectId::Table(*id))));
             shared.storage.adopt(&renamed.collect::<Result<Vec<_>>>()?)?;
             for (meta, id) in prepared.metas.iter_mut().zip(numbers) {
-                // Otherwise the next open deletes it.
+                // If the removal fails, the next open deletes the file.
                 let _ = shared.storage.remove(ObjectId::Table(meta.id));
                 meta.id = id;
             }
@@ -197,13 +198,14 @@ impl Db {
         Ok(Installed::At(level))
     }
 
-    /// Writes the pairs selected by `options` as SSTables of about `target_file_size` bytes each
-    /// into the existing directory `to`: `000001.ldb` and so on, in key order. Replaces no file.
-    /// The tables show one moment; writes proceed meanwhile.
+    /// Writes the pairs that `options` select as SSTables of about `target_file_size` bytes each
+    /// into the existing directory `to`. The files are `000001.ldb` and so on, in key order. The
+    /// call replaces no file. The tables show the store at one moment; writes continue during the
+    /// call.
     ///
     /// # Errors
-    /// As of [`get`](Db::get); [`Error::Io`] or [`Error::NoSpace`] if a file cannot be written or
-    /// exists already.
+    /// The errors of [`get`](Db::get); [`Error::Io`] or [`Error::NoSpace`] if a file cannot be
+    /// written or exists already.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -237,8 +239,8 @@ impl Db {
     }
 }
 
-/// An external SSTable, under a number of this store while it is read. Not kept open: there may
-/// be many.
+/// An external SSTable, which has a number of this store while it is read. The table is not kept
+/// open between reads, because there may be many such tables.
 struct ForeignTable {
     meta: TableMeta,
     path: String,
@@ -247,7 +249,7 @@ struct ForeignTable {
 }
 
 impl ForeignTable {
-    /// Links or copies the table at `path` and verifies all of it.
+    /// Links or copies the table at `path` into the store and verifies all of it.
     fn open(db: &Db, path: &Path) -> Result<ForeignTable> {
         let shared = db.shared();
         let shown = path.display().to_string();
@@ -259,7 +261,7 @@ impl ForeignTable {
         match table.verify(db) {
             Ok(()) => Ok(table),
             Err(error) => {
-                // Otherwise the next open deletes it.
+                // If the removal fails, the next open deletes the file.
                 let _ = shared.storage.remove(ObjectId::Table(id));
                 Err(match error {
                     Error::Corrupt { what, offset, detail, .. } => {
@@ -288,7 +290,7 @@ impl ForeignTable {
         Ok(())
     }
 
-    /// Returns a cursor on the first entry.
+    /// Returns a cursor at the first entry.
     fn cursor(&self, db: &Db) -> Result<Cursor> {
         let table = db.shared().storage.open_table(&self.meta)?;
         let mut cursor = table.cursor(TableReadOptions { verify: true, fill_cache: false })?;

@@ -1,5 +1,5 @@
-//! Manual compaction: compacts a key range level by level down the tree, and rewrites its bottom
-//! level where that frees space.
+//! Manual compaction: it compacts a key range down the tree, level by level, and rewrites the
+//! tables in its bottom level if this frees space.
 use super::Db;
 use crate::{
     Error, Result,
@@ -11,17 +11,19 @@ use std::sync::Arc;
 use terrace_format::{LEVELS, TableId, key};
 
 impl Db {
-    /// Compacts all SSTables with keys from `from` to `to`, both inclusive, down the tree, however
-    /// young they are. Deleted and overwritten entries are dropped, unless a snapshot holds them.
-    /// `None` is unbounded. Tables at the bottom that overlap nothing are read, and rewritten only
-    /// if they have something to drop. Memtables are flushed first.
+    /// Compacts all SSTables with keys from `from` to `to`, both inclusive, down the tree, even if
+    /// they are new. `None` means no bound. The call flushes the memtables before the compaction.
+    /// The compaction drops deleted and shadowed entries, unless a snapshot needs them. Tables in
+    /// the bottom level that overlap no table above are read, and are rewritten only if there are
+    /// entries to drop.
     ///
     /// With value separation and `segments` GC, a compaction of all keys also moves values from
-    /// WALs into key order, so that scans read them sequentially. That takes as much space as the
-    /// values until it is over; without that space they stay in place.
+    /// WALs to segments in key order, so that scans read the values sequentially. Until its end,
+    /// this takes additional space for these values. If there is too little space, the values stay
+    /// where they are.
     ///
     /// # Errors
-    /// As of [every write](Db#errors), and of a [read](Db::get) of the bottom level.
+    /// The errors of [every write](Db#errors), and those of a [read](Db::get) of the bottom level.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -46,8 +48,8 @@ impl Db {
                 self.compact_level_down(level, &range)?;
                 continue;
             }
-            // Automatic compactions may have moved tables below the deepest level meanwhile. Tables
-            // that overlap them from above are newer.
+            // Automatic compactions may have moved tables below the deepest level in the meantime.
+            // A table that overlaps them from above is newer.
             for table in self.below(level, &range) {
                 self.compact_level_down(level, &table.span())?;
             }
@@ -56,9 +58,9 @@ impl Db {
         self.shared().wait_until(|state| !state.gc.forced)
     }
 
-    /// Waits until the compactions that run now are over: they respect snapshots that may be
-    /// released by now. Later tables have numbers from the returned one on, except for intra-L0
-    /// compactions.
+    /// Waits until all compactions that run now have ended: they still keep entries for snapshots
+    /// that may have been released in the meantime. Returns a table number; all later tables,
+    /// except the outputs of intra-L0 compactions, have this number or a larger one.
     fn wait_for_running_compactions(&self) -> Result<TableId> {
         let shared = self.shared();
         let running = shared.state.lock().compactions.running_inputs();
@@ -77,7 +79,7 @@ impl Db {
         (1..LEVELS).rev().find(holds).unwrap_or(1)
     }
 
-    /// Returns the tables below `level` with keys of `range` that overlap a table of `level`.
+    /// Returns those tables below `level` with keys of `range` that overlap a table of `level`.
     fn below(&self, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
         let (version, order) = (self.shared().view.load().version.clone(), &self.shared().order);
         let meets = |table: &Arc<TableRef>| {
@@ -96,19 +98,19 @@ impl Db {
         Ok(())
     }
 
-    /// Runs one compaction of `level`, from the start of `range`. Returns the last key that it took
-    /// from the level, if there may be more keys after it.
+    /// Executes one compaction of `level` that begins at the start of `range`. Returns the last
+    /// key that the compaction took from the level, if the range may have more keys after it.
     fn compact_next_range(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
         let shared = self.shared();
         let done = self.run_plan(|situation| shared.policy.plan_range(situation, level, range))?;
         let Some(plan) = done else { return Ok(None) };
-        let more = level > 0; // in level 0 all overlapping tables are taken at once
+        let more = level > 0; // in level 0 one compaction takes all tables
         let taken = || key::user_key(&plan.pointer).to_vec();
         let past_end = range.to.is_some_and(|to| shared.order.user(&taken(), to).is_ge());
         Ok((more && !past_end).then(taken))
     }
 
-    /// Rewrites those tables of `level` that are older than table `begun` and have something to
+    /// Rewrites those tables of `level` that are older than table `begun` and have entries to
     /// drop.
     fn rewrite_bottom(&self, level: usize, range: &KeyRange<'_>, begun: TableId) -> Result<()> {
         let shared = self.shared();
@@ -122,7 +124,7 @@ impl Db {
             };
             let Some(mut plan) = plan else { return Ok(()) };
             let drops_some = jobs::compact::drops_some(shared, &plan)?;
-            drop(kept); // it pinned the tables that were scanned
+            drop(kept); // it pinned the tables during the scan
             if drops_some {
                 match self.run_plan(next)? {
                     Some(done) => plan = done,
@@ -133,8 +135,8 @@ impl Db {
         }
     }
 
-    /// Runs the plan that `choose` returns, once no other compaction conflicts with it, to its end.
-    /// Returns the plan.
+    /// Waits until no other compaction conflicts with the plan that `choose` returns, executes the
+    /// plan, and waits for its end. Returns the plan.
     fn run_plan(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
         let shared = self.shared();
         let (mut started, mut damage) = (None, None);
@@ -153,7 +155,8 @@ impl Db {
                 plan => {
                     state.compactions.reserve_manual(None);
                     started = plan.inspect(|plan| shared.start_compaction(state, plan.clone(), false));
-                    // Compactions that the claim held up, if no other thread starts them.
+                    // The reservation may have blocked other compactions; no other thread starts
+                    // them.
                     shared.schedule(state);
                     true
                 }
@@ -176,9 +179,9 @@ impl Db {
             return Err(damage);
         }
         let state = shared.state.lock();
-        shared.check_writable(&state)?; // it may have ended with a failure
+        shared.check_writable(&state)?; // the compaction may have failed
         if state.closing {
-            return Err(Error::Closed); // it may have been cancelled
+            return Err(Error::Closed); // the compaction may have been cancelled
         }
         Ok(Some(plan))
     }

@@ -1,14 +1,16 @@
-//! The public interface: [`Db`]. The methods check their arguments and call the part of the
-//! engine that does the work.
+//! The public interface: [`Db`]. Its methods check their arguments and call the part of the engine
+//! that does the work.
 //!
-//! - `open`: in a directory, in memory, on a storage
-//! - `write`, `delete_range`: writes and batches; flush, resume; sequence numbers and durability
-//! - `durable`: wait for durability in asynchronous code
+//! - `open`: opens a store in a directory, in memory, or on a storage
+//! - `write`, `delete_range`: writes and batches; flush and resume; sequence numbers and
+//!   durability
+//! - `durable`: a wait for durability in asynchronous code
 //! - `read`: point lookups, scans, cursors, snapshots, approximate sizes
-//! - `manual_compaction`: compact a key range
-//! - `ingest`, `copy`, `checkpoint`, `updates`: SSTables in and out, copies, repair, change feed
+//! - `manual_compaction`: compaction of a key range
+//! - `ingest`, `copy`, `checkpoint`, `updates`: import and export of SSTables, copies, repair, and
+//!   the feed of changes
 //! - `report`, `property`: levels, statistics, LevelDB's properties
-//! - this file: close, destroy, wait for background work
+//! - this file: close, destroy, and the wait for background work
 mod checkpoint;
 mod copy;
 mod delete_range;
@@ -45,7 +47,7 @@ use std::{
 use terrace_format::batch::Batch;
 use terrace_storage::Location;
 
-/// An open store. Clones are handles to the same store; use them from any thread.
+/// An open store. A clone is a handle to the same store. Handles may be used from any thread.
 ///
 /// - Open: [`open`](Db::open), [`open_read_only`](Db::open_read_only),
 ///   [`open_in_memory`](Db::open_in_memory)
@@ -64,18 +66,18 @@ use terrace_storage::Location;
 ///   [`property`](Db::property), [`approximate_sizes`](Db::approximate_sizes)
 /// - End: [`close`](Db::close), [`destroy`](Db::destroy)
 ///
-/// Dropping the last handle without [`close`](Db::close) is like killing the process: no
+/// A drop of the last handle without [`close`](Db::close) has the effect of a killed process: no
 /// acknowledged write is lost, but unsynced writes do not survive a power cut.
 ///
 /// # Errors
-/// - Every write returns [`Error::ReadOnly`] in a store opened for reading only,
-///   [`Error::Closed`] after a close, and [`Error::FailStopped`] after a failed write, sync or
-///   background job; the caller that waited for it got its original error. Reads still work in
-///   all three cases.
+/// - Every write returns [`Error::ReadOnly`] in a store opened for reading only, and
+///   [`Error::Closed`] after a close. After a failed write, sync or background job, every write
+///   returns [`Error::FailStopped`]; the caller that waited for the failed operation gets its
+///   original error. Reads still work in all three cases.
 /// - Every call returns [`Error::Forked`] in a child of the process that opened the store.
 /// - An open returns [`Error::InUse`] while another process or handle has the store open for
-///   writing, [`Error::Missing`] if the store or a file that it names does not exist, and
-///   [`Error::Corrupt`] if bytes cannot be those that were written.
+///   writing. It returns [`Error::Missing`] if the store or a file that it names does not exist,
+///   and [`Error::Corrupt`] if bytes cannot be those that were written.
 ///
 /// ```
 /// # use terrace::{Db, Options};
@@ -98,7 +100,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// Ends background work. Callers that still wait for some of it get [`Error::Closed`].
+    /// Ends background work. Callers that still wait for background work get [`Error::Closed`].
     fn shut_down(&self) {
         let mut state = self.shared.state.lock();
         state.closed = true;
@@ -112,8 +114,9 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// In a forked child, leaks the copied state instead of dropping it: a drop would wait for
-    /// threads that the child does not have, and truncate the WAL that the parent still writes.
+    /// In a forked child, leaks the copied state instead of dropping it. A drop would wait for
+    /// threads that do not exist in the child, and would truncate the WAL, which the parent
+    /// process still writes.
     fn drop(&mut self) {
         if !self.shared.process.is_current() {
             std::mem::forget((self.shared.clone(), self.writes.clone()));
@@ -123,8 +126,8 @@ impl Drop for Inner {
     }
 }
 
-/// Makes every visible write durable. In durability mode `none` nothing is synced; it then makes
-/// them survive a kill, which unlogged writes otherwise do not.
+/// Makes every visible write durable. In durability mode `none` nothing is synced; the call then
+/// only ensures that every visible write, even an unlogged one, survives a kill of the process.
 fn make_durable(shared: &Arc<DbInner>, writes: &WritePath) -> Result<()> {
     let visible = shared.visible().0;
     if shared.safe_sequence() >= visible {
@@ -149,11 +152,12 @@ impl Db {
         }
     }
 
-    /// Makes all writes durable and ends background work. Other handles then refuse to write. The
-    /// directory stays locked until they, and all cursors and scans, are dropped.
+    /// Makes all writes durable and ends background work. All other handles then refuse to write.
+    /// The directory stays locked until these handles, and all cursors and scans, are dropped.
     ///
     /// # Errors
-    /// The error that kept the last writes from becoming durable; the store is closed nevertheless.
+    /// The error that prevented the last writes from becoming durable. The store is closed even
+    /// then.
     ///
     /// ```
     /// # use terrace::{Db, Error, Options};
@@ -177,7 +181,8 @@ impl Db {
         synced
     }
 
-    /// Deletes files that jobs and readers have released since the last commit of pending edits.
+    /// Deletes files that jobs and readers have stopped using since the last commit of pending
+    /// edits.
     fn delete_obsolete_files(&self) {
         let shared = self.shared();
         let removable = shared.state.lock().versions.removable();
@@ -187,7 +192,8 @@ impl Db {
     fn sync_for_close(&self, writes: &WritePath) -> Result<()> {
         let shared = self.shared();
         shared.state.lock().closing = true;
-        // First, so that WALs whose entries are in durable SSTables need no sync.
+        // The edits are committed before the sync: a WAL whose entries are in durable SSTables
+        // needs no sync.
         let released = self.commit_all_edits();
         let synced = writes.write(shared, WriteRequest::Batch(Batch::new()), true);
         released?;
@@ -201,11 +207,12 @@ impl Db {
         shared.wait_until(|state| state.versions.pending() == 0)
     }
 
-    /// Removes the store in directory, or on device, `path`: its own files and no others. Does
-    /// nothing if there is no store.
+    /// Removes the store in the directory, or on the device, `path`. Only the store's own files
+    /// are removed. If there is no store, the call does nothing.
     ///
     /// # Errors
-    /// [`Error::InUse`] while it is open; [`Error::Io`] for a file that could not be removed.
+    /// [`Error::InUse`] while the store is open; [`Error::Io`] for a file that could not be
+    /// removed.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -220,11 +227,11 @@ impl Db {
         Ok(terrace_storage::destroy(&Location::at(path.as_ref()))?)
     }
 
-    /// Returns when no background work is left: nothing to flush, no compaction or value-log GC
-    /// due, no pending edit.
+    /// Waits until no background work is left: nothing to flush, no compaction or value-log GC
+    /// that is due, and no pending edit.
     ///
     /// # Errors
-    /// As of [every write](Db#errors).
+    /// The errors of [every write](Db#errors).
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -238,7 +245,7 @@ impl Db {
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
-        // Also, readers may have released files that GC waits for.
+        // GC may also wait for files that readers have stopped using.
         let waiting = IdleWait::begin(shared);
         loop {
             shared.wait_until(|state| {
@@ -256,8 +263,9 @@ impl Db {
         Ok(())
     }
 
-    /// Runs one waiting background job of a store opened by [`open_manual`](Db::open_manual):
-    /// number `pick` modulo the number of waiting jobs. Returns its name; `None` if no job waits.
+    /// Runs one waiting background job of a store that was opened by
+    /// [`open_manual`](Db::open_manual). It picks the job with the number `pick` modulo the number
+    /// of waiting jobs. Returns the name of the job; `None` if no job waits.
     ///
     /// ```
     /// # use terrace::{Db, Options};

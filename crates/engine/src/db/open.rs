@@ -32,13 +32,14 @@ use terrace_storage::{
 };
 
 impl Db {
-    /// Opens the store in directory `path` for reading and writing; creates it if `options` allow.
-    /// `path` may also be a block device, or a regular file, that was formatted for a store.
+    /// Opens the store in the directory `path` for reading and writing. If there is none, the call
+    /// creates the store if `options` allow this. `path` may also be a block device, or a regular
+    /// file, that was formatted for a store.
     ///
     /// # Errors
-    /// As of [opening](Db#errors); [`Error::Invalid`] names every option that is out of bounds;
-    /// [`Error::Unsupported`] names a feature of the store that this version, or these options, do
-    /// not support.
+    /// The errors of [an open](Db#errors). [`Error::Invalid`] names every option that is out of
+    /// bounds. [`Error::Unsupported`] names a feature of the store that this version of Terrace,
+    /// or these options, do not support.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -58,12 +59,12 @@ impl Db {
         Db::open_on(storage, options)
     }
 
-    /// Opens the store in directory, or on device, `path` for reading only. Other readers may have
-    /// it open, but no writer. Replays WALs in memory; creates, changes and removes nothing, and
-    /// works on a read-only file system.
+    /// Opens the store in the directory, or on the device, `path` for reading only. Other readers
+    /// may have the store open at the same time, but no writer. The open replays WALs in memory.
+    /// It creates, changes and removes no file, so it works on a read-only file system.
     ///
     /// # Errors
-    /// As of [`open`](Db::open).
+    /// The errors of [`open`](Db::open).
     ///
     /// ```
     /// # use terrace::{Db, Error, Options};
@@ -82,7 +83,7 @@ impl Db {
         Db::build(storage.into(), options, Executor::Threads, true)
     }
 
-    /// Opens a new store in memory. It ends with its last handle.
+    /// Opens a new store in memory. The store is lost when its last handle is dropped.
     ///
     /// # Errors
     /// [`Error::Invalid`] names every option that is out of bounds; [`Error::Unsupported`] for
@@ -100,11 +101,11 @@ impl Db {
         Db::open_on(terrace_storage::open(&location, OpenMode::Create, options.durability, &options.setup())?, options)
     }
 
-    /// Opens the store in `storage`, which is open for writing. The storage, not
-    /// `options.durability`, determines the durability mode.
+    /// Opens the store in `storage`, which is open for writing. The storage determines the
+    /// durability mode; `options.durability` has no effect.
     ///
     /// # Errors
-    /// As of [`open`](Db::open).
+    /// The errors of [`open`](Db::open).
     ///
     /// ```
     /// # use terrace::{Db, Options, DurabilityMode};
@@ -122,11 +123,11 @@ impl Db {
         Db::build(storage.into(), options, Executor::Threads, false)
     }
 
-    /// As [`open_on`](Db::open_on), without background threads: the caller runs background work by
-    /// [`step`](Db::step). For tests that control the order of jobs.
+    /// Works like [`open_on`](Db::open_on), but starts no background threads: the caller runs
+    /// background jobs by [`step`](Db::step). Tests use this to control the order of jobs.
     ///
     /// # Errors
-    /// As of [`open`](Db::open).
+    /// The errors of [`open`](Db::open).
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -152,7 +153,7 @@ impl Db {
         let mut found = match recover::open(&*storage, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
                 storage.reserve(0)?;
-                // A store that has to be refused keeps the files that its repair may need.
+                // If the open refuses a store, it keeps all files, because a repair may need them.
                 recover::check_history(&*storage, &options)?;
                 recover::make_space(&*storage, &options)?;
                 recover::open(&*storage, &options, read_only)?
@@ -217,7 +218,7 @@ impl Db {
         Ok(db)
     }
 
-    /// Writes what was opened into `LOG`.
+    /// Writes the properties of the opened store to `LOG`.
     fn log_opened(&self) {
         let shared = self.shared();
         shared.options.log(|| {
@@ -240,7 +241,7 @@ impl Db {
             shared.stats.deletion_failed();
         }
         match shared.reserve.allocate(&*shared.storage) {
-            Err(full) if full.is_no_space() => {} // a commit of pending edits will allocate it
+            Err(full) if full.is_no_space() => {} // a later commit will allocate it
             taken => taken?,
         }
         shared.advance_durable(shared.visible()); // recovery made the whole history durable
@@ -257,7 +258,7 @@ impl Db {
     }
 }
 
-/// Returns the kind of store at `path`, if `options` allow it.
+/// Returns the location of the store at `path`, if `options` allow a store of that kind.
 fn locate(path: &Path, options: &Options) -> Result<Location> {
     let location = Location::at(path);
     let wanted = match location {
@@ -279,7 +280,7 @@ fn locate(path: &Path, options: &Options) -> Result<Location> {
 
 /// Returns the background jobs.
 fn jobs(writes: Option<&Arc<WritePath>>) -> Jobs {
-    // As in the idle timer: a job must not keep the store open that owns it.
+    // Jobs have weak references, as the idle timer has: a job must not keep its own store open.
     let weak = writes.map(Arc::downgrade);
     let relocate = move |shared: &Arc<DbInner>| match weak.as_ref().and_then(Weak::upgrade) {
         Some(writes) => match writes.relocate(shared) {

@@ -1,5 +1,5 @@
-//! LevelDB's property strings, in LevelDB's format, for tools that know them, and one of ours.
-//! [`Db::statistics`] has more, in types.
+//! LevelDB's property strings, in LevelDB's format, for tools that know them, and one property of
+//! Terrace. [`Db::statistics`] reports more numbers, with types.
 //!
 //! Source: LevelDB's `DBImpl::GetProperty`, `Version::DebugString`, `EscapeString`.
 use super::Db;
@@ -8,7 +8,8 @@ use std::fmt::Write;
 use terrace_format::{LEVELS, key};
 
 impl Db {
-    /// Returns a property by LevelDB's name; `None` for an unknown name:
+    /// Returns the property with the name `name`, or `None` for an unknown name. All names but the
+    /// last one are LevelDB's:
     ///
     /// | name | value |
     /// |---|---|

@@ -1,4 +1,4 @@
-//! Reads: point lookups, ranges, snapshots.
+//! Reads: point lookups, scans, cursors and snapshots.
 use super::Db;
 use crate::{
     Result,
@@ -28,7 +28,7 @@ use terrace_storage::placement::TableReadOptions;
 static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
 /// Returns an iterator over the pairs that a reader at `seq` sees in `view`.
-#[inline(always)] // the iterator is large and would be moved otherwise
+#[inline(always)] // inlined because the iterator is large: a call would move it
 fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: TableReadOptions) -> SnapshotIter {
     let runs = view.version.runs();
     let mut sources = Sources::new();
@@ -44,7 +44,7 @@ fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: Table
     SnapshotIter::new(order(), Merge::new(order(), sources), covers, seq)
 }
 
-/// Returns what a cursor needs in a store with value separation.
+/// Returns the data that a cursor needs in a store with value separation.
 #[inline(never)] // most stores do not separate values
 fn separated_values(
     shared: &Arc<DbInner>,
@@ -63,12 +63,13 @@ fn separated_values(
     Box::new(SeparatedValues::new(storage, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
 }
 
-/// Keys whose blocks are prefetched before the first of them is read. Enough for the queue of any
-/// device; few enough that the first blocks are still in memory when they are read.
+/// Number of keys whose blocks are prefetched before the first block is read. This is enough for
+/// the queue of any device, and so few that the first blocks are still in memory when they are
+/// read.
 const PREFETCH_KEYS_MAX: usize = 128;
 
 impl Db {
-    /// Returns the value of `key`, or `None`.
+    /// Returns the value of `key`, or `None` if the store does not have the key.
     ///
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt), [`Error::Missing`](crate::Error::Missing) or
@@ -87,10 +88,11 @@ impl Db {
         self.get_with(key, &READ_OPTIONS)
     }
 
-    /// As [`get`](Db::get), with read options, for instance a snapshot. Key bounds do not apply.
+    /// Works like [`get`](Db::get), with read options, for instance a snapshot. Key bounds in the
+    /// options have no effect.
     ///
     /// # Errors
-    /// As of [`get`](Db::get).
+    /// The errors of [`get`](Db::get).
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -105,12 +107,12 @@ impl Db {
         self.look_up_now(key.as_ref(), options, |value| value.to_vec())
     }
 
-    /// As [`get_with`](Db::get_with), without a copy: the result refers to the value in a cached
-    /// block, a memtable or a mapped SSTable, and pins that in memory. Worth it for values of some
-    /// KiB and more.
+    /// Works like [`get_with`](Db::get_with), without a copy. The result refers to the value in a
+    /// cached block, a memtable or a mapped SSTable, and pins this memory. This is faster for
+    /// values of at least some KiB.
     ///
     /// # Errors
-    /// As of [`get`](Db::get).
+    /// The errors of [`get`](Db::get).
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -125,9 +127,10 @@ impl Db {
     }
 
     fn look_up_now<T>(&self, key: &[u8], options: &ReadOptions, take: impl Fn(Value<'_>) -> T) -> Result<Option<T>> {
-        // The view is loaded before the sequence number: the other way round, a compaction could
-        // have dropped an entry that the sequence number sees. A view that was just replaced by a
-        // rotation shows an earlier prefix, which holds every write acknowledged before this call.
+        // The view is loaded before the sequence number. In the opposite order, a compaction could
+        // have dropped an entry that the sequence number sees. If a rotation of the memtable
+        // replaces the view directly after the load, the old view shows an earlier prefix of the
+        // history. This prefix has every write that was acknowledged before this call.
         let view = self.shared().view.load();
         let lookup = Lookup::new(key, self.read_sequence(options)?);
         Ok(self.look_up(&view, &lookup, self.how(options))?.map(take))
@@ -137,7 +140,8 @@ impl Db {
         self.look_up_stored(view, lookup, self.shared().separates_values, how)
     }
 
-    /// Returns the value; or the value pointer, if values are separated and `resolve` is false.
+    /// Returns the stored value. If values are separated and `resolve` is false, this is the value
+    /// pointer.
     #[inline]
     fn look_up_stored<'a>(
         &self,
@@ -152,11 +156,12 @@ impl Db {
         get::get(&point_lookup, view, |level, table| shared.on_seek_budget_spent(level, table))
     }
 
-    /// Returns the values of `keys`, each as [`get`](Db::get) would, all as of one moment.
+    /// Returns the values of `keys`, each as [`get`](Db::get) returns it. All values are from the
+    /// same moment.
     ///
-    /// Keys are looked up in sorted order, so that neighbours share blocks. Where SSTables are read
-    /// rather than mapped, the blocks of many keys are prefetched before the first of them is
-    /// awaited, so that a device that serves several reads at a time does.
+    /// The call looks the keys up in sorted order, so that neighbouring keys share blocks. If
+    /// SSTables are not memory-mapped, it prefetches the blocks of many keys before it waits for
+    /// the first one, so that the device serves several reads at a time.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -170,8 +175,8 @@ impl Db {
         self.multi_get_with(keys, &ReadOptions::default())
     }
 
-    /// As [`multi_get`](Db::multi_get), with read options, for instance a snapshot. Key bounds do
-    /// not apply.
+    /// Works like [`multi_get`](Db::multi_get), with read options, for instance a snapshot. Key
+    /// bounds in the options have no effect.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -183,7 +188,7 @@ impl Db {
     /// ```
     pub fn multi_get_with<K: AsRef<[u8]>>(&self, keys: &[K], options: &ReadOptions) -> Vec<Result<Option<Vec<u8>>>> {
         let shared = self.shared();
-        let view = shared.view.load_full(); // first, as in `look_up_now`
+        let view = shared.view.load_full(); // before the sequence number, as in `look_up_now`
         let seq = match self.read_sequence(options) {
             Ok(seq) => seq,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
@@ -194,7 +199,7 @@ impl Db {
         for window in sorted.chunks(PREFETCH_KEYS_MAX) {
             let lookup = |at: usize| Lookup::new(keys[at].as_ref(), seq);
             if window.len() > 1 {
-                // An error here occurs again below, where it is returned.
+                // An error is ignored here: it occurs again below, and is returned there.
                 window.iter().for_each(|&at| drop(get::expect(&*shared.storage, &shared.order, &view, &lookup(at))));
             }
             if window.len() > 1 && shared.separates_values {
@@ -242,8 +247,8 @@ impl Db {
         Scan::new(self.cursor(options), true)
     }
 
-    /// Returns a cursor over a range, not positioned yet. It sees the store as of now, or as of the
-    /// snapshot in `options`.
+    /// Returns a cursor over a key range. The cursor has no position yet. It sees the current
+    /// state of the store, or the state at the snapshot in `options`.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -270,7 +275,7 @@ impl Db {
         Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }
 
-    /// Returns the sequence number at which to read.
+    /// Returns the sequence number at which a read sees the store.
     fn read_sequence(&self, options: &ReadOptions) -> Result<SeqNo> {
         let shared = self.shared();
         shared.check_process()?;
@@ -282,8 +287,9 @@ impl Db {
         TableReadOptions { verify, fill_cache: options.fill_cache }
     }
 
-    /// Returns a snapshot of the store as of now, for reads with [`ReadOptions::snapshot`]. It
-    /// keeps old versions of keys until it is dropped.
+    /// Returns a snapshot of the current state of the store, for reads with
+    /// [`ReadOptions::snapshot`]. Until the snapshot is dropped, the store keeps the old versions
+    /// of keys that the snapshot sees.
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -298,11 +304,11 @@ impl Db {
         shared.snapshots.hold(|| shared.visible())
     }
 
-    /// Returns the approximate bytes of SSTables for each key range (start inclusive, end
-    /// exclusive). Memtables do not count.
+    /// Returns the approximate number of bytes that SSTables use for each key range (start
+    /// inclusive, end exclusive). Memtables are not included.
     ///
     /// # Errors
-    /// As of opening an SSTable.
+    /// The errors of an open of an SSTable.
     ///
     /// ```
     /// # use terrace::{Db, Options};

@@ -24,27 +24,28 @@ fn value_log(segments: &Segments, spared: usize) -> ValueLogStatistics {
 /// One level of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelInfo {
-    /// Level 0 is the newest.
+    /// The number of the level. Level 0 has the newest entries.
     pub level: usize,
-    /// In level 0 newest first, in deeper levels in key order.
+    /// The tables: in level 0 the newest first, in deeper levels in key order.
     pub tables: Vec<TableInfo>,
 }
 
 /// One SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableInfo {
-    /// Its file number.
+    /// The file number of the table.
     pub number: u64,
-    /// Its size in bytes.
+    /// The size of the table in bytes.
     pub bytes: u64,
-    /// First user key.
+    /// The first user key of the table.
     pub smallest: Vec<u8>,
-    /// Last user key.
+    /// The last user key of the table.
     pub largest: Vec<u8>,
-    /// Whether that key is excluded: it is the end of a range tombstone.
+    /// Whether the table does not have `largest` itself, because this key is the end of a range
+    /// tombstone.
     pub largest_excluded: bool,
-    /// Its sorted run in a level below level 0: tables of one run do not overlap, and a run with a
-    /// larger number has newer entries. 0 in a leveled tree.
+    /// In a level below level 0, the number of the table's sorted run. Tables of one run do not
+    /// overlap, and a run with a larger number has newer entries. 0 in a leveled tree.
     pub run: u64,
 }
 
@@ -73,8 +74,8 @@ impl Db {
         levels.map(|(level, l)| LevelInfo { level, tables: l.tables().map(info).collect() }).collect()
     }
 
-    /// Returns the state of the store, and counters since it was opened. In a forked child: only
-    /// its path, preset and sequence numbers.
+    /// Returns the state of the store, and counters since the store was opened. In a forked child
+    /// it returns only the path, the preset and the sequence numbers.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -126,8 +127,8 @@ impl Db {
         statistics.counted(&shared.stats, shared.storage.io_stats())
     }
 
-    /// Returns the values that a forked child can read without a lock, which a thread of the parent
-    /// may have held at the fork.
+    /// Returns the values that a forked child can read without a lock. A thread of the parent
+    /// process may have held any lock at the fork, so the child must not take one.
     fn inherited_statistics(&self) -> Statistics {
         Statistics {
             place: self.shared().storage.name(),

@@ -1,4 +1,4 @@
-//! Background work at the edges of a store's life: at its close, on a full disk, with a
+//! Tests of background work in special situations: at the close of a store, on a full disk, with a
 //! listener. Most tests run the jobs of a manual executor one by one.
 use super::Db;
 use crate::{Event, Options, WriteOptions, state::DbInner, work::Lane};
@@ -19,7 +19,7 @@ use terrace_storage::{
     placement::{LogWriter, OpenMode},
 };
 
-/// Small memtables and levels, so that little data makes background work.
+/// Returns options with small memtables and levels, so that little data causes background work.
 fn tight() -> Options {
     let mut options = Options::leveldb_compatible();
     options.set("durability", "group").expect("an option");
@@ -36,7 +36,8 @@ fn open(options: &Options) -> Db {
     Db::open_manual(storage.expect("open"), options.clone()).expect("open")
 }
 
-/// Writes overlapping memtables and runs only flushes, until `done`.
+/// Writes memtables with overlapping keys until `done` returns true. Of the background jobs only
+/// flushes run.
 fn fill_until(db: &Db, done: impl Fn(&DbInner) -> bool) {
     for n in 0..100_000u32 {
         if done(db.shared()) {
@@ -52,7 +53,7 @@ fn has_compactions(shared: &DbInner) -> bool {
     !shared.state.lock().compactions.is_empty()
 }
 
-/// Options whose listener counts the compactions that begin.
+/// Returns options with a listener that counts the compactions that begin.
 fn counting_compactions(options: Options) -> (Options, Arc<AtomicUsize>) {
     let begun = Arc::new(AtomicUsize::new(0));
     let count = begun.clone();
@@ -73,14 +74,15 @@ fn close_starts_no_compaction() {
     db.flush().expect("flush");
     db.wait_idle().expect("idle");
     fill_until(&db, has_compactions);
-    // The commit is queued again, so the compaction is the oldest job when the close runs jobs.
+    // After this step the commit job is queued again. So the compaction is the oldest job when the
+    // close runs jobs.
     db.shared().work.step_in(Lane::Durability).expect("a commit is queued");
     assert!(db.statistics().pending_edits > 0, "the edits are committed already");
     db.close().expect("close");
     assert_eq!(begun.load(SeqCst), 0, "a compaction BEGAN in a close");
 }
 
-/// A listener may ask the store for its statistics, which takes the state lock.
+/// A listener may request the store's statistics, which takes the state lock.
 #[test]
 fn a_listener_is_called_under_no_lock() {
     let store: Arc<OnceLock<Weak<DbInner>>> = Arc::default();
@@ -108,8 +110,8 @@ fn a_listener_is_called_under_no_lock() {
     assert_eq!(*locked.lock(), Vec::<String>::new(), "events under a LOCK");
 }
 
-/// An edit waits for more to join its batch. The thread that waits must not search for compactions
-/// again and again meanwhile, under the state lock.
+/// A pending edit waits for further edits to join its batch. During the wait, the waiting thread
+/// must not search for compactions again and again under the state lock.
 #[test]
 fn a_pending_edit_does_not_plan_compactions() {
     let options = tight();
@@ -133,7 +135,7 @@ fn a_pending_edit_does_not_plan_compactions() {
     db.close().expect("close");
 }
 
-/// A closed WAL that is synced by a function.
+/// A closed WAL whose sync calls a function.
 struct SyncedBy<F>(F);
 
 impl<F: Fn() -> terrace_storage::Result<()> + Send + Sync> LogWriter for SyncedBy<F> {
@@ -163,7 +165,7 @@ fn other_writers_proceed_while_a_synced_put_syncs_closed_wals() {
     let (count, finished) = (syncs.clone(), Mutex::new(finished));
     let slow = move || {
         count.fetch_add(1, SeqCst);
-        let _ = finished.lock().recv(); // until the sender is dropped
+        let _ = finished.lock().recv(); // returns when the sender is dropped
         Ok(())
     };
     db.shared().closed_wals.add(LogId(newest), Box::new(SyncedBy(slow)));
@@ -192,7 +194,8 @@ fn other_writers_proceed_while_a_synced_put_syncs_closed_wals() {
     db.close().expect("close");
 }
 
-/// The sync of a closed WAL fails after another thread has made the WAL obsolete. Nothing is lost.
+/// The sync of a closed WAL fails after another thread has made this WAL obsolete. No write is
+/// lost, so the failure must not stop the store.
 #[test]
 fn the_sync_of_a_wal_that_became_obsolete_may_fail() {
     let db = Db::open_in_memory(tight()).expect("open");
@@ -208,8 +211,8 @@ fn the_sync_of_a_wal_that_became_obsolete_may_fail() {
     db.close().expect("close");
 }
 
-/// A tombstone compaction is optional: on a nearly full disk it would take the space that writers
-/// need, and one of them would stop the store.
+/// A tombstone compaction is optional. On a nearly full disk it would take the space that writers
+/// need, and a write without space would stop the store.
 #[test]
 fn tombstone_compactions_leave_space_to_writers() {
     let (mut options, begun) = counting_compactions(tight());
@@ -226,7 +229,7 @@ fn tombstone_compactions_leave_space_to_writers() {
     db.wait_idle().expect("idle");
     (0..4000).for_each(|n| db.delete(key(n)).expect("delete"));
     let before = begun.load(SeqCst);
-    disk.leave(256 << 10); // enough for the flush, too little for a compaction and a memtable
+    disk.leave(256 << 10); // enough for the flush only
     db.flush().expect("flush");
     while db.step(0).is_some() {}
     assert_eq!(begun.load(SeqCst), before, "a tombstone compaction BEGAN without space");
@@ -239,7 +242,8 @@ fn tombstone_compactions_leave_space_to_writers() {
     }
     while db.step(0).is_some() {}
     assert!(db.shared().state.lock().optional_suspended, "it was not tried again");
-    // Of two such plans that run at once, each would otherwise start the other one again.
+    // If two such compactions ran concurrently and freed space, each would start the other one
+    // again.
     assert_eq!(db.shared().space_freed.load(SeqCst), freed, "a check for space FREED some");
     disk.leave(64 << 20);
     db.put("more", "").expect("put");

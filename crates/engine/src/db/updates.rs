@@ -1,23 +1,24 @@
-//! Change feed: the writes since a sequence number.
+//! The change feed: the writes after a sequence number.
 use super::Db;
 use crate::{Error, Result, Updates};
 use terrace_format::SeqNo;
 
 impl Db {
-    /// Returns the writes after `sequence`, up to now, from the WALs, oldest first: for a replica,
-    /// an index or a change feed. Start with a copy of the whole store and its
-    /// [`last_sequence`](Db::last_sequence); continue with the
-    /// [`last_sequence`](crate::Update::last_sequence) of the last applied update. The first
-    /// update may begin at or before `sequence`, if that lies within a batch.
+    /// Returns the writes after `sequence`, up to now, oldest first, as the WALs have them. A
+    /// replica, an index or a change feed can apply these updates. Start with a copy of the whole
+    /// store and its [`last_sequence`](Db::last_sequence). Continue with the
+    /// [`last_sequence`](crate::Update::last_sequence) of the last update that was applied. If
+    /// `sequence` is within a batch, the first update is this whole batch.
     ///
-    /// WALs are deleted as soon as their writes are in durable SSTables, unless the option
-    /// `wal_size_limit` keeps some longer; so call this often. WALs that the result has yet to
-    /// read stay until it is dropped; like a cursor it keeps the directory locked.
+    /// A WAL is deleted as soon as its writes are in durable SSTables, so call this often. The
+    /// option `wal_size_limit` keeps obsolete WALs longer. WALs that the returned iterator has not
+    /// read yet are kept until it is dropped. Like a cursor, the iterator keeps the directory
+    /// locked.
     ///
     /// # Errors
-    /// [`Error::SequenceGone`], at once or at the position of the gap, if the WALs no longer have
-    /// the next write; [`Error::Invalid`] if `sequence` has not been written yet;
-    /// [`Error::ReadOnly`] in a store opened for reading only.
+    /// [`Error::SequenceGone`] if the WALs no longer have the next write: from this call, or from
+    /// the iterator at the position of the gap. [`Error::Invalid`] if `sequence` has not been
+    /// written yet. [`Error::ReadOnly`] in a store opened for reading only.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {

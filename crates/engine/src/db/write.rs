@@ -1,4 +1,4 @@
-//! Writes, flush, and the durability of writes.
+//! Writes, flushes, and the durability of writes.
 use super::{Db, make_durable};
 use crate::{
     Error, Result, WriteBatch, WriteOptions, batch,
@@ -10,13 +10,13 @@ use terrace_format::batch::Op;
 impl Db {
     /// Sets `key` to `value`.
     ///
-    /// Durability: survives the end of this process, but not a power cut; see
-    /// [`put_with`](Db::put_with) with [`WriteOptions::synced`], or
+    /// Durability: the write survives the end of this process, but not a power cut. To survive a
+    /// power cut, use [`put_with`](Db::put_with) with [`WriteOptions::synced`], or
     /// [`wait_durable`](Db::wait_durable).
     ///
     /// # Errors
-    /// As of [every write](Db#errors). [`Error::Invalid`] if the key or the value is too long for
-    /// the store.
+    /// The errors of [every write](Db#errors). [`Error::Invalid`] if the key or the value is too
+    /// long for the store.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -30,11 +30,11 @@ impl Db {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// As [`put`](Db::put), with write options. With `sync` the write, and all before it, survive a
-    /// power cut when this returns.
+    /// Works like [`put`](Db::put), with write options. With `sync`, this write and all writes
+    /// before it survive a power cut when the call returns.
     ///
     /// # Errors
-    /// As of [`put`](Db::put).
+    /// The errors of [`put`](Db::put).
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteOptions};
@@ -49,11 +49,11 @@ impl Db {
             .map(drop)
     }
 
-    /// Deletes `key`. Does nothing visible if the key does not exist. Durability as of
-    /// [`put`](Db::put).
+    /// Deletes `key`. If the key does not exist, there is no visible effect. The durability is
+    /// that of [`put`](Db::put).
     ///
     /// # Errors
-    /// As of [`put`](Db::put).
+    /// The errors of [`put`](Db::put).
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -68,10 +68,10 @@ impl Db {
         self.delete_with(key, WriteOptions::default())
     }
 
-    /// As [`delete`](Db::delete), with write options.
+    /// Works like [`delete`](Db::delete), with write options.
     ///
     /// # Errors
-    /// As of [`put`](Db::put).
+    /// The errors of [`put`](Db::put).
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteOptions};
@@ -85,13 +85,14 @@ impl Db {
     }
 
     /// Applies `batch` atomically. Returns the sequence number of its last operation, for
-    /// [`wait_durable`](Db::wait_durable). Keys may have up to 4 GiB − 17 bytes and values up to 4
-    /// GiB − 1; longer ones are refused. Durability as of [`put_with`](Db::put_with).
+    /// [`wait_durable`](Db::wait_durable). A key may have up to 4 GiB − 17 bytes, and a value may
+    /// have up to 4 GiB − 1 bytes; longer ones are refused. The durability is that of
+    /// [`put_with`](Db::put_with).
     ///
     /// # Errors
-    /// As of [`put`](Db::put); [`Error::Unsupported`] for a batch with a range delete of a range
-    /// that is not empty, if the store has no range tombstones. Then nothing of the batch was
-    /// applied.
+    /// The errors of [`put`](Db::put). [`Error::Unsupported`] if the batch deletes a range that is
+    /// not empty and the store has no range tombstones. No operation of the batch has been applied
+    /// then.
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -107,18 +108,19 @@ impl Db {
         self.write_checked(WriteRequest::Batch(batch.batch), (batch.key_bytes, batch.value_bytes), options)
     }
 
-    /// As [`write`](Db::write), without the WAL: for bulk loads that can be repeated. Saves the
-    /// WAL's bytes. Atomic, visible at once and in order with all other writes.
+    /// Works like [`write`](Db::write), but does not write to the WAL, which saves the bytes of
+    /// the WAL. Use it for bulk loads that can be repeated. The write is atomic, visible when the
+    /// call returns, and ordered with all other writes.
     ///
     /// Durability: the end of the process loses such a write, and **with it every later write
     /// without `sync`**, until the memtable has become a durable SSTable. A synced write,
-    /// [`wait_durable`](Db::wait_durable) and [`close`](Db::close) ensure that, so
-    /// `wait_durable(db.last_sequence())` is the barrier after a load. A change between logged and
-    /// unlogged writes costs a flush.
+    /// [`wait_durable`](Db::wait_durable) and [`close`](Db::close) wait for this. So
+    /// `wait_durable(db.last_sequence())` is the barrier at the end of a bulk load. A change
+    /// between logged and unlogged writes costs a flush.
     ///
     /// # Errors
-    /// As of [`write`](Db::write). [`updates_since`](Db::updates_since) does not see such writes
-    /// and returns an error at their position.
+    /// The errors of [`write`](Db::write). [`updates_since`](Db::updates_since) does not see
+    /// unlogged writes and returns an error at their position.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -139,7 +141,7 @@ impl Db {
         Ok(self.writes()?.write_unlogged(self.shared(), batch.batch)?.0)
     }
 
-    /// Writes `request`, after a check of its longest key and value.
+    /// Writes `request` after a check of the lengths of its longest key and value.
     pub(super) fn write_checked(
         &self,
         request: WriteRequest<'_>,
@@ -170,7 +172,7 @@ impl Db {
     /// process then.
     ///
     /// # Errors
-    /// As of [every write](Db#errors).
+    /// The errors of [every write](Db#errors).
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -189,15 +191,15 @@ impl Db {
         }
     }
 
-    /// Resumes writes after a full disk ([`Error::is_no_space`]) without reopening the store, once
-    /// there is space again: at least `reserve_bytes` plus the memtables and a manifest. Every
-    /// acknowledged write is present and durable when this returns; a refused batch is not present.
-    /// Does nothing in a store that has not stopped.
+    /// Resumes writes after a full disk ([`Error::is_no_space`]) without a reopen of the store.
+    /// This needs free space again: at least `reserve_bytes` plus the memtables and a manifest.
+    /// When the call returns, every acknowledged write is present and durable; a refused batch is
+    /// not present. In a store that has not stopped, the call does nothing.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], or [`Error::FailStopped`] with it inside, if there is still too little
-    /// space: try again. [`Error::FailStopped`] with the reason if writes stopped for another
-    /// reason: reopen the store.
+    /// [`Error::NoSpace`], or [`Error::FailStopped`] with this error inside, if there is still too
+    /// little space: call again later. [`Error::FailStopped`] with another error inside if writes
+    /// stopped for another reason: reopen the store.
     ///
     /// ```no_run
     /// # fn main() -> terrace::Result<()> {
@@ -217,7 +219,7 @@ impl Db {
         self.writes()?.resume(self.shared())
     }
 
-    /// Returns the sequence number of the newest visible write; 0 before the first.
+    /// Returns the sequence number of the newest visible write; 0 before the first write.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -231,7 +233,7 @@ impl Db {
     }
 
     /// Returns the durable watermark: every write up to this sequence number survives a power cut.
-    /// Always 0 in durability mode `none`, and in a store opened for reading only.
+    /// The result is always 0 in durability mode `none`, and in a store opened for reading only.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -245,12 +247,13 @@ impl Db {
         self.shared().durable.load(Ordering::Acquire)
     }
 
-    /// Waits until every write up to `sequence` survives a power cut, with a sync if necessary. In
-    /// durability mode `none`, which syncs nothing, it waits until they survive a kill of the
-    /// process, also those of [`write_unlogged`](Db::write_unlogged).
+    /// Waits until every write up to `sequence` survives a power cut. If necessary, the call
+    /// syncs. In durability mode `none`, which syncs nothing, it waits until these writes,
+    /// including those of [`write_unlogged`](Db::write_unlogged), survive a kill of the process.
     ///
     /// # Errors
-    /// As of [every write](Db#errors). [`Error::Invalid`] if `sequence` has not been written yet.
+    /// The errors of [every write](Db#errors). [`Error::Invalid`] if `sequence` has not been
+    /// written yet.
     ///
     /// ```
     /// # use terrace::{Db, Error, Options, WriteOptions, WriteBatch};

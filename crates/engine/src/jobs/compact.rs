@@ -156,7 +156,8 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOut
 /// Returns whether the compaction of `plan` would drop any entry. It reads the inputs up to the
 /// first entry that the compaction would drop.
 ///
-/// # Errors An input cannot be read, or the store fails or is closed during the call.
+/// # Errors
+/// An input cannot be read, or the store fails or is closed during the call.
 pub fn drops_some(shared: &Arc<DbInner>, plan: &Plan) -> Result<bool> {
     let readers = readers(shared);
     let mut drop_filter = DropFilter::new(shared, plan, &Subcompaction::default(), &readers)?;

@@ -45,7 +45,8 @@ impl<'a> DropFilter<'a> {
     /// Makes a filter for one subcompaction. `readers` are the sequence numbers at which readers
     /// may read.
     ///
-    /// # Errors An SSTable cannot be read.
+    /// # Errors
+    /// An SSTable cannot be read.
     pub fn new(
         shared: &'a DbInner,
         plan: &'a Plan,
