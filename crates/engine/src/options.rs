@@ -1,8 +1,9 @@
-//! Options: what each does, its unit, default and bounds, and their text form.
+//! Options: the purpose, unit, default and bounds of each option, and the text form of all
+//! options.
 //!
 //! Every option is declared once, in `options/table.rs`. A preset is a named set of values
 //! (`presets.rs`). Only the comparator, the layout and the feature flags are stored in a store and
-//! checked at open; any other option may change from open to open.
+//! checked at an open; any other option may have another value at each open.
 mod choices;
 mod declare;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use terrace_format::{
 use terrace_storage::StorageConfig;
 pub(crate) use text::unknown;
 
-/// Smallest `memory_budget`, to which the memory of memtables is added.
+/// The smallest `memory_budget`; the memory of all memtables is added to this number.
 const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 
 /// An option: its declaration and its current value.
@@ -35,7 +36,7 @@ pub struct OptionInfo {
     pub name: &'static str,
     /// Other names that [`Options::set`] takes, from LevelDB and RocksDB.
     pub aliases: &'static [&'static str],
-    /// The heading of the options that it belongs to.
+    /// The heading below which the option is listed.
     pub group: &'static str,
     /// The unit of a number, such as `bytes`; empty if there is none.
     pub unit: &'static str,
@@ -43,15 +44,15 @@ pub struct OptionInfo {
     pub bounds: Option<(i128, i128)>,
     /// The current value, as [`Options::set`] takes it.
     pub value: String,
-    /// One sentence on the purpose.
+    /// The purpose of the option in one sentence.
     pub help: String,
-    /// The whole documentation, in Markdown.
+    /// The whole documentation of the option, in Markdown.
     pub doc: String,
 }
 
 impl OptionInfo {
     fn of(spec: &Spec, options: &Options) -> OptionInfo {
-        // rustdoc takes one space off each line.
+        // rustdoc removes one space at the start of each line.
         let lines: Vec<_> = spec.doc.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
         let help: Vec<_> = lines.iter().take_while(|line| !line.is_empty()).copied().collect();
         OptionInfo {
@@ -84,7 +85,7 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// Returns the preset that these options started from.
+    /// Returns the name of the preset from which these options were made.
     pub fn preset_name(&self) -> &'static str {
         self.preset
     }
@@ -94,8 +95,8 @@ impl Options {
         self
     }
 
-    /// Orders keys by `comparator` instead of bytewise. The manifest records its name, and an open
-    /// with another comparator fails.
+    /// Orders keys by `comparator` instead of bytewise. The manifest records the name of the
+    /// comparator, and an open with another comparator fails.
     ///
     /// ```
     /// # use std::{cmp::Ordering, sync::Arc};
@@ -121,8 +122,8 @@ impl Options {
         self
     }
 
-    /// Uses `policy` for filters instead of the Bloom filter of `bloom_bits`. SSTables with filters
-    /// of another name are read without them.
+    /// Uses `policy` for filters instead of the Bloom filter of `bloom_bits`. If an SSTable has a
+    /// filter with the name of another policy, reads do not use that filter.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -140,7 +141,7 @@ impl Options {
         self
     }
 
-    /// Sends an event to the listener, if there is one, and to `LOG`.
+    /// Sends an event to the listener, if there is one, and writes it to `LOG`.
     pub(crate) fn notify(&self, event: impl FnOnce() -> Event) {
         if self.listener.is_none() && self.text_log.is_none() {
             return;
@@ -168,13 +169,14 @@ impl Options {
         &self.order
     }
 
-    /// Returns the layout of a new store. Its medium follows from the location.
+    /// Returns the layout of a new store. The medium of the layout follows from the store's
+    /// location.
     pub fn layout(&self) -> Layout {
         let Layout { medium, tables, values } = self.made_of;
         Layout { medium, tables: self.tables.unwrap_or(tables), values: self.values.unwrap_or(values) }
     }
 
-    /// Returns the storage layer's part of these options.
+    /// Returns the options that the storage layer needs.
     pub fn setup(&self) -> StorageConfig {
         let bloom = || {
             (self.bloom_bits > 0 && self.order.is_bytewise())
@@ -205,12 +207,12 @@ impl Options {
         }
     }
 
-    /// Sets an option by name (or alias) from its text form. Bounds are checked by
-    /// [`validate`](Options::validate), which an open calls.
+    /// Sets the option with the name or alias `name` from its text form. This call does not check
+    /// bounds; [`validate`](Options::validate) does, and every open calls it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown name, with the nearest one or, if none is near, with all,
-    /// and for a bad value.
+    /// [`Error::Invalid`] for a bad value, and for an unknown name. The error for an unknown name
+    /// contains the most similar name, or all names if no name is similar.
     ///
     /// ```
     /// # use terrace::Options;
@@ -239,14 +241,14 @@ impl Options {
         SPECS.iter().map(|spec| OptionInfo::of(spec, self)).collect()
     }
 
-    /// Returns the size of a memtable's filter in bytes: about 8 bits a key where pairs are as
-    /// small as is useful.
+    /// Returns the size of a memtable's filter in bytes. With the smallest pairs for which a
+    /// filter is useful, this is about 8 bits per key.
     pub(crate) fn memtable_filter_bytes(&self) -> u64 {
         if self.memtable_filter { self.write_buffer_size / 64 } else { 0 }
     }
 
-    /// Returns the number of level-0 runs from which its compaction is urgent: half way from the
-    /// compaction trigger to the slowdown trigger.
+    /// Returns the number of sorted runs in level 0 at which a compaction of level 0 becomes
+    /// urgent: half way from the compaction trigger to the slowdown trigger.
     pub(crate) fn l0_pressing_runs(&self) -> u64 {
         self.level0_file_num_compaction_trigger.midpoint(self.level0_slowdown_writes_trigger)
     }
@@ -262,7 +264,8 @@ impl Options {
         self.compaction_pri == CompactionPri::MinOverlappingRatio
     }
 
-    /// Checks every option against its bounds, and options against each other.
+    /// Checks every option against its bounds, and checks that options do not contradict each
+    /// other.
     ///
     /// # Errors
     /// [`Error::Invalid`] with all problems.
@@ -304,7 +307,7 @@ impl Options {
     }
 }
 
-/// How to write.
+/// Options of one write.
 ///
 /// ```
 /// # use terrace::{Db, Options, WriteOptions};
@@ -314,14 +317,14 @@ impl Options {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Syncs the WAL before the write returns, one sync for each write group. The write then
-    /// survives a power cut, except in durability mode `none`. Without it a write survives the end
-    /// of the process only, until a later sync.
+    /// Whether the WAL is synced before the write returns. Writes in one group commit share one
+    /// sync. A synced write survives a power cut, except in durability mode `none`. A write
+    /// without a sync survives only the end of the process, until a later sync.
     pub sync: bool,
 }
 
 impl WriteOptions {
-    /// Returns options for a write that is durable at return.
+    /// Returns options for a write that is durable when it returns.
     pub fn synced() -> WriteOptions {
         WriteOptions { sync: true }
     }

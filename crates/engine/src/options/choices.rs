@@ -1,15 +1,15 @@
 //! Options that choose between named behaviours of the engine.
 
-/// Garbage collection of the value log.
+/// The way in which garbage in the value log is collected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GcMode {
-    /// No values are relocated: a segment is deleted once all of it is garbage.
+    /// GC relocates no values: a segment is deleted when all of it is garbage.
     Off,
-    /// Compactions relocate live values from the segments where that pays.
+    /// Compactions relocate live values out of the segments in which this saves most.
     #[default]
     Segments,
-    /// WiscKey's garbage collection: live values of the oldest segments are re-appended, as if
-    /// written by a user, whatever share of these segments is garbage.
+    /// WiscKey's garbage collection: GC re-appends the live values of the oldest segments, as if a
+    /// user wrote them. It takes the oldest segments even if little of them is garbage.
     Tail,
 }
 
@@ -27,17 +27,18 @@ impl GcMode {
     }
 }
 
-/// Recovery from a WAL that is damaged below its durable watermark.
+/// The way in which recovery handles a WAL that is damaged below its durable watermark.
 ///
-/// A torn tail, which a power cut explains, ends the history under either choice.
+/// A torn tail is not such damage: a power cut explains it, and it ends the history under either
+/// choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
-    /// Fails the open with [`Error::Corrupt`](crate::Error::Corrupt), which names file, offset and
-    /// loss.
+    /// Fails the open with [`Error::Corrupt`](crate::Error::Corrupt), which contains the file, the
+    /// offset and the loss.
     #[default]
     Refuse,
-    /// Keeps every durable write that can be read, before and after the damage, and reports the
-    /// loss. If a tombstone is lost, the older value of its key reappears.
+    /// Recovers every durable write that can be read, before and after the damage, and reports the
+    /// loss. If a tombstone is lost, the older value of its key becomes visible again.
     Salvage,
 }
 
@@ -54,13 +55,14 @@ impl Recovery {
     }
 }
 
-/// Order in which the SSTables of a level are compacted.
+/// The order in which the SSTables of a level are compacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionPri {
-    /// The next SSTable in key order after the one compacted last, as in LevelDB.
+    /// The next SSTable in key order after the SSTable that was compacted last, as in LevelDB.
     #[default]
     RoundRobin,
-    /// The SSTable that overlaps the fewest bytes in the next level per byte of its own.
+    /// The SSTable with the lowest ratio of the bytes that it overlaps in the next level to its
+    /// own bytes.
     MinOverlappingRatio,
 }
 
@@ -77,10 +79,11 @@ impl CompactionPri {
     }
 }
 
-/// The compaction policy: the shape of the tree.
+/// The compaction policy, which determines the shape of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionStyle {
-    /// One sorted run in each level below level 0, each ten times larger than the one above.
+    /// One sorted run in each level below level 0. Each level is ten times larger than the level
+    /// above.
     #[default]
     Leveled,
     /// Sorted runs of any number and size; neighbouring runs of similar size are merged whole.

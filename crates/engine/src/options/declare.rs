@@ -1,25 +1,26 @@
-//! The macro that turns the declarations of `table.rs` into the struct, its defaults, and its text
-//! form.
+//! The macro that makes three things from the declarations in `table.rs`: the struct of all
+//! options, their defaults, and their text form.
 use super::{Options, value::OptionValue};
 use std::{fmt::Display, ops::RangeInclusive};
 
-/// One declared option: the data that the text form, the help, validation and the page work from.
+/// One declared option. The text form, the help, the validation and the page are made from this
+/// data.
 pub(super) struct Spec {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
     pub group: &'static str,
     pub unit: &'static str,
-    /// The rustdoc, one line of it a line.
+    /// The rustdoc of the option, line by line.
     pub doc: &'static str,
-    /// Smallest and largest value; empty for a type that has no bounds.
+    /// The smallest and the largest value; empty for a type that has no bounds.
     pub bounds: &'static [(i128, i128)],
     pub get: fn(&Options) -> String,
     pub set: fn(&mut Options, &str) -> Result<(), String>,
-    /// The problem with the current value, if there is one.
+    /// Returns the problem with the current value, if there is one.
     pub check: fn(&Options) -> Option<String>,
 }
 
-/// The problem with `value` if it is outside `bounds`.
+/// Returns a description of the problem if `value` is outside of `bounds`.
 pub(super) fn out_of_bounds<T: PartialOrd + Display>(
     name: &str,
     value: T,

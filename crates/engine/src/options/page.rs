@@ -1,4 +1,5 @@
-//! The page `docs/options.md`, generated from the declarations. To regenerate it:
+//! The page `docs/options.md`, which is generated from the declarations. Command to generate it
+//! again:
 //!
 //! ```sh
 //! UPDATE_OPTIONS_PAGE=1 cargo test -p terrace --lib options::page
@@ -62,7 +63,7 @@ fn describe(page: &mut String, option: &OptionInfo, leveldb: &str) {
     let _ = write!(page, ".\n\n{}\n", without_links(&option.doc));
 }
 
-/// A number of bytes in the largest unit that divides it.
+/// Formats a number of bytes in the largest unit that divides it.
 fn bytes(text: &str) -> String {
     let Ok(number) = text.parse::<u64>() else { return text.to_string() };
     let units = [(50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -70,7 +71,7 @@ fn bytes(text: &str) -> String {
     unit.map_or_else(|| number.to_string(), |(shift, name)| format!("{} {name}", number >> shift))
 }
 
-/// Turns rustdoc's links to items, `` [`Db::get`](crate::Db::get) ``, into their texts.
+/// Replaces rustdoc's links to items, `` [`Db::get`](crate::Db::get) ``, by their texts.
 fn without_links(doc: &str) -> String {
     let (mut plain, mut rest) = (String::new(), doc);
     while let Some((before, link)) = rest.split_once("](crate::") {

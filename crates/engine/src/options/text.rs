@@ -9,10 +9,10 @@ use super::{Options, Spec, table::SPECS};
 use crate::{Error, Result};
 use std::fmt::Write;
 
-/// Returns the option named `name`, or with the alias `name`.
+/// Returns the option with the name or the alias `name`.
 ///
 /// # Errors
-/// [`Error::Invalid`] with the nearest name, or with all names if none is near.
+/// [`Error::Invalid`] with the most similar name, or with all names if no name is similar.
 pub(super) fn find(name: &str) -> Result<&'static Spec> {
     let has_name = |spec: &&Spec| spec.name == name || spec.aliases.contains(&name);
     SPECS.iter().find(has_name).ok_or_else(|| {
@@ -21,8 +21,8 @@ pub(super) fn find(name: &str) -> Result<&'static Spec> {
     })
 }
 
-/// Returns an error about `typed`, no name of a `noun`: with the name that it most probably stands
-/// for, or with all names if none is near.
+/// Returns the error that `typed` is not the name of a `noun`. The error contains the most similar
+/// name, or all names if no name is similar.
 pub(crate) fn unknown<'a>(noun: &str, typed: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
     let near = nearest(typed, names.clone());
     let is_near = near.contains(typed) || 2 * edit_distance(typed, near) <= typed.len().max(near.len());
@@ -33,8 +33,9 @@ pub(crate) fn unknown<'a>(noun: &str, typed: &str, names: impl Iterator<Item = &
     })
 }
 
-/// Returns the name that `typed` most probably stands for: one that contains all of it, else the
-/// one with the fewest edits, where a common beginning counts half an edit a letter.
+/// Returns the name that is most similar to `typed`: a name that contains `typed`, or else the
+/// name with the smallest edit distance. Each letter of a common beginning reduces the distance by
+/// half an edit.
 fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
     let plain = |name: &str| name.to_lowercase().replace('-', "_");
     let typed = plain(typed);
@@ -47,7 +48,8 @@ fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
     names.min_by_key(|name| cost(name)).unwrap_or_default()
 }
 
-/// Returns the number of insertions, removals and substitutions (Levenshtein) from `a` to `b`.
+/// Returns the edit distance (Levenshtein) from `a` to `b`: the number of insertions, removals and
+/// substitutions.
 fn edit_distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, from) in a.chars().enumerate() {
@@ -62,9 +64,8 @@ fn edit_distance(a: &str, b: &str) -> usize {
 }
 
 impl Options {
-    /// Returns all options as a text file, each with its help, which
-    /// [`from_text`](Options::from_text) reads. A custom comparator, filter policy and listener
-    /// have no text form.
+    /// Returns all options as a text, each with its help. [`from_text`](Options::from_text) reads
+    /// this text. A custom comparator, filter policy and listener have no text form.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -86,11 +87,12 @@ impl Options {
         text
     }
 
-    /// Parses options from a text file of the form that [`to_text`](Options::to_text) writes.
+    /// Parses options from a text in the form that [`to_text`](Options::to_text) writes.
     ///
     /// # Errors
-    /// [`Error::Invalid`], with the line number, for an unknown option, a bad value, and an option
-    /// that is set twice; without, for values that contradict each other.
+    /// [`Error::Invalid`] for an unknown option, a bad value, or an option that is set twice; the
+    /// error contains the line number. [`Error::Invalid`] without a line number for values that
+    /// contradict each other.
     ///
     /// ```
     /// # use terrace::Options;
@@ -117,7 +119,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Applies the setting `line`; `seen` has the names that were set before.
+    /// Applies the setting in `line`. `seen` has the names of the options that earlier lines have
+    /// set.
     fn apply_line(&mut self, line: &str, seen: &mut Vec<&'static str>) -> Result<()> {
         let invalid = |problem: String| Err(Error::Invalid(problem));
         let Some((name, value)) = line.split_once('=') else {

@@ -3,12 +3,13 @@ use super::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
-/// Text of a `None`: the preset decides in a new store, the format file in an existing one.
+/// The text of a `None`. In a new store the preset then decides, in an existing store the format
+/// file.
 const PRESET: &str = "preset";
 
-/// A type that an option can have.
+/// A type of option values.
 pub(super) trait OptionValue: Sized {
-    /// Parses the text form. The error names the expected form.
+    /// Parses the text form. An error describes the expected form.
     fn parse(text: &str) -> Result<Self, String>;
     /// Returns the text form, which [`parse`](OptionValue::parse) reads.
     fn text(&self) -> String;
@@ -48,9 +49,9 @@ impl OptionValue for i64 {
     }
 }
 
-/// A value with a fixed set of names.
+/// A type with a fixed set of named values.
 trait Choice: Copy + PartialEq + 'static {
-    /// Each value with its name.
+    /// Returns each value with its name.
     fn choices() -> Vec<(&'static str, Self)>;
 }
 
@@ -75,7 +76,7 @@ impl<T: Choice> OptionValue for Option<T> {
     }
 }
 
-/// Returns the choice named `text`; the error lists `more` names and those of the type.
+/// Returns the value named `text`. The error lists the names of the type and the names in `more`.
 fn choose<T: Choice>(text: &str, more: &[&str]) -> Result<T, String> {
     let choices = T::choices();
     choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
