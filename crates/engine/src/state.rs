@@ -1,4 +1,4 @@
-//! State shared by the parts of the engine, and the locks that guard it.
+//! The state that all parts of the engine share, and the locks that guard it.
 //!
 //! ```text
 //! lock order:   leader state → manifest → state → (view, stats, snapshots: leaves)
@@ -12,10 +12,10 @@
 //! `ClosedWals::syncing` is held during syncs of closed WALs, alone or under the leader state.
 //! ```
 //!
-//! Readers take one atomic load of the view and, for a snapshot, a leaf lock: no lock that is
-//! held during I/O.
+//! A reader does one atomic load of the view and, for a snapshot, takes a leaf lock. It takes no
+//! lock that is held during I/O.
 //!
-//! The life of a version, from a job's output to the manifest:
+//! The stages of a version, from a job's output to the manifest:
 //!
 //! ```text
 //!   flush or compaction job writes SSTables ──► durability handle: pending ... durable
@@ -62,79 +62,85 @@ use std::{
 use terrace_format::{KeyOrder, SeqNo, TableId};
 use terrace_storage::{Process, placement::Storage};
 
-/// Interval at which a waiting thread checks again: the free space may change without a signal.
+/// Interval at which a waiting thread checks again, because the free space may change without a
+/// signal.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Guarded by the state lock.
+/// The state that the state lock guards.
 pub struct DbState {
     /// The live and the durable version.
     pub versions: VersionSet,
-    /// Running compactions.
+    /// The running compactions.
     pub compactions: RunningCompactions,
-    /// A flush is queued or runs.
+    /// Whether a flush is queued or running.
     pub flush_scheduled: bool,
-    /// A commit of pending edits is queued or runs.
+    /// Whether a commit of pending edits is queued or running.
     pub commit_scheduled: bool,
-    /// Counts the events after which the commit job has to look at the pending edits again.
+    /// The number of events after which the commit job must check the pending edits again.
     pub commit_epoch: u64,
-    /// Cloned by each checkpoint that copies the SSTables of a version. While one does, no pending
-    /// SSTable is given up: its copy would never become durable unnoticed.
+    /// Each checkpoint that copies the SSTables of a version has a clone of this value. While
+    /// there is a clone, no pending SSTable is given up: a copy of a table that was given up would
+    /// never become durable, and the checkpoint would not notice this.
     pub checkpoints: Arc<()>,
-    /// Since when no flush or compaction runs; `None` while one does.
+    /// The time since which no flush or compaction has been running; `None` while one is running.
     pub no_jobs_since: Option<Duration>,
-    /// There was no space for an optional compaction, and none was freed since.
+    /// Whether there was no space for an optional compaction, and no space has been freed since
+    /// then.
     pub optional_suspended: bool,
-    /// The SSTable that has spent its seek budget, and its level.
+    /// The SSTable whose seek budget is exhausted, with its level.
     pub seek_hint: Option<(usize, TableId)>,
-    /// Garbage collection of the value log.
+    /// The state of value-log garbage collection.
     pub gc: ValueLogGc,
-    /// The first failure. Writes and background work stop with it.
+    /// The first failure, which stops writes and background work.
     pub failed: Option<Error>,
-    /// Writing moves on to a fresh WAL after an error: older WALs may not be synced any more.
+    /// Whether an error has made the store switch to a new WAL. Until the switch is complete,
+    /// older WALs must not be synced.
     pub replacing_wal: bool,
-    /// The store is closing: pending edits are committed without delay, and no compaction starts.
+    /// Whether the store is closing. Pending edits are then committed without delay, and no
+    /// compaction starts.
     pub closing: bool,
-    /// The store is closed.
+    /// Whether the store is closed.
     pub closed: bool,
 }
 
-/// The background jobs, handed in by `db`, so that `state` need not import them.
+/// The background jobs. `db` passes them to `state`, so that `state` does not import them.
 pub struct Jobs {
     /// Flushes the immutable memtables into an SSTable.
     pub flush: fn(&Arc<DbInner>) -> Result<()>,
-    /// Runs a compaction plan.
+    /// Executes a compaction plan.
     pub compact: fn(&Arc<DbInner>, &Plan) -> Result<()>,
     /// Commits pending edits whose files are durable to the manifest.
     pub commit_edits: fn(&Arc<DbInner>) -> Result<()>,
-    /// The same for a caller that needs the freed space, concurrently with that job.
+    /// Commits pending edits for a caller that needs the freed space. The commit job may run
+    /// concurrently.
     pub commit_edits_now: fn(&Arc<DbInner>) -> Result<()>,
-    /// Tail GC: relocates the live values of the victims.
+    /// Tail GC: re-appends the live values of the victims.
     pub relocate: Box<Job>,
 }
 
-/// A job that needs more than `DbInner`.
+/// A job that needs more data than `DbInner`.
 type Job = dyn Fn(&Arc<DbInner>) -> Result<()> + Send + Sync;
 
 /// One open store.
 pub struct DbInner {
-    /// The options, as given at open.
+    /// The options with which the store was opened.
     pub options: Options,
     /// The order of user keys.
     pub order: KeyOrder,
     /// The storage that holds all files.
     pub storage: Arc<dyn Storage>,
-    /// Feature flags that the manifest must announce.
+    /// The feature flags that the manifest must contain.
     pub requires: Vec<String>,
-    /// Whether range tombstones are one of them.
+    /// Whether range tombstones are one of these features.
     pub has_range_tombstones: bool,
-    /// Whether values are separated from keys, so that SSTables hold value pointers that `storage`
-    /// resolves.
+    /// Whether values are separated from keys. SSTables then contain value pointers, which
+    /// `storage` resolves.
     pub separates_values: bool,
-    /// WALs in which recovery found bytes that are no part of the history.
+    /// The number of WALs in which recovery found bytes that are not part of the history.
     pub torn_wals: u64,
-    /// Files in `lost/` at open.
+    /// The number of files in `lost/` at the open.
     pub lost_files: u64,
-    /// The process that opened the store, the only one that may use it.
+    /// The process that opened the store. Only this process may use it.
     pub process: Process,
     /// The clock.
     pub clock: Clock,
@@ -142,51 +148,51 @@ pub struct DbInner {
     pub work: Arc<Work>,
     /// The background jobs.
     pub jobs: Jobs,
-    /// Disk space for the moment when there is none.
+    /// The disk space that is reserved for a full disk.
     pub reserve: Reserve,
-    /// How fast compactions have written. A leaf lock.
+    /// The rate limiter of compactions. Its lock is a leaf lock.
     pub rate: Mutex<CompactionRate>,
     /// The compaction policy.
     pub policy: Box<dyn Policy>,
-    /// Counters.
+    /// Counters for statistics.
     pub stats: Counters,
-    /// Snapshots held.
+    /// The snapshots that are held.
     pub snapshots: Arc<Snapshots>,
-    /// The view that readers load; replaced under the state lock.
+    /// The view that readers load. A job replaces it under the state lock.
     pub view: ArcSwap<View>,
-    /// WALs that a sync must still reach.
+    /// Closed WALs that are not synced yet.
     pub closed_wals: ClosedWals,
-    /// Stall epoch: counts the events that may change the admission of writes (a new view, a commit
-    /// of edits, a failure, the close). While it is unchanged, writers need not take the state
-    /// lock. Raised under that lock.
+    /// Stall epoch: the number of events that may change the admission of writes (a new view, a
+    /// commit of edits, a failure, the close). While it is unchanged, writers need not take the
+    /// state lock. It is changed under that lock.
     pub stall_epoch: AtomicU64,
-    /// How often space was freed.
+    /// The number of times that space was freed.
     pub space_freed: AtomicU64,
-    /// Jobs that wait for space.
+    /// The number of jobs that wait for space.
     pub jobs_out_of_space: AtomicUsize,
     /// The last sequence number that readers may see.
     pub visible: AtomicU64,
     /// Durable watermark: every write up to this sequence number survives a power cut.
     pub durable: AtomicU64,
-    /// In durability mode `none`, which has no durable watermark: every write up to this sequence
-    /// number survives a kill, unlogged ones too.
+    /// The substitute for the durable watermark in durability mode `none`: every write up to this
+    /// sequence number, including unlogged ones, survives a kill of the process.
     pub kill_safe: AtomicU64,
-    /// Asynchronous tasks that wait for the durable watermark.
+    /// The asynchronous tasks that wait for the durable watermark.
     pub waiters: Waiters,
-    /// See the lock order above. `None` in a store opened for reading only.
+    /// The current manifest; see the lock order above. `None` in a store opened for reading only.
     pub manifest: Mutex<Option<Manifest>>,
-    /// See the lock order above.
+    /// The state under the state lock; see the lock order above.
     pub state: Mutex<DbState>,
-    /// Signalled whenever the state changes.
+    /// A condition variable that is signalled whenever the state changes.
     pub changed: Condvar,
-    /// How often the compaction policy was asked for a plan.
+    /// The number of times that the compaction policy was called for a plan.
     #[cfg(test)]
     pub picks: AtomicU64,
 }
 
 impl DbInner {
-    /// Refuses a forked child, which has neither the threads nor the locks of the process that
-    /// opened the store.
+    /// Returns an error in a forked child. A child does not have the threads and the locks of the
+    /// process that opened the store.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
         if self.process.is_current() { Ok(()) } else { Err(self.forked()) }
@@ -202,15 +208,17 @@ impl DbInner {
         SeqNo(self.visible.load(Ordering::Acquire))
     }
 
-    /// Raises the durable watermark to `seq`, if the durability mode promises anything.
+    /// Raises the durable watermark to `seq`, unless the durability mode is `none`, which promises
+    /// nothing.
     pub fn advance_durable(&self, seq: SeqNo) {
         if self.storage.promises() {
             self.durable.fetch_max(seq.0, Ordering::AcqRel);
         }
     }
 
-    /// Returns the sequence number up to which callers need not wait any more: the durable
-    /// watermark, or in durability mode `none` what survives a kill.
+    /// Returns the sequence number up to which callers need not wait any more. This is the durable
+    /// watermark. In durability mode `none` it is the sequence number up to which writes survive a
+    /// kill.
     pub fn safe_sequence(&self) -> u64 {
         let watermark = if self.storage.promises() { &self.durable } else { &self.kill_safe };
         watermark.load(Ordering::Acquire)
@@ -221,23 +229,24 @@ impl DbInner {
         self.waiters.wake(self.safe_sequence());
     }
 
-    /// Wakes all waiting tasks after a failure. Like [`wake_durable`](DbInner::wake_durable) to be
-    /// called without any lock and without the leader state: a waker may drop a store.
+    /// Wakes all waiting tasks after a failure. Like [`wake_durable`](DbInner::wake_durable), this
+    /// must be called without any lock and without the leader state, because a waker may drop a
+    /// store.
     pub fn wake_failed(&self) {
         if self.state.lock().failed.is_some() {
             self.waiters.wake(u64::MAX);
         }
     }
 
-    /// Stops writes and background work. The first failure stays the reason, except that a
-    /// permanent one replaces a lack of space.
+    /// Stops writes and background work. If there are several failures, the first one is reported
+    /// as the reason, except that a permanent failure replaces a lack of space.
     pub fn fail(&self, error: &Error) {
         self.fail_and_end(error, |_| ());
     }
 
-    /// As [`fail`](DbInner::fail), for a failed job. The function `ended` records in the state that
-    /// the job has ended. The failure and the end are recorded under one lock. Otherwise `resume`,
-    /// which waits for all jobs to end, could run between the two.
+    /// Works like [`fail`](DbInner::fail), for a failed job. The function `ended` records in the
+    /// state that the job has ended. The failure and the end are recorded under one lock.
+    /// Otherwise `resume`, which waits for the end of all jobs, could run between the two steps.
     fn fail_and_end(&self, error: &Error, ended: impl FnOnce(&mut DbState)) {
         let mut state = self.state.lock();
         ended(&mut state);
@@ -253,24 +262,24 @@ impl DbInner {
         }
     }
 
-    /// Notifies the listener of the end of a sync that took `time`. To be called under no lock.
+    /// Notifies the listener of the end of a sync that took `time`. The caller must hold no lock.
     pub fn notify_sync_ended(&self, time: Duration) {
         let durable = self.durable.load(Ordering::Acquire);
         self.options.notify(|| Event::SyncEnd { durable, time });
     }
 
-    /// Records that space was freed: optional work may be tried again.
+    /// Records that space was freed, so that optional work may start again.
     pub fn note_space_freed(&self, state: &mut DbState) {
         state.gc.on_space_freed();
         state.optional_suspended = false;
     }
 
-    /// Makes the next writer look at the state.
+    /// Makes the next writer check the state.
     pub fn bump_stall_epoch(&self, _control: &DbState) {
         self.stall_epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns an error if the store takes no more writes.
+    /// Returns an error if the store accepts no more writes.
     pub fn check_writable(&self, state: &DbState) -> Result<()> {
         match &state.failed {
             _ if state.closed => Err(Error::Closed),
@@ -279,16 +288,17 @@ impl DbInner {
         }
     }
 
-    /// Makes the commit job look at the pending edits. To be called without the state lock.
+    /// Makes the commit job check the pending edits. The caller must not hold the state lock.
     pub fn request_commit(&self) {
         self.state.lock().commit_epoch += 1;
         self.changed.notify_all();
     }
 
-    /// Makes all finished files durable and has the edits that wait for them committed.
+    /// Makes all finished files durable, and requests a commit of the edits that wait for these
+    /// files.
     pub fn commit_storage(&self) -> Result<()> {
         let outcome = self.storage.commit();
-        self.request_commit(); // also after an error, which the handles of the files have
+        self.request_commit(); // also after an error, which the durability handles have
         Ok(outcome?)
     }
 
@@ -299,7 +309,7 @@ impl DbInner {
         self.bump_stall_epoch(state);
     }
 
-    /// Waits until `done` returns true, and runs background steps of a manual executor meanwhile.
+    /// Waits until `done` returns true. With a manual executor, the wait runs background steps.
     /// Returns an error once the store has failed.
     pub fn wait_until(&self, mut done: impl FnMut(&mut DbState) -> bool) -> Result<()> {
         let mut state = self.state.lock();
@@ -312,18 +322,18 @@ impl DbInner {
         }
     }
 
-    /// Number of closed WALs whose entries are in SSTables that are not durable yet.
+    /// Returns the number of closed WALs whose entries are in SSTables that are not durable yet.
     pub fn flushed_open_wals(&self, state: &DbState) -> usize {
         self.closed_wals.count_before(state.versions.replay_from())
     }
 
-    /// Returns whether so many of them are open that no other WAL may be closed before the file
-    /// system commits.
+    /// Returns whether the number of such WALs has reached its limit, so that no other WAL may be
+    /// closed until the file system commits.
     pub fn has_too_many_wals(&self, state: &DbState) -> bool {
         self.flushed_open_wals(state) / 2 >= self.storage.closed_wals_max()
     }
 
-    /// Waits until one more memtable may wait for its flush.
+    /// Waits until one more memtable may be sealed and wait for its flush.
     pub fn wait_to_seal(&self) -> Result<()> {
         let mut awaits_commit = None;
         self.wait_until(|state| {
@@ -333,7 +343,7 @@ impl DbInner {
         })
     }
 
-    /// Waits once: for a signal, or by running a step of a manual executor.
+    /// Waits once: for a signal or, with a manual executor, by running one step.
     pub fn wait_for_change(&self, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
         if !self.work.is_manual() {
             if self.changed.wait_for(state, LOOK_AGAIN).timed_out() {
@@ -341,7 +351,8 @@ impl DbInner {
             }
             return Ok(());
         }
-        // The waiting thread may hold the leader state. Jobs of these lanes would wait for it.
+        // The waiting thread may hold the leader state, and jobs of these two lanes would wait for
+        // it.
         match MutexGuard::unlocked(state, || self.work.step_except(&[Lane::Relocate, Lane::Idle])) {
             Some(_) => Ok(()),
             None => Err(Error::Bug("waiting for background work that is not queued".into())),

@@ -1,5 +1,5 @@
-//! Scheduling of background work: picks flushes, compactions and commits that are due, and starts
-//! and ends them as jobs.
+//! Scheduling of background work: it picks the flushes, compactions and commits that are due,
+//! starts them as jobs, and handles the end of these jobs.
 use super::{DbInner, DbState};
 use crate::{
     Error, Event, Options, Result,
@@ -15,16 +15,16 @@ use std::{
 use terrace_format::{TableForm, TableId};
 use terrace_storage::BlockingScope;
 
-/// SSTables whose contents are loaded in one round of the idle timer.
+/// Number of SSTables whose entry counts one round of the idle timer loads.
 const TABLES_PER_ROUND: usize = 256;
 
 impl DbInner {
-    /// Returns the sizes and triggers for compaction policies.
+    /// Returns the sizes and triggers that compaction policies use.
     pub fn limits(&self) -> Limits {
         let Options { target_file_size, mut max_entries_for_level_base, .. } = self.options;
         let max_bytes_for_level_base = self.options.level_1_bytes();
         if self.storage.layout().tables != TableForm::Directory {
-            max_entries_for_level_base = 0; // only SSTable directories count entries
+            max_entries_for_level_base = 0; // only directory tables have entry counts
         }
         let Options {
             level0_file_num_compaction_trigger,
@@ -47,23 +47,25 @@ impl DbInner {
         }
     }
 
-    /// Returns the compaction debt: the bytes above their levels' size limits, and the same plus
-    /// level 0.
+    /// Returns the compaction debt twice, in bytes: the bytes above the target sizes of levels,
+    /// and these bytes plus the bytes of level 0.
     pub fn compaction_debt(&self) -> (u64, u64) {
         let view = self.view.load();
         let debt = self.policy.debt(&self.limits(), &view.version);
         (debt, debt.saturating_add(view.version.levels[0].bytes()))
     }
 
-    /// Returns the free bytes of the disk, where a lack of them should speed up commits; `None`
-    /// where the file system commits on its own schedule. I/O: not to be called under a lock.
+    /// Returns the free bytes of the disk, if a lack of free bytes should speed up commits.
+    /// Returns `None` if the file system commits on its own schedule. The call does I/O and must
+    /// not be made under a lock.
     pub fn free_bytes(&self) -> Option<u64> {
         if self.storage.waits_for_fs_commit() { None } else { self.storage.free_bytes() }
     }
 
-    /// Loads the counts of entries and tombstones of SSTables that were there at open, some at a
-    /// time, for the tombstone trigger (`compact/tombstones.rs`). I/O. A read error is reported to
-    /// the reader of the table. Returns whether all are known now.
+    /// Loads the entry counts of SSTables that existed at the open, a limited number per call.
+    /// Tombstone compactions (`compact/tombstones.rs`) need these counts. The call does I/O. It
+    /// ignores a read error, because a later read of the table reports the error. Returns whether
+    /// the counts of all tables are known now.
     pub fn load_table_contents(&self) -> bool {
         if self.options.tombstone_compaction_percent == 0 {
             return true;
@@ -71,7 +73,7 @@ impl DbInner {
         let view = self.view.load_full();
         let unknown: Vec<_> = view.version.tables().filter(|(_, table)| table.contents().is_none()).collect();
         for (_, table) in unknown.iter().take(TABLES_PER_ROUND) {
-            // A table that cannot be read now may be read later, unless it is damaged.
+            // A table that cannot be read now may be readable later, unless it is damaged.
             if table.load_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
                 table.set_contents(Contents::default());
             }
@@ -79,7 +81,7 @@ impl DbInner {
         unknown.iter().all(|(_, table)| table.contents().is_some())
     }
 
-    /// Calls `look` with the inputs of the compaction policy.
+    /// Calls `look` with the inputs of the compaction policy for the current state.
     pub fn with_situation<T>(&self, state: &DbState, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         self.with_limits(state, &self.limits(), look)
     }
@@ -98,9 +100,9 @@ impl DbInner {
         })
     }
 
-    /// Returns the most urgent compaction that may start now, and whether it is optional: one that
-    /// only drops tombstones. After an optional compaction ran out of disk space, no optional one
-    /// is returned until space is freed.
+    /// Returns the most urgent compaction that may start now, and whether it is optional: an
+    /// optional compaction only drops tombstones. After an optional compaction has run out of disk
+    /// space, no optional compaction is returned until space is freed.
     pub fn pick_compaction(&self, state: &DbState) -> Option<(Plan, bool)> {
         #[cfg(test)]
         self.picks.fetch_add(1, Ordering::Relaxed);
@@ -115,10 +117,10 @@ impl DbInner {
         self.with_limits(state, &limits, |situation| self.policy.plan(situation)).map(|plan| (plan, true))
     }
 
-    /// Returns the level into which a flush of these keys may place its SSTable. Only level 0 is
-    /// safe in two cases. While a compaction runs, its outputs may fall anywhere between its
-    /// inputs. While one waits to be committed, a flush into level 0 stays free to be committed
-    /// before it (docs/durability.md).
+    /// Returns the level in which a flush of these keys may place its SSTable. Only level 0 is
+    /// allowed in two cases. While a compaction runs, its outputs may have any key between its
+    /// inputs. While a compaction waits for the commit of its edit, a flush into level 0 may be
+    /// committed before that edit (docs/durability.md).
     pub fn flush_level(&self, state: &DbState, smallest: &[u8], largest: &[u8]) -> usize {
         if !state.compactions.is_empty() || state.versions.compaction_pending() {
             return 0;
@@ -127,7 +129,7 @@ impl DbInner {
         self.with_situation(state, |situation| self.policy.level_for_flush(situation, &range))
     }
 
-    /// Starts all background work that is due. To be called under the state lock, after every
+    /// Starts all background work that is due. It must be called under the state lock after every
     /// change of the state.
     pub fn schedule(self: &Arc<Self>, state: &mut DbState) {
         state.commit_epoch += 1;
@@ -163,7 +165,7 @@ impl DbInner {
         self.schedule_value_log_gc(state);
     }
 
-    /// Updates the idle detector with `update` and starts the work that waited for an idle store.
+    /// Updates the idle detector with `update`, and starts the work that waited for an idle store.
     pub fn update_idle(self: &Arc<Self>, update: impl FnOnce(&mut idle::IdleDetector)) {
         let mut state = self.state.lock();
         if !state.closing {
@@ -174,15 +176,15 @@ impl DbInner {
         }
     }
 
-    /// Returns the number of compactions, or subcompactions, that may run now, of the `most` that
-    /// an option allows.
+    /// Returns the number of compactions, or of subcompactions, that may run now. An option allows
+    /// at most `most`.
     pub fn compaction_threads(&self, state: &DbState, most: u64) -> usize {
         let runs = self.policy.stall_runs(state.versions.live());
         parallelism::threads(&self.options, most, runs, state.compactions.idle.is_quiet())
     }
 
-    /// Starts `plan`, which must not conflict with a running compaction. An `optional` one does
-    /// nothing if the disk has no room for it.
+    /// Starts the compaction of `plan`, which must not conflict with a running compaction. An
+    /// `optional` compaction does nothing if there is not enough disk space for it.
     pub fn start_compaction(self: &Arc<Self>, state: &mut DbState, plan: Plan, optional: bool) {
         debug_assert!(state.compactions.admits(&self.order, &plan));
         state.compactions.begin(&self.order, &plan);
@@ -213,8 +215,8 @@ impl DbInner {
             };
             match outcome {
                 Err(full) if full.is_no_space() && optional => {
-                    // It has deleted its outputs. A job without space looks for that as soon as
-                    // this one ends.
+                    // The compaction has deleted its outputs. As soon as it ends, a job without
+                    // space checks whether space was freed.
                     shared.space_freed.fetch_add(1, Ordering::Release);
                     shared.end_optional_compaction(&plan, None);
                     Ok(())
@@ -227,7 +229,8 @@ impl DbInner {
         self.submit(Lane::Compact, "compact", job, move |state| state.compactions.end(&ended));
     }
 
-    /// Ends a queued compaction before it starts if the store is closing. Returns whether it did.
+    /// Ends a queued compaction before it starts, if the store is closing. Returns whether this
+    /// was so.
     fn cancel_if_closing(&self, plan: &Plan) -> bool {
         let mut state = self.state.lock();
         if state.closing {
@@ -237,9 +240,11 @@ impl DbInner {
         state.closing
     }
 
-    /// Ends an optional compaction for which there is no space. No other one starts until a file is
-    /// deleted, or until the next idle round, since others may free space too. If files were
-    /// deleted since `space_freed` was `freed`, before the check for space, that may suffice.
+    /// Ends an optional compaction for which there is no space. No other optional compaction
+    /// starts until a file is deleted, or until the next idle round, because other users of the
+    /// disk may free space too. `freed` is the value of `space_freed` before the check for space.
+    /// If `space_freed` has changed since then, files were deleted after the check, and the freed
+    /// space may be sufficient.
     fn end_optional_compaction(self: &Arc<Self>, plan: &Plan, freed: Option<u64>) {
         let mut state = self.state.lock();
         state.compactions.end(plan);
@@ -247,14 +252,14 @@ impl DbInner {
         self.schedule(&mut state);
     }
 
-    /// Ends a compaction with an input that cannot be read. It lost nothing that was not lost
-    /// before, so the store does not stop: the inputs stay in place and take part in no further
-    /// compaction. Their sound parts can still be read.
+    /// Ends a compaction with an input that cannot be read. The compaction has lost nothing that
+    /// was not lost before, so the store does not stop. The inputs stay in place and are not
+    /// compacted again. Reads can still use the undamaged parts of the inputs.
     fn on_damaged_input(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let (level, output_level) = (plan.level, plan.output_level);
         let mut state = self.state.lock();
         state.compactions.end_damaged(&self.order, plan, error.clone());
-        // A writer that waits for level 0 to shrink has to decide again.
+        // A writer that waits until level 0 has fewer runs must decide again.
         self.bump_stall_epoch(&state);
         self.schedule(&mut state);
         drop(state);
@@ -262,8 +267,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Queues a job whose failure, or panic, stops the store. `ended` records the end of a failed
-    /// job in the state; a job that succeeds does so itself.
+    /// Queues a job whose failure, or panic, stops the store. The function `ended` records the end
+    /// of a failed job in the state. A job that succeeds records its end itself.
     pub fn submit(
         self: &Arc<Self>,
         lane: Lane,
@@ -275,7 +280,7 @@ impl DbInner {
         self.work.submit(lane, name, move || {
             let _awaited = matches!(lane, Lane::Flush | Lane::Compact).then(BlockingScope::new);
             let outcome = catch_unwind(AssertUnwindSafe(|| match lane {
-                Lane::Durability => job(&shared), // retries by itself
+                Lane::Durability => job(&shared), // this job retries by itself
                 Lane::Flush | Lane::Compact => shared.retry_on_no_space(1, || job(&shared)),
                 Lane::Relocate | Lane::Idle => shared.retry_on_no_space(0, || job(&shared)),
             }));
@@ -287,7 +292,7 @@ impl DbInner {
         });
     }
 
-    /// Handles an SSTable that has spent its seek budget: extends the budget, or requests a seek
+    /// Handles an SSTable whose seek budget is exhausted: extends the budget or requests a seek
     /// compaction.
     pub fn on_seek_budget_spent(self: &Arc<Self>, level: usize, table: TableId) {
         let Options { seek_compaction, seek_compaction_bytes: worth, .. } = self.options;
@@ -299,8 +304,9 @@ impl DbInner {
         }
     }
 
-    /// Returns whether the seek budget of a table was extended, because the seeks, at `worth` bytes
-    /// each, have not paid for its compaction, or because the table is no longer in `level`.
+    /// Returns whether the seek budget of a table was extended. It is extended if the seeks, each
+    /// of which is worth `worth` bytes, have not paid for the table's compaction, or if the table
+    /// is no longer in `level`.
     fn extend_seek_budget(&self, level: usize, table: TableId, worth: u64) -> bool {
         let state = self.state.lock();
         self.with_situation(&state, |situation| {
@@ -309,8 +315,8 @@ impl DbInner {
         })
     }
 
-    /// Requests the compaction of an SSTable of `level` into the next level, as soon as nothing is
-    /// more urgent.
+    /// Requests a compaction of an SSTable of `level` into the next level. The compaction starts
+    /// as soon as no other compaction is more urgent.
     pub fn request_compaction(self: &Arc<Self>, level: usize, table: TableId) {
         let mut state = self.state.lock();
         state.seek_hint = Some((level, table));

@@ -1,4 +1,5 @@
-//! Garbage collection (GC) of the value log: when it runs, and on which segments.
+//! Garbage collection (GC) of the value log: this module decides when GC runs, and on which
+//! segments.
 //!
 //! ```text
 //!  segments mode:
@@ -15,8 +16,8 @@
 //!    still point into the victims, whose pointers are all shadowed by now ──► segments obsolete
 //! ```
 //!
-//! One table at a time is rewritten for GC, so that it never uses more than one thread, and all
-//! other compactions take precedence.
+//! Only one GC compaction runs at a time, so that GC never uses more than one thread. All other
+//! compactions have priority.
 use super::{DbInner, DbState};
 use crate::{
     Error, GcMode, Result,
@@ -32,13 +33,13 @@ use crate::{
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_storage::placement::ObjectId;
 
-/// The value log at one moment.
+/// The totals of the value log at one moment.
 struct ValueLogTotals {
-    /// All segments as one, without quarantined ones.
+    /// Sums over all segments that are not quarantined.
     all: Segment,
     /// See [`DbInner::shadowed_share`].
     share: f64,
-    /// Upper bound, in bytes, of values that count as live although newer entries shadow them.
+    /// Upper bound of the bytes of values that count as live although newer entries shadow them.
     shadowed_at_most: u64,
 }
 
@@ -46,14 +47,14 @@ struct ValueLogTotals {
 enum GcStep {
     None,
     Compact(Plan),
-    /// Choose segments to empty.
+    /// Choose segments as victims.
     ChooseVictims,
 }
 
 impl DbInner {
-    /// Finds out which SSTables above the deepest level have range tombstones, for the shadow
-    /// estimate ([`shadow_estimate::range_deleting_table`]). I/O. A read error is reported to the
-    /// reader of the table.
+    /// Determines which SSTables above the deepest level have range tombstones. The estimate of
+    /// shadowed garbage needs this ([`shadow_estimate::range_deleting_table`]). The call does I/O.
+    /// It ignores a read error, because a later read of the table reports the error.
     pub fn load_range_tombstone_flags(&self) {
         if !self.separates_values || !self.has_range_tombstones {
             return;
@@ -64,8 +65,8 @@ impl DbInner {
         }
     }
 
-    /// Starts one GC compaction, or one pass of tail GC, if there is too much garbage and nothing
-    /// else is due.
+    /// Starts one GC compaction, or one pass of tail GC, if there is too much garbage and no other
+    /// work is due.
     pub(super) fn schedule_value_log_gc(self: &Arc<Self>, state: &mut DbState) {
         let off = self.options.value_log_gc == GcMode::Off || state.gc.out_of_space;
         if !self.separates_values || off || state.compactions.runs_gc() {
@@ -107,9 +108,9 @@ impl DbInner {
         ValueLogTotals { all, share, shadowed_at_most }
     }
 
-    /// Returns the fraction of entries above the deepest level that are assumed to shadow a value.
-    /// Compactions have measured it. In an idle store all of them may, and tail GC looks for them
-    /// only then.
+    /// Returns the share of entries above the deepest level that are assumed to shadow a value.
+    /// Usually this is the share that compactions have measured. In a store that has been idle for
+    /// a long time it is 1. With tail GC it is 0 in any other store.
     fn shadowed_share(&self, state: &DbState) -> f64 {
         match self.options.value_log_gc {
             _ if state.compactions.idle.is_long_idle() => 1.0,
@@ -118,17 +119,17 @@ impl DbInner {
         }
     }
 
-    /// Returns the percentage of the value log that may be garbage now. In an idle store, where
-    /// relocation delays no writer, it is three fifths of the option: that leaves room within the
-    /// limit for keys, pointers and entry heads, a tenth of the space with values of 512 B. Tail GC
-    /// has one limit.
+    /// Returns the percentage of the value log that may be garbage now. An idle store uses three
+    /// fifths of the option, because relocation then delays no writer. This leaves space within
+    /// the limit for keys, pointers and entry headers, which take a tenth of the space with values
+    /// of 512 B. Tail GC always uses the option itself.
     fn garbage_limit_percent(&self, state: &DbState) -> u64 {
         let rests = state.compactions.idle.is_long_idle() && self.options.value_log_gc == GcMode::Segments;
         if rests { (self.options.value_log_gc_percent * 3 / 5).max(1) } else { self.options.value_log_gc_percent }
     }
 
-    /// Returns the next step while no victim has live values. `free` says whether a compaction may
-    /// start.
+    /// Returns the next step of GC while no victim has live values. `free` is whether a compaction
+    /// may start.
     fn next_step(&self, state: &DbState, situation: &Situation<'_>, log: &ValueLogTotals, free: bool) -> GcStep {
         let ValueLogGc { refused, low_on_space, baseline_bytes, .. } = &state.gc;
         let (percent, resting, merges) =
@@ -142,7 +143,7 @@ impl DbInner {
         }
         let due = |hidden| value_log_gc::due(&log.all, hidden, percent, (!resting).then_some(*baseline_bytes));
         if due(log.shadowed_at_most) == GcAction::Nothing {
-            return GcStep::None; // without a look at any table
+            return GcStep::None; // before any table is visited
         }
         let estimate = ShadowEstimate::of(situation, refused);
         let hidden = estimate.shadowed_bytes(&log.all, log.share);
@@ -159,8 +160,9 @@ impl DbInner {
         }
     }
 
-    /// Ends a GC compaction that failed. Nothing depends on it, so the store does not stop. After a
-    /// read or write error its tables, and the segments they point into, are left alone.
+    /// Ends a GC compaction that failed. Only GC needs this compaction, so the store does not
+    /// stop. After a read or write error, GC does not pick its tables, and the segments that they
+    /// point into, again.
     pub(super) fn on_gc_compaction_failed(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let mut state = self.state.lock();
         let reveals = plan.output_level > plan.level && state.gc.victims.is_empty();
@@ -179,7 +181,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// Quarantines those of `segments` that are victims: GC leaves them alone until the next open.
+    /// Quarantines the victims among `segments`: GC does not pick them again until the next open.
     pub fn quarantine(&self, state: &mut DbState, segments: BTreeSet<ObjectId>) {
         if segments.is_empty() {
             return;
@@ -190,12 +192,13 @@ impl DbInner {
         }
     }
 
-    /// Returns whether compactions that start now move values out of victims.
+    /// Returns whether compactions that start now relocate values out of victims.
     pub fn relocates_values(&self, state: &DbState) -> bool {
         self.options.value_log_gc == GcMode::Segments && !state.gc.victims.is_empty()
     }
 
-    /// Suspends GC for lack of space, until some is freed. Compactions leave values where they are.
+    /// Suspends GC until space is freed, because there is too little. Compactions then relocate no
+    /// values.
     pub fn suspend_gc(&self, state: &mut DbState) {
         state.gc.out_of_space = true;
         if self.relocates_values(state) {
@@ -205,8 +208,8 @@ impl DbInner {
         }
     }
 
-    /// Makes all WALs that SSTables point into victims, so that compactions write their values in
-    /// key order. Only in `segments` mode.
+    /// Makes all WALs that SSTables point into victims, so that compactions write the values of
+    /// these WALs in key order. This is done only in `segments` mode.
     pub fn relocate_from_wals(self: &Arc<Self>, state: &mut DbState) {
         if !self.separates_values || self.options.value_log_gc != GcMode::Segments || state.gc.out_of_space {
             return;
@@ -237,8 +240,8 @@ impl DbInner {
         gc.victims.clone()
     }
 
-    /// Returns the victims of `tail` mode that no SSTable needs to point into any more. Chooses
-    /// victims and queues their relocation if there are none.
+    /// Returns the victims of `tail` mode that no SSTable needs to point into any more. If there
+    /// are no victims, chooses some and queues their relocation.
     fn tail_gc_victims(self: &Arc<Self>, state: &mut DbState) -> BTreeSet<ObjectId> {
         let DbState { versions, gc, closing, .. } = state;
         if gc.relocating {

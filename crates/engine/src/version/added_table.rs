@@ -23,8 +23,8 @@ pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
     let referred = |(object, bytes)| match object {
         ObjectId::Wal(id) => Some((Referred::Log(id), bytes)),
         ObjectId::Segment(id) => Some((Referred::Values(id), bytes)),
-        ObjectId::Bundle(_) => None, // recorded by `within`
-        // Tables have no references of these kinds.
+        ObjectId::Bundle(_) => None, // the field `within` records it
+        // Tables never refer to objects of these kinds.
         ObjectId::Table(_) | ObjectId::WalSidecar(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => None,
     };
     let refs = refs.into_iter().filter_map(referred).collect();

@@ -1,4 +1,5 @@
-//! Invariants of a version. A version that breaks one is refused before any read uses it.
+//! The invariants of a version. A version that violates one of them is refused before any read
+//! uses it.
 use super::{
     level::Level,
     run::Run,
@@ -23,8 +24,8 @@ pub fn levels(order: &KeyOrder, levels: &[Level; LEVELS]) -> Result<(), String> 
     Ok(())
 }
 
-/// Checks the tables that an edit has added to valid levels: each of them, and that it overlaps no
-/// neighbour in its run.
+/// Checks the tables that an edit has added to valid levels: each table by itself, and that it
+/// overlaps no neighbour in its run.
 pub fn added(order: &KeyOrder, levels: &[Level; LEVELS], added: &[(usize, Arc<TableRef>)]) -> Result<(), String> {
     for (level, new) in added {
         table(order, new)?;
@@ -55,7 +56,8 @@ fn runs(order: &KeyOrder, number: usize, level: &Level) -> Result<(), String> {
     Ok(())
 }
 
-/// Compared by internal key: LevelDB may let two neighbours share a user key.
+/// Checks that two neighbouring tables do not overlap. The check compares internal keys, because
+/// LevelDB allows that two neighbours share a user key.
 fn disjoint(order: &KeyOrder, level: usize, first: &TableRef, second: &TableRef) -> Result<(), String> {
     if order.internal(&first.meta.largest, &second.meta.smallest).is_ge() {
         return Err(format!("tables {} and {} overlap in level {level}", first.meta.id, second.meta.id));

@@ -1,29 +1,30 @@
-//! A sorted list in chunks that versions share: a change copies the chunks it touches and the list
-//! of chunks, not the elements.
+//! A sorted list that is divided into chunks, which versions share. A change copies the list of
+//! chunks and the chunks that it affects, but no other elements.
 //!
 //! ```text
 //! version n     [ a b c ] [ d e f ] [ g h i ]
 //!                   │         ╎         │           removes e, adds x
 //! version n+1   [ a b c ] [ d f x ] [ g h i ]       first and last chunk are shared
 //! ```
-//! Invariants: no chunk is empty; each has at most [`CHUNK_MAX`] elements; a chunk that a change
-//! has made and the chunk before it have more than half of that together, so chunks stay few.
+//! Invariants: no chunk is empty. Each chunk has at most [`CHUNK_MAX`] elements. A chunk that a
+//! change has made and the chunk before it together have more than half of that number, so the
+//! number of chunks is small.
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
-/// Most elements of a chunk.
+/// Maximum number of elements in a chunk.
 pub const CHUNK_MAX: usize = 256;
 
 /// An immutable part of the list.
 pub trait Chunk {
-    /// The elements.
+    /// The type of the elements.
     type Item: Clone;
     /// Returns the elements.
     fn items(&self) -> &[Self::Item];
 }
 
-/// Returns `chunks` without the elements `removed` and with `added`; `make` makes a chunk of
-/// sorted elements. No two elements of the list compare as equal. Costs a copy of the list of
-/// chunks and of the chunks with changes.
+/// Returns `chunks` without the elements `removed` and with the elements `added`. The function
+/// `make` makes a chunk of sorted elements. No two elements of the list may compare as equal. The
+/// call copies the list of chunks and the chunks with changes.
 pub fn replace<C: Chunk>(
     chunks: &[Arc<C>],
     removed: Vec<C::Item>,
@@ -35,7 +36,7 @@ pub fn replace<C: Chunk>(
         let before = |chunk: &Arc<C>| chunk.items().last().is_some_and(|last| compare(last, item).is_lt());
         chunks.partition_point(before).min(chunks.len().saturating_sub(1))
     };
-    // By chunk: the removed and the added elements.
+    // For each chunk, the elements that are removed from it and those that are added to it.
     let mut changes = BTreeMap::<usize, [Vec<C::Item>; 2]>::new();
     removed.into_iter().for_each(|item| changes.entry(place(&item)).or_default()[0].push(item));
     added.into_iter().for_each(|item| changes.entry(place(&item)).or_default()[1].push(item));
@@ -61,8 +62,8 @@ pub fn replace<C: Chunk>(
     out
 }
 
-/// Appends `rebuilt` to `out` in chunks of about equal size, with the previous chunk if that is
-/// small.
+/// Appends the elements `rebuilt` to `out` in chunks of about equal size. If the previous chunk is
+/// small, its elements are included.
 fn emit<C: Chunk>(
     out: &mut Vec<Arc<C>>,
     rebuilt: &mut Vec<C::Item>,

@@ -1,24 +1,26 @@
-//! Counts of the entries in an SSTable that shadow older entries or are shadowed themselves. The
-//! writer of a table counts them. For a table of an earlier session they come from its properties
-//! and range tombstones once it has been opened. The manifest does not have them, as LevelDB must
-//! be able to read it.
+//! The entry counts of an SSTable: how many entries shadow older entries, and how many are
+//! shadowed themselves. The writer of a table counts them. For a table of an earlier session they
+//! are taken from the table's properties and range tombstones, once the table has been opened. The
+//! manifest does not have them, because LevelDB must be able to read the manifest.
 use terrace_format::{Kind, RangeTombstones, SeqNo, TableProperties, key::Parsed, range_tombstones::Fragment};
 
-/// Ranges kept per table. Further ranges extend the last one.
+/// Maximum number of ranges that are stored per table. Further ranges extend the last one.
 const RANGES_MAX: usize = 32;
 
-/// Counts of a table.
+/// The entry counts of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Entries of any kind; 0 if unknown, as for LevelDB's tables.
+    /// Number of entries of any kind; 0 if unknown, as for tables that LevelDB has written.
     pub entries: u64,
-    /// Point tombstones among the entries.
+    /// Number of point tombstones among the entries.
     pub tombstones: u64,
-    /// Entries after a newer one of their key: a snapshot saw them when the table was written.
+    /// Number of entries that a newer entry of their key shadows. A snapshot saw these entries
+    /// when the table was written.
     pub shadowed: u64,
-    /// User keys that range tombstones delete, as ascending ranges (start included, end excluded).
+    /// The ranges of user keys that range tombstones delete, ascending (start included, end
+    /// excluded).
     pub ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The newest sequence number.
+    /// The newest sequence number in the table.
     pub newest: SeqNo,
 }
 
@@ -32,7 +34,7 @@ impl Contents {
         contents
     }
 
-    /// Counts an entry; `begins_key` if it is the first of its user key.
+    /// Counts an entry. `begins_key` is whether it is the first entry of its user key.
     pub fn add(&mut self, entry: &Parsed<'_>, begins_key: bool) {
         self.entries += 1;
         self.tombstones += u64::from(entry.kind == Kind::Delete);
@@ -58,15 +60,15 @@ impl Contents {
         }
     }
 
-    /// Whether the table has a range tombstone, a shadowed entry, or a tombstone per eight entries:
-    /// garbage that a compaction may pay off for.
+    /// Whether the table has a range tombstone, a shadowed entry, or at least one tombstone per
+    /// eight entries. A compaction because of this garbage may be worth its cost.
     pub fn has_much_garbage(&self) -> bool {
         let dense = self.tombstones.saturating_mul(8) >= self.entries;
         self.tombstones > 0 && dense || self.shadowed > 0 || !self.ranges.is_empty()
     }
 
-    /// Returns the number of entries and range tombstones that can be dropped once no older entry
-    /// lies below and no snapshot is older.
+    /// Returns the number of entries and range tombstones that can be dropped if no older entry is
+    /// below the table and no older snapshot is held.
     pub fn garbage(&self) -> u64 {
         self.tombstones.max(self.shadowed).saturating_add(self.ranges.len() as u64)
     }

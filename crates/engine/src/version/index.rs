@@ -1,4 +1,4 @@
-//! The SSTables of a version by number.
+//! An index of the SSTables of a version by table number.
 use super::{
     TableRef,
     chunks::{Chunk, replace},
@@ -20,7 +20,7 @@ impl Chunk for Entries {
     }
 }
 
-/// Finds tables by number, in O(log n). Versions share its chunks.
+/// Finds tables by number, in O(log n). Versions share the chunks of the index.
 #[derive(Clone, Debug, Default)]
 pub struct TableIndex(Vec<Arc<Entries>>);
 
@@ -33,14 +33,14 @@ impl TableIndex {
         entries.binary_search_by_key(&id, number).ok().map(|at| (entries[at].0, &entries[at].1))
     }
 
-    /// Returns the index without `removed` and with `added`. Fails with the number of a table that
-    /// would occur twice.
+    /// Returns the index without the tables `removed` and with the tables `added`. If a table
+    /// would occur twice, returns its number as the error.
     pub fn replaced(&self, removed: Vec<Placed>, mut added: Vec<Placed>) -> Result<TableIndex, TableId> {
         added.sort_by_key(|(_, table)| table.meta.id);
         if let Some(pair) = added.windows(2).find(|pair| pair[0].1.meta.id == pair[1].1.meta.id) {
             return Err(pair[0].1.meta.id);
         }
-        // A moved table is removed and added under the same number.
+        // A moved table is in both lists, under the same number.
         let moved: BTreeSet<TableId> = removed.iter().map(|(_, table)| table.meta.id).collect();
         let known = |id: &TableId| self.get(*id).is_some() && !moved.contains(id);
         match added.iter().map(|(_, table)| table.meta.id).find(known) {

@@ -7,14 +7,14 @@ use super::{
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::KeyOrder;
 
-/// Groups tables of level `level` by their run.
+/// Groups the tables of level `level` by the number of their sorted run.
 fn by_run(level: usize, tables: Vec<Arc<TableRef>>) -> BTreeMap<u64, Vec<Arc<TableRef>>> {
     let mut runs = BTreeMap::<u64, Vec<Arc<TableRef>>>::new();
     tables.into_iter().for_each(|table| runs.entry(run_number(level, &table)).or_default().push(table));
     runs
 }
 
-/// Makes a run of tables in any order.
+/// Makes a run of `tables`, which may be in any order.
 fn new_run(order: &KeyOrder, mut tables: Vec<Arc<TableRef>>) -> Run {
     tables.sort_by(|a, b| order.internal(&a.meta.smallest, &b.meta.smallest));
     Arc::new(Tables::new(order, tables))
@@ -23,13 +23,14 @@ fn new_run(order: &KeyOrder, mut tables: Vec<Arc<TableRef>>) -> Run {
 /// The sorted runs of one level.
 #[derive(Clone, Debug, Default)]
 pub struct Level {
-    /// Newest first.
+    /// The runs, newest first.
     pub runs: Vec<Run>,
     totals: LevelTotals,
 }
 
 impl Level {
-    /// Makes a level of tables in any order: a run per table for level 0, else by run number.
+    /// Makes a level of `tables`, which may be in any order. In level 0 each table is a run; in
+    /// other levels the run number of a table determines its run.
     pub fn new(order: &KeyOrder, number: usize, tables: Vec<Arc<TableRef>>) -> Level {
         let by_run = by_run(number, tables);
         Level::of(by_run.into_values().rev().map(|tables| new_run(order, tables)).collect())
@@ -55,7 +56,7 @@ impl Level {
         self.totals.bytes
     }
 
-    /// Returns level `number` without `removed` and with `added`.
+    /// Returns level `number` without the tables `removed` and with the tables `added`.
     pub fn replaced(
         &self,
         order: &KeyOrder,
@@ -64,13 +65,13 @@ impl Level {
         added: Vec<Arc<TableRef>>,
     ) -> Level {
         if removed.is_empty() && added.is_empty() {
-            return self.clone(); // the runs stay shared
+            return self.clone(); // the versions share the runs
         }
         let (mut removed, mut added) = (by_run(number, removed), by_run(number, added));
         let mut runs = Vec::with_capacity(self.runs.len() + added.len());
         for run in &self.runs {
             let at = run.first().map_or(0, |first| run_number(number, first));
-            // Runs that are newer than this one and did not exist.
+            // These runs are newer than this run and did not exist before.
             let newer = at.checked_add(1).map(|above| added.split_off(&above)).unwrap_or_default();
             runs.extend(newer.into_values().rev().map(|tables| new_run(order, tables)));
             match (removed.remove(&at).unwrap_or_default(), added.remove(&at).unwrap_or_default()) {
@@ -88,7 +89,7 @@ impl Level {
         self.overlap_slices(order, range).flatten().cloned().collect()
     }
 
-    /// Returns for each run the tables that may hold keys of `range`.
+    /// Returns, for each run, the tables that may hold keys of `range`.
     pub fn overlap_slices<'a>(
         &'a self,
         order: &'a KeyOrder,
@@ -97,7 +98,8 @@ impl Level {
         self.runs.iter().map(move |run| TableSlice::new(run, run.overlapping(order, range)))
     }
 
-    /// Returns the bytes of the tables that may hold keys of any of `ranges`; each counts once.
+    /// Returns the bytes of the tables that may hold keys of any of `ranges`. Each table counts
+    /// once.
     pub fn overlapping_bytes(&self, order: &KeyOrder, ranges: &[KeyRange<'_>]) -> u128 {
         let of_run = |run: &Run| {
             let mut slices: Vec<_> = ranges.iter().map(|range| run.overlapping(order, range)).collect();

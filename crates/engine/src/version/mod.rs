@@ -1,5 +1,5 @@
-//! A version: the SSTables of each level at one moment. A version never changes; readers pin the
-//! one they use.
+//! A version: the SSTables of all levels at one moment. A version never changes. Readers pin the
+//! version that they use.
 //!
 //! ```text
 //! Version ── levels[0] ── run ── table          level 0: one run per table, newest first
@@ -7,10 +7,10 @@
 //!         ├─ levels[1] ── run ── table table …  deeper levels: one run or several, by policy
 //!         └─ …
 //! ```
-//! A level is a list of *sorted runs*; a run is a list of tables that do not overlap, in key
-//! order. Runs are listed newest first. Level 0 has a run per table, by table number
-//! (docs/durability.md). Each deeper level of a leveled tree has one run; the universal policy
-//! keeps several in level 1, by the run numbers in the manifest.
+//! A level is a list of *sorted runs*, newest first. A run is a list of tables in key order that
+//! do not overlap. In level 0 each table is a run, and the runs are ordered by table number
+//! (docs/durability.md). In a leveled tree each deeper level has one run. The universal policy has
+//! several runs in level 1, which are ordered by the run numbers in the manifest.
 mod added_table;
 pub mod check;
 mod chunks;

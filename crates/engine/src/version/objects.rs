@@ -4,24 +4,24 @@ use std::collections::BTreeSet;
 use terrace_format::TableId;
 use terrace_storage::placement::{ObjectId, TableMeta};
 
-/// Returns the objects with files that a table needs. For a table inside a bundle these are the
-/// bundle and its references, not a file of its own.
+/// Returns the objects with files that a table needs. A table in a bundle has no file of its own,
+/// so these are the bundle and the table's references.
 pub fn files(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
     objects(table).filter(|object| table.meta.within.is_none() || *object != ObjectId::Table(table.meta.id))
 }
 
-/// Returns the objects that a table needs: itself and its references.
+/// Returns the objects that a table needs: the table itself and its references.
 pub fn objects(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
     objects_of(&table.meta)
 }
 
-/// As [`objects`], for the metadata of a table.
+/// Works like [`objects`], for the metadata of a table.
 pub fn objects_of(meta: &TableMeta) -> impl Iterator<Item = ObjectId> + '_ {
     std::iter::once(ObjectId::Table(meta.id)).chain(meta.refs.iter().map(|(object, _)| *object))
 }
 
 /// Returns the objects that were written for `metas`: the tables, their bundles, and the value-log
-/// segments with the tables' numbers. A segment with another number existed before.
+/// segments that have the tables' numbers. A segment with any other number existed before.
 pub fn objects_written_with(metas: &[TableMeta]) -> Vec<ObjectId> {
     let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
     let is_new = |object: &ObjectId| match object {

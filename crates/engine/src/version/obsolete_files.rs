@@ -1,5 +1,5 @@
-//! Obsolete files: an object may be deleted when the manifest edit that stops naming it is
-//! durable and no readable version needs it (docs/durability.md).
+//! Obsolete files: an object may be deleted when the manifest edit that removes it is durable and
+//! no version that may be read needs it (docs/durability.md).
 //!
 //! ```text
 //! durable version drops a table ─▶ obsolete ─▶ no reader pins it ─▶ deletable
@@ -18,33 +18,34 @@ use std::{
 use terrace_format::{LogId, TableId};
 use terrace_storage::placement::ObjectId;
 
-/// Tracks obsolete objects. Guarded by the state lock; does no I/O.
+/// Tracks obsolete objects. The state lock guards it, and it does no I/O.
 #[derive(Debug, Default)]
 pub struct ObsoleteFiles {
-    /// Objects that the durable version no longer names. Each has a version that was found to need
-    /// it; until that version is dropped the object is not checked again.
+    /// Objects that the durable version no longer names. Each has a version that needed it at the
+    /// last check. The object is not checked again until this version is dropped.
     obsolete: BTreeMap<ObjectId, Weak<Version>>,
-    /// Versions that were live at some time and may still be read.
+    /// Versions that were live at some time and that readers may still use.
     versions: Vec<Weak<Version>>,
-    /// Memtables that may still be read, with values that may be in their WAL.
+    /// Memtables that readers may still use. Their values may be in their WAL.
     memtables: Vec<Weak<MemTable>>,
-    /// Live WALs with their bytes (0 until sealed). The durable manifest may name one of them as
-    /// the start of replay.
+    /// The WALs that replay may need, with their bytes (0 until the WAL is sealed). The durable
+    /// manifest may name any of them as the start of replay.
     live_wals: BTreeMap<LogId, u64>,
-    /// Obsolete WALs that are kept for followers of the history, with their bytes, and the limit on
-    /// their bytes.
+    /// Obsolete WALs that are kept for readers of the history, with their bytes. The next field is
+    /// the limit on the sum of these bytes.
     archived_wals: BTreeMap<LogId, u64>,
     archive_bytes_max: u64,
-    /// Readers of WALs, each with the oldest WAL that it still needs.
+    /// The readers of WALs. Each has the oldest WAL that it still needs.
     followers: Vec<Weak<WalFollower>>,
 }
 
-/// A reader of the history. WALs from this one on are kept until the follower is dropped.
+/// A reader of the history. The oldest WAL that it needs, and all later ones, are kept until it is
+/// dropped.
 #[derive(Debug)]
 pub struct WalFollower(AtomicU64);
 
 impl WalFollower {
-    /// Releases the WALs before `log`.
+    /// Notes that the reader no longer needs the WALs before `log`.
     pub fn reached(&self, log: LogId) {
         self.0.store(log.0, Relaxed);
     }
@@ -57,7 +58,7 @@ impl ObsoleteFiles {
         self.versions.push(Arc::downgrade(version));
     }
 
-    /// Adds a memtable that becomes readable; its values may be in its WAL only.
+    /// Adds a memtable that becomes readable. Its values may be only in its WAL.
     pub fn pin_wal(&mut self, memtable: &Arc<MemTable>) {
         self.memtables.retain(|weak| weak.strong_count() > 0);
         self.memtables.push(Arc::downgrade(memtable));
@@ -68,7 +69,7 @@ impl ObsoleteFiles {
         self.live_wals.insert(log, 0);
     }
 
-    /// Notes that WAL `log` was sealed at `bytes`.
+    /// Notes that WAL `log` was sealed with a size of `bytes`.
     pub fn wal_sealed(&mut self, log: LogId, bytes: u64) {
         self.live_wals.entry(log).and_modify(|known| *known = bytes);
     }
@@ -78,13 +79,15 @@ impl ObsoleteFiles {
         self.live_wals.get(&log).copied().unwrap_or(0)
     }
 
-    /// Keeps up to `bytes` of obsolete WALs; `logs` are those of earlier sessions.
+    /// Sets the limit on the bytes of obsolete WALs that are kept. `logs` are the WALs of earlier
+    /// sessions.
     pub fn keep_wals(&mut self, bytes: u64, live_wals: Vec<(LogId, u64)>) {
         self.archive_bytes_max = bytes;
         self.archived_wals.extend(live_wals);
     }
 
-    /// Returns every WAL with a part of the history, oldest first, and a follower that keeps them.
+    /// Returns every WAL that has a part of the history, oldest first, and a follower that keeps
+    /// these WALs.
     pub fn follow(&mut self) -> (Vec<LogId>, Arc<WalFollower>) {
         let live_wals: Vec<_> = self.archived_wals.keys().chain(self.live_wals.keys()).copied().collect();
         let follower = Arc::new(WalFollower(AtomicU64::new(live_wals.first().map_or(0, |oldest| oldest.0))));
@@ -93,15 +96,16 @@ impl ObsoleteFiles {
         (live_wals, follower)
     }
 
-    /// Marks `tables` obsolete: they left the live version and the manifest will never name them.
-    /// Objects they refer to may still be needed.
+    /// Marks `tables` obsolete: they are no longer in the live version, and the manifest will
+    /// never name them. The objects that they refer to may still be needed.
     pub fn never_committed(&mut self, tables: &BTreeSet<TableId>) {
         self.mark_obsolete(tables.iter().map(|table| ObjectId::Table(*table)));
     }
 
-    /// Advances the durable version from `old` to `new`, which deletes tables. `transient` are
-    /// objects that came and went between the two. Replay starts at `replay_from` from now on.
-    /// Compares sets of objects, because an edit that moves a table deletes and adds it.
+    /// Advances the durable version from `old` to `new`, which removes tables. `transient` are
+    /// objects that were added and removed between the two versions. Replay now starts at
+    /// `replay_from`. The function compares sets of objects, because an edit that moves a table
+    /// deletes and adds it.
     pub fn durable_advanced(
         &mut self,
         old: &Version,
@@ -122,7 +126,7 @@ impl ObsoleteFiles {
         }
     }
 
-    /// Marks a manifest obsolete that the root file no longer names.
+    /// Marks a manifest obsolete, because the root file no longer names it.
     pub fn manifest_replaced(&mut self, old: LogId) {
         self.mark_obsolete([ObjectId::Manifest(old)]);
     }
@@ -131,13 +135,14 @@ impl ObsoleteFiles {
         self.obsolete.extend(objects.into_iter().map(|object| (object, Weak::new())));
     }
 
-    /// Takes the objects that may be deleted now. Objects of `live` and `durable` are always kept.
+    /// Takes the objects that may be deleted now. Objects that `live` or `durable` need are not
+    /// among them.
     pub fn take_deletable(&mut self, live: &Version, durable: &Version) -> Vec<ObjectId> {
         let pinned: Vec<_> = self.versions.iter().filter_map(Weak::upgrade).collect();
         let followed = self.followers.iter().filter_map(Weak::upgrade).map(|follower| follower.0.load(Relaxed)).min();
         let unread = self.obsolete.iter().filter(|(_, reader)| reader.strong_count() == 0);
         let mut deletable: BTreeSet<_> = unread.map(|(object, _)| *object).collect();
-        // A WAL may also be needed for replay, the history or a memtable.
+        // A WAL may also be needed for replay, for readers of the history, or for a memtable.
         let needed = self.live_wals.keys().chain(self.archived_wals.keys()).copied();
         let read = self.memtables.iter().filter_map(Weak::upgrade).map(|memtable| memtable.log);
         for log in needed.chain(read) {
@@ -158,21 +163,21 @@ impl ObsoleteFiles {
         deletable.into_iter().collect()
     }
 
-    /// Returns the number of objects that wait for a reader or for durability.
+    /// Returns the number of obsolete objects that a reader or a missing sync keeps.
     pub fn waiting(&self) -> usize {
         self.obsolete.len()
     }
 }
 
 /// Removes from `set` the objects that `version` needs, and returns them. Versions share most of
-/// their chunks; chunks in `seen` were compared with the same set before and are skipped.
+/// their chunks. Chunks in `seen` were already compared with the same set, and are skipped.
 fn remove_needed(
     set: &mut BTreeSet<ObjectId>,
     version: &Version,
     seen: &mut BTreeSet<*const TableChunk>,
 ) -> Vec<ObjectId> {
     let is_table = |object: &ObjectId| matches!(object, ObjectId::Table(_));
-    // No table refers to a table.
+    // No table refers to another table.
     let (mut needed, mut rest) = (Vec::new(), Vec::new());
     for object in set.extract_if(.., is_table) {
         let is_needed = matches!(object, ObjectId::Table(id) if version.has_table(id));
@@ -189,8 +194,8 @@ fn remove_needed(
 }
 
 /// Removes from `set` the references of `table`. A table with separated values may refer to
-/// thousands of segments while `set` has few objects, or the other way round: the smaller side is
-/// looked up in the larger.
+/// thousands of segments while `set` has few objects, or the opposite. The function looks the
+/// elements of the smaller collection up in the larger one.
 fn remove_referenced(set: &mut BTreeSet<ObjectId>, table: &TableRef, needed: &mut Vec<ObjectId>) {
     if set.len() < table.meta.refs.len() {
         needed.extend(set.extract_if(.., |object| table.refers_to(*object)));
@@ -215,7 +220,7 @@ mod tests {
         ]
     }
 
-    /// Also if earlier checks found the file pinned.
+    /// A file that earlier checks found pinned is deleted too.
     #[test]
     fn a_pinned_file_is_deleted_after_its_last_reader() {
         let key = || key::lookup(b"a", SeqNo(1));

@@ -1,15 +1,15 @@
-//! Pending edits: installed in the live version, not yet in the manifest, in the order in which
-//! the manifest will get them.
+//! Pending edits: they are installed in the live version, but not in the manifest yet. The queue
+//! has them in the order in which they will be appended to the manifest.
 //!
-//! They are committed from the front while their durability handles are durable. There are two
-//! exceptions to first-in first-out:
+//! Edits are committed from the front of the queue, as long as their durability handles are
+//! durable. There are two exceptions to first-in first-out:
 //!
-//! - A flush into level 0 with a durable table overtakes compactions with tables that are not: it
-//!   adds the newest run, whatever becomes of the older ones.
-//! - A compaction may consume a table before any sync of it has started. The table's sync is then
-//!   *cancelled* and its file deleted at once, so the manifest must never name it. The edit that
-//!   added it, the edit that consumed it and all edits between them become one manifest record,
-//!   which a power cut leaves whole or not at all.
+//! - A flush into level 0 whose table is durable overtakes compactions whose tables are not. This
+//!   is safe, because the flush adds the newest run, which does not depend on the older runs.
+//! - A compaction may consume a table before any sync of the table has started. The sync is then
+//!   *cancelled* and the table's file is deleted immediately, so the manifest must never name the
+//!   table. The edit that added the table, the edit that consumed it and all edits between them
+//!   become one manifest record. A power cut leaves this record whole or not at all.
 use super::{meta_of, objects_of};
 use crate::{Error, Result};
 use std::{
@@ -27,32 +27,32 @@ use terrace_storage::{DurabilityHandle, placement::ObjectId};
 pub struct Pending {
     /// The edit.
     pub edit: Edit,
-    /// A durability handle for each table sink that wrote its tables.
+    /// The durability handles, one for each table sink that wrote tables of the edit.
     pub handles: Vec<DurabilityHandle>,
-    /// Whether it is a compaction's edit, not a flush's.
+    /// Whether the edit is that of a compaction, not that of a flush.
     pub compaction: bool,
-    /// Bytes that become obsolete when the edit is committed: of WALs for a flush, of tables for a
-    /// compaction.
+    /// Bytes that become obsolete when the edit is committed: bytes of WALs for a flush, bytes of
+    /// tables for a compaction.
     pub retained_bytes: u64,
-    /// Inputs with a cancelled sync.
+    /// The inputs whose sync was cancelled.
     pub sync_cancelled: BTreeSet<TableId>,
-    /// Number among all edits ever pushed; set by the queue.
+    /// The number of the edit among all edits that were ever pushed. The queue sets it.
     pub(super) serial: u64,
-    /// The last edit that must be committed in the same record: the consumer of a table of this
-    /// edit with a cancelled sync.
+    /// The last edit that must be committed in the same record. This is the edit that consumes a
+    /// table of this edit whose sync was cancelled.
     pub(super) bound_to: Option<u64>,
 }
 
-/// Edits committed as one manifest record.
+/// Edits that are committed as one manifest record.
 #[derive(Debug)]
 pub struct CommittedRecord {
-    /// The folded edit.
+    /// The one edit that results from all of them.
     pub edit: Edit,
-    /// Tables added and deleted within the record, and the objects they refer to.
+    /// Tables that are added and deleted within the record, and the objects that they refer to.
     pub transient: Vec<ObjectId>,
 }
 
-/// Bytes that are kept because their replacement is not known to be durable.
+/// Bytes that are kept because the files that replace them may not be durable yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
     /// Bytes of WALs of flushed memtables.
@@ -62,8 +62,8 @@ pub struct Retained {
 }
 
 impl Pending {
-    /// Raises the numbers of this edit, which is committed after the later installed `flush`:
-    /// numbers in the manifest never decrease.
+    /// Raises the numbers in this edit, because it is committed after `flush`, which was installed
+    /// later. Numbers in the manifest never decrease.
     fn raise_counters(&mut self, flush: &Edit) {
         self.edit.last_sequence = self.edit.last_sequence.max(flush.last_sequence);
         self.edit.next_file_number = self.edit.next_file_number.max(flush.next_file_number);
@@ -82,10 +82,10 @@ impl Pending {
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     edits: VecDeque<Pending>,
-    /// Retained bytes of all flushes, and of all compactions. Sizes in a manifest may be any
-    /// number, so the sums need more than 64 bits.
+    /// Retained bytes of all flushes, and those of all compactions. A manifest may declare any
+    /// size, so the sums need more than 64 bits.
     retained: [u128; 2],
-    /// Number of edits ever pushed.
+    /// The number of edits that were ever pushed.
     pushed: u64,
 }
 
@@ -123,23 +123,23 @@ impl PendingQueue {
                 waiting.edit.added.iter().any(|(_, added)| pending.sync_cancelled.contains(&added.id))
             };
             let adders = self.edits.iter_mut().filter(|waiting| consumed(waiting));
-            // The last that is pushed is the last there is.
+            // The edit that is pushed is the last one in the queue.
             adders.for_each(|adder| adder.bound_to = Some(pending.serial));
         }
         *self.sum_of(&pending) += u128::from(pending.retained_bytes);
         self.edits.push_back(pending);
     }
 
-    /// Raises the next file number of all edits to at least `next_file`, which a manifest snapshot
-    /// before them says.
+    /// Raises the next file number of all edits to at least `next_file`. A manifest snapshot that
+    /// precedes these edits contains this number.
     pub fn raise_next_file(&mut self, next_file: u64) {
         for Pending { edit, .. } in &mut self.edits {
             edit.next_file_number = edit.next_file_number.max(Some(next_file));
         }
     }
 
-    /// Returns how many edits at the front can be committed now. Fails if one of the edits looked
-    /// at can never be.
+    /// Returns how many edits at the front can be committed now. Returns an error if one of the
+    /// edits that it checks can never be committed.
     pub fn committable(&mut self) -> Result<usize> {
         let durable = self.let_flushes_overtake()?;
         Ok(self.groups(durable).last().map_or(0, |group| group.end))
@@ -164,13 +164,15 @@ impl PendingQueue {
         records
     }
 
-    /// Moves flushes with durable tables before compactions without. No flush passes another flush,
-    /// or an edit that it is bound to. A flush installed while a compaction is pending is in level
-    /// 0 (`DbInner::flush_level`). Returns the number of durable edits at the front.
+    /// Moves flushes with durable tables before compactions with tables that are not durable. No
+    /// flush passes another flush, or an edit to which it is bound. A flush that is installed
+    /// while a compaction is pending is in level 0 (`DbInner::flush_level`). Returns the number of
+    /// durable edits at the front.
     fn let_flushes_overtake(&mut self) -> Result<usize> {
         let mut front = 0;
         for at in 0..self.edits.len() {
-            // Edits moved to the front came before neither this one nor the remaining ones.
+            // Earlier moves to the front have not changed the positions of this edit and of the
+            // later ones.
             let pending = &self.edits[at];
             let (durable, bound) = (pending.is_durable()?, pending.bound_to.is_some());
             if durable && at == front {
@@ -187,15 +189,16 @@ impl PendingQueue {
         Ok(front)
     }
 
-    /// Returns the groups among the first `count` edits that become one record each, as far as they
-    /// are complete. The cost depends on `count` only, not on the length of the queue: this is
-    /// called every few milliseconds.
+    /// Returns those groups of edits, among the first `count`, that become one record each.
+    /// Incomplete groups are left out. The cost depends only on `count` and not on the length of
+    /// the queue, because this function is called every few milliseconds.
     fn groups(&self, count: usize) -> Vec<Range<usize>> {
         let (mut groups, mut from, mut last) = (Vec::new(), 0, None);
         for (at, pending) in self.edits.range(..count).enumerate() {
             last = last.max(pending.bound_to);
             if last.is_none_or(|last| last == pending.serial) {
-                // Consumers are never moved, so no later edit belongs to the group.
+                // The queue never moves an edit that consumes tables, so no later edit belongs to
+                // the group.
                 groups.push(from..at + 1);
                 (from, last) = (at + 1, None);
             }
@@ -204,7 +207,7 @@ impl PendingQueue {
     }
 }
 
-/// Folds `edits`, in order, into one.
+/// Folds `edits`, in their order, into one edit.
 fn fold(edits: impl IntoIterator<Item = Edit>) -> CommittedRecord {
     let (mut sum, mut transient) = (None, Vec::new());
     for edit in edits {
@@ -217,7 +220,7 @@ fn fold(edits: impl IntoIterator<Item = Edit>) -> CommittedRecord {
     CommittedRecord { edit: sum.unwrap_or_default(), transient }
 }
 
-/// Folds `second` into `first`. A table added by the first and deleted by the second is in
+/// Folds `second` into `first`. A table that the first edit adds and the second edit deletes is in
 /// neither list of the result, but in `transient`.
 fn compose(mut first: Edit, second: Edit, transient: &mut Vec<AddedTable>) -> Edit {
     for (level, table) in second.deleted {
@@ -280,7 +283,7 @@ mod tests {
         let pendings = [
             compaction(&[(2, 1)], &[(3, 2)], &[]),
             flush(10),
-            // Between the two; 11 is committed with the last.
+            // This edit is between the two; table 11 is committed together with the last edit.
             compaction(&[(1, 3)], &[(2, 11), (2, 12)], &[]),
             compaction(&[(0, 10), (2, 11)], &[(1, 13)], &[10]),
             flush(14),
@@ -302,7 +305,7 @@ mod tests {
         assert_eq!(committable(&mut queue), 1);
         complete(3);
         assert_eq!(committable(&mut queue), 5);
-        // 14 has overtaken the compactions after 10.
+        // The flush of table 14 has overtaken the compactions after the flush of table 10.
         let bound = edit(&[(1, 3)], &[(0, 14), (2, 12), (1, 13)]);
         let records = queue.records(5);
         assert_eq!((records.len(), &records[0]), (2, &edit(&[(2, 1)], &[(3, 2)])));

@@ -1,4 +1,4 @@
-//! A sorted run: SSTables that do not overlap, in key order. Versions share its chunks.
+//! A sorted run: SSTables in key order that do not overlap. Versions share the chunks of a run.
 use super::{
     Contents, KeyRange, TableRef,
     chunks::{CHUNK_MAX, Chunk, replace},
@@ -23,11 +23,11 @@ pub type TableIter<'a> = iter::FlatMap<
     fn(&'a Arc<TableChunk>) -> slice::Iter<'a, Arc<TableRef>>,
 >;
 
-/// The tables of a run. An index of their last keys lets a search work without visiting them.
+/// The tables of a run. With an index of their last keys, a search need not visit the tables.
 #[derive(Debug)]
 pub struct Tables {
     chunks: Vec<Arc<TableChunk>>,
-    /// For each chunk the number of tables up to its end.
+    /// For each chunk, the number of tables from the start of the run to the end of the chunk.
     ends: Vec<usize>,
     totals: LevelTotals,
 }
@@ -40,18 +40,19 @@ pub struct TableChunk {
     totals: LevelTotals,
     /// Whether a table refers to another object.
     has_references: bool,
-    /// Set once the contents of all tables are known: they do not change any more.
+    /// The summary of the tables' entry counts. It is set once all counts are known, because they
+    /// do not change after that.
     garbage: OnceLock<ChunkGarbage>,
 }
 
-/// A summary of the contents of a chunk's tables.
+/// A summary of the entry counts of a chunk's tables.
 #[derive(Debug, Default)]
 pub struct ChunkGarbage {
     /// Positions of tables with much garbage, as [`Contents::has_much_garbage`] says.
     pub tables: Vec<usize>,
-    /// Sums of the tables' bytes and of their known entries.
+    /// The sum of the bytes of all tables with known entry counts, and the sum of their entries.
     pub counted: (u64, u64),
-    /// Bytes per entry of the table with the smallest entries.
+    /// The average entry size of the table with the smallest entries, in bytes.
     pub smallest_entries: Option<u64>,
 }
 
@@ -89,7 +90,8 @@ impl TableChunk {
         self.has_references
     }
 
-    /// Returns the summary of the tables' contents; `None` while those of a table are unknown.
+    /// Returns the summary of the tables' entry counts; `None` while the counts of any table are
+    /// unknown.
     pub fn garbage(&self) -> Option<&ChunkGarbage> {
         if self.garbage.get().is_none() {
             let mut garbage = ChunkGarbage::default();
@@ -134,7 +136,8 @@ impl Tables {
         Tables { chunks, ends, totals }
     }
 
-    /// Returns the run without `removed` and with `added`. Costs the chunks of these tables.
+    /// Returns the run without the tables `removed` and with the tables `added`. Copies only the
+    /// chunks of these tables.
     pub fn replaced(&self, order: &KeyOrder, removed: Vec<Arc<TableRef>>, added: Vec<Arc<TableRef>>) -> Tables {
         let compare = |a: &Arc<TableRef>, b: &Arc<TableRef>| position(order, a, b);
         Tables::of(replace(&self.chunks, removed, added, |tables| TableChunk::new(order, tables), compare))
@@ -187,13 +190,13 @@ impl Tables {
         tables.skip(skipped).take(range.len())
     }
 
-    /// Index of the first table of a chunk.
+    /// Returns the index of the first table of a chunk.
     fn start(&self, chunk: usize) -> usize {
         chunk.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 
-    /// Returns the number of tables at the front for which `is_before` returns true; after the
-    /// first other table it is false.
+    /// Returns the number of tables at the front for which `is_before` returns true. It must
+    /// return false for all tables after the first one for which it returns false.
     pub fn partition_point(&self, is_before: impl Fn(&Arc<TableRef>) -> bool) -> usize {
         let chunk = self.chunks.partition_point(|chunk| chunk.tables.last().is_some_and(&is_before));
         let tables = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk.tables);
@@ -234,15 +237,15 @@ impl Tables {
         from..self.partition_point(starts).max(from)
     }
 
-    /// Returns the tables before and after `table`, which the run has.
+    /// Returns the tables directly before and after `table`, which is a table of the run.
     pub fn neighbours(&self, order: &KeyOrder, table: &Arc<TableRef>) -> [Option<&Arc<TableRef>>; 2] {
         let at = self.partition_point(|other| position(order, other, table).is_lt());
         [at.checked_sub(1).and_then(|before| self.get(before)), self.get(at + 1)]
     }
 }
 
-/// The order of tables in a run: by first key. The number decides between tables that overlap,
-/// which a valid version does not have.
+/// The order of tables in a run: by first key. If two tables overlap, which never happens in a
+/// valid version, the table number determines the order.
 fn position(order: &KeyOrder, a: &TableRef, b: &TableRef) -> Ordering {
     order.internal(&a.meta.smallest, &b.meta.smallest).then(a.meta.id.cmp(&b.meta.id))
 }

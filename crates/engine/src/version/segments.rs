@@ -1,5 +1,5 @@
-//! Value-log segments: the bytes of each, and how many of them the tables of the live version
-//! reference.
+//! The value-log segments: the size of each segment, and the number of its bytes that the tables
+//! of the live version reference.
 use super::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use terrace_format::{
@@ -8,12 +8,12 @@ use terrace_format::{
 };
 use terrace_storage::placement::{ObjectId, TableMeta};
 
-/// Bytes of one segment.
+/// The bytes of one segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// All value bytes.
+    /// The bytes of all values in the segment.
     pub bytes: u64,
-    /// Bytes that tables reference.
+    /// The bytes of the values that tables reference.
     pub live: u64,
 }
 
@@ -29,7 +29,7 @@ impl Segment {
     }
 }
 
-/// All known segments. Guarded by the state lock.
+/// All known segments. The state lock guards them.
 #[derive(Clone, Debug, Default)]
 pub struct Segments(BTreeMap<ObjectId, Segment>);
 
@@ -45,7 +45,8 @@ impl Segments {
         segments
     }
 
-    /// Adds the references of a table. A new segment gets the referenced bytes as its size.
+    /// Adds the references of a table. If the segment is new, its size is set to the referenced
+    /// bytes.
     pub fn add(&mut self, table: &TableMeta) {
         for (object, bytes) in table.segments() {
             let segment = self.0.entry(object).or_default();
@@ -54,8 +55,8 @@ impl Segments {
         }
     }
 
-    /// Replaces tables by others. Returns the segments that no table references any more, with
-    /// their bytes.
+    /// Replaces the tables `removed` by the tables `added`. Returns the segments that no table
+    /// references any more, with their bytes.
     pub fn replace<'a>(
         &mut self,
         removed: impl Iterator<Item = &'a TableMeta>,
@@ -68,26 +69,26 @@ impl Segments {
                 touched.insert(object);
             }
         }
-        // Last, so that moved tables do not count twice.
+        // The tables are added last, so that moved tables do not count twice.
         added.iter().for_each(|table| self.add(table));
         let unreferenced =
             |object: ObjectId| self.0.get(&object).filter(|one| one.live == 0).map(|one| (object, one.bytes));
         touched.into_iter().filter_map(unreferenced).collect()
     }
 
-    /// Notes that WAL `log` was sealed at `bytes`.
+    /// Notes that WAL `log` was sealed with a size of `bytes`.
     pub fn wal_sealed(&mut self, log: LogId, bytes: u64) {
         let object = ObjectId::Wal(log);
         self.0.entry(object).or_default().bytes = bytes.saturating_sub(header_bytes(object));
     }
 
-    /// Forgets a deleted segment.
+    /// Removes the entry of a deleted segment.
     pub fn forget(&mut self, object: ObjectId) {
         self.0.remove(&object);
     }
 
-    /// Returns the segments that some table references, by kind and number. The others become
-    /// obsolete anyway, or are referenced by memtables.
+    /// Returns the segments that at least one table references, ordered by kind and number. All
+    /// other segments are referenced by memtables, or become obsolete without GC.
     pub fn referenced(&self) -> impl Iterator<Item = (ObjectId, Segment)> + '_ {
         self.0.iter().filter(|(_, segment)| segment.live > 0).map(|(object, segment)| (*object, *segment))
     }
@@ -97,7 +98,7 @@ impl Segments {
         self.sum_except(&BTreeSet::new())
     }
 
-    /// Returns the sums without the segments in `spared`.
+    /// Returns the sums over all referenced segments except those in `spared`.
     pub fn sum_except(&self, spared: &BTreeSet<ObjectId>) -> Segment {
         self.referenced().filter(|(object, _)| !spared.contains(object)).fold(
             Segment::default(),
@@ -114,8 +115,9 @@ impl Segments {
     }
 }
 
-/// Returns the bytes of a segment's header. They do not count as garbage, because GC writes them
-/// again and would never end. For a WAL these are its header and one frame header.
+/// Returns the bytes of a segment's header. They do not count as garbage: GC writes a header for
+/// each new segment, so it would never end. For a WAL these are the bytes of its header and of one
+/// frame header (a frame is the form in which the WAL stores a batch).
 fn header_bytes(segment: ObjectId) -> u64 {
     let frames = if matches!(segment, ObjectId::Segment(_)) { 0 } else { 2 };
     (MAGIC.len() + frames * HEADER_BYTES) as u64

@@ -1,5 +1,5 @@
-//! The version set: the *live* version serves reads, the *durable* version is the manifest's and
-//! trails it.
+//! The version set. The *live* version serves reads. The *durable* version is the one that the
+//! manifest records, and it is the same as the live version or older.
 //!
 //! ```text
 //! flush or compaction job
@@ -13,11 +13,11 @@
 //!    ▼
 //! file deletion
 //! ```
-//! Invariants: an edit enters the manifest only when every file it names is durable; a file is
-//! deleted only when the edit that stops naming it is durable and no reader pins it. Edits are
-//! committed in the order of install, so every prefix of the manifest is a version that was live.
-//! Only a flush into level 0 may overtake, and only compactions: it adds the newest run, whatever
-//! becomes of the older ones.
+//! Invariants: an edit enters the manifest only when every file that it names is durable. A file
+//! is deleted only when the edit that removes it is durable and no reader pins the file. Edits are
+//! committed in the order in which they were installed, so every prefix of the manifest is a
+//! version that was live. There is one exception: a flush into level 0 may overtake compactions,
+//! because it adds the newest run, which does not depend on the older runs.
 use super::{
     TableRef, Version, add_to, meta_of,
     obsolete_files::ObsoleteFiles,
@@ -33,7 +33,8 @@ use terrace_storage::{
     placement::{LogKind, LogWriter, ObjectId, Storage, TableMeta},
 };
 
-/// The versions, and the numbers that belong to them. Guarded by the state lock; does no I/O.
+/// The versions, and the numbers that belong to them. The state lock guards them, and the set does
+/// no I/O.
 #[derive(Debug)]
 pub struct VersionSet {
     order: KeyOrder,
@@ -41,35 +42,37 @@ pub struct VersionSet {
     durable: Arc<Version>,
     pending: PendingQueue,
     next_file: u64,
-    /// Table numbers reserved for intra-L0 compactions, each directly above that of a flushed or
-    /// sealed table.
+    /// Table numbers that are reserved for intra-L0 compactions. Each is the number directly above
+    /// that of a flushed or sealed table.
     reserved_numbers: BTreeSet<TableId>,
-    /// Largest flushed sequence number: live, and in the manifest.
+    /// The largest flushed sequence number of the live version. The next field is that of the
+    /// manifest.
     base: SeqNo,
     durable_base: SeqNo,
-    /// Oldest WAL that replay needs: live, and in the manifest.
+    /// The oldest WAL that replay of the live version needs. The next field is that of the
+    /// manifest.
     replay_from: LogId,
     durable_replay_from: LogId,
     pointers: [Vec<u8>; LEVELS],
     durable_pointers: [Vec<u8>; LEVELS],
-    /// Obsolete files.
+    /// The obsolete files.
     pub obsolete_files: ObsoleteFiles,
-    /// Value-log segments.
+    /// The value-log segments.
     pub segments: Segments,
 }
 
 /// The state of a store after recovery.
 #[derive(Debug, Default)]
 pub struct Start {
-    /// The tables, all durable.
+    /// The tables. All of them are durable.
     pub version: Version,
     /// The next free file number.
     pub next_file: u64,
-    /// Largest sequence number in tables.
+    /// The largest sequence number in tables.
     pub base: SeqNo,
-    /// Oldest WAL to replay.
+    /// The oldest WAL that must be replayed.
     pub replay_from: LogId,
-    /// Where each level's next compaction starts (internal keys).
+    /// For each level, the internal key at which its next compaction starts.
     pub pointers: [Vec<u8>; LEVELS],
 }
 
@@ -103,21 +106,21 @@ impl VersionSet {
         &self.live
     }
 
-    /// Draws a file number.
+    /// Returns a new file number.
     pub fn new_number(&mut self) -> u64 {
         let number = self.next_file;
         self.next_file += 1;
         number
     }
 
-    /// Returns the next file number, which is above every table's.
+    /// Returns the next file number, which is above the number of every table.
     pub fn next_number(&self) -> u64 {
         self.next_file
     }
 
-    /// Draws the table number of a memtable that is sealed. With `reserve_next` it also reserves
-    /// the next number, so that an intra-L0 compaction can later take the table's position although
-    /// younger tables have drawn their numbers.
+    /// Returns the table number for a memtable that is being sealed. With `reserve_next` the
+    /// following number is reserved. An intra-L0 compaction can later use the reserved number, and
+    /// so take the table's position, although younger tables have larger numbers.
     pub fn new_sealed_number(&mut self, reserve_next: bool) -> TableId {
         let table = TableId(self.new_number());
         if reserve_next {
@@ -137,17 +140,17 @@ impl VersionSet {
         self.durable_base
     }
 
-    /// Returns the oldest WAL with entries that are not in tables of the live version.
+    /// Returns the oldest WAL that has entries which are not in tables of the live version.
     pub fn replay_from(&self) -> LogId {
         self.replay_from
     }
 
-    /// Returns the oldest WAL that replay needs by the manifest.
+    /// Returns the oldest WAL that replay needs according to the manifest.
     pub fn durable_replay_from(&self) -> LogId {
         self.durable_replay_from
     }
 
-    /// Returns where each level's next compaction starts.
+    /// Returns, for each level, the internal key at which its next compaction starts.
     pub fn pointers(&self) -> &[Vec<u8>; LEVELS] {
         &self.pointers
     }
@@ -167,14 +170,15 @@ impl VersionSet {
         self.pending.retained()
     }
 
-    /// Returns the same as one sum, in bytes.
+    /// Returns all bytes that pending edits keep, as one sum.
     pub fn retained_bytes(&self) -> u64 {
         let Retained { log_bytes, shadow_bytes } = self.retained();
         log_bytes.saturating_add(shadow_bytes)
     }
 
-    /// Installs a flush: memtables up to sequence number `base` are in the tables of `edit`, and
-    /// replay starts at `replay_from`. About `log_bytes` of WALs become obsolete with it.
+    /// Installs a flush. The tables of `edit` contain the memtables up to the sequence number
+    /// `base`, and replay starts at `replay_from`. About `log_bytes` bytes of WALs become obsolete
+    /// with this edit.
     pub fn install_flush(
         &mut self,
         mut edit: Edit,
@@ -193,24 +197,25 @@ impl VersionSet {
         Ok(self.install(next, Pending { edit, handles: vec![handle], retained_bytes: log_bytes, ..Pending::default() }))
     }
 
-    /// Returns the inputs of `edit` that the manifest may not name yet; storage knows whether it
-    /// does.
+    /// Returns the inputs of `edit` that the manifest may not name yet. The storage knows whether
+    /// it names them.
     fn uncommitted_inputs<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a TableMeta> {
         let added = self.pending.added();
         self.removed_tables(edit).map(|table| &table.meta).filter(move |meta| added.contains(&meta.id))
     }
 
-    /// Returns the tables that are in no level after `edit`; moved tables stay.
+    /// Returns the tables that are in no level after `edit`. A moved table is not one of them.
     fn removed_tables<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a Arc<TableRef>> {
         let moved: BTreeSet<_> = edit.added.iter().map(|(_, added)| added.id).collect();
         self.live.named(&edit.deleted).map(|(_, table)| table).filter(move |table| !moved.contains(&table.meta.id))
     }
 
     /// Installs a compaction. Calls `cancel_sync` for each input that the manifest may not name
-    /// yet; it returns whether it cancelled the input's sync before the sync started. Such an input
-    /// never becomes durable by itself. The earlier edit that added it can then be committed only
-    /// together with `edit`, which removes it. So `cancel_sync` is called only after every step
-    /// that can fail. The outputs continue to use `linked` bytes of the inputs.
+    /// yet. `cancel_sync` returns whether it cancelled the input's sync before the sync started.
+    /// An input whose sync was cancelled never becomes durable. Therefore the earlier edit that
+    /// added this input can be committed only together with `edit`, which removes it. So
+    /// `cancel_sync` is called after every step that can fail. The outputs continue to use
+    /// `linked` bytes of the inputs.
     pub fn install_compaction(
         &mut self,
         edit: Edit,
@@ -236,7 +241,7 @@ impl VersionSet {
         ))
     }
 
-    /// Returns the version that `edit` makes of the live one.
+    /// Returns the version that results from `edit` and the live version.
     fn next(&self, edit: &Edit) -> Result<Version> {
         self.live.apply(&self.order, edit).map_err(inconsistent)
     }
@@ -248,7 +253,7 @@ impl VersionSet {
         let removed_tables = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
         let added: Vec<_> = edit.added.iter().map(|(_, added)| meta_of(added, 0)).collect();
         let dead_segments = self.segments.replace(removed_tables, &added).into_iter();
-        // WALs that replay may need are counted already.
+        // The bytes of WALs that replay may need are already included.
         let kept_anyway = |object| matches!(object, ObjectId::Wal(log) if log >= self.durable_replay_from);
         let unreferenced = dead_segments.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes);
         pending.retained_bytes = unreferenced.fold(pending.retained_bytes, u64::saturating_add);
@@ -259,16 +264,16 @@ impl VersionSet {
     }
 
     /// Returns how many pending edits can be committed now, and their manifest records in order.
-    /// Fails if one of the edits looked at can never be committed.
+    /// Returns an error if one of the edits that it checks can never be committed.
     pub fn committable(&mut self) -> Result<(usize, Vec<Edit>)> {
         let count = self.pending.committable()?;
         Ok((count, self.pending.records(count)))
     }
 
-    /// Notes that the first `count` pending edits, which were
-    /// [`committable`](VersionSet::committable), are durable in the manifest. Returns the objects
-    /// to delete, and the replaced tables. The caller drops the latter under no lock, since that
-    /// may close files.
+    /// Notes that the first `count` pending edits are durable in the manifest. These edits were
+    /// [`committable`](VersionSet::committable). Returns the objects to delete, and the replaced
+    /// tables. The caller drops the replaced tables while it holds no lock, because the drop may
+    /// close files.
     pub fn mark_committed(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
         let mut replaced = Vec::new();
         for CommittedRecord { edit, transient } in self.pending.take_committed(count) {
@@ -278,7 +283,8 @@ impl VersionSet {
             for (level, pointer) in edit.compact_pointers {
                 self.durable_pointers[level] = pointer;
             }
-            // One record at a time: a table may come and go within one batch.
+            // The records are handled one by one, because a table may be added and deleted within
+            // one batch.
             self.obsolete_files.durable_advanced(
                 &self.durable,
                 &next,
@@ -303,7 +309,7 @@ impl VersionSet {
         self.base
     }
 
-    /// Returns the state of a copy of the live version.
+    /// Returns the state of a store that would have only the live version.
     pub fn live_start(&self) -> Start {
         Start {
             version: (*self.live).clone(),
@@ -314,8 +320,8 @@ impl VersionSet {
         }
     }
 
-    /// Returns one edit with the whole durable version, the snapshot at the start of a manifest.
-    /// Pending edits will follow it there.
+    /// Returns one edit with the whole durable version: the snapshot at the start of a manifest.
+    /// The pending edits will follow it in that manifest.
     pub fn snapshot(&mut self, requires: &[String]) -> Edit {
         self.pending.raise_next_file(self.next_file);
         let mut edit = Edit {
@@ -336,28 +342,29 @@ impl VersionSet {
     }
 }
 
-/// An edit that does not apply: a bug or damaged memory, never the caller's fault. Nothing was
-/// changed.
+/// Returns the error for an edit that does not apply. The cause is a bug or damaged memory, never
+/// the caller. Nothing has been changed.
 fn inconsistent(detail: String) -> Error {
     Error::Bug(detail)
 }
 
-/// The current manifest file. Only the job that commits edits uses it, and does its I/O under no
-/// other lock.
+/// The current manifest file. Only commits of pending edits use it, and they do its I/O while they
+/// hold no lock other than the manifest lock.
 pub struct Manifest {
     id: LogId,
     writer: Box<dyn LogWriter>,
-    /// Bytes of the snapshot at its start.
+    /// The size of the snapshot at the start of the manifest, in bytes.
     snapshot_bytes: u64,
-    /// Whether each sync is followed by a durable mark, an empty record.
+    /// Whether a durable mark (an empty record) is appended after each sync.
     writes_marks: bool,
-    /// The error after which the root file may name another manifest. Then nothing more is
-    /// appended.
+    /// The error after which the root file may name another manifest. Nothing more is appended
+    /// then.
     doubt: Option<Error>,
 }
 
 impl Manifest {
-    /// Creates manifest `id` with `snapshot`, durable but not yet named by the root file.
+    /// Creates manifest `id` with `snapshot`. The manifest is durable, but the root file does not
+    /// name it yet.
     pub fn create(storage: &dyn Storage, id: LogId, snapshot: &Edit) -> Result<Manifest> {
         let create = || {
             let writer = storage.create_log(id, LogKind::Manifest, &snapshot.encode())?;
@@ -365,7 +372,7 @@ impl Manifest {
             Ok(writer)
         };
         let writer = create().inspect_err(|_: &Error| {
-            // An incomplete manifest; best effort, the next open removes it too.
+            // The manifest is incomplete. If the removal fails, the next open removes it.
             let _ = storage.remove(ObjectId::Manifest(id));
         })?;
         let snapshot_bytes = writer.bytes();
@@ -374,8 +381,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Appends a durable mark: all edits so far are durable. They are durable without the mark too,
-    /// so an error is left to the next append.
+    /// Appends a durable mark, which states that all edits so far are durable. They are durable
+    /// even without the mark, so an error is ignored here; the next append returns it.
     fn mark(&mut self) {
         if self.writes_marks {
             let _ = self.writer.append(&[]);
@@ -408,16 +415,17 @@ impl Manifest {
         self.id
     }
 
-    /// Whether the manifest should be rewritten: its edits have outgrown `limit` bytes or its
-    /// snapshot.
+    /// Whether the manifest should be rewritten, because its edits have become larger than `limit`
+    /// bytes or much larger than its snapshot.
     pub fn needs_rewrite(&self, limit: u64) -> bool {
         exceeds_limit(self.writer.bytes(), self.snapshot_bytes, limit)
     }
 }
 
-/// A manifest under `limit`, or under twice its snapshot, is kept. At eight times its snapshot
-/// most of it is obsolete whatever the limit is: the manifest of a small store must not outgrow
-/// the store.
+/// Whether a manifest is too large. A manifest below `limit`, or below twice the size of its
+/// snapshot, is not. A manifest of eight times the size of its snapshot, and at least 1 MiB, is
+/// too large even below `limit`, because most of it is obsolete. Otherwise the manifest of a small
+/// store could become larger than the store.
 fn exceeds_limit(bytes: u64, snapshot: u64, limit: u64) -> bool {
     const SHORT: u64 = 1 << 20;
     bytes > limit.min((8 * snapshot).max(SHORT)).max(2 * snapshot)
@@ -442,8 +450,10 @@ mod tests {
         assert_eq!(longest(40 << 10, 64 << 10), Some(80 << 10), "twice its snapshot");
     }
 
-    /// A rewritten manifest contained the next file number, and an edit installed earlier a lower
-    /// one after it: LevelDB believes the last, and would have reused numbers.
+    /// Checks a rule for a rewritten manifest. Its snapshot contains the next file number. An edit
+    /// that was installed before may contain a lower number and is appended after the snapshot.
+    /// LevelDB uses the last number and would use file numbers twice, so the edit must not have a
+    /// lower number.
     #[test]
     fn pending_edits_after_a_snapshot_carry_no_lower_file_number() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
@@ -455,7 +465,8 @@ mod tests {
         assert_eq!(said, [Some(15), Some(15)], "numbers FALL");
     }
 
-    /// If the consumer's edit is refused, the edit that added the table still waits for the table.
+    /// If the edit that consumes a table is refused, the edit that added the table still waits for
+    /// the table.
     #[test]
     fn a_refused_edit_cancels_no_sync() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });

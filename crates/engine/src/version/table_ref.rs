@@ -1,4 +1,4 @@
-//! A table of a version, and ranges of user keys.
+//! A reference to a table of a version, and ranges of user keys.
 use super::contents::Contents;
 use std::{
     fmt,
@@ -10,20 +10,22 @@ use std::{
 use terrace_format::{KeyOrder, TableId, key};
 use terrace_storage::placement::{ObjectId, Storage, Table, TableMeta};
 
-/// A table of a version, with facts that are learned while it is in use.
+/// A reference to a table of a version, with properties that become known while the table is in
+/// use.
 pub struct TableRef {
-    /// Metadata, with `refs` sorted.
+    /// The metadata of the table, with `refs` sorted.
     pub meta: TableMeta,
-    /// Fruitless seeks that the table may still cost before a seek compaction is due.
+    /// The number of further fruitless seeks until a seek compaction of the table is due.
     seek_budget: AtomicI64,
     /// Whether the seek budget was extended.
     budget_extended: AtomicBool,
-    /// The open table: opened by the first read, then held while any version has it.
+    /// The open table. The first read opens it, and it stays open as long as any version has the
+    /// table.
     table: OnceLock<Arc<dyn Table>>,
-    /// Whether the table has range tombstones; set once it was opened for that. The manifest does
-    /// not say.
+    /// Whether the table has range tombstones. It is set when the table is opened for this
+    /// purpose, because the manifest does not have this information.
     deletes: OnceLock<bool>,
-    /// Entry counts, once known.
+    /// The entry counts, once they are known.
     contents: OnceLock<Contents>,
 }
 
@@ -33,8 +35,8 @@ impl fmt::Debug for TableRef {
     }
 }
 
-/// One seek costs about as much as compacting 16 KiB (LevelDB's estimate). The seek budget of a
-/// table is at least 100.
+/// LevelDB's estimate: one seek costs about as much as a compaction of this many bytes. The seek
+/// budget of a table is its size divided by this number, but at least 100.
 const BYTES_PER_SEEK: u64 = 16 << 10;
 const SEEK_BUDGET_MIN: i64 = 100;
 
@@ -67,7 +69,7 @@ impl TableRef {
         }
     }
 
-    /// Finds out whether the table has range tombstones. I/O, unless known.
+    /// Determines whether the table has range tombstones. The call does I/O unless this is known.
     pub fn load_range_deletes(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.deletes.get().is_none() {
             let deletes = self.open(storage)?.range_tombstones()?.is_some();
@@ -81,7 +83,7 @@ impl TableRef {
         self.deletes.get() == Some(&true)
     }
 
-    /// Loads the counts unless they are known. I/O.
+    /// Loads the entry counts unless they are known. The call does I/O.
     pub fn load_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.contents().is_none() {
             let table = self.open(storage)?;
@@ -95,9 +97,9 @@ impl TableRef {
         self.contents.get()
     }
 
-    /// Sets the entry counts. The first call wins.
+    /// Sets the entry counts. Only the first call has an effect.
     pub fn set_contents(&self, contents: Contents) {
-        let _ = self.contents.set(contents); // counts of a table do not change
+        let _ = self.contents.set(contents); // the counts of a table never change
     }
 
     /// Whether the table refers to `object`.
@@ -120,7 +122,8 @@ impl TableRef {
         KeyRange { from: Some(self.smallest()), to: Some(self.largest()) }
     }
 
-    /// Returns the table as an edit moves it into sorted run `run`.
+    /// Returns the table with the run number `run`, for an edit that moves it into this sorted
+    /// run.
     pub fn in_run(self: &Arc<Self>, run: u64) -> Arc<TableRef> {
         if self.meta.run == run {
             return self.clone(); // keeps its seek budget
@@ -134,16 +137,16 @@ impl TableRef {
         })
     }
 
-    /// Charges one fruitless seek. Returns true exactly when this exhausts the seek budget.
+    /// Charges one fruitless seek. Returns true only for the seek that exhausts the seek budget.
     pub fn charge_seek(&self) -> bool {
         self.seek_budget.fetch_sub(1, Relaxed) == 1
     }
 
-    /// Extends an exhausted seek budget to `seeks` in total, at most once per table. Returns
-    /// whether any budget is left.
+    /// Extends an exhausted seek budget to a total of `seeks`, at most once per table. Returns
+    /// whether the budget is not exhausted any more.
     pub fn extend_seek_budget(&self, seeks: u64) -> bool {
         let more = i64::try_from(seeks).unwrap_or(i64::MAX) - initial_seek_budget(&self.meta);
-        // Readers may have charged further seeks meanwhile.
+        // Readers may have charged further seeks after the budget was exhausted.
         more > 0 && !self.budget_extended.swap(true, Relaxed) && self.seek_budget.fetch_add(more, Relaxed) + more > 0
     }
 
@@ -154,16 +157,16 @@ impl TableRef {
     }
 }
 
-/// User keys from `from` to `to`, both included; `None` is unbounded.
+/// A range of user keys from `from` to `to`, both included; `None` means no bound.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyRange<'a> {
-    /// First key.
+    /// The first key.
     pub from: Option<&'a [u8]>,
-    /// Last key.
+    /// The last key.
     pub to: Option<&'a [u8]>,
 }
 
-/// Returns the table number reserved for an intra-L0 compaction with `table` as newest input.
+/// Returns the reserved table number for an intra-L0 compaction whose newest input is `table`.
 pub fn reserved_above(table: TableId) -> TableId {
     TableId(table.0 + 1)
 }

@@ -6,13 +6,13 @@ use terrace_storage::placement::TableMeta;
 /// Sums over some tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelTotals {
-    /// Tables; in level 0 each is a run.
+    /// The number of tables. In level 0 each table is a run.
     pub tables: usize,
     /// Bytes of the tables.
     pub bytes: u64,
-    /// Known entries of the tables.
+    /// The entries of those tables whose number of entries is known.
     pub entries: u64,
-    /// Bytes of the tables with an unknown number of entries.
+    /// The bytes of those tables whose number of entries is unknown.
     pub uncounted_bytes: u64,
 }
 
@@ -26,7 +26,7 @@ impl LevelTotals {
         })
     }
 
-    /// Returns the sum of both. Saturates: sizes in a manifest may be any number.
+    /// Returns the sum of both. The sums saturate, because a manifest may declare any size.
     pub fn plus(&self, other: &LevelTotals) -> LevelTotals {
         LevelTotals {
             tables: self.tables + other.tables,

@@ -1,4 +1,4 @@
-//! The tables of each level at one moment.
+//! A version: the tables of each level at one moment.
 use super::{
     added_table::meta_of,
     check,
@@ -21,18 +21,18 @@ use terrace_format::{KeyOrder, LEVELS, TableId, edit::Edit};
 /// The tables of each level.
 #[derive(Clone, Debug, Default)]
 pub struct Version {
-    /// Level 0 first.
+    /// The levels, from level 0 on.
     pub levels: [Level; LEVELS],
     /// All runs; see [`runs`](Version::runs).
     runs: Vec<(usize, Run)>,
     index: Arc<TableIndex>,
-    /// Charges of range reads for level 0.
+    /// The bytes of compaction that range reads of level 0 have paid for.
     range_read_charge: RangeReadCharge,
     no_tombstone_plan: PlanMemo,
 }
 
-/// Inputs of the policy for which no tombstone compaction pays off in this version, if known. A
-/// clone starts without.
+/// The inputs of the policy for which it is known that no tombstone compaction of this version
+/// pays off. A clone of the version starts without this information.
 #[derive(Debug, Default)]
 struct PlanMemo(Mutex<Option<[u64; 4]>>);
 
@@ -42,8 +42,8 @@ impl Clone for PlanMemo {
     }
 }
 
-/// Bytes of compaction that range reads of one version have been worth. The next version starts
-/// at 0, so that a level 0 that grows is compacted for its own size and not for old charges.
+/// The bytes of compaction that range reads of one version have paid for. The next version starts
+/// at 0. Otherwise a growing level 0 would be compacted because of reads of earlier versions.
 #[derive(Debug, Default)]
 struct RangeReadCharge(AtomicU64);
 
@@ -54,13 +54,13 @@ impl Clone for RangeReadCharge {
 }
 
 impl Version {
-    /// Returns every run with its level, in read order: an earlier run has the newer entries of a
-    /// key.
+    /// Returns every run with its level, in read order: of two entries of a key, the newer one is
+    /// in the earlier run.
     pub fn runs(&self) -> &[(usize, Run)] {
         &self.runs
     }
 
-    /// Returns those of `tables` (level and number) that the version has.
+    /// Returns those of `tables` (pairs of level and number) that the version has.
     pub fn named(&self, tables: &[(usize, TableId)]) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         let wanted: BTreeSet<_> = tables.iter().copied().collect();
         wanted.into_iter().filter_map(|(level, id)| self.index.get(id).filter(|(found, _)| *found == level))
@@ -81,8 +81,8 @@ impl Version {
         *self.no_tombstone_plan.0.lock() == Some(inputs)
     }
 
-    /// Notes that no tombstone compaction pays off with `inputs`. The contents of all tables must
-    /// be known, as they would change the answer.
+    /// Notes that no tombstone compaction pays off with `inputs`. The entry counts of all tables
+    /// must be known, because new counts could change the result.
     pub fn set_no_tombstone_plan(&self, inputs: [u64; 4]) {
         *self.no_tombstone_plan.0.lock() = Some(inputs);
     }
@@ -111,11 +111,11 @@ impl Version {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
     }
 
-    /// Charges a range read, which probed every run of level 0, with `bytes_per_run` bytes of
-    /// compaction per run. Returns the oldest table of level 0 once, when the charges have paid for
-    /// a compaction of level 0 into level 1.
+    /// Charges a range read, which probed every run of level 0: it pays for `bytes_per_run` bytes
+    /// of compaction per run. When the charges have paid for a compaction of level 0 into level 1,
+    /// returns the oldest table of level 0, but only once.
     pub fn charge_range_read(&self, bytes_per_run: u64) -> Option<TableId> {
-        const GRAIN: u64 = 1 << 20; // the price is computed once per this many bytes, not per read
+        const GRAIN: u64 = 1 << 20; // compute the price once per MiB of charges, not per read
         let oldest = self.levels[0].runs.last().filter(|_| bytes_per_run > 0)?;
         let charge = bytes_per_run.saturating_mul(self.levels[0].runs.len() as u64);
         let before = self.range_read_charge.0.fetch_add(charge, Relaxed);
@@ -129,9 +129,9 @@ impl Version {
             .flatten()
     }
 
-    /// Returns the version that results from `edit`, or a description of why the edit does not
-    /// apply. Shares with this version all chunks of tables that the edit does not touch, and does
-    /// not check them again.
+    /// Returns the version that results from `edit`, or a description of the reason why the edit
+    /// does not apply. The new version shares all chunks of tables that the edit does not touch,
+    /// and does not check them again.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
         let mut removed: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
         let mut removed_ids = BTreeMap::new();
@@ -167,7 +167,7 @@ impl Version {
         Ok(next.with_run_list())
     }
 
-    /// Makes a version of tables per level, in any order.
+    /// Makes a version of the tables of each level, which may be in any order.
     pub fn from_tables(order: &KeyOrder, tables: [Vec<Arc<TableRef>>; LEVELS]) -> Result<Version, String> {
         let (mut version, mut placed) = (Version::default(), Vec::new());
         for (level, tables) in tables.into_iter().enumerate() {
