@@ -1,4 +1,5 @@
-//! The life of a write group: append to the WAL, insert into the memtable, publish to readers.
+//! The stages of a write group (the writes of one group commit): the leader appends them to the
+//! WAL, inserts them into the memtable, and publishes them to readers.
 use super::{
     group::LeaderGuard,
     resume,
@@ -10,14 +11,14 @@ use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
 
-/// Upper bound, in bytes, of the buffer kept for the next single operation.
+/// Upper bound, in bytes, of the buffer that is kept for the next single operation.
 const REUSED_BATCH_BYTES_MAX: usize = 64 << 10;
-/// From this many bytes on a group hands the leadership over before its insert even if no writer
-/// waits yet.
+/// A write group of at least this many bytes hands the leadership over before its insert, even if
+/// no writer waits yet.
 const LONG_INSERT_BYTES: usize = 64 << 10;
 
-/// Commits one group: WAL, memtable, publish. An error stops the store, because the content of
-/// the WAL is unknown then.
+/// Commits one write group: appends it to the WAL, inserts it into the memtable, and publishes it.
+/// An error stops the store, because the content of the WAL is unknown after it.
 pub(super) fn commit(
     shared: &Arc<DbInner>,
     leader: &mut LeaderGuard<'_, Box<WriterState>>,
@@ -42,14 +43,15 @@ fn write_group(
     }
     let mut began = None;
     if sync {
-        // An empty batch syncs for the idle timer or for `wait_durable`, so no write is blocked.
+        // The idle timer and `wait_durable` sync with an empty batch. No write is blocked by such
+        // a sync.
         let _blocking = (!batch.is_empty()).then(BlockingScope::new);
         let started = shared.clock.now();
         shared.options.notify(|| Event::SyncBegin);
         writer.wal.sync(&shared.closed_wals, last)?;
         let sync_time = shared.clock.since(started);
-        // The same group is likely to write again, together with the writers that queued up
-        // meanwhile.
+        // The writers of this group are likely to write again soon, together with the writers that
+        // joined the queue during the sync.
         let writers = 1 + leader.followers() + leader.queue_len();
         leader.state().last_group = GroupStats { writers, sync_time };
         began = Some(started);
@@ -67,10 +69,11 @@ fn write_group(
     Ok(last)
 }
 
-/// Appends `batch` to the WAL. On a full disk it commits pending edits at once, waits for jobs
-/// and readers that may free space, and tries again in a fresh WAL, since the end of the full one
-/// is unknown (see [`resume`]). With value separation there is no retry: SSTables would point
-/// into the full WAL, which would have to be synced on a full disk.
+/// Appends `batch` to the WAL. If the disk is full, the function commits pending edits
+/// immediately, waits for jobs and readers that may free space, and appends again, to a new WAL,
+/// because the end of the full WAL is unknown (see [`resume`]). With value separation there is no
+/// second attempt: SSTables would point into the full WAL, which would then have to be synced on a
+/// full disk.
 fn append(shared: &Arc<DbInner>, writer: &mut WriterState, batch: &mut Batch) -> Result<&'static [u8]> {
     let full = match writer.wal.append(batch) {
         Err(full) if full.is_no_space() && !shared.separates_values && shared.may_free_space() => full,
@@ -85,9 +88,9 @@ fn append(shared: &Arc<DbInner>, writer: &mut WriterState, batch: &mut Batch) ->
     appended.map_err(|still| if still.is_no_space() { full } else { still })
 }
 
-/// Inserts a group whose sequence numbers are assigned into the memtable. With
-/// `pipelined_writes`, and if writers wait or the group is large, the leadership is handed over
-/// first, so that the next group's WAL append overlaps with the insert.
+/// Inserts a write group with assigned sequence numbers into the memtable. With
+/// `pipelined_writes`, if writers wait or the group is large, the leader hands the leadership over
+/// before the insert. The next group's WAL append then runs concurrently with this insert.
 fn insert(shared: &DbInner, leader: &mut LeaderGuard<'_, Box<WriterState>>, head: &[u8], batch: Batch) {
     let worthwhile = leader.queue_len() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
     if shared.options.pipelined_writes && worthwhile {

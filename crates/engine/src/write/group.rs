@@ -1,13 +1,14 @@
-//! Group commit: one writer leads, writes the batches of its followers together with its own, and
-//! gives each its result.
+//! Group commit: one writer is the leader. It writes the batches of its followers together with
+//! its own batch, and passes the result to each follower.
 //!
-//! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync serve the whole group.
+//! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync are enough for the whole
+//! write group.
 //!
-//! - The *leader state* is what only a leader may touch. While no writer leads, it rests in the
-//!   queue. Else it passes from leader to leader in queue order.
-//! - A writer that finds it in the queue leads at once and allocates nothing.
-//! - A writer that waits without a sync spins for a while before it sleeps: a wake-up takes some
-//!   50 µs, during which the store would write nothing.
+//! - The *leader state* is the data that only a leader may use. While no writer leads, the queue
+//!   holds it. Otherwise each leader passes it to the next leader, in queue order.
+//! - A writer that finds the leader state in the queue leads immediately and allocates nothing.
+//! - A writer that waits without a sync spins for a while before it sleeps. To wake a sleeping
+//!   writer takes about 50 µs, and the store would write nothing during this time.
 use crate::{
     Error, Result,
     sync::{
@@ -25,19 +26,19 @@ use terrace_format::{
     batch::{Batch, Op},
 };
 
-/// Upper bound of a group's bytes.
+/// Upper bound of the bytes of a write group.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// A small write accepts at most this many bytes of followers beyond its own, which bounds its
-/// latency.
+/// If the leader's own write is small, its followers may add at most this many bytes. This bounds
+/// the latency of the small write.
 const SMALL_BYTES: usize = 128 << 10;
 
-/// A write on its way into the queue.
+/// A write that is about to join the queue.
 pub enum WriteRequest<'a> {
     /// One operation, not encoded yet.
     Single(Op<'a>),
-    /// Any number of operations, or none.
+    /// Any number of operations, possibly none.
     Batch(Batch),
-    /// No operation: the caller needs the leader state for itself and takes no followers.
+    /// No operation: the caller needs the leader state for itself and accepts no followers.
     Exclusive,
 }
 
@@ -73,9 +74,10 @@ struct QueuedWrite {
 
 /// The queue of writers. It holds the leader state while no writer leads.
 pub struct Queue<T> {
-    // A leaf lock, except that a writer's own `status` may be locked under it; no I/O under it.
+    // A leaf lock, except that a writer's own `status` may be locked while it is held. No I/O is
+    // done under it.
     list: Mutex<WriterList<T>>,
-    queue_len: AtomicUsize, // the length of the list, as a hint for readers without the lock
+    queue_len: AtomicUsize, // length of the list, as a hint without the lock
 }
 
 struct WriterList<T> {
@@ -98,15 +100,15 @@ enum Status<T> {
 
 /// The result of joining the queue.
 pub enum JoinResult<'a, T> {
-    /// The caller leads, with its own request.
+    /// The caller is the leader. The value contains its request.
     Leader(LeaderGuard<'a, T>, WriteRequest<'a>),
     /// A leader has written the request.
     Done(Result<SeqNo>),
 }
 
-/// Leadership, and the duty to complete the followers. If it is dropped without
-/// [`complete`](LeaderGuard::complete), as in a panic, it hands the leadership over and fails its
-/// followers.
+/// The leadership, with the duty to complete the followers. If it is dropped without
+/// [`complete`](LeaderGuard::complete), for instance by a panic, the drop hands the leadership
+/// over and returns an error to the followers.
 pub struct LeaderGuard<'a, T> {
     queue: &'a Queue<T>,
     leader_state: Option<T>,
@@ -114,14 +116,14 @@ pub struct LeaderGuard<'a, T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub fn new(leader_state: T) -> Queue<T> {
         let list = WriterList { leader_state: Some(leader_state), writers: VecDeque::new() };
         Queue { list: Mutex::new(list), queue_len: AtomicUsize::new(0) }
     }
 
-    /// Leads at once if no writer does; else waits until this writer leads or a leader has written
-    /// its request.
+    /// Makes the caller the leader immediately if no other writer leads. Otherwise waits until the
+    /// caller becomes the leader, or until a leader has written its request.
     pub fn join<'a>(&'a self, request: WriteRequest<'a>, sync: bool) -> JoinResult<'a, T> {
         let mut list = self.list.lock();
         if let Some(leader_state) = list.leader_state.take() {
@@ -156,7 +158,7 @@ impl<T> Queue<T> {
         self.list.lock().leader_state.is_some()
     }
 
-    /// Approximate number of waiting writers.
+    /// Returns the approximate number of waiting writers.
     pub fn queue_len(&self) -> usize {
         self.queue_len.load(Relaxed)
     }
@@ -187,27 +189,27 @@ impl<T> LeaderGuard<'_, T> {
     /// Returns the leader state.
     ///
     /// # Panics
-    /// After [`hand_over`](LeaderGuard::hand_over).
+    /// Panics after [`hand_over`](LeaderGuard::hand_over).
     pub fn state(&mut self) -> &mut T {
         self.leader_state.as_mut().expect("a leader does not use the state after handing it over")
     }
 
-    /// Approximate number of waiting writers.
+    /// Returns the approximate number of waiting writers.
     pub fn queue_len(&self) -> usize {
         self.queue.queue_len()
     }
 
-    /// Number of followers in this group.
+    /// Returns the number of followers in this write group.
     pub fn followers(&self) -> usize {
         self.followers.len()
     }
 
-    /// Takes waiting writers into the group, in queue order, and appends their operations to
-    /// `batch`. Stops at the first writer that needs a sync the leader does not make, that is
-    /// exclusive, or that would make the group too large.
+    /// Adds waiting writers to the write group, in queue order, and appends their operations to
+    /// `batch`. Stops at the first writer that needs a sync which the leader does not make, that
+    /// is exclusive, or that would make the group too large.
     #[inline]
     pub fn collect_followers(&mut self, batch: &mut Batch, sync: bool) {
-        // A writer that arrives at this very moment waits for the next group.
+        // A writer that arrives after this check waits for the next write group.
         if self.queue_len() > 0 {
             self.collect_queued(batch, sync);
         }
@@ -254,7 +256,8 @@ impl<T> LeaderGuard<'_, T> {
         }
     }
 
-    /// Hands the leadership over, unless that was done, and completes all followers with `outcome`.
+    /// Hands the leadership over, if this has not been done, and completes all followers with
+    /// `outcome`.
     #[inline]
     pub fn complete(mut self, outcome: Result<SeqNo>) -> Result<SeqNo> {
         self.hand_over();
@@ -288,8 +291,8 @@ mod tests {
         thread,
     };
 
-    /// Leads as the write path does, with the leadership handed over before the followers are
-    /// completed.
+    /// Leads as the write path does when it hands the leadership over before it completes the
+    /// followers.
     fn write(queue: &Queue<u64>, op: Op<'_>, sync: bool) -> Result<SeqNo> {
         match queue.join(WriteRequest::Single(op), sync) {
             JoinResult::Done(outcome) => outcome,
@@ -324,7 +327,7 @@ mod tests {
         assert_eq!((list.leader_state, list.writers.len(), queue.queue_len()), (Some(1600), 0, 0));
     }
 
-    /// An exclusive request leads between two groups and is part of none.
+    /// An exclusive request leads alone, between two write groups.
     #[test]
     fn an_exclusive_request_joins_no_group() {
         let queue = Queue::new(0);

@@ -1,5 +1,5 @@
-//! Model check of the writer queue: a few writers, in every order (`make loom`). A writer that is
-//! never woken fails the model as a deadlock.
+//! A model check of the writer queue (`make loom`): it runs a few writers in every order. If a
+//! writer is never woken, the model fails with a deadlock.
 use super::group::{JoinResult, Queue, WriteRequest};
 use crate::{Error, Result};
 use loom::{model::Builder, sync::Arc, thread};
@@ -16,8 +16,9 @@ fn model(scene: impl Fn() + Send + Sync + 'static) {
     builder.check(scene);
 }
 
-/// Writes one operation as the write path does; `early` hands the leadership over before the
-/// followers are completed. Returns the sequence number of the group's last operation.
+/// Writes one operation as the write path does. With `early` the leader hands the leadership over
+/// before it completes the followers. Returns the sequence number of the last operation in the
+/// write group.
 fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
     match queue.join(WriteRequest::Single(Op::Delete(b"k")), sync) {
         JoinResult::Done(outcome) => outcome,
@@ -49,7 +50,7 @@ fn leader_state(queue: &Queue<u64>) -> u64 {
     *leader.state()
 }
 
-/// Each operation is written once, and each writer gets its result, whichever leads.
+/// Each operation is written once, and each writer gets its result, whichever writer leads.
 #[test]
 fn every_write_is_committed_once_and_every_writer_gets_its_result() {
     model(|| {
@@ -65,7 +66,8 @@ fn every_write_is_committed_once_and_every_writer_gets_its_result() {
     });
 }
 
-/// A leader that ends without `complete` fails its followers and hands the leadership over.
+/// A leader that ends without `complete` returns an error to its followers and hands the
+/// leadership over.
 #[test]
 fn a_leader_dropped_without_complete_leaves_no_writer_waiting() {
     model(|| {

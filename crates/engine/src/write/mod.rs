@@ -19,12 +19,12 @@
 //! ```
 //!
 //! Invariants:
-//! - Only the commit leader touches [`WriterState`]: the WAL, the next sequence number and the
-//!   active memtable. Leadership passes in the order of the queue.
-//! - Groups become visible in the order of their sequence numbers, in whichever order their
+//! - Only the commit leader uses [`WriterState`]: the WAL, the next sequence number and the active
+//!   memtable. The leadership passes in the order of the queue.
+//! - Write groups become visible in the order of their sequence numbers, in whatever order their
 //!   inserts end.
-//! - An error after the append starts, or a panic, stops the store: the content of the WAL is
-//!   unknown from then on.
+//! - After an error since the start of the append, or a panic, the store is stopped, because the
+//!   content of the WAL is unknown.
 mod commit;
 pub mod group;
 #[cfg(all(test, loom))]
@@ -63,9 +63,9 @@ pub use writer::WritePath;
 use writer::{GroupStats, WriterState};
 
 impl WritePath {
-    /// Writes `request`, alone or as part of a group. Returns the sequence number of the last
-    /// operation of its group, or of the last one before it if the group is empty. An empty batch
-    /// with `sync` makes all earlier writes durable.
+    /// Writes `request`, alone or as part of a write group. Returns the sequence number of the
+    /// last operation of the group. If the group is empty, this is the last sequence number before
+    /// it. An empty batch with `sync` makes all earlier writes durable.
     pub fn write(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
         if sync {
             let _counted = Counted::one_more(&self.syncing_closed_wals);
@@ -119,14 +119,15 @@ impl WritePath {
         let own_bytes = batch.byte_len();
         leader.collect_followers(&mut batch, sync);
         let writer = leader.state();
-        // Followers have paid nothing so far.
+        // The bytes of the followers have not been charged yet.
         writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64);
         commit(shared, leader, batch, sync)
     }
 
-    /// Waits until as many writers queue up as the last synced group had: its members are about to
-    /// write again, and without the wait every second sync would serve one writer. At most
-    /// `group_commit_wait_us`, and at most half of the last sync's duration.
+    /// Waits until as many writers are in the queue as the last synced write group had. The
+    /// members of that group are about to write again. Without this wait, every second sync would
+    /// have only one writer. The wait is at most `group_commit_wait_us`, and at most half of the
+    /// time that the last sync took.
     fn wait_for_followers(&self, shared: &DbInner, last_group: &GroupStats) {
         let wait_max = Duration::from_micros(shared.options.group_commit_wait_us).min(last_group.sync_time / 2);
         if wait_max.is_zero() || self.queue.queue_len() + 1 >= last_group.writers {
@@ -153,7 +154,7 @@ impl WritePath {
     }
 }
 
-/// Counts a writer until it is dropped, also by a panic.
+/// Counts a writer until this value is dropped, even by a panic.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl Counted<'_> {
@@ -169,13 +170,14 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Syncs closed WALs before a synced write joins the queue: there may be dozens, and a commit
-/// leader that synced them would keep all other writers waiting. The leader syncs those that are
-/// closed after this.
+/// Syncs closed WALs before a synced write joins the queue. There may be dozens of closed WALs; if
+/// a commit leader synced them, all other writers would have to wait. The leader syncs only those
+/// WALs that are closed after this call.
 fn sync_closed_wals(shared: &Arc<DbInner>, request: &WriteRequest<'_>) -> Result<()> {
     let Some(newest) = shared.closed_wals.newest() else { return Ok(()) };
     shared.check_writable(&shared.state.lock())?;
-    // While a WAL is replaced, only the leader knows when the old ones are out of use.
+    // While the leader replaces a WAL, only the leader knows when the older WALs are no longer
+    // used.
     let goes_on = || {
         let state = shared.state.lock();
         shared.check_writable(&state).is_ok() && !state.replacing_wal

@@ -1,9 +1,10 @@
-//! Resuming after a full disk, without reopening the store.
+//! Resumes writes after a full disk, without a reopen of the store.
 //!
-//! Where an append or a sync failed, the end of the WAL is unknown: a refused batch may be there
-//! in part or whole. Memory still has every acknowledged write. So all memtables are flushed and
-//! made durable, and the manifest moves on to a fresh WAL, before the first write. Then nothing
-//! depends on the old WAL, and the sequence numbers of a refused batch are assigned again.
+//! After a failed append or sync, the end of the WAL is unknown: part or all of a refused batch
+//! may be there. But memory still has every acknowledged write. So before the first new write, all
+//! memtables are flushed and made durable, and the manifest then names a new WAL as the start of
+//! replay. After that nothing depends on the old WAL, and the sequence numbers of the refused
+//! batch are assigned again.
 use super::{
     rotate::rotate_wal,
     visibility::wait_visible,
@@ -13,8 +14,8 @@ use crate::{Error, Event, Result, state::DbInner};
 use std::sync::Arc;
 
 impl WritePath {
-    /// Ends a stop caused by lack of space; does nothing if the store has not stopped. After an
-    /// error writes stay stopped.
+    /// Restarts writes after a stop that a lack of space caused. If the store has not stopped,
+    /// does nothing. If this returns an error, writes remain stopped.
     pub fn resume(&self, shared: &Arc<DbInner>) -> Result<()> {
         if shared.state.lock().failed.is_none() {
             return shared.check_writable(&shared.state.lock());
@@ -30,8 +31,8 @@ impl WritePath {
     }
 }
 
-/// Clears the failure once no job runs, if it was a lack of space. Returns false if there is no
-/// failure any more.
+/// Waits until no job runs, and clears the failure if it was a lack of space. Returns false if
+/// there is no failure any more.
 fn clear_failure(shared: &DbInner) -> Result<bool> {
     let mut state = shared.state.lock();
     while state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty() {
@@ -45,7 +46,8 @@ fn clear_failure(shared: &DbInner) -> Result<bool> {
         return shared.check_writable(&state).map(|()| false);
     }
     if let Err(lost) = state.versions.committable() {
-        // SSTables that could not be made durable serve reads: nothing may be built on them.
+        // There are SSTables that serve reads but could not be made durable. No new data may
+        // depend on them.
         drop(state);
         shared.fail(&lost);
         return Err(lost);
@@ -55,16 +57,17 @@ fn clear_failure(shared: &DbInner) -> Result<bool> {
     Ok(true)
 }
 
-/// Moves on to a fresh WAL and waits until nothing needs an older one.
+/// Continues in a new WAL, and waits until nothing needs an older WAL.
 pub fn start_fresh_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     shared.state.lock().replacing_wal = true;
     wait_visible(shared, writer.last)?;
     shared.reserve.allocate(&*shared.storage)?;
     rotate_wal(shared, writer)?;
-    // No foreground sync may start before this is over: the old WAL would fail it.
+    // No sync for a caller may start before this wait ends, because a sync of the old WAL would
+    // fail.
     shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
     shared.commit_storage()?;
-    // Waits for the manifest only, not for compactions, which may take hours.
+    // This waits only for a commit to the manifest, and not for compactions, which may take hours.
     let (last, log) = (writer.last, writer.mem.log);
     shared.wait_until(|state| state.versions.durable_base() >= last && state.versions.durable_replay_from() >= log)?;
     shared.state.lock().replacing_wal = false;

@@ -1,5 +1,5 @@
-//! Admission of a write: whether it may proceed, the delay it owes, and the waits for background
-//! work. [`stall`] decides; this module waits.
+//! Admission of a write: whether it may proceed, how long it is delayed, and whether it must wait
+//! for background work. [`stall`] decides this, and this module waits.
 use super::{
     rotate::rotate_wal,
     stall::{self, Admission, admit},
@@ -18,10 +18,11 @@ use std::{
 };
 use terrace_storage::precise_sleep;
 
-/// LevelDB's slowdown: each write gives compaction this much time once level 0 grows long.
+/// The delay of LevelDB's slowdown. When level 0 has many runs, each write is delayed by this
+/// time, which compactions can use.
 const DELAY: Duration = Duration::from_millis(1);
 
-/// Returns once the active memtable may take `bytes` more.
+/// Returns when the active memtable can take `bytes` more bytes.
 #[inline]
 pub(super) fn make_room(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize) -> Result<()> {
     let full = writer.is_full(&shared.options);
@@ -32,7 +33,7 @@ pub(super) fn make_room(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: 
     make_room_slow(shared, writer, bytes, full || !nothing_new)
 }
 
-/// The stall of one write, as far as it has got.
+/// The stall of one write, from its beginning until now.
 #[derive(Default)]
 struct Stall {
     begun: bool,
@@ -40,14 +41,15 @@ struct Stall {
 }
 
 impl Stall {
-    /// Notifies the listener of the beginning, once. To be called under no lock.
+    /// Notifies the listener of the beginning of the stall, but only once. The caller must hold no
+    /// lock.
     fn begin(&mut self, shared: &DbInner) {
         if !mem::replace(&mut self.begun, true) {
             shared.options.notify(|| Event::StallBegin);
         }
     }
 
-    /// Counts the stall, if there was one, and notifies the listener of its end.
+    /// If there was a stall, counts it and notifies the listener of its end.
     fn end(self, shared: &DbInner) {
         if self.begun {
             shared.stats.stalled(self.waited);
@@ -56,8 +58,8 @@ impl Stall {
     }
 }
 
-/// [`make_room`] where background work may delay the write: looks at the state again, or only
-/// charges the delay.
+/// Does the work of [`make_room`] if background work may delay the write. With `look` the function
+/// checks the state again; without it, it only charges the delay.
 #[inline(never)]
 fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize, look: bool) -> Result<()> {
     let mut stall = Stall::default();
@@ -69,7 +71,7 @@ fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize,
     outcome
 }
 
-/// Charges the delay of `bytes` and sleeps, if the debt is large enough.
+/// Charges the delay of `bytes` bytes, and sleeps if the throttle debt is large enough.
 fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, stall: &mut Stall) {
     if writer.delay_per_byte == 0.0 {
         return writer.throttle_debt.clear();
@@ -92,7 +94,7 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
         let inputs = inputs(shared, writer, &state, free, delayed);
         match admit(&shared.options, &inputs) {
             Admission::Proceed => {
-                // While `Slowdown` delays single writes, each of them has to look.
+                // While `Slowdown` delays single writes, each write has to check the state.
                 writer.seen_epoch = (!delayed).then(|| shared.stall_epoch.load(Ordering::Acquire));
                 writer.delay_per_byte = stall::delay_per_byte(&shared.options, &inputs);
                 return Ok(());
@@ -104,7 +106,7 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
                 stall.waited += DELAY;
                 delayed = true;
             }
-            // No compaction starts any more that this write could wait for.
+            // No compaction that could end this wait will start any more.
             Admission::Stop if state.closing => return Err(Error::Closed),
             Admission::Stop => {
                 if let Some(damage) = blocked_by_damage(shared, &state, &inputs) {
@@ -113,7 +115,7 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
                 if !stall.begun {
                     drop(state);
                     stall.begin(shared);
-                    continue; // the state may have changed meanwhile
+                    continue; // the state may have changed
                 }
                 let started = shared.clock.now();
                 let _awaits = stall::waits_for_commit(&inputs).then(|| shared.storage.io_stats().wait_for_syncs());
@@ -128,8 +130,8 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
     }
 }
 
-/// Returns the damage that keeps level 0, which is at its stop trigger, from being compacted;
-/// `None` if a compaction may still shorten it.
+/// Returns the damage because of which level 0, which has reached its stop trigger, cannot be
+/// compacted. Returns `None` if a compaction may still reduce its number of runs.
 fn blocked_by_damage(shared: &DbInner, state: &DbState, inputs: &stall::StallInputs) -> Option<Error> {
     if inputs.l0_runs < shared.options.level0_stop_writes_trigger || !state.compactions.is_empty() {
         return None;

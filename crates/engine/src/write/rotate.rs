@@ -1,4 +1,4 @@
-//! Rotation: the next WAL and the next memtable.
+//! Rotation: the switch to a new WAL and a new memtable.
 use super::{visibility::wait_visible, writer::WriterState};
 use crate::{Result, mem::MemTable, read::view::View, state::DbInner};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use terrace_storage::{
     placement::{LogKind, LogWriter, ObjectId},
 };
 
-/// Continues in a new WAL with a new memtable. The active memtable is sealed and waits for its
-/// flush, unless it is empty. If the WAL cannot be created the store stops, as after every WAL
-/// failure.
+/// Switches to a new WAL and a new memtable. The old memtable is sealed and waits for its flush,
+/// unless it is empty. If the new WAL cannot be created, the store stops, as after every failure
+/// of a WAL.
 pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     let _blocking = BlockingScope::new();
     wait_visible(shared, writer.last)?;
@@ -24,7 +24,7 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
     writer.mem = mem.clone();
     writer.unlogged.active = false;
     if full.is_none() {
-        shared.storage.wal_flushed(ended); // it is empty
+        shared.storage.wal_flushed(ended); // the old WAL is empty
     }
     let mut state = shared.state.lock();
     state.versions.obsolete_files.wal_sealed(ended, bytes + sidecar_bytes);
@@ -35,7 +35,7 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
     }
     let view = shared.view.load_full();
     let version = if full.is_none() && view.sealed.is_empty() {
-        // No flush will record that the old WAL is obsolete.
+        // No flush will record that the old WAL is obsolete, so this edit does.
         state.versions.install_flush(Edit::default(), writer.last, log, 0, DurabilityHandle::mature())?
     } else {
         view.version.clone()
@@ -48,11 +48,12 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
     Ok(())
 }
 
-/// Creates the WAL that continues after `last`, and draws the number of the SSTable that the
-/// sealed memtable becomes.
+/// Creates the WAL for writes after `last`, and draws the table number for the memtable that is
+/// sealed.
 ///
-/// The manifest may name a WAL only when its directory entry survives a power cut. The sync of
-/// the first SSTable flushed after it makes that so; `durable` syncs the WAL at once.
+/// The manifest may name a WAL only if the directory entry of the WAL survives a power cut. The
+/// sync of the first SSTable that is flushed after the creation ensures this. With `durable` the
+/// WAL is synced immediately.
 fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
     let (log, table) = {
         let mut state = shared.state.lock();
@@ -68,13 +69,14 @@ fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Bo
         Ok(wal_writer)
     });
     if created.is_err() {
-        // Half a WAL; best effort, the next open removes it too.
+        // The WAL is incomplete. If the removal fails, the next open removes it.
         let _ = shared.storage.remove(ObjectId::Wal(log));
     }
     Ok((log, created?, table))
 }
 
-/// Seals the memtable and rotates the WAL as soon as one more memtable may wait for its flush.
+/// Waits until one more memtable may be sealed, then seals the active memtable and rotates the
+/// WAL.
 pub fn seal_memtable(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     shared.wait_to_seal()?;
     rotate_wal(shared, writer)

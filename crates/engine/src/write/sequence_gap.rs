@@ -1,5 +1,5 @@
-//! Ingest: SSTables enter the tree without a WAL, so the history skips sequence numbers that no
-//! WAL has.
+//! Sequence gaps: an ingest adds SSTables to the tree without a WAL, so there are sequence numbers
+//! that no WAL contains.
 use super::{
     rotate::{rotate_wal, seal_memtable},
     visibility::{stop_on_panic, wait_visible},
@@ -10,16 +10,17 @@ use std::sync::{Arc, atomic::Ordering};
 use terrace_format::{LogId, SeqNo};
 
 impl WritePath {
-    /// Advances the history past `seq`. `install` adds SSTables with that sequence number to the
-    /// live version. Does nothing if a write has reached `seq` already, or if `install` returns
-    /// false.
+    /// Advances the last sequence number to `seq`. The function `install` adds SSTables with this
+    /// sequence number to the live version. If a write has reached `seq` already, or if `install`
+    /// returns false, nothing is changed.
     ///
-    /// No write runs meanwhile. When `install` is called, all earlier writes are in SSTables. When
-    /// this returns, the manifest covers them and the installed tables, so a WAL may begin after
-    /// the gap (docs/durability.md, "How a log is replayed"). The WAL is rotated, for two reasons:
-    /// a gap inside a WAL would end its replay for readers that do not know our manifest, and a
-    /// reader with an older view but a newer sequence number must find a memtable that takes no
-    /// more writes.
+    /// No write runs during this call. When `install` is called, all earlier writes are in
+    /// SSTables. When this returns, the manifest covers these writes and the installed tables, so
+    /// a WAL may begin after the gap (docs/durability.md, "How a log is replayed").
+    ///
+    /// The WAL is rotated for two reasons. A gap inside a WAL would end its replay for a reader
+    /// that does not know the manifest of Terrace. And a reader that has an older view and a newer
+    /// sequence number must find a memtable to which nothing more is written.
     pub fn advance_sequence(
         &self,
         shared: &Arc<DbInner>,
@@ -40,13 +41,13 @@ impl WritePath {
         if !stop_on_panic(shared, || install(writer.mem.log))? {
             return Ok(());
         }
-        // The version has the tables: from here on no write may get a sequence number up to `seq`,
-        // whatever fails.
+        // The version has the tables now. From here on no write may get a sequence number up to
+        // `seq`, even if a later step fails.
         writer.last = seq;
         shared.visible.store(seq.0, Ordering::Release);
         wait_manifest_covers(shared, seq).inspect_err(|error| shared.fail(error))?;
         shared.advance_durable(seq);
-        // The ingest itself is done. Without a WAL it is the next write that fails.
+        // The ingest itself is complete. If there is no WAL, only the next write fails.
         if let Err(error) = rotate_wal(shared, writer) {
             shared.fail(&error);
         }

@@ -1,52 +1,56 @@
-//! Write stalls: may a write proceed, or must background work catch up first? Pure.
+//! Write stalls: this module decides whether a write may proceed, or whether background work must
+//! make progress first. Pure.
 //!
-//! LevelDB's rules in LevelDB's order. With `delayed_writes`, a rate that falls steadily with the
-//! backlog replaces the slowdown, so that no single write waits long.
+//! The rules and their order are LevelDB's. With `delayed_writes`, a rate limit replaces LevelDB's
+//! slowdown. The rate decreases steadily as the backlog grows, so that no single write waits long.
 use crate::{Options, bounds::BacklogBounds};
 
-/// Bytes per second that writers get when the backlog begins to matter.
+/// Bytes per second that writers may write when the backlog begins to delay them.
 const RATE_MAX: f64 = (512 << 20) as f64;
-/// Bytes per second at the limits where writers would have to stop.
+/// Bytes per second that writers may write when the backlog reaches a limit at which they would
+/// have to stop.
 const RATE_MIN: f64 = (2 << 20) as f64;
 
-/// Inputs of the decision.
+/// The inputs of the decision about one write.
 #[derive(Clone, Copy, Debug)]
 pub struct StallInputs {
-    /// The active memtable has reached its size.
+    /// Whether the active memtable has reached its size.
     pub full: bool,
-    /// Immutable memtables that wait for their flush.
+    /// Number of immutable memtables that wait for their flush.
     pub sealed: u64,
-    /// Sorted runs in level 0.
+    /// Number of sorted runs in level 0.
     pub l0_runs: u64,
-    /// Compaction debt: bytes above their levels' size limits.
+    /// Compaction debt: the bytes above the target sizes of levels.
     pub debt_bytes: u64,
-    /// Compaction debt plus level 0, in bytes, while a compaction runs; else 0, since there is
-    /// nothing to wait for.
+    /// Compaction debt plus the bytes of level 0 while a compaction runs. 0 while no compaction
+    /// runs, because a writer would then wait for nothing.
     pub pending_compaction_bytes: u64,
-    /// Bytes of obsolete files kept until their replacements are durable.
+    /// Bytes of obsolete files that are kept until the files that replace them are durable.
     pub retained_bytes: u64,
-    /// Limits of the last two.
+    /// The limits on the last two numbers.
     pub bounds: BacklogBounds,
-    /// No other WAL may be closed until the SSTables that replace the closed ones are durable.
+    /// Whether there are so many closed WALs that no other WAL may be closed until the SSTables
+    /// that replace them are durable.
     pub too_many_wals: bool,
-    /// This write was slowed down already.
+    /// Whether this write was slowed down already.
     pub delayed: bool,
 }
 
-/// The decision.
+/// The decision about one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Proceed.
+    /// The write proceeds.
     Proceed,
-    /// Sleep once for a short time, so that many writes are slowed a little instead of one a lot.
+    /// The write sleeps once for a short time. So many writes are slowed a little, instead of one
+    /// write a lot.
     Slowdown,
-    /// Wait until a background job has ended.
+    /// The write waits until a background job has ended.
     Stop,
-    /// Seal the memtable and decide again.
+    /// The writer seals the memtable, and then the decision is made again.
     Seal,
 }
 
-/// Decides.
+/// Returns the decision about the write with these `inputs`.
 pub fn admit(options: &Options, inputs: &StallInputs) -> Admission {
     let blocked = waits_for_commit(inputs) || inputs.bounds.stops_at_debt(inputs.pending_compaction_bytes);
     if !options.delayed_writes && !inputs.delayed && inputs.l0_runs >= options.level0_slowdown_writes_trigger {
@@ -63,21 +67,21 @@ pub fn admit(options: &Options, inputs: &StallInputs) -> Admission {
     }
 }
 
-/// Returns whether a stopped writer waits for the file system to make data durable, rather than
-/// for our own jobs.
+/// Returns whether a stopped writer waits until the file system makes data durable, and not for a
+/// job of the store.
 pub fn waits_for_commit(inputs: &StallInputs) -> bool {
     inputs.bounds.stop_at(inputs.retained_bytes) || inputs.too_many_wals
 }
 
-/// Seconds that a write owes to background work for each of its bytes. The rate falls by the same
-/// factor with each step towards a limit, so it settles where background work just keeps up, on
-/// fast and slow devices alike. 0 if writes are not delayed.
+/// Returns the delay of a write in seconds per byte; 0 if writes are not delayed. Each step
+/// towards a limit divides the write rate by the same factor. So the rate settles at the speed of
+/// background work, on fast and slow devices.
 pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     if !options.delayed_writes {
         return 0.0;
     }
     let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
-    // One immutable memtable is normal: it is being flushed.
+    // One immutable memtable does not count, because its flush is running.
     let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number);
     let BacklogBounds { unmerged_bytes, retained_bytes, .. } = inputs.bounds;
     let debt = fraction(
@@ -86,8 +90,8 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
         options.soft_pending_compaction_bytes_limit,
     );
     let unmerged = fraction(inputs.pending_compaction_bytes, unmerged_bytes / 2, unmerged_bytes);
-    // A long compaction makes many files obsolete at once. Writers slowed during it have less to
-    // wait for at its end.
+    // A long compaction makes many files obsolete at its end. If writers are slowed during the
+    // compaction, they wait less at its end.
     let retained = fraction(inputs.retained_bytes, inputs.bounds.retained_before_slowdown(), retained_bytes);
     let worst = runs.max(sealed).max(debt).max(unmerged).max(retained);
     if worst == 0.0 {
@@ -96,7 +100,7 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     1.0 / (RATE_MAX * (RATE_MIN / RATE_MAX).powf(worst))
 }
 
-/// Position of `at` between `from` and `to`, 0 to 1; 0 if the interval is empty.
+/// Returns the position of `at` between `from` and `to`, from 0 to 1; 0 if the interval is empty.
 fn fraction(at: u64, from: u64, to: u64) -> f64 {
     if to <= from { 0.0 } else { (at.saturating_sub(from) as f64 / (to - from) as f64).min(1.0) }
 }
@@ -105,7 +109,7 @@ fn fraction(at: u64, from: u64, to: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Inputs without any backlog.
+    /// Returns inputs without any backlog.
     fn unstalled(bounds: BacklogBounds) -> StallInputs {
         StallInputs {
             full: false,
@@ -166,18 +170,18 @@ mod tests {
         let mib = |inputs: &StallInputs| 1.0 / delay_per_byte(&options, inputs) / f64::from(1 << 20);
         let cases = [
             (StallInputs { sealed: 1, l0_runs: 7, debt_bytes: 1 << 29, ..unstalled }, f64::INFINITY),
-            (StallInputs { l0_runs: 8, ..unstalled }, 168.0), // a fifth of the way from 7 to 12
+            (StallInputs { l0_runs: 8, ..unstalled }, 168.0), // 8: 1/5 of the way from 7 to 12
             (StallInputs { l0_runs: 11, ..unstalled }, 6.0),
             (StallInputs { l0_runs: 40, ..unstalled }, 2.0),
             (StallInputs { sealed: 2, ..unstalled }, 80.0),
             (StallInputs { sealed: 3, ..unstalled }, 12.6),
             (StallInputs { debt_bytes: 3 << 28, ..unstalled }, 32.0),
-            // Of 4 GiB of free space.
+            // The limit is a quarter of the 4 GiB of free space.
             (StallInputs { pending_compaction_bytes: 1 << 29, ..unstalled }, f64::INFINITY),
             (StallInputs { pending_compaction_bytes: 3 << 28, ..unstalled }, 32.0),
-            // The largest fraction counts.
+            // The largest of the fractions determines the delay.
             (StallInputs { debt_bytes: 3 << 28, l0_runs: 12, ..unstalled }, 2.0),
-            // Of a limit of 1 GiB.
+            // The limit is 1 GiB.
             (StallInputs { retained_bytes: 768 << 20, ..unstalled }, f64::INFINITY),
             (StallInputs { retained_bytes: 896 << 20, ..unstalled }, 32.0),
             (StallInputs { retained_bytes: 4 << 30, ..unstalled }, 2.0),

@@ -1,11 +1,12 @@
-//! Tail garbage collection, as in WiscKey: re-appends live values from the oldest segments of the
-//! value log, as one of the writers.
+//! Tail garbage collection, as in WiscKey. It re-appends live values from the oldest segments of
+//! the value log, and joins the writer queue to do this.
 //!
-//! The SSTables say which values lie in the victims. A value is live if a lookup of its key finds
-//! the same pointer. The lookup runs twice: before the value is read, and again as commit leader,
-//! when no other write can overwrite or delete the key. A relocated value gets a new sequence
-//! number but is no change for readers. When all live values are relocated and flushed, every
-//! pointer into a victim is shadowed by a newer entry in SSTables, and compactions may drop it
+//! The victims are the segments that tail GC empties. The SSTables show which values are in the
+//! victims. A value is live if a lookup of its key finds the same pointer. This lookup is made
+//! twice: before the value is read, and again when tail GC is the commit leader, so that no other
+//! write can overwrite or delete the key. A relocated value gets a new sequence number, but
+//! readers see no change. When all live values are relocated and flushed, newer entries in
+//! SSTables shadow every pointer into a victim, and compactions may drop these pointers
 //! (`compact/value_log_gc.rs`).
 use super::{commit::commit, room::make_room, unlogged, visibility::wait_visible, writer::WritePath};
 use crate::{
@@ -25,37 +26,37 @@ use terrace_format::{
 };
 use terrace_storage::placement::{Bytes, Cursor, ObjectId, StoredValue, TableReadOptions};
 
-/// Bytes of values relocated in one write group while other writers wait.
+/// Bytes of values that are relocated in one write group. Other writers wait during this time.
 const RELOCATION_BATCH_BYTES: usize = 256 << 10;
 const READ_HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: false };
 
 /// A value that was live when it was read.
 struct LiveValue {
     user: Vec<u8>,
-    /// The pointer to it in the tree.
+    /// The value pointer, as the tree stores it.
     stored: Vec<u8>,
     value: Bytes,
-    /// The victim segment that holds it.
+    /// The victim that holds the value.
     victim: ObjectId,
 }
 
 /// One pass of tail GC over its victims.
 struct TailGcPass {
     victims: BTreeSet<ObjectId>,
-    /// Victims in which something could not be read.
+    /// Victims of which some part could not be read.
     unreadable: BTreeSet<ObjectId>,
-    /// To be relocated with the next group. Carried over from SSTable to SSTable: small tables must
-    /// not lead to small segment frames.
+    /// Values for the next write group. They are kept from SSTable to SSTable, because small
+    /// tables must not lead to small frames (the units of a segment).
     live_values: Vec<LiveValue>,
-    /// Bytes of `live_values`.
+    /// The number of bytes of `live_values`.
     bytes: usize,
-    /// Bytes written by compactions and GC at the last check of the rate limit.
+    /// The bytes that compactions and GC had written at the last check of the rate limit.
     bytes_at_last_check: u64,
 }
 
 impl TailGcPass {
-    /// Continues in `table` at `cursor` until a group's worth of live values is gathered. Returns
-    /// false at the end of the table. Reads only.
+    /// Collects live values from `table`, from `cursor` on, until there are enough for one write
+    /// group. Returns false at the end of the table. The function only reads.
     fn gather_live_values(&mut self, shared: &DbInner, table: &TableRef, cursor: &mut Option<Cursor>) -> Result<bool> {
         let cursor = match cursor {
             Some(cursor) => cursor,
@@ -84,7 +85,7 @@ impl TailGcPass {
                             victim,
                         });
                     }
-                    // The error is reported to the reader of the value.
+                    // A read of this value will report the error.
                     Err(_) => drop(self.unreadable.insert(victim)),
                 }
             }
@@ -95,8 +96,9 @@ impl TailGcPass {
 }
 
 impl WritePath {
-    /// Relocates the live values of tail GC's victims. Ends early if the store is closing or has no
-    /// space for them: values relocated by then are stored twice for a while.
+    /// Relocates the live values of tail GC's victims. Ends early if the store is closing or if
+    /// there is too little space. Values that were relocated before an early end are stored twice
+    /// for a while.
     pub fn relocate(&self, shared: &Arc<DbInner>) -> Result<()> {
         let (victims, version) = {
             let state = shared.state.lock();
@@ -124,7 +126,8 @@ impl WritePath {
         Ok(())
     }
 
-    /// Relocates from all SSTables that point into a victim. Returns false if there is no space.
+    /// Relocates live values of all SSTables that point into a victim. Returns false if there is
+    /// no space.
     fn relocate_all(&self, shared: &Arc<DbInner>, version: &Version, pass: &mut TailGcPass) -> Result<bool> {
         if !shared.has_room(RELOCATION_BATCH_BYTES as u64) {
             return Ok(false);
@@ -140,8 +143,8 @@ impl WritePath {
     }
 
     /// Relocates the live values in victims to which one SSTable points. Returns false if there is
-    /// no space. If any part of the table cannot be read, quarantines all segments that the table
-    /// points into.
+    /// no space. If any part of the table cannot be read, quarantines all segments into which the
+    /// table points.
     fn relocate_table(&self, shared: &Arc<DbInner>, table: &TableRef, pass: &mut TailGcPass) -> Result<bool> {
         let mut cursor = None;
         loop {
@@ -150,7 +153,7 @@ impl WritePath {
                 Ok(false) => return Ok(true),
                 Err(error) if error.is_io_or_damage() => {
                     pass.unreadable.extend(table.meta.segments().map(|(object, _)| object));
-                    return Ok(true); // the error is reported to the reader of the table
+                    return Ok(true); // a read of the table will report it
                 }
                 Err(other) => return Err(other),
             }
@@ -160,7 +163,7 @@ impl WritePath {
         }
     }
 
-    /// Writes those gathered values that are still live. Returns false if there is no space.
+    /// Writes those collected values that are still live. Returns false if there is no space.
     ///
     /// # Errors
     /// [`Error::Closed`] if the store is closing.
@@ -189,7 +192,7 @@ impl WritePath {
                 Ok(true) => batch.put(user, value),
                 Ok(false) => {}
                 Err(error) if error.is_io_or_damage() => {
-                    pass.unreadable.insert(*victim); // as above
+                    pass.unreadable.insert(*victim); // a read of it will report the error
                 }
                 Err(other) => return Err(other),
             }
@@ -199,13 +202,13 @@ impl WritePath {
         }
         shared.stats.relocated(batch.byte_len() as u64);
         commit(shared, &mut leader, batch, false)?;
-        drop(leader); // other writers proceed while this waits for the rate limit
+        drop(leader); // so that other writers proceed during the wait
         throttle(shared, &mut pass.bytes_at_last_check);
         Ok(true)
     }
 }
 
-/// Ends a pass for which there is no space. Value-log GC is suspended until space is freed.
+/// Ends a pass for which there is no space. GC is suspended until space is freed.
 fn abandon(shared: &Arc<DbInner>, unreadable: BTreeSet<ObjectId>) {
     let mut state = shared.state.lock();
     state.gc.quarantine(unreadable);
@@ -215,8 +218,8 @@ fn abandon(shared: &Arc<DbInner>, unreadable: BTreeSet<ObjectId>) {
     shared.schedule(&mut state);
 }
 
-/// Returns whether the tree has `stored` for key `user` at `seq`. A segment holds each entry
-/// once, so an equal pointer is the same put.
+/// Returns whether the newest entry of the key `user` at `seq` is the pointer `stored`. A segment
+/// holds each entry only once, so an equal pointer means the same put.
 fn is_current(shared: &DbInner, view: &View, seq: SeqNo, user: &[u8], stored: &[u8]) -> Result<bool> {
     let lookup = Lookup::new(user, seq);
     let (storage, order) = (&*shared.storage, &shared.order);

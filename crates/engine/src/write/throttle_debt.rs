@@ -1,34 +1,35 @@
-//! Throttle debt: the time that writers owe to background work, as
-//! [`delay_per_byte`](super::stall::delay_per_byte) charges it, and when they sleep for it. Pure.
+//! Throttle debt: the sleeping time that delayed writes have not served yet.
+//! [`delay_per_byte`](super::stall::delay_per_byte) determines how much each write adds, and this
+//! module determines when a write sleeps. Pure.
 use std::time::Duration;
 
-/// In seconds: a write sleeps only once the debt has reached this value. The shortest sleep takes
-/// about this long on a virtual machine. With a larger value, sleeps would be rarer but longer,
-/// and would determine the p99.9 latency wherever writes are delayed (decision 29).
+/// Debt, in seconds, at which a write sleeps. The shortest sleep takes about this long on a
+/// virtual machine. With a larger value, sleeps would be rarer but longer, and would determine the
+/// p99.9 latency of delayed writes (decision 29).
 const SLEEP_MIN: f64 = 16e-6;
-/// Seconds: the longest sleep of one write, whatever its size; the rest of its debt is dropped. A
-/// late wake-up may be credited up to the same amount.
+/// Longest sleep of one write, in seconds, whatever its size is; the rest of the debt is dropped.
+/// After a sleep that took too long, the credit is at most the same amount.
 const SLEEP_MAX: f64 = 50e-3;
 
-/// All fields in seconds.
+/// The throttle debt of a store. All fields are in seconds.
 #[derive(Debug, Default)]
 pub struct ThrottleDebt {
-    /// Below zero after a sleep that took too long.
+    /// The debt. It is below zero, a credit, after a sleep that took too long.
     debt: f64,
-    /// Moving average of how much longer a sleep takes than requested.
+    /// Moving average of the time by which sleeps are longer than requested.
     oversleep: f64,
-    /// The last requested sleep.
+    /// The duration that was requested for the last sleep.
     requested: f64,
 }
 
 impl ThrottleDebt {
-    /// Adds debt that the next write sleeps off, up to the longest sleep of one write.
+    /// Adds debt for which the next write sleeps, up to the longest sleep of one write.
     pub fn charge(&mut self, seconds: f64) {
         self.debt = (self.debt + seconds).min(SLEEP_MAX);
     }
 
-    /// Adds a write's debt. Returns how long the write must sleep, if it must. The caller reports
-    /// the actual time with [`slept`](ThrottleDebt::slept).
+    /// Adds the debt of a write. Returns how long the write must sleep, if it must. The caller
+    /// reports the actual duration with [`slept`](ThrottleDebt::slept).
     pub fn charge_write(&mut self, seconds: f64) -> Option<Duration> {
         self.charge(seconds);
         if self.debt < SLEEP_MIN {
@@ -38,7 +39,7 @@ impl ThrottleDebt {
         Some(Duration::from_secs_f64(self.requested))
     }
 
-    /// Drops the debt: no write is delayed any more. A credit stays.
+    /// Drops the debt, because writes are not delayed any more. A credit remains.
     pub fn clear(&mut self) {
         self.debt = self.debt.min(0.0);
     }
@@ -47,7 +48,7 @@ impl ThrottleDebt {
     pub fn slept(&mut self, time: Duration) {
         let seconds = time.as_secs_f64();
         self.debt = (self.debt - seconds).max(-SLEEP_MAX);
-        // A sleeper that found no free processor says nothing about other sleeps.
+        // A late wake-up because no processor was free has no meaning for other sleeps.
         let oversleep = (seconds - self.requested).clamp(0.0, SLEEP_MIN);
         self.oversleep += (oversleep - self.oversleep) / 8.0;
     }
@@ -57,8 +58,8 @@ impl ThrottleDebt {
 mod tests {
     use super::*;
 
-    /// Lets `writes` writes that owe `seconds` each sleep, where each sleep takes `oversleep`
-    /// longer than requested. Returns the number of sleeps and their sum.
+    /// Runs `writes` writes that each add `seconds` of debt. Each sleep takes `oversleep` longer
+    /// than requested. Returns the number of sleeps and the sum of their durations.
     fn sleep_all(writes: usize, seconds: f64, oversleep: f64) -> (usize, f64) {
         let mut throttle_debt = ThrottleDebt::default();
         (0..writes).fold((0, 0.0), |(sleeps, sum), _| match throttle_debt.charge_write(seconds) {
@@ -90,7 +91,7 @@ mod tests {
         }
     }
 
-    /// The first few sleeps are requested in full.
+    /// The first few requests are not shortened.
     #[test]
     fn a_late_wake_up_shortens_the_next_request() {
         let mut throttle_debt = ThrottleDebt::default();

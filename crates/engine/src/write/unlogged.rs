@@ -1,11 +1,11 @@
-//! Writes without a WAL. They are lost with the process until the memtable that holds them is
-//! flushed.
+//! Unlogged writes: writes that skip the WAL. The end of the process loses them until their
+//! memtable is flushed.
 //!
-//! No WAL has their sequence numbers, and replay takes a gap for the end of the history. Two
-//! rules follow (docs/durability.md, "How a log is replayed"):
-//! - A memtable holds either logged writes or unlogged ones.
-//! - A WAL that begins after a gap counts only once the manifest covers the writes in the gap, so
-//!   a synced write waits for that.
+//! No WAL contains their sequence numbers, and replay treats such a gap as the end of the history.
+//! Therefore there are two rules (docs/durability.md, "How a log is replayed"):
+//! - A memtable holds either logged writes or unlogged writes.
+//! - A WAL that begins after a gap is replayed only if the manifest covers the writes in the gap.
+//!   So a synced write waits until the manifest covers them.
 use super::{
     room::make_room,
     rotate::seal_memtable,
@@ -28,8 +28,8 @@ impl WritePath {
         }
         make_room(shared, writer, batch.byte_len())?;
         if !writer.unlogged.active {
-            // A pipelined insert may still be about to write to the memtable, although it looks
-            // empty.
+            // A pipelined insert may still be about to write to this memtable, although the
+            // memtable looks empty.
             wait_visible(shared, writer.last)?;
             if !writer.mem.is_empty() {
                 seal_memtable(shared, writer)?;
@@ -48,8 +48,8 @@ impl WritePath {
     }
 }
 
-/// Prepares for a logged group after unlogged writes. Its WAL has to begin after them. If the
-/// group is synced, the manifest has to cover them first.
+/// Prepares a logged write group that follows unlogged writes. The WAL of the group must begin
+/// after these writes. If the group is synced, the manifest must cover these writes first.
 pub fn resume_logging(shared: &Arc<DbInner>, writer: &mut WriterState, sync: bool) -> Result<()> {
     if writer.unlogged.active {
         seal_memtable(shared, writer)?;

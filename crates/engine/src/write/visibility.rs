@@ -1,4 +1,4 @@
-//! When a group becomes visible, and steps whose failure stops the store.
+//! The point at which a write group becomes visible, and the steps whose failure stops the store.
 use crate::{Error, Result, state::DbInner, sync::spin_until};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -8,16 +8,16 @@ use std::{
 };
 use terrace_format::SeqNo;
 
-/// Interval between two checks whether a long insert of an earlier group has ended.
+/// Interval between two checks whether a long insert of an earlier write group has ended.
 const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
 
-/// Runs a step that must not be left half done: an error, or a panic of the comparator, stops the
+/// Runs a step that must not be left incomplete. An error, or a panic of the comparator, stops the
 /// store.
 pub fn stop_on_error<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     stop_on_panic(shared, write).inspect_err(|error| shared.fail(error))
 }
 
-/// Runs a step that an error may leave half done: only a panic, for instance of the comparator,
+/// Runs a step that an error may leave incomplete. Only a panic, for instance of the comparator,
 /// stops the store.
 pub fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(write)) {
@@ -29,8 +29,9 @@ pub fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>
     }
 }
 
-/// Makes writes up to `last` visible to readers, once those up to `before` are: groups become
-/// visible in the order of their sequence numbers, whichever insert ends first.
+/// Waits until writes up to `before` are visible to readers, and then makes writes up to `last`
+/// visible. So write groups become visible in the order of their sequence numbers, whichever
+/// insert ends first.
 pub fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
     if shared.visible() < before {
         wait_visible(shared, before)?;
@@ -39,9 +40,9 @@ pub fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
     Ok(())
 }
 
-/// Waits until everything up to `seq` is inserted: microseconds, without I/O. Returns an error if
-/// one of the inserts panicked. A lack of space does not keep an insert from ending and is not
-/// permanent, so it is no error here.
+/// Waits until everything up to `seq` is inserted. This takes microseconds and no I/O. Returns an
+/// error if one of the inserts panicked. A store that has stopped for lack of space is no error
+/// here, because the inserts still end and the stop is not permanent.
 pub fn wait_visible(shared: &DbInner, seq: SeqNo) -> Result<()> {
     let visible = || shared.visible() >= seq;
     if spin_until(visible) {

@@ -1,8 +1,9 @@
-//! The write-ahead log (WAL): one per memtable, and the order in which WALs become durable.
+//! The write-ahead log (WAL). Each memtable has one WAL. This module determines the order in which
+//! WALs become durable.
 //!
-//! Invariant: a power cut leaves a prefix of the history. So before a synced write is
-//! acknowledged, *all* older live WALs are synced, oldest first. LevelDB syncs only the newest
-//! and can lose the tail of an older one.
+//! Invariant: a power cut leaves a prefix of the history. Therefore, before a synced write is
+//! acknowledged, *all* older live WALs are synced, the oldest first. LevelDB syncs only the newest
+//! WAL and can lose the end of an older one.
 use crate::{Result, closed_wals::ClosedWals};
 use terrace_format::{Batch, LogId, SeqNo};
 use terrace_storage::placement::LogWriter;
@@ -11,17 +12,18 @@ use terrace_storage::placement::LogWriter;
 pub struct Wal {
     id: LogId,
     writer: Box<dyn LogWriter>,
-    /// Bytes at which the memtable is sealed, however little it holds.
+    /// The size of the WAL, in bytes, at which the memtable is sealed, even if the memtable is
+    /// small.
     bytes_max: u64,
-    /// Bytes were appended since the last sync.
+    /// Whether bytes were appended since the last sync.
     dirty: bool,
-    /// All writes up to this sequence number are durable, and a durable mark or the manifest
-    /// records it.
+    /// The sequence number up to which all writes are durable and recorded as durable, in a
+    /// durable mark or in the manifest.
     marked: SeqNo,
 }
 
 impl Wal {
-    /// Continues in the fresh WAL `id`, which is full at `bytes_max` bytes. The manifest covers all
+    /// Starts with the new WAL `id`, which is full at `bytes_max` bytes. The manifest covers all
     /// writes up to `marked`.
     pub fn new(id: LogId, writer: Box<dyn LogWriter>, bytes_max: u64, marked: SeqNo) -> Wal {
         Wal { id, writer, bytes_max, dirty: false, marked }
@@ -32,21 +34,21 @@ impl Wal {
         self.bytes_max < u64::MAX && self.writer.bytes() >= self.bytes_max
     }
 
-    /// Returns its number, its bytes so far, and those of its sidecar, which holds everything but
-    /// separated values.
+    /// Returns the number of the WAL, its size in bytes, and the size of its sidecar in bytes. The
+    /// sidecar holds all data except separated values.
     pub fn size(&self) -> (LogId, u64, u64) {
         (self.id, self.writer.bytes(), self.writer.sidecar_bytes())
     }
 
-    /// Appends `batch` and hands it to the operating system. With value separation, `batch` is
-    /// rewritten to what the memtable stores; the returned bytes precede each stored value.
+    /// Appends `batch` and passes it to the operating system. With value separation, `batch` is
+    /// changed to the form that the memtable stores. The returned bytes precede each stored value.
     pub fn append(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
         self.dirty = true;
         Ok(self.writer.append_batch(batch)?)
     }
 
-    /// Closes the active WAL and continues in another. A closed WAL with unsynced bytes goes to
-    /// `closed`.
+    /// Closes the active WAL and continues in a new one. If the closed WAL has unsynced bytes, it
+    /// is added to `closed`.
     pub fn rotate(&mut self, id: LogId, writer: Box<dyn LogWriter>, closed: &ClosedWals) {
         let mut old = std::mem::replace(self, Wal::new(id, writer, self.bytes_max, self.marked));
         if old.dirty {
@@ -55,8 +57,8 @@ impl Wal {
         }
     }
 
-    /// Makes everything appended durable, in the WALs of `closed` and in this one. Then all writes
-    /// up to `last` are durable, in WALs or in durable SSTables, and a durable mark records it.
+    /// Syncs the WALs in `closed` and this WAL. Then all writes up to `last` are durable, in WALs
+    /// or in durable SSTables, and a durable mark records this.
     pub fn sync(&mut self, closed: &ClosedWals, last: SeqNo) -> Result<()> {
         closed.sync()?;
         if self.dirty {
@@ -65,8 +67,8 @@ impl Wal {
         }
         if self.marked < last {
             self.marked = last;
-            // The writes are durable with or without the mark. If the mark fails, the next append
-            // returns its error.
+            // The writes are durable even without the mark. If the append of the mark fails, the
+            // next append returns the error.
             let _ = self.writer.mark_durable(last.plus(1));
         }
         Ok(())

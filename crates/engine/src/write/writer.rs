@@ -1,4 +1,4 @@
-//! The writers of one store, and the state of the commit leader.
+//! The writers of one store, and the state that only the commit leader may use.
 use super::{
     group::{JoinResult, LeaderGuard, Queue, WriteRequest},
     throttle_debt::ThrottleDebt,
@@ -14,28 +14,29 @@ use std::{
 };
 use terrace_format::{SeqNo, batch::Batch};
 
-/// The writers of one store. At most one of them is the commit leader: see [`group`].
+/// The writers of one store. At most one of them is the commit leader; see [`group`].
 pub struct WritePath {
     pub queue: Queue<Box<WriterState>>,
-    /// Writers that sync closed WALs before they join the queue.
+    /// Number of writers that sync closed WALs before they join the queue.
     pub syncing_closed_wals: AtomicUsize,
 }
 
-/// The state that only the commit leader, or a flush that seals the memtable, may touch. It is
-/// held during WAL I/O.
+/// The state that only the commit leader, or a flush that seals the memtable, may use. It is held
+/// during WAL I/O.
 pub struct WriterState {
     pub wal: Wal,
-    /// The last assigned sequence number. Ahead of the visible one while groups are being inserted.
+    /// The last assigned sequence number. While write groups are being inserted, it is larger than
+    /// the visible one.
     pub last: SeqNo,
-    /// The active memtable, the same as in the view.
+    /// The active memtable, which is the same as in the view.
     pub mem: Arc<MemTable>,
-    /// A buffer for the next single operation, so that it allocates nothing.
+    /// A buffer that the next single operation uses again, so that it allocates nothing.
     pub reusable_batch: Option<Batch>,
     pub throttle_debt: ThrottleDebt,
-    /// Write delay: seconds that each byte adds to the throttle debt.
+    /// The write delay: the number of seconds that each byte adds to the throttle debt.
     pub delay_per_byte: f64,
-    /// The stall epoch for which `delay_per_byte`, and the admission without a look at the state,
-    /// are valid.
+    /// The stall epoch for which `delay_per_byte` is valid. As long as it is current, a write is
+    /// admitted without a check of the state.
     pub seen_epoch: Option<u64>,
     pub last_group: GroupStats,
     pub unlogged: UnloggedWrites,
@@ -43,25 +44,26 @@ pub struct WriterState {
     pub timer_stopped: bool,
 }
 
-/// Size of the last synced group and duration of its sync, from which the next leader derives how
-/// long it waits for followers.
+/// The size of the last synced write group and the duration of its sync. The next leader computes
+/// from them how long it waits for followers.
 #[derive(Default)]
 pub struct GroupStats {
     pub writers: usize,
     pub sync_time: Duration,
 }
 
-/// Unlogged writes in the active memtable, and those that no WAL covers.
+/// Whether the active memtable takes unlogged writes, and which unlogged writes no WAL covers.
 #[derive(Default)]
 pub struct UnloggedWrites {
-    /// The active memtable takes unlogged writes, and its WAL stays empty.
+    /// Whether the active memtable takes unlogged writes. Its WAL then stays empty.
     pub active: bool,
-    /// The last unlogged sequence number, unless the manifest is known to cover it.
+    /// The last sequence number of an unlogged write; `None` once the manifest is known to cover
+    /// it.
     pub last: Option<SeqNo>,
 }
 
 impl WritePath {
-    /// A write path that continues after sequence number `last`, in `wal` and `mem`.
+    /// Makes a write path that continues after the sequence number `last`, with `wal` and `mem`.
     pub fn new(wal: Wal, last: SeqNo, mem: Arc<MemTable>) -> WritePath {
         let writer = WriterState {
             wal,
@@ -78,15 +80,16 @@ impl WritePath {
         WritePath { queue: Queue::new(Box::new(writer)), syncing_closed_wals: AtomicUsize::new(0) }
     }
 
-    /// Waits in the queue for the leadership, without followers and without joining a group.
+    /// Waits in the queue until the caller leads. The caller accepts no followers and joins no
+    /// write group.
     pub fn lead_exclusively(&self, shared: &DbInner) -> Result<LeaderGuard<'_, Box<WriterState>>> {
         let mut leader = self.join_exclusively()?;
         leader.state().start_timer(shared);
         Ok(leader)
     }
 
-    /// Stops the idle timer, unless there was a write after `newest`. The leader state orders this
-    /// before the next write, which starts it again.
+    /// Stops the idle timer, unless there was a write after `newest`. The leader state ensures
+    /// that this is done before the next write, which starts the timer again.
     pub fn stop_timer(&self, shared: &DbInner, newest: SeqNo) {
         let Ok(mut leader) = self.join_exclusively() else { return };
         let writer = leader.state();
@@ -103,7 +106,7 @@ impl WritePath {
         }
     }
 
-    /// Returns whether no writer leads or syncs; a stalled writer counts as a leader.
+    /// Returns whether no writer leads or syncs. A stalled writer counts as a leader.
     pub fn are_idle(&self) -> bool {
         self.queue.is_idle() && self.syncing_closed_wals.load(Ordering::Relaxed) == 0
     }
@@ -119,10 +122,10 @@ impl WriterState {
         }
     }
 
-    /// Returns the last sequence number before those of `batch`, and the last one of `batch`.
+    /// Returns the last sequence number before `batch`, and the last sequence number of `batch`.
     pub fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
         let last = self.last.plus(u64::from(batch.len()));
-        // The largest sequence number is never assigned: recovery would refuse it.
+        // The largest sequence number is never assigned, because recovery would refuse it.
         if last >= SeqNo::MAX {
             return Err(Error::Unsupported("all sequence numbers are used up; copy the store into a new one".into()));
         }
