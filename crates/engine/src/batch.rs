@@ -1,12 +1,12 @@
-//! Write batches. A batch records the sizes of its keys and values; the write checks them against
-//! the limits of the store.
+//! Write batches. A batch records the size of its longest key and value. The write checks these
+//! sizes against the limits of the store.
 use terrace_format::{
     SeqNo,
     batch::{self, Op},
     key,
 };
 
-/// Puts and deletes that are applied atomically, in order.
+/// A batch of puts and deletes, which are applied atomically and in order.
 ///
 /// ```
 /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -20,12 +20,14 @@ use terrace_format::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteBatch {
     pub(crate) batch: batch::Batch,
-    /// The longest key and value, which a write checks against the limits of the store.
+    /// The sizes of the longest key and the longest value, which a write checks against the limits
+    /// of the store.
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
     /// Whether the batch has range tombstones.
     pub(crate) range_tombstones: bool,
-    /// The first operation that does not fit the format; a write then refuses the whole batch.
+    /// The problem of the first operation that does not fit the format. A write then refuses the
+    /// whole batch.
     pub(crate) oversized: Option<String>,
 }
 
@@ -35,7 +37,7 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// Appends a put of `value` under `key`. The write checks the sizes.
+    /// Appends a put of `value` under `key`. The later write checks the sizes.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.fits(key.len() as u64, value.len() as u64) {
@@ -80,8 +82,8 @@ impl WriteBatch {
     }
 
     /// Appends a range tombstone for the keys from `from` (included) to `to` (excluded). The range
-    /// is empty unless `from` is before `to` in the store's order. Needs a store with range
-    /// tombstones; in another one [`Db::write`](crate::Db::write) refuses the batch, unless the
+    /// is empty unless `from` is before `to` in the store's order. The store needs the feature
+    /// `range-deletes`; without it, [`Db::write`](crate::Db::write) refuses the batch, unless the
     /// range is empty. See [`Db::delete_range`](crate::Db::delete_range).
     ///
     /// ```
@@ -125,8 +127,8 @@ impl WriteBatch {
         self.batch.byte_len()
     }
 
-    /// Returns a batch that was read from a WAL, and therefore fits the format, without its
-    /// sequence number.
+    /// Returns a batch that was read from a WAL, without its sequence number. Such a batch always
+    /// fits the format.
     pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
         batch.set_sequence(SeqNo::ZERO);
         let (mut key_bytes, mut value_bytes) = (0, 0);
@@ -160,7 +162,7 @@ fn too_many() -> String {
     format!("a batch has at most {} operations", u32::MAX)
 }
 
-/// Returns the problem if an operation of these sizes does not fit the format.
+/// Returns a description of the problem if an operation with these sizes does not fit the format.
 pub(crate) fn oversized(key_bytes: u64, value_bytes: u64) -> Option<String> {
     const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
     if key_bytes > KEY_BYTES_MAX {

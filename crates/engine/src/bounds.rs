@@ -1,17 +1,18 @@
 //! Limits on the backlog of background work at which writes stall. Pure.
 //!
-//! The backlog is compaction debt (obsolete versions in level 0 and above the levels' target
-//! sizes) and retained bytes (obsolete files that wait until their replacement is durable).
-//! Background work frees this space again. The limits are the options' values, and lower on a
-//! nearly full disk: the backlog never takes all the space that would be free without it. A disk
-//! that holds the live pairs and some room to work therefore does not fill up, however slow
-//! background work is.
+//! The backlog has two parts. One is compaction debt: the obsolete versions in level 0 and above
+//! the levels' target sizes. The other is retained bytes: obsolete files that are kept until the
+//! files that replace them are durable. Background work frees the space of both parts.
+//!
+//! The limits are the values of options. On a nearly full disk they are lower, so that the backlog
+//! never takes all the space that would be free without it. Therefore a disk that has space for
+//! the live pairs and for running work does not become full, even if background work is slow.
 use crate::Options;
 
-/// Limits in bytes.
+/// The limits on the backlog, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BacklogBounds {
-    /// Retained bytes at which writers with a full memtable wait.
+    /// Number of retained bytes at which writers with a full memtable wait.
     pub retained_bytes: u64,
     /// Compaction debt at which writers with a full memtable wait while a compaction runs: a
     /// quarter of the space that would be free without debt and retained bytes.
@@ -21,10 +22,10 @@ pub struct BacklogBounds {
 }
 
 impl BacklogBounds {
-    /// Returns the limits for `free` bytes of disk space (`None` if unknown), `debt` bytes of
-    /// compaction debt and `retained` bytes. Debt and retained bytes may each take a quarter of the
-    /// space that would be free without them. The rest is for running compactions, which write the
-    /// debt and its overlap once more.
+    /// Returns the limits for `free` bytes of free disk space (`None` if unknown), `debt` bytes of
+    /// compaction debt and `retained` retained bytes. Compaction debt and retained bytes may each
+    /// take a quarter of the space that would be free without them. The rest is for running
+    /// compactions, which write the debt and the tables that it overlaps once more.
     pub fn of(options: &Options, free: Option<u64>, debt: u64, retained: u64) -> BacklogBounds {
         let space = free.map_or(u64::MAX, |free| free.saturating_add(debt).saturating_add(retained));
         let retained_bytes = options.unsynced_bytes_limit.min(space / 4);
@@ -37,20 +38,20 @@ impl BacklogBounds {
         if self.delays { most - most / 4 } else { most }
     }
 
-    /// Returns whether writers with a full memtable wait for the running compactions, whose debt is
-    /// `merging_bytes`.
+    /// Returns whether writers with a full memtable wait for the running compactions.
+    /// `merging_bytes` is the debt of these compactions.
     pub fn stops_at_debt(&self, merging_bytes: u64) -> bool {
         merging_bytes > 0 && merging_bytes >= self.unmerged_bytes
     }
 
-    /// Returns whether compactions should wait until fewer bytes are retained: at an eighth of the
-    /// space, where pending edits are committed at once.
+    /// Returns whether compactions should wait until fewer bytes are retained. This is so when an
+    /// eighth of the space is retained; pending edits are then committed immediately.
     pub fn delays_compactions(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.unmerged_bytes / 2
     }
 
-    /// Returns whether writers with a full memtable wait for retained files to be deleted. With no
-    /// retained bytes they do not, since nothing would end the wait.
+    /// Returns whether writers with a full memtable wait for the deletion of retained files. They
+    /// do not wait if no bytes are retained, because nothing would end the wait.
     pub fn stop_at(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.retained_bytes
     }

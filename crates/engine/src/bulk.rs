@@ -1,34 +1,37 @@
-//! SSTables written in key order by other jobs than flushes and compactions: repair, ingest,
-//! conversion. All tables are durable before any version names one.
+//! Writes SSTables in key order for jobs other than flushes and compactions: repair, ingest and
+//! conversion. All tables are durable before any version names one of them.
 //!
-//! They are written in batches: each table may hold a descriptor until it is durable.
+//! The tables are written in batches, because each table may hold a file descriptor until it is
+//! durable.
 use crate::Result;
 use terrace_format::TableId;
 use terrace_storage::placement::{Hint, Lifetime, ObjectId, Storage, TableMeta, TableSink};
 
-/// Sequence numbers reserved for writes that arrive while tables are prepared. If writers pass
-/// the sequence number at which the tables are to appear, the tables must be prepared again.
+/// Number of sequence numbers that are reserved for writes that arrive while tables are prepared.
+/// If writers use more sequence numbers than this, the tables must be prepared again with larger
+/// sequence numbers.
 pub const SEQUENCES_AHEAD: u64 = 1 << 24;
 
-/// Tables per batch.
+/// Maximum number of tables in a batch.
 const TABLES_AT_ONCE: usize = 64;
 
-/// Writes tables. Dropped unfinished, it removes them.
+/// Writes tables in key order. If the writer is dropped before it is finished, it removes the
+/// tables.
 pub struct BulkTableWriter<'a> {
     to: &'a dyn Storage,
     /// Size in bytes at which a table ends.
     target_file_size: u64,
     draw_number: Box<dyn FnMut() -> TableId + 'a>,
     sink: Option<Box<dyn TableSink>>,
-    /// Finished tables of the batch.
+    /// Number of finished tables in the batch.
     ended_tables: usize,
     table_open: bool,
     metas: Vec<TableMeta>,
 }
 
 impl<'a> BulkTableWriter<'a> {
-    /// Writes tables of about `target_file_size` bytes to `to`, with numbers drawn by
-    /// `draw_number`.
+    /// Makes a writer of tables of about `target_file_size` bytes each in the storage `to`. The
+    /// function `draw_number` returns their table numbers.
     pub fn new(
         to: &'a dyn Storage,
         target_file_size: u64,
@@ -46,7 +49,8 @@ impl<'a> BulkTableWriter<'a> {
         }
     }
 
-    /// Adds an entry. Internal keys ascend, each once, with one entry per user key.
+    /// Adds an entry. Each internal key must be larger than the previous one, and each user key
+    /// may have only one entry.
     pub fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
         if self.table_open && self.sink.as_ref().is_some_and(|sink| sink.table_bytes() >= self.target_file_size) {
             self.end_table()?;
@@ -84,8 +88,8 @@ impl<'a> BulkTableWriter<'a> {
         Ok(handle.wait_durable()?)
     }
 
-    /// Finishes the last table. Returns all tables, durable and in key order; none if there was no
-    /// entry.
+    /// Finishes the last table. Returns all tables, durable and in key order. If there was no
+    /// entry, there are no tables.
     pub fn finish(mut self) -> Result<Vec<TableMeta>> {
         if self.table_open {
             self.end_table()?;
@@ -98,7 +102,8 @@ impl<'a> BulkTableWriter<'a> {
 impl Drop for BulkTableWriter<'_> {
     fn drop(&mut self) {
         for meta in &self.metas {
-            // Best effort: the next open removes them too. Only these tables reference the objects.
+            // An error is ignored here, because the next open removes the files too. No other
+            // tables reference these objects.
             let referred = meta.refs.iter().map(|(object, _)| *object);
             referred.chain([ObjectId::Table(meta.id)]).for_each(|object| drop(self.to.remove(object)));
         }

@@ -1,7 +1,7 @@
-//! Checks a store from outside without changing it.
+//! Checks a closed store without changing it.
 //!
-//! Memory: one memtable, one SSTable's index and one block per sorted run. WAL entries are
-//! counted, not kept.
+//! The check takes the memory of one memtable, of one SSTable's index, and of one block per sorted
+//! run. It counts the entries of WALs but does not keep them.
 mod values;
 mod version_order;
 
@@ -20,49 +20,55 @@ use terrace_storage::{
     placement::{Listed, ObjectId, OpenMode, Storage, TableReadOptions},
 };
 
-/// The outcome of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Problems found; empty if the store is intact.
+    /// The problems that were found; empty if the store is intact.
     pub problems: Vec<String>,
     /// The layout of the store.
     pub layout: Layout,
-    /// Tables checked.
+    /// Number of tables that were checked.
     pub tables: u64,
-    /// Their bytes.
+    /// Number of bytes of these tables.
     pub table_bytes: u64,
-    /// Entries in tables, with tombstones and old versions. Counted by a deep check only.
+    /// Number of entries in tables, including tombstones and old versions. Only a deep check
+    /// counts them.
     pub entries: u64,
-    /// Range tombstones in tables. One that others overlap counts once for each of its fragments.
+    /// Number of range tombstones in tables. A range tombstone that overlaps others is divided
+    /// into fragments, which are counted one by one.
     pub range_tombstones: u64,
-    /// Entries replayed from WALs.
+    /// Number of entries that were replayed from WALs.
     pub wal_entries: u64,
-    /// Numbers of WALs with records that are not part of the history: a torn tail after a power
-    /// cut, or damage. The next writing open keeps copies of them under `lost/`.
+    /// The numbers of WALs that have records which are not part of the history, because of a torn
+    /// tail after a power cut or because of damage. The next open for writing saves copies of
+    /// these WALs in `lost/`.
     pub torn_wals: Vec<u64>,
-    /// Damage in those WALs.
+    /// The damage in these WALs.
     pub damage: Vec<Damage>,
-    /// Files under `lost/`: copies that earlier opens made of such WALs, and files that LevelDB's
-    /// repair set aside.
+    /// The files in `lost/`: copies of such WALs that earlier opens made, and files that LevelDB's
+    /// repair has moved there.
     pub lost: Vec<String>,
-    /// The last sequence of the history.
+    /// The last sequence number of the history.
     pub last_sequence: u64,
-    /// Tables and temporary files that the manifest does not name. The next writing open removes
-    /// them.
+    /// The tables and temporary files that the manifest does not name. The next open for writing
+    /// removes them.
     pub leftovers: Vec<String>,
 }
 
-/// Checks the store at `path`; no process may have it open for writing. Without `deep`: root,
-/// manifest, format file, WALs, and footer and bounds of every SSTable. With `deep` everything is
-/// read: every checksum, the order of entries, that filters admit every key, that table properties
-/// are true, that no older version of a key is in a newer run than a newer version, and that no
-/// table holds a sequence above the manifest's base. A store that cannot be opened (a missing
-/// file, overlapping tables, an unknown feature) is an error; damage inside the store is in the
-/// report.
+/// Checks the store at `path`. No process may have the store open for writing.
+///
+/// - Without `deep` it checks the root file, the manifest, the format file, the WALs, and the
+///   footer and bounds of every SSTable.
+/// - With `deep` it reads everything. It checks every checksum, the order of entries, that filters
+///   admit every key, and that table properties are true. It also checks that no newer run has an
+///   older version of a key than an older run, and that no table has a sequence number above that
+///   of the manifest.
+///
+/// Damage inside the store is in the report. A store that cannot be opened (a missing file,
+/// overlapping tables, an unknown feature) is an error.
 ///
 /// # Errors
-/// As of opening the store for reading only, see
-/// [`Db::open_read_only`](crate::Db::open_read_only).
+/// The errors of an open for reading only; see [`Db::open_read_only`](crate::Db::open_read_only).
 ///
 /// ```
 /// # use terrace::{Db, Options};
@@ -82,10 +88,10 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
     check_on(&*storage, options, deep)
 }
 
-/// As [`check`], for a store in any [`Storage`].
+/// Works like [`check`], for a store in any [`Storage`].
 ///
 /// # Errors
-/// As of [`check`].
+/// The errors of [`check`].
 ///
 /// ```
 /// # use terrace::{Db, Options, DurabilityMode};
@@ -133,8 +139,8 @@ pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<
     Ok(report)
 }
 
-/// Lists files that the manifest does not name, except WALs and manifests: the next open replaces
-/// all of those.
+/// Returns the files that the manifest does not name, except WALs and manifests: the next open
+/// replaces all WALs and manifests.
 fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec<String> {
     let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
@@ -145,8 +151,8 @@ fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec
     listed.iter().map(|found| found.object).filter(idle).map(|object| storage.place_of(object)).collect()
 }
 
-/// Reports bundles whose own directory cannot be read. It is needed only by a repair without a
-/// manifest.
+/// Returns the problems of bundles whose internal directory cannot be read. Only a repair without
+/// a manifest needs this directory.
 fn bundles_without_directory(storage: &dyn Storage, version: &Version) -> Vec<String> {
     let within = version.tables().filter_map(|(_, table)| table.meta.within);
     let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();

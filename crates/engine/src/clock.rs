@@ -1,5 +1,5 @@
-//! The engine's only source of time. Times are measured and reported; no decision about data
-//! depends on them.
+//! The only source of time of the engine. Times are measured and reported, but no decision about
+//! data depends on them.
 use std::time::{Duration, Instant};
 
 /// A monotonic clock.
@@ -13,13 +13,13 @@ impl Clock {
         Clock(Instant::now())
     }
 
-    /// Returns the time since the start.
+    /// Returns the time since the clock was started.
     pub fn now(&self) -> Duration {
         self.0.elapsed()
     }
 
-    /// Returns the time since `earlier`, or zero if the clock was set back since, as can happen
-    /// when a virtual machine migrates.
+    /// Returns the time since `earlier`. Returns zero if the clock was set back in the meantime,
+    /// which can happen when a virtual machine migrates.
     pub fn since(&self, earlier: Duration) -> Duration {
         self.now().saturating_sub(earlier)
     }

@@ -1,5 +1,5 @@
-//! Out of space (ENOSPC): frees the space that is kept for safety only, waits for jobs and
-//! readers that may free some, and retries.
+//! Out of space (ENOSPC): this module frees the space that is kept only for safety, waits for jobs
+//! and readers that may free more space, and retries.
 //!
 //! ```text
 //!  attempt ──ENOSPC──► commit pending edits, release the reserve ──► attempt again
@@ -16,17 +16,17 @@ use std::{
 };
 use terrace_storage::BlockingScope;
 
-/// How long a job without space waits for other jobs to free some.
+/// Time for which a job without space waits for other jobs to free some.
 const RETRY_BUDGET: Duration = Duration::from_secs(1);
-/// How long it waits for readers alone. Most of them need a moment; a long scan may keep its
-/// files for hours.
+/// Time for which such a job waits if only readers can free space. Most readers need a moment, but
+/// a long scan may keep its files for hours.
 const READER_RETRY_BUDGET: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 impl DbInner {
-    /// Runs `attempt`, which takes space, as `own_jobs` of the running jobs. On ENOSPC it retries
-    /// after it has committed all pending edits, deleted the files that this makes obsolete and
-    /// released the reserve; then, within the retry budget, whenever space was freed.
+    /// Runs `attempt`, which needs space, on behalf of `own_jobs` of the running jobs. On ENOSPC
+    /// it commits all pending edits, deletes the files that become obsolete, releases the reserve,
+    /// and retries. After that it retries whenever space has been freed, within the retry budget.
     pub fn retry_on_no_space<T>(
         self: &Arc<Self>,
         own_jobs: usize,
@@ -35,8 +35,8 @@ impl DbInner {
         self.retry_with_reserve(own_jobs, |_reserve| attempt())
     }
 
-    /// As [`retry_on_no_space`](Self::retry_on_no_space), for an attempt that ends the release of
-    /// the reserve itself by dropping the guard.
+    /// Works like [`retry_on_no_space`](Self::retry_on_no_space), for an attempt that decides
+    /// itself when the reserve is allocated again: it drops the guard.
     pub fn retry_with_reserve<T>(
         self: &Arc<Self>,
         own_jobs: usize,
@@ -61,10 +61,10 @@ impl DbInner {
         }
     }
 
-    /// Returns whether the disk has space for `bytes` of optional work, and after that for all
-    /// writes until the next flush: a memtable, or with value separation a segment. A writer that
-    /// meets ENOSPC during an append stops the store, so optional work must leave that much. I/O:
-    /// not to be called under a lock.
+    /// Returns whether the disk has space for `bytes` bytes of optional work, and in addition for
+    /// all writes until the next flush (a memtable, or with value separation a segment). Optional
+    /// work must leave this space, because a writer that gets ENOSPC during an append stops the
+    /// store. The call does I/O and must not be made under a lock.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Options { write_buffer_size, value_log_segment_size, .. } = self.options;
         let room =
@@ -72,25 +72,27 @@ impl DbInner {
         self.storage.free_bytes().is_none_or(|free| free >= bytes.saturating_add(room))
     }
 
-    /// Frees the space that is kept for safety only. The reserve stays released while the returned
-    /// guard is alive.
+    /// Frees the space that is kept only for safety. The reserve stays released as long as the
+    /// returned guard exists.
     fn reclaim_space(self: &Arc<Self>) -> Result<ReserveGuard<'_>> {
         let _awaited = BlockingScope::new();
         {
             let _for_file_systems_that_allocate_late = self.reserve.release(&*self.storage);
             let _ = self.storage.commit(); // a failure reaches the durability handles of the files
         }
-        // The manifest may need the reserve, and concurrent jobs would take it.
+        // The edits are committed first: the manifest may need the reserve, which concurrent jobs
+        // would otherwise take.
         self.commit_edits_for_space()?;
         Ok(self.reserve.release(&*self.storage))
     }
 
     /// Waits until space was freed more often than `before` times. Returns false if no job and no
-    /// reader is going to free any, or not within the retry budget.
+    /// reader can free any, or if none was freed within the retry budget.
     fn wait_for_space(self: &Arc<Self>, own_jobs: usize, before: u64, waited: &mut Duration) -> bool {
         self.jobs_out_of_space.fetch_add(own_jobs, Ordering::AcqRel);
         let comes = loop {
-            // Sleep first: files that the failed attempt itself deleted do not count.
+            // The loop sleeps first, because files that the failed attempt itself deleted do not
+            // count.
             thread::sleep(RETRY_INTERVAL);
             *waited += RETRY_INTERVAL;
             let _ = self.storage.commit();
@@ -98,7 +100,7 @@ impl DbInner {
                 break false;
             }
             if self.space_freed.load(Ordering::Acquire) != before {
-                break *waited <= RETRY_BUDGET; // repeated small gains do not extend the budget
+                break *waited <= RETRY_BUDGET; // small gains do not extend the budget
             }
             if *waited > self.retry_budget() {
                 break false;
@@ -108,16 +110,16 @@ impl DbInner {
         comes
     }
 
-    /// Returns whether space may be freed: by pending edits, by readers of obsolete files, or by a
-    /// job.
+    /// Returns whether any space may be freed: by pending edits, by readers of obsolete files, or
+    /// by a job.
     pub fn may_free_space(&self) -> bool {
         let state = self.state.lock();
         let waits = state.versions.retained_bytes() > 0 || state.versions.obsolete_files.waiting() > 0;
         waits || state.flush_scheduled || !state.compactions.is_empty()
     }
 
-    /// Returns how long to wait: for a job that has space to proceed, or for a reader of obsolete
-    /// files.
+    /// Returns the time to wait: for a job that has space and makes progress, or for a reader of
+    /// obsolete files.
     fn retry_budget(&self) -> Duration {
         let state = self.state.lock();
         let jobs = state.compactions.len() + usize::from(state.flush_scheduled);
@@ -130,7 +132,7 @@ impl DbInner {
         }
     }
 
-    /// Commits pending edits. Whether that frees enough space is left to the next attempt.
+    /// Commits pending edits. The next attempt shows whether this has freed enough space.
     fn commit_edits_for_space(self: &Arc<Self>) -> Result<()> {
         match (self.jobs.commit_edits_now)(self) {
             Err(full) if full.is_no_space() => Ok(()),

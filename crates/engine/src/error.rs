@@ -2,7 +2,8 @@
 use std::{io, sync::Arc};
 use terrace_storage as storage;
 
-/// A failed operation. Match on the variant: the text is for people and may change.
+/// The error of a failed operation. Programs should match on the variant, because the text is for
+/// people and may change.
 ///
 /// ```
 /// # use terrace::{Db, Error, Options};
@@ -21,8 +22,8 @@ use terrace_storage as storage;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes on storage differ from those that were written. A retry does not help: restore from a
-    /// copy, or salvage the rest with [`Db::repair`](crate::Db::repair).
+    /// Bytes on storage differ from those that were written. A retry does not help. Restore the
+    /// store from a copy, or salvage the readable data with [`Db::repair`](crate::Db::repair).
     #[error("corrupt {what} in {object} at byte {offset}: {detail}")]
     Corrupt {
         /// The structure that cannot be decoded.
@@ -31,7 +32,7 @@ pub enum Error {
         object: String,
         /// Byte offset in the file.
         offset: u64,
-        /// The mismatch.
+        /// The reason why the bytes are wrong.
         detail: String,
     },
     /// The operating system reported an error.
@@ -44,8 +45,8 @@ pub enum Error {
         /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// The disk or a quota is full. Writes stop, reads continue. Free space, then call
-    /// [`resume`](crate::Db::resume) or reopen the store.
+    /// The disk or a quota is full. Writes stop, but reads continue. Free some space, and then
+    /// call [`resume`](crate::Db::resume) or reopen the store.
     #[error("out of space: {op} {object}: {source}; free some, then resume or reopen the store")]
     NoSpace {
         /// The attempted operation.
@@ -55,16 +56,17 @@ pub enum Error {
         /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// The store is open in another process, or a second time in this one. Close it there first.
+    /// The store is already open, in another process or in this process. Close it there first.
     #[error("{path} is in use: {detail}")]
     InUse {
         /// The store.
         path: String,
-        /// The holder of the lock, as far as it is known.
+        /// The process that holds the lock, as far as it is known.
         detail: String,
     },
-    /// The calling process was forked from the one that opened the store. Nothing was done: a child
-    /// has neither the threads of its parent nor its locks. Open the store after the fork.
+    /// The calling process was forked from the process that opened the store. The call has done
+    /// nothing, because a child process has neither the threads nor the locks of its parent. Open
+    /// the store after the fork.
     #[error(
         "{object} was opened by process {pid} and cannot be used by process {own}, which was forked from it; \
          open the store after the fork"
@@ -72,9 +74,9 @@ pub enum Error {
     Forked {
         /// The store.
         object: String,
-        /// The process that opened it.
+        /// The id of the process that opened the store.
         pid: u32,
-        /// The calling process.
+        /// The id of the calling process.
         own: u32,
     },
     /// A store, or a file that a store names, does not exist.
@@ -82,26 +84,27 @@ pub enum Error {
     Missing {
         /// The kind of object.
         what: &'static str,
-        /// Its name.
+        /// The name of the object.
         object: String,
     },
-    /// The store needs a feature that this version, or this way of opening it, does not have.
+    /// The store needs a feature that this version of Terrace, or this kind of open, does not
+    /// have.
     #[error("{0}")]
     Unsupported(String),
-    /// An argument or an option is invalid. Nothing was done.
+    /// An argument or an option is invalid. The call has done nothing.
     #[error("{0}")]
     Invalid(String),
     /// The WALs no longer have the write with this sequence number. Start from a checkpoint of the
-    /// store, or from `oldest`.
+    /// store, or from the sequence number `oldest`.
     #[error(
         "the WALs no longer have sequence {wanted}, the oldest is {oldest}; start from a checkpoint (option \
          wal_size_limit keeps more WALs)"
     )]
     SequenceGone {
-        /// The first sequence number that was requested and is missing.
+        /// The first requested sequence number that is missing.
         wanted: u64,
-        /// The first sequence number from which the WALs are complete; the next one to be written
-        /// if there are none.
+        /// The first sequence number from which the WALs have every write. If there are no writes
+        /// in the WALs, this is the sequence number of the next write.
         oldest: u64,
     },
     /// The store was opened read-only.
@@ -110,22 +113,22 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// The engine violated one of its invariants. Nothing was made durable because of it. Close and
-    /// reopen the store, and report the text.
+    /// The engine has violated one of its invariants. It has made nothing durable because of this.
+    /// Close and reopen the store, and report the text of the error.
     #[error("a bug in Terrace: {0}; close and reopen the store, and report this text")]
     Bug(String),
-    /// An earlier write or sync failed, so the state of storage is unknown. Reads continue. To
-    /// write, close and reopen the store, or call [`resume`](crate::Db::resume) if the failure was
-    /// a full disk.
+    /// An earlier write or sync failed, so the state of the storage is unknown. Reads continue. To
+    /// write again, close and reopen the store, or call [`resume`](crate::Db::resume) if the
+    /// failure was a full disk.
     #[error("writes have stopped since an earlier failure: {0}")]
     FailStopped(Arc<Error>),
 }
 
-/// Result of an operation on a store.
+/// The result of an operation on a store.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Returns whether the cause is a full disk: free space and call
+    /// Returns whether the cause of the error is a full disk. If so, free some space and call
     /// [`Db::resume`](crate::Db::resume).
     ///
     /// ```
@@ -162,8 +165,8 @@ impl Error {
         matches!(self, Error::Corrupt { .. } | Error::Missing { .. })
     }
 
-    /// Turns an out-of-space error into an I/O error, for a failure that freed space no longer
-    /// cures.
+    /// Turns an out-of-space error into an I/O error, for a failure that free space can no longer
+    /// repair.
     pub(crate) fn without_recovery(self) -> Error {
         match self {
             Error::NoSpace { op, object, source } => Error::Io { op, object, source },

@@ -2,25 +2,26 @@
 use crate::Error;
 use std::time::Duration;
 
-/// An event of a store. A start is followed by its end, unless a failure or a close comes between.
+/// An event of a store. A start event is followed by its end event, unless there is a failure or a
+/// close in between.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// A flush of immutable memtables starts.
     FlushBegin {
-        /// Memory of the memtables in bytes.
+        /// Memory of the memtables, in bytes.
         bytes: u64,
     },
     /// The SSTable of a flush is installed and serves reads. It is not durable yet.
     FlushEnd {
-        /// Size of the SSTable in bytes.
+        /// Size of the SSTable, in bytes.
         bytes: u64,
-        /// Its level.
+        /// The level of the SSTable.
         level: usize,
-        /// Time since the start.
+        /// Time since the start of the flush.
         time: Duration,
     },
-    /// A compaction into the next level, or within level 0, starts. It ends or fails.
+    /// A compaction into the next level, or within level 0, starts. It will end or fail.
     CompactionBegin {
         /// The input level.
         level: usize,
@@ -28,7 +29,7 @@ pub enum Event {
         output_level: usize,
         /// Number of input SSTables.
         tables: usize,
-        /// Their size in bytes.
+        /// Size of these SSTables, in bytes.
         bytes: u64,
     },
     /// The outputs of a compaction are installed and serve reads. They are not durable yet.
@@ -41,11 +42,11 @@ pub enum Event {
         tables: usize,
         /// Bytes written; 0 for a trivial move.
         bytes: u64,
-        /// Time since the start.
+        /// Time since the start of the compaction.
         time: Duration,
     },
-    /// An input SSTable of a compaction is corrupt or missing. Compactions leave its key range
-    /// alone from now on; writes and other compactions continue.
+    /// An input SSTable of a compaction is corrupt or missing. The key range of this compaction is
+    /// not compacted any more. Writes and other compactions continue.
     CompactionFailed {
         /// The input level.
         level: usize,
@@ -54,29 +55,29 @@ pub enum Event {
         /// The damage.
         error: Error,
     },
-    /// A writer is delayed or stopped because background work has fallen behind. While writes are
+    /// A writer is delayed or stopped because background work is too slow. While writes are
     /// delayed, each delay of about 20 µs is one stall.
     StallBegin,
     /// The writer continues.
     StallEnd {
-        /// Time that it waited.
+        /// Time for which the writer waited.
         time: Duration,
     },
     /// A sync of the WAL starts, or a sync of the manifest after SSTables became durable.
     SyncBegin,
     /// A sync is complete. Every write up to `durable` survives a power cut, unless the durability
-    /// mode promises nothing.
+    /// mode is `none`, which promises nothing.
     SyncEnd {
-        /// The [`durable_sequence`](crate::Db::durable_sequence).
+        /// The durable watermark ([`durable_sequence`](crate::Db::durable_sequence)).
         durable: u64,
-        /// Time since the start.
+        /// Time since the start of the sync.
         time: Duration,
     },
-    /// Recovery found bytes in a WAL that are no part of the history: a torn tail after a power
-    /// cut, or corruption. Unless the store was opened read-only, a copy of the file is kept in
-    /// `lost/`.
+    /// Recovery has found bytes in a WAL that are not part of the history: a torn tail after a
+    /// power cut, or corruption. A copy of the file is kept in `lost/`, unless the store was
+    /// opened read-only.
     Damaged {
-        /// Location and reason.
+        /// The location of the bytes, and the reason why they are not part of the history.
         damage: Damage,
     },
     /// A failure has stopped writes and background work.
@@ -88,22 +89,23 @@ pub enum Event {
     Resumed,
 }
 
-/// Bytes of a WAL that are no part of the history: a torn tail, or a part that
-/// [`Recovery::Salvage`](crate::Recovery) skipped. A copy of the file is kept in `lost/`.
+/// Bytes of a WAL that are not part of the history: a torn tail, or a part that
+/// [`Recovery::Salvage`](crate::Recovery) has skipped. A copy of the file is kept in `lost/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The file.
+    /// The name of the file.
     pub file: String,
-    /// Byte offset in the file.
+    /// The byte offset in the file.
     pub offset: u64,
-    /// The mismatch.
+    /// The reason why the bytes are not part of the history.
     pub reason: String,
 }
 
 /// Receives the [`Event`]s of a store; see [`Options::listener`](crate::Options::listener).
 ///
-/// The thread that does the work calls the listener, and may hold locks that other threads wait
-/// for. A listener must therefore return at once, and must not panic, block, or call the store.
+/// The thread that does the work calls the listener, and may hold locks for which other threads
+/// wait. A listener must therefore return immediately, and must not panic, block, or call the
+/// store.
 ///
 /// ```
 /// # fn main() -> terrace::Result<()> {

@@ -1,7 +1,7 @@
-//! The file `LOG`: which events of a store become a line of text there.
+//! The file `LOG`. This module determines which events are written to it as a line of text.
 use crate::Event;
 
-/// Returns the line for `event`; `None` for events that occur too often.
+/// Returns the line for `event`, or `None` for an event that occurs too often.
 pub fn line(event: &Event) -> Option<String> {
     Some(match event {
         Event::FlushEnd { bytes, level, time } => format!("flush: {bytes} bytes into level {level} in {time:.1?}"),

@@ -1,14 +1,14 @@
-//! Terrace is an embedded LSM-tree key-value store on LevelDB's file formats, with crash safety as
-//! its first goal.
+//! Terrace is an embedded LSM-tree key-value store that uses LevelDB's file formats. Its first
+//! goal is crash safety.
 //!
-//! A store maps byte keys to byte values in key order. It opens LevelDB directories in place, and
-//! LevelDB opens them again after a clean close. A [`Db`] is a cheap handle that threads share by
-//! cloning it.
+//! A store maps byte keys to byte values in key order. Terrace opens directories of LevelDB in
+//! place, and LevelDB opens them again after a clean close. A [`Db`] is a handle to an open store.
+//! Its clones, which are cheap, let several threads share the store.
 //!
 //! # Open
 //!
-//! [`Db::open`] opens a directory or a prepared device and creates the store if there is none.
-//! [`Db::open_read_only`] changes nothing; [`Db::open_in_memory`] needs no disk.
+//! [`Db::open`] opens a directory or a prepared device, and creates a store if there is none.
+//! [`Db::open_read_only`] changes nothing, and [`Db::open_in_memory`] needs no disk.
 //!
 //! ```
 //! use terrace::{Db, Options};
@@ -21,8 +21,9 @@
 //!
 //! # Write
 //!
-//! A write is in the write-ahead log (WAL) when it returns: it survives the end of the process.
-//! With [`WriteOptions::synced`] it also survives a power cut, together with all earlier writes.
+//! When a write returns, it is in the write-ahead log (WAL), so it survives the end of the
+//! process. A write with [`WriteOptions::synced`] also survives a power cut, together with all
+//! earlier writes.
 //!
 //! ```
 //! use terrace::{Db, Options, WriteOptions};
@@ -35,8 +36,8 @@
 //!
 //! # Read
 //!
-//! [`Db::get`] copies a value, [`Db::get_pinned`] borrows it from a block, and [`Db::multi_get`]
-//! looks up many keys at once.
+//! [`Db::get`] copies a value, [`Db::get_pinned`] returns a reference to it in a block, and
+//! [`Db::multi_get`] looks up many keys in one call.
 //!
 //! ```
 //! # use terrace::{Db, Options};
@@ -49,9 +50,9 @@
 //!
 //! # Iterate
 //!
-//! [`Db::scan`] and [`Db::scan_reverse`] are Rust iterators over a range or a prefix.
-//! [`Db::cursor`] seeks and moves in both directions. All of them see the store as of their
-//! creation.
+//! [`Db::scan`] and [`Db::scan_reverse`] are Rust iterators over a key range or a prefix.
+//! [`Db::cursor`] seeks and moves in both directions. All of them see the store at the moment of
+//! their creation.
 //!
 //! ```
 //! # use terrace::{Db, Options, ReadOptions};
@@ -78,7 +79,8 @@
 //!
 //! # Snapshot
 //!
-//! A [`Snapshot`] keeps the store as of one moment readable until it is dropped.
+//! A [`Snapshot`] makes the state of the store at one moment readable until the snapshot is
+//! dropped.
 //!
 //! ```
 //! # use terrace::{Db, Options, ReadOptions};
@@ -94,9 +96,9 @@
 //! # Durability
 //!
 //! Every write has a sequence number. All writes up to [`Db::durable_sequence`] survive a power
-//! cut; [`Db::wait_durable`] waits until a given one does, and [`Db::when_durable`] returns a
-//! future. The durability mode ([`Options::durability`]) decides how flushed and compacted data
-//! becomes durable.
+//! cut. [`Db::wait_durable`] waits until a given write is durable, and [`Db::when_durable`]
+//! returns a future that does the same. The durability mode ([`Options::durability`]) determines
+//! how flushed and compacted data becomes durable.
 //!
 //! ```
 //! # use terrace::{Db, Options};
@@ -108,8 +110,8 @@
 //!
 //! # Options
 //!
-//! [`Options`] start from a preset ([`PRESETS`]) and are plain fields, or are set by name.
-//! [`Options::describe`] lists them.
+//! [`Options`] are made from a preset ([`PRESETS`]). They are fields that can be assigned, or set
+//! by name. [`Options::describe`] lists all of them.
 //!
 //! ```
 //! # use terrace::{Db, Options};
@@ -122,14 +124,14 @@
 //!
 //! # Errors
 //!
-//! Every operation that can fail returns an [`Error`], which names the object and the cure. After
-//! a failed write or sync the store stops writes and continues to serve reads.
+//! Every operation that can fail returns an [`Error`]. Its text names the object and a remedy.
+//! After a failed write or sync the store stops writes but continues to serve reads.
 
 // Modules, in the order of data flow. Imports run one way only, from the end of the list towards
 // its beginning; `cargo xtask tidy` checks that.
 //
 //   options presets batch bounds sorted_table error events stats clock  values that callers see
-//   closed_logs reserve bulk waiters work sync                          shared services
+//   closed_wals reserve bulk waiters work sync                          shared services
 //   mem          memtables
 //   version      tables of each level, live and durable; obsolete files
 //   compact      compaction policy: which tables are compacted, which entries may be dropped
@@ -200,7 +202,7 @@ pub use terrace_format::{
 };
 pub use terrace_storage::{DurabilityMode, FilterForm, StorageConfig, Syncs, WalWriteMode, placement::Storage};
 
-/// The Rust examples of the documentation pages.
+/// The Rust examples in the documentation pages.
 #[cfg(doctest)]
 mod book {
     #[doc = include_str!("../../../docs/guide/leveldb.md")]

@@ -1,12 +1,13 @@
 //! Presets: named sets of option values.
 //!
 //! Product presets ([`PRESETS`]) are for users. Paper presets ([`PAPER_PRESETS`]) reproduce the
-//! designs of papers on LevelDB's numbers, so that the lab can compare them.
+//! designs of papers, with LevelDB's values for all other options, so that the lab can compare the
+//! designs.
 use crate::{CompactionPri, GcMode, Options, Result, options::unknown};
 use terrace_format::{TableForm, Values};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
-/// The product presets, each with one line on its contents.
+/// The product presets, each with a line that describes it.
 ///
 /// ```
 /// # use terrace::{Options, PRESETS};
@@ -27,7 +28,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("device", "`default` on a block device without a file system; level 0 waits until a compaction of it pays"),
 ];
 
-/// The presets that reproduce designs of papers, each with one line on its contents.
+/// The presets that reproduce designs of papers, each with a line that describes it.
 ///
 /// ```
 /// # use terrace::{Options, PAPER_PRESETS};
@@ -59,11 +60,12 @@ pub const PAPER_PRESETS: &[(&str, &str)] = &[
 ];
 
 impl Options {
-    /// Returns the options of the preset named `name`, one of [`PRESETS`] or [`PAPER_PRESETS`].
+    /// Returns the options of the preset with the name `name`, which is in [`PRESETS`] or
+    /// [`PAPER_PRESETS`].
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for an unknown name, with the nearest one, or with
-    /// all if none is near.
+    /// [`Error::Invalid`](crate::Error::Invalid) for an unknown name. The error contains the most
+    /// similar name, or all names if no name is similar.
     ///
     /// ```
     /// # use terrace::Options;
@@ -110,14 +112,19 @@ impl Options {
     }
 }
 
-/// The default preset, with moderate numbers.
+/// Returns the default preset, which has moderate values.
 ///
-/// Memory: at most 4 × 32 MiB of memtables and 64 MiB of block cache, plus indexes and filters,
-/// about 1/100 of the open SSTables. A crash leaves as many bytes of WALs to replay as the
-/// memtables held and as waited for their batch sync. Writes stall at 2 GiB of such WALs and
-/// replaced SSTables; with a lower limit, a compaction of a full level 0 stalled them until it was
-/// durable. Level 1 holds the 4 memtables that a compaction of level 0 brings, and up to four
-/// times that before a level is started, also where memtables are made larger
+/// Memory: at most 4 × 32 MiB for memtables and 64 MiB for the block cache, plus indexes and
+/// filters, which take about 1/100 of the size of the open SSTables.
+///
+/// Recovery: after a crash, the WALs to replay have as many bytes as the memtables held, plus the
+/// bytes of flushed memtables whose SSTables waited for a batch sync.
+///
+/// Stalls: writes stall when such WALs and replaced SSTables have 2 GiB. With a lower limit, a
+/// compaction of a full level 0 would stall writes until its outputs are durable.
+///
+/// Level 1 holds at least the 4 memtables that a compaction of level 0 moves there. It may grow to
+/// four times this size before the store gets a new level. This is so for any memtable size
 /// (`level_compaction_dynamic_level_bytes`).
 pub(crate) fn default() -> Options {
     let mut options = Options::leveldb_compatible().named("default");
@@ -142,7 +149,7 @@ pub(crate) fn default() -> Options {
     options.durability = DurabilityMode::Inherit;
     options.unsynced_bytes_limit = 2 << 30;
     options.reserve_bytes = 1 << 20;
-    // For two processors; a machine with more of them takes larger values.
+    // These values are for two processors. A machine with more processors needs larger values.
     options.max_background_compactions = 2;
     options.base_background_compactions = 1;
     options.max_subcompactions = 2;
@@ -153,7 +160,8 @@ pub(crate) fn default() -> Options {
     options
 }
 
-/// LevelDB refuses such a store, so an existing one needs no mode of its own.
+/// Returns the preset for bundled SSTables. Durability mode `auto` is set directly: LevelDB
+/// refuses such a store, so an existing store need not be opened in its own mode.
 fn bundled() -> Options {
     let mut options = default().named("bundled");
     options.durability = DurabilityMode::Auto;
@@ -161,7 +169,8 @@ fn bundled() -> Options {
     options
 }
 
-/// One device flush makes a batch of SSTables durable. WALs on a device cannot be mapped.
+/// Returns the preset for a raw device. One flush of the device makes a batch of SSTables durable.
+/// WALs on a device cannot be memory-mapped.
 fn device() -> Options {
     let mut options = default().named("device");
     options.device = true;
@@ -171,8 +180,8 @@ fn device() -> Options {
     options
 }
 
-/// As in the paper, nothing limits the bytes that wait for a journal commit: about the writes of
-/// 15 s.
+/// Returns the preset of the NobLSM paper. As in the paper, nothing limits the bytes that wait for
+/// a journal commit. These are about the writes of 15 s.
 fn noblsm() -> Options {
     let mut options = Options::leveldb_compatible().named("noblsm");
     options.durability = DurabilityMode::Journal;
@@ -182,12 +191,12 @@ fn noblsm() -> Options {
     options
 }
 
-/// Level 0 holds 10,000 entries, as in the paper; the number of its runs matters for large values
-/// only.
+/// Returns the preset of the DeLSM paper. As in the paper, level 0 holds 10,000 entries. The
+/// number of its runs is important only for large values.
 ///
-/// As in the paper, a WAL is synced when its memtable is sealed, and pairs are not. The paper
-/// leaves writeback to the file system and keeps WALs for a minute or two; here a sync of the file
-/// system every five seconds ends that sooner.
+/// As in the paper, a WAL is synced when its memtable is sealed, and the files of pairs are not
+/// synced. The paper leaves writeback to the file system and keeps WALs for a minute or two. Here
+/// a sync of the file system every five seconds makes these times shorter.
 fn delsm() -> Options {
     let mut options = Options::leveldb_compatible().named("delsm");
     options.made_of.tables = TableForm::Directory;
@@ -206,7 +215,8 @@ fn delsm() -> Options {
     options
 }
 
-/// The paper's garbage collection starts at the oldest end of the log.
+/// Returns the preset of the WiscKey paper, whose garbage collection starts at the oldest end of
+/// the log.
 fn wisckey() -> Options {
     let mut options = Options::leveldb_compatible().named("wisckey");
     options.made_of.values = Values::Log;

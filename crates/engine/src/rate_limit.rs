@@ -1,21 +1,22 @@
-//! Rate limiter of background I/O (`rate_bytes_per_sec`): compactions and value-log GC wait when
-//! they write faster.
+//! The rate limiter of background I/O (`rate_bytes_per_sec`). If compactions and value-log GC
+//! write faster than this rate, it makes them wait.
 use crate::{bounds::BacklogBounds, compact::parallelism, state::DbInner};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
-/// Bytes written between two checks of the rate.
+/// Number of bytes written between two checks of the rate.
 const BYTES_PER_LOOK: u64 = 64 << 10;
 
-/// Shorter waits accumulate first.
+/// A shorter wait is not done immediately, but added to the next one.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// Longest sleep before the caller checks again whether there is still a reason to wait.
+/// Longest sleep before the caller checks again whether a wait is still necessary.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Waits while compactions exceed `rate_bytes_per_sec`, if that is set. `bytes_at_last_check` is
-/// the number of bytes that they had written at the caller's last check. Does not wait while
-/// writers are slowed for lack of compactions, or soon would be, nor after a failure, since
-/// `Db::resume` waits for all jobs to end.
+/// Waits while compactions exceed `rate_bytes_per_sec`, if this option is set.
+/// `bytes_at_last_check` is the number of bytes that they had written at the caller's last check.
+/// The function does not wait while writers are slowed, or soon would be slowed, because
+/// compactions are too slow. It does not wait after a failure either, because `Db::resume` waits
+/// for the end of all jobs.
 #[inline]
 pub fn throttle(shared: &DbInner, bytes_at_last_check: &mut u64) {
     if shared.options.rate_bytes_per_sec > 0 {
@@ -51,7 +52,7 @@ fn has_failed(shared: &DbInner) -> bool {
     shared.check_writable(&shared.state.lock()).is_err()
 }
 
-/// Returns whether writes are slowed for lack of compactions, or soon would be.
+/// Returns whether writes are slowed, or soon would be slowed, because compactions are too slow.
 fn compactions_are_behind(shared: &DbInner) -> bool {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     let ((debt, unmerged), most) = (shared.compaction_debt(), shared.options.soft_pending_compaction_bytes_limit);

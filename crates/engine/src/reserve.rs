@@ -1,38 +1,38 @@
-//! The reserve: space on the device kept for the manifest and one batch, for the moment when the
-//! disk is full.
+//! The reserve: disk space that is reserved for a full disk. It is large enough for the manifest
+//! and one batch.
 use crate::Result;
 use parking_lot::Mutex;
 use terrace_storage::placement::Storage;
 
-/// The reserve of one store. Released while it is needed; allocated again as soon as there is
-/// space.
+/// The reserve of one store. It is released while its space is needed, and allocated again as soon
+/// as there is enough space.
 #[derive(Debug)]
 pub struct Reserve {
     bytes: u64,
-    state: Mutex<ReserveState>, // held during the calls that allocate and remove; a leaf lock
+    state: Mutex<ReserveState>, // held during calls that allocate and remove; a leaf lock
 }
 
 #[derive(Debug, Default)]
 struct ReserveState {
-    /// The reserve is allocated in full.
+    /// Whether the whole reserve is allocated.
     held: bool,
-    /// Guards alive, for which the reserve stays released.
+    /// Number of guards that exist. While there is a guard, the reserve stays released.
     users: usize,
 }
 
-/// While it lives, the reserve is released.
+/// A guard: as long as it exists, the reserve stays released.
 pub struct ReserveGuard<'a> {
     reserve: &'a Reserve,
     storage: &'a dyn Storage,
 }
 
 impl Reserve {
-    /// A reserve of `bytes`, not allocated yet.
+    /// Makes a reserve of `bytes` bytes, which is not allocated yet.
     pub fn new(bytes: u64) -> Reserve {
         Reserve { bytes, state: Mutex::default() }
     }
 
-    /// Allocates the reserve, unless it is allocated or released by a guard.
+    /// Allocates the reserve, unless it is already allocated, or a guard keeps it released.
     pub fn allocate(&self, storage: &dyn Storage) -> Result<()> {
         let mut state = self.state.lock();
         if !state.held && state.users == 0 {
@@ -42,15 +42,16 @@ impl Reserve {
         Ok(())
     }
 
-    /// Releases the reserve until the returned guard is dropped. The drop allocates it again if
-    /// there is space: an attempt that failed for lack of more space has freed its own, and a store
-    /// that stopped writing needs the reserve for its next open. Otherwise the next commit of
-    /// pending edits allocates it.
+    /// Releases the reserve until the returned guard is dropped. If there is enough space then,
+    /// the drop allocates the reserve again. This is usually so after an attempt that failed
+    /// because it needed more space, since the attempt has freed the space that it took; and a
+    /// store that has stopped writing needs the reserve for its next open. If there is too little
+    /// space, the next commit of pending edits allocates the reserve.
     pub fn release<'a>(&'a self, storage: &'a dyn Storage) -> ReserveGuard<'a> {
         let mut state = self.state.lock();
         state.users += 1;
         state.held = false;
-        let _ = storage.reserve(0); // if this fails, the attempt meets ENOSPC again
+        let _ = storage.reserve(0); // if this fails, the attempt gets ENOSPC again
         ReserveGuard { reserve: self, storage }
     }
 }
@@ -58,7 +59,7 @@ impl Reserve {
 impl Drop for ReserveGuard<'_> {
     fn drop(&mut self) {
         self.reserve.state.lock().users -= 1;
-        // Without space, the next commit of pending edits allocates it.
+        // If there is too little space, the next commit of pending edits allocates it.
         let _ = self.reserve.allocate(self.storage);
     }
 }

@@ -1,5 +1,5 @@
-//! SSTables outside of stores: built from sorted data, exported by one store, ingested by
-//! another.
+//! SSTables outside of stores. A writer builds such a table from sorted data, or a store exports
+//! it. A store ingests it.
 use crate::{Error, Options, Result, batch::oversized};
 use std::path::{Path, PathBuf};
 use terrace_format::{
@@ -8,8 +8,8 @@ use terrace_format::{
 };
 use terrace_storage::TableFileWriter;
 
-/// Writes an SSTable of LevelDB's format into a file, for [`Db::ingest`](crate::Db::ingest).
-/// Dropped unfinished, it removes the file.
+/// Writes an SSTable in LevelDB's format to a file, for [`Db::ingest`](crate::Db::ingest). If the
+/// writer is dropped before [`finish`](SortedTableWriter::finish), it removes the file.
 ///
 /// ```
 /// # use terrace::{Options, SortedTableWriter};
@@ -32,21 +32,21 @@ pub struct SortedTableWriter {
 /// A finished SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortedTable {
-    /// Path of the file.
+    /// The path of the file.
     pub path: PathBuf,
     /// Number of puts and deletes.
     pub entries: u64,
-    /// Size in bytes.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// First key.
+    /// The first user key.
     pub smallest: Vec<u8>,
-    /// Last key.
+    /// The last user key.
     pub largest: Vec<u8>,
 }
 
 impl SortedTableWriter {
-    /// Creates the file `path`, which must not exist. Uses of `options` the key order, which must
-    /// be that of the store, and those for blocks, compression and filters.
+    /// Creates the file `path`, which must not exist. The writer uses the key order in `options`,
+    /// which must be that of the store, and the options for blocks, compression and filters.
     ///
     /// # Errors
     /// [`Error::Io`] if the file exists or cannot be created.
@@ -56,19 +56,19 @@ impl SortedTableWriter {
         Ok(SortedTableWriter { path: path.as_ref().into(), options: options.clone(), file, last: None, entries: 0 })
     }
 
-    /// Adds a pair. Keys ascend, each once.
+    /// Adds a pair. Each key must be larger than the previous key.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a key out of order or too long;
-    /// [`Error::Io`] and [`Error::NoSpace`] of writing.
+    /// [`Error::Invalid`] for a key that is not larger or is too long; [`Error::Io`] and
+    /// [`Error::NoSpace`] if a write to the file fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), Kind::Put, value.as_ref())
     }
 
-    /// Adds a tombstone. Keys ascend, each once.
+    /// Adds a tombstone. Each key must be larger than the previous key.
     ///
     /// # Errors
-    /// As [`put`](SortedTableWriter::put).
+    /// The errors of [`put`](SortedTableWriter::put).
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), Kind::Delete, &[])
     }
@@ -78,11 +78,12 @@ impl SortedTableWriter {
         self.file.bytes()
     }
 
-    /// Finishes the table, which must have an entry. It is durable when this returns.
+    /// Finishes the table, which must have at least one entry. The table is durable when this
+    /// returns.
     ///
     /// # Errors
-    /// [`Error::Invalid`] without an entry; [`Error::Io`]
-    /// and [`Error::NoSpace`] of writing. The file is then removed.
+    /// [`Error::Invalid`] if there is no entry; [`Error::Io`] and [`Error::NoSpace`] if a write to
+    /// the file fails. The file is removed then.
     pub fn finish(self) -> Result<SortedTable> {
         if self.entries == 0 {
             return Err(Error::Invalid(format!("the table {} has no entry", self.path.display())));

@@ -1,4 +1,4 @@
-//! Statistics: counters that any thread increments, and the values that callers read.
+//! Statistics: the counters that any thread increments, and the values that callers read.
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
@@ -6,7 +6,7 @@ use std::{
 use terrace_format::{LEVELS, Layout};
 use terrace_storage::{IoStats, Purpose, Syncs};
 
-/// Counters since the store was opened.
+/// The counters of a store since it was opened.
 #[derive(Debug, Default)]
 pub struct Counters {
     flushes: Work,
@@ -45,17 +45,17 @@ impl Work {
 }
 
 impl Counters {
-    /// Counts a flush that wrote an SSTable of `bytes`.
+    /// Counts a flush that wrote an SSTable of `bytes` bytes.
     pub fn flushed(&self, bytes: u64, time: Duration) {
         self.flushes.done(0, bytes, time);
     }
 
-    /// Counts a compaction into `level`.
+    /// Counts a compaction into `level`. It read `read` bytes and wrote `written` bytes.
     pub fn compacted(&self, level: usize, read: u64, written: u64, time: Duration) {
         self.compactions[level].done(read, written, time);
     }
 
-    /// Counts a write stall of `time`.
+    /// Counts a write stall that lasted for `time`.
     pub fn stalled(&self, time: Duration) {
         self.stalls.fetch_add(1, Relaxed);
         self.stall_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
@@ -82,14 +82,14 @@ impl Counters {
     }
 }
 
-/// Flushes, or compactions into one level, since the store was opened.
+/// The flushes since the store was opened, or the compactions into one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkStatistics {
     /// Number of completed jobs.
     pub count: u64,
-    /// Bytes of their inputs.
+    /// Number of bytes of their inputs.
     pub bytes_read: u64,
-    /// Bytes of their outputs.
+    /// Number of bytes of their outputs.
     pub bytes_written: u64,
     /// Sum of their durations.
     pub time: Duration,
@@ -100,59 +100,61 @@ pub struct WorkStatistics {
 pub struct LevelStatistics {
     /// Number of SSTables.
     pub tables: u64,
-    /// Their size in bytes.
+    /// Size of these SSTables in bytes.
     pub bytes: u64,
-    /// Compactions into this level.
+    /// The compactions into this level.
     pub compactions: WorkStatistics,
-    /// Bytes that compactions wrote to storage for this level. `compactions.bytes_written` is the
-    /// size of the installed SSTables; this also counts outputs of failed compactions, and does not
-    /// count linked files. The sum over all levels is `compaction` in
+    /// Number of bytes that compactions wrote to storage for this level.
+    /// `compactions.bytes_written` is a different number: the size of the installed SSTables. This
+    /// number includes the outputs of failed compactions and excludes linked files. The sum of
+    /// this number over all levels is `compaction` in
     /// [`bytes_written`](Statistics::bytes_written).
     pub compacted_bytes: u64,
 }
 
-/// Current memory use in bytes, as counted by [`memory_budget`](crate::Options::memory_budget).
+/// The current memory use in bytes, as [`memory_budget`](crate::Options::memory_budget) counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatistics {
-    /// Memtables, including flushed ones that a reader has pinned, and up to 64 MiB of freed pages
-    /// that are kept for the next memtable for a few seconds.
+    /// Memtables. This includes flushed memtables that a reader has pinned, and up to 64 MiB of
+    /// freed pages that are kept for a few seconds for the next memtable.
     pub memtables: u64,
     /// Indexes and filters of open SSTables.
     pub tails: u64,
-    /// Readahead of iterators, and up to 4 MiB that is kept for the next one.
+    /// Readahead of iterators. This includes up to 4 MiB that is kept for the next iterator.
     pub cursors: u64,
     /// The block cache.
     pub blocks: u64,
-    /// The limit on the sum, if there is one.
+    /// The limit on the sum of these numbers, if there is a limit.
     pub limit: Option<u64>,
 }
 
 impl MemoryStatistics {
-    /// Returns the sum.
+    /// Returns the sum of these numbers, without the limit.
     pub fn sum(&self) -> u64 {
         self.memtables + self.tails + self.cursors + self.blocks
     }
 }
 
-/// The current state of the value log; zeros in a store without one.
+/// The current state of the value log. All numbers are 0 in a store without a value log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValueLogStatistics {
     /// Number of segments that SSTables point into.
     pub segments: u64,
-    /// Their size in bytes.
+    /// Size of these segments in bytes.
     pub bytes: u64,
-    /// Bytes that SSTables point to. The rest is garbage, including headers and small pairs, which
-    /// no SSTable ever points to.
+    /// Number of bytes that SSTables point to. All other bytes of the segments are garbage,
+    /// including headers and small pairs, to which SSTables never point.
     pub live_bytes: u64,
-    /// Number of quarantined segments, which garbage collection leaves alone because a part of them
-    /// cannot be read. `terrace check --deep` lists the damage.
+    /// Number of quarantined segments. Garbage collection does not touch these, because a part of
+    /// each cannot be read. `terrace check --deep` lists the damage.
     pub spared: u64,
-    /// Bytes that tail GC has re-appended since the store was opened, also counted as WAL writes.
-    /// Bytes that mode `segments` has relocated are counted under purpose `collection`.
+    /// Number of bytes that tail GC has re-appended since the store was opened. They also count as
+    /// WAL writes. Bytes that GC mode `segments` has relocated are counted under the purpose
+    /// `collection` instead.
     pub relocated_bytes: u64,
 }
 
-/// The current state of a store, and its work since it was opened.
+/// The current state of a store, and the work that it has done since it was opened.
 ///
 /// ```
 /// # use terrace::{Db, Options};
@@ -168,71 +170,74 @@ pub struct ValueLogStatistics {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// The directory or device of the store, or the name of the storage that replaces it.
+    /// The directory or device of the store, or the name of a storage that is neither.
     pub place: String,
     /// The layout of the store.
     pub layout: Layout,
-    /// The durability mode in effect; `none` promises nothing at a power cut.
+    /// The durability mode of the open store; mode `none` promises nothing at a power cut.
     pub durability: &'static str,
-    /// The preset that the options started from.
+    /// The preset from which the options were made.
     pub preset: &'static str,
-    /// Sequence number of the newest visible write.
+    /// The sequence number of the newest visible write.
     pub last_sequence: u64,
     /// Durable watermark: every write up to this sequence number survives a power cut.
     pub durable_sequence: u64,
-    /// The levels, starting with level 0.
+    /// The levels, beginning with level 0.
     pub levels: Vec<LevelStatistics>,
-    /// Flushes.
+    /// The flushes since the store was opened.
     pub flushes: WorkStatistics,
-    /// The value log.
+    /// The state of the value log.
     pub value_log: ValueLogStatistics,
     /// Free bytes of the file system, or of the device; `None` if unknown.
     pub free_bytes: Option<u64>,
-    /// Bytes of memtables as LevelDB's arena counts them, plus their range tombstones.
+    /// Size of the memtables in bytes, as LevelDB's arena counts it, plus their range tombstones.
     pub memtable_bytes: u64,
     /// Memory use by purpose.
     pub memory: MemoryStatistics,
-    /// Number of immutable memtables.
+    /// Number of immutable memtables that wait for their flush.
     pub sealed_memtables: u64,
-    /// Number of live snapshots.
+    /// Number of snapshots that are held.
     pub snapshots: u64,
-    /// Number of version edits that are not committed to the manifest yet.
+    /// Number of pending edits: version edits that are not in the manifest yet.
     pub pending_edits: u64,
-    /// Bytes of WALs that are retained because their SSTables are not known to be durable.
+    /// Number of bytes of WALs that are kept because the SSTables with their entries may not be
+    /// durable yet.
     pub retained_wal_bytes: u64,
-    /// Bytes of obsolete SSTables and segments that are retained because their replacement is not
-    /// known to be durable.
+    /// Number of bytes of obsolete SSTables and segments that are kept because the files that
+    /// replace them may not be durable yet.
     pub shadow_bytes: u64,
-    /// Number of SSTables that were compacted before their sync had started, and were never synced.
+    /// Number of SSTables that were compacted before their sync had started, and so were never
+    /// synced.
     pub tables_never_synced: u64,
-    /// Number of obsolete files that are not deleted yet: their replacement is not durable, or a
-    /// reader has pinned them.
+    /// Number of obsolete files that are not deleted yet, because a file that replaces them is not
+    /// durable or because a reader has pinned them.
     pub pending_deletions: u64,
     /// Number of obsolete files that could not be deleted; the next open deletes them.
     pub failed_deletions: u64,
-    /// Number of WALs in which this open found bytes that are no part of the history; see `lost/`.
+    /// Number of WALs in which this open found bytes that are not part of the history; see
+    /// `lost/`.
     pub torn_wals: u64,
-    /// Number of files in `lost/` at open: copies of damaged WALs.
+    /// Number of files in `lost/` when the store was opened. They are copies of damaged WALs.
     pub lost_files: u64,
     /// Whether an earlier open in durability mode `none` left SSTables that may not survive a power
     /// cut.
     pub unsynced: bool,
-    /// Number of write stalls, however short; with `delayed_writes` about 20 µs each. See
-    /// `stall_time`.
+    /// Number of write stalls, including very short ones. With `delayed_writes` a typical stall
+    /// takes about 20 µs; see `stall_time`.
     pub stalls: u64,
     /// Sum of the durations of write stalls.
     pub stall_time: Duration,
-    /// Bytes written by purpose.
+    /// Number of bytes written, by purpose.
     pub bytes_written: Vec<(&'static str, u64)>,
-    /// Syncs by kind of file.
+    /// Number and duration of syncs, by kind of file.
     pub syncs: Vec<(&'static str, Syncs)>,
-    /// Syncs of SSTables by the purpose of the write. A batch sync of many SSTables is counted in
-    /// `syncs`, as `filesystem`.
+    /// Number and duration of syncs of SSTables, by the purpose of the write. `syncs` counts a
+    /// batch sync of many SSTables under `filesystem`.
     pub table_syncs: Vec<(&'static str, Syncs)>,
 }
 
 impl Statistics {
-    /// Fills in the counters of the engine and of storage.
+    /// Adds the counters of the engine and of the storage layer.
     pub(crate) fn counted(mut self, counters: &Counters, io: &IoStats) -> Statistics {
         for ((level, work), bytes) in self.levels.iter_mut().zip(&counters.compactions).zip(io.compacted()) {
             level.compactions = work.snapshot();

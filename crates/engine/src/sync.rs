@@ -1,8 +1,9 @@
-//! Synchronisation primitives of the parts that `make loom` model-checks: atomics, locks and
-//! condition variables.
+//! Synchronisation primitives (atomics, locks and condition variables) for the parts that
+//! `make loom` model-checks.
 //!
-//! With `cfg(loom)` they are Loom's, which tries every interleaving of a few threads and every
-//! value that their loads may see. Otherwise they are `std`'s and `parking_lot`'s.
+//! With `cfg(loom)` they are Loom's primitives. Loom runs every interleaving of a few threads,
+//! with every value that their loads may see. In all other builds they are those of `std` and
+//! `parking_lot`.
 #[cfg(loom)]
 mod modelled;
 #[cfg(not(loom))]

@@ -1,11 +1,12 @@
-//! The executor: lanes of threads that run closures. It does not know the content of a job.
+//! The executor: lanes of threads that execute closures. The executor does not know the content of
+//! a job.
 //!
-//! A lane starts a thread when a job finds none waiting, and a thread ends after a second without
-//! a job, so an idle store has no threads. If a thread cannot be started, the job waits; callers
-//! that wait for it try again ([`Work::start_missing_threads`]).
+//! If no thread of a lane waits for a job, a new job starts a thread. A thread ends after a second
+//! without a job, so an idle store has no threads. If a thread cannot be started, the job waits.
+//! Callers that wait for the job try again to start a thread ([`Work::start_missing_threads`]).
 //!
-//! A manual executor has no threads: jobs wait until a test [steps](Work::step), which decides
-//! the order of all background work.
+//! A manual executor has no threads. Its jobs wait until a test [steps](Work::step), so the test
+//! decides the order of all background work.
 use crate::clock::Clock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
@@ -16,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Lanes of jobs. A job of one lane never waits for a thread that another lane holds.
+/// Lanes of jobs. A job in one lane never waits for a thread of another lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// Flush jobs: memtables to SSTables.
@@ -25,20 +26,20 @@ pub enum Lane {
     Compact,
     /// Commits of pending edits to the manifest.
     Durability,
-    /// Tail GC: re-appends live values to the value log. It writes as a user does and may wait for
-    /// every lane above.
+    /// Tail GC: re-appends live values to the value log. The job writes as a user does, and may
+    /// wait for jobs in all lanes above.
     Relocate,
-    /// The idle timer and syncs for [`Durable`](crate::Durable). They may wait for a writer, which
-    /// may wait for any other lane.
+    /// The idle timer, and syncs for [`Durable`](crate::Durable). These jobs may wait for a
+    /// writer, which may wait for jobs in any other lane.
     Idle,
 }
 
-/// The thread on which background jobs run.
+/// The kind of threads on which background jobs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
-    /// Threads of the store's own.
+    /// Threads that the store starts.
     Threads,
-    /// The caller's, step by step.
+    /// The thread of the caller, step by step.
     Manual,
 }
 
@@ -53,13 +54,13 @@ const LANES: [(Lane, &str); 5] = [
     (Lane::Idle, "terrace-idle"),
 ];
 
-/// Time without a job after which a thread ends.
+/// If a thread has had no job for this time, it ends.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Default)]
 struct LaneThreads {
     running: usize,
-    /// Threads among them that wait for a job.
+    /// Number of these threads that wait for a job.
     waiting: usize,
     most: usize,
 }
@@ -84,7 +85,7 @@ impl Queues {
         self.jobs.iter().filter(|(of, _, _)| *of == lane).count()
     }
 
-    /// Returns whether a thread of `lane` should be started.
+    /// Returns whether a new thread of `lane` should be started.
     fn needs_thread(&self, lane: Lane) -> bool {
         let LaneThreads { running, waiting, most } = self.lanes[lane as usize];
         let ticks = lane == Lane::Idle && running == 0 && self.timer.as_ref().is_some_and(|timer| timer.running);
@@ -101,7 +102,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Queues without threads.
+    /// Makes queues without threads.
     pub fn new(executor: Executor) -> Arc<Work> {
         Arc::new(Work {
             queues: Mutex::new(Queues {
@@ -117,8 +118,9 @@ impl Work {
     }
 
     /// Allows threads: one for flushes, `compactions` for compactions, one for durability, one for
-    /// tail GC, and one for the idle lane, which calls `tick` once every `period` while the timer
-    /// runs. A manual executor has none. Fails if the first thread cannot be started.
+    /// tail GC, and one for the idle lane. The idle lane calls `tick` once every `period` while
+    /// the timer runs. A manual executor gets no threads. Returns an error if the first thread
+    /// cannot be started.
     pub fn start(
         self: &Arc<Work>,
         compactions: usize,
@@ -141,18 +143,19 @@ impl Work {
         let mut queues = self.queues.lock();
         if let Some(timer) = &mut queues.timer {
             timer.running = true;
-            let _ = self.start_thread_if_needed(&mut queues, Lane::Idle); // tried again by a waiting caller
+            let _ = self.start_thread_if_needed(&mut queues, Lane::Idle); // a waiting caller tries again
         }
     }
 
-    /// Stops the timer until it is started again, so that its thread can end.
+    /// Stops the timer, so that its thread can end. The timer stays stopped until it is started
+    /// again.
     pub fn stop_timer(&self) {
         if let Some(timer) = &mut self.queues.lock().timer {
             timer.running = false;
         }
     }
 
-    /// Starts threads for jobs that wait because a thread could not be started before.
+    /// Starts threads for jobs that wait because an earlier start of a thread failed.
     pub fn start_missing_threads(self: &Arc<Work>) {
         let mut queues = self.queues.lock();
         for (lane, _) in LANES {
@@ -177,28 +180,28 @@ impl Work {
         Ok(())
     }
 
-    /// Returns whether the caller runs the jobs.
+    /// Returns whether the executor is manual, so that the caller runs the jobs.
     pub fn is_manual(&self) -> bool {
         self.executor == Executor::Manual
     }
 
-    /// Queues a job. Drops it if the executor is stopping.
+    /// Queues a job. If the executor is stopping, the job is dropped.
     pub fn submit(self: &Arc<Work>, lane: Lane, name: &'static str, job: impl FnOnce() + Send + 'static) {
         let mut queues = self.queues.lock();
         if !queues.stopping {
             queues.jobs.push_back((lane, name, Box::new(job)));
-            let _ = self.start_thread_if_needed(&mut queues, lane); // tried again by a waiting caller
+            let _ = self.start_thread_if_needed(&mut queues, lane); // a waiting caller tries again
             self.wake.notify_all();
         }
     }
 
-    /// Runs one waiting job of a manual executor, number `pick` modulo the number of waiting jobs.
-    /// Returns its name.
+    /// Runs one waiting job of a manual executor: the job with the number `pick` modulo the number
+    /// of waiting jobs. Returns the name of the job.
     pub fn step(&self, pick: u64) -> Option<&'static str> {
         self.run_one(|jobs| (!jobs.is_empty()).then(|| (pick % jobs.len() as u64) as usize))
     }
 
-    /// Runs the oldest waiting job of a manual executor that is in none of `lanes`.
+    /// Runs the oldest waiting job of a manual executor that is not in one of `lanes`.
     pub fn step_except(&self, lanes: &[Lane]) -> Option<&'static str> {
         self.run_one(|jobs| jobs.iter().position(|(of, _, _)| !lanes.contains(of)))
     }
@@ -218,8 +221,8 @@ impl Work {
         Some(name)
     }
 
-    /// Runs the parts of one job in parallel, each on its own thread, and returns their results in
-    /// order. A manual executor, which has no threads, runs them one after the other.
+    /// Runs the parts of one job in parallel, each on a separate thread, and returns their results
+    /// in order. A manual executor, which has no threads, runs the parts one after the other.
     pub fn run_parallel<T: Send>(&self, parts: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
         if self.is_manual() || parts.len() < 2 {
             return parts.into_iter().map(|part| part()).collect();
@@ -235,11 +238,12 @@ impl Work {
         };
         thread::scope(|scope| {
             let spawn = |_| thread::Builder::new().name("terrace-part".into()).spawn_scoped(scope, serve).ok();
-            // A part without a thread of its own runs on this one, which costs time and nothing
-            // else.
+            // If a thread cannot be started, its part runs on the calling thread. This costs only
+            // time.
             let helpers: Vec<_> = (1..count).filter_map(spawn).collect();
             serve();
-            // The scope would join them too, but ThreadSanitizer sees only an explicit join.
+            // The scope would join these threads too, but ThreadSanitizer detects only an explicit
+            // join.
             helpers.into_iter().for_each(|helper| helper.join().unwrap_or_else(|panicked| resume_unwind(panicked)));
         });
         let mut done = done.into_inner();
@@ -247,12 +251,12 @@ impl Work {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Returns whether the executor is stopping. Long jobs check it now and then.
+    /// Returns whether the executor is stopping. Long jobs check this from time to time.
     pub fn stopping(&self) -> bool {
         self.queues.lock().stopping
     }
 
-    /// Drops waiting jobs and joins the threads, except the one that calls this.
+    /// Drops waiting jobs and joins all threads except the calling thread.
     pub fn stop(&self) {
         let dropped: Vec<_> = {
             let mut queues = self.queues.lock();
@@ -267,8 +271,8 @@ impl Work {
         }
     }
 
-    /// Runs jobs of `lane`, and the ticks of the timer in the idle lane, until there was none for
-    /// [`KEEP_ALIVE`].
+    /// Runs jobs of `lane`, and in the idle lane the ticks of the timer. Returns when there has
+    /// been no job for [`KEEP_ALIVE`].
     fn serve(&self, lane: Lane) {
         let clock = Clock::start();
         let mut next_tick = None;
@@ -313,7 +317,7 @@ mod tests {
         }
         let meet = std::sync::Barrier::new(2);
         let wait = || meet.wait().is_leader();
-        // Run one after the other, they would never end.
+        // If the parts ran one after the other, the first one would wait for ever.
         let leaders = Work::new(Executor::Threads).run_parallel(vec![wait, wait]);
         assert_ne!(leaders[0], leaders[1]);
     }

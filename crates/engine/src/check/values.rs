@@ -1,4 +1,5 @@
-//! Checks the value pointers of a table, and the live bytes that the table claims per segment.
+//! Checks the value pointers of a table, and the numbers of live bytes per segment in the table's
+//! metadata.
 use std::collections::BTreeMap;
 use terrace_format::{Kind, key};
 use terrace_storage::{
@@ -6,7 +7,7 @@ use terrace_storage::{
     placement::{Bytes, ObjectId, Storage, StoredValue, TableMeta, TableReadOptions},
 };
 
-/// Reads every value of table `meta`. Returns the problem found, if any.
+/// Reads every value of the table `meta`. Returns a description of the problem, if there is one.
 pub fn check(storage: &dyn Storage, meta: &TableMeta) -> Result<Option<String>> {
     let how = TableReadOptions { verify: true, fill_cache: false };
     let mut cursor = storage.open_table(meta)?.cursor(how)?;

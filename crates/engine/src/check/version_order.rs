@@ -1,5 +1,5 @@
-//! Checks the order of versions: a newer version of a key must be in a newer sorted run than an
-//! older one, because a point lookup returns the first version that it meets.
+//! Checks the order of versions. Of two versions of a key, the newer one must be in the newer
+//! sorted run, because a point lookup returns the first version that it finds.
 use crate::version::{TableRef, Version, run::TableIter};
 use std::collections::BTreeMap;
 use terrace_format::{KeyOrder, SeqNo, key};
@@ -8,11 +8,13 @@ use terrace_storage::{
     placement::{Cursor, Storage, TableReadOptions},
 };
 
-/// Problems of one kind that are reported one by one. The rest is counted.
+/// Maximum number of problems of one kind that are reported one by one. Further problems are only
+/// counted.
 const REPORTED_MAX: usize = 10;
 
-/// Merges all entries of `version`. Returns keys with an older version in a newer run, and tables
-/// with a sequence above `base`. A table that cannot be read is an error.
+/// Merges all entries of `version`. Returns the problems: keys that have an older version in a
+/// newer run, and tables that have a sequence number above `base`. Returns an error if a table
+/// cannot be read.
 pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: SeqNo) -> Result<Vec<String>> {
     let mut walks: Vec<Walk<'_>> = Vec::new();
     for &(level, ref run) in version.runs() {
@@ -71,7 +73,7 @@ struct Seen {
     run: usize,
 }
 
-/// Reads a sorted run table by table.
+/// Walks over the entries of a sorted run, table by table.
 struct Walk<'a> {
     storage: &'a dyn Storage,
     level: usize,

@@ -1,4 +1,4 @@
-//! Loom's locks with the interface of `parking_lot`'s.
+//! Loom's locks with the interface of the locks of `parking_lot`.
 use std::ops::{Deref, DerefMut};
 
 use loom::hint;
@@ -7,11 +7,11 @@ use loom::hint;
 #[derive(Debug, Default)]
 pub struct Mutex<T>(loom::sync::Mutex<T>);
 
-/// A held lock; empty only while a condition variable has it.
+/// A held lock. It is empty only while a condition variable has the lock.
 pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {
-    /// An unlocked lock.
+    /// Makes an unlocked lock.
     pub fn new(value: T) -> Mutex<T> {
         Mutex(loom::sync::Mutex::new(value))
     }
@@ -21,7 +21,8 @@ impl<T> Mutex<T> {
         MutexGuard(Some(self.0.lock().expect("a panic ends the model")))
     }
 
-    /// Returns the value without locking: `&mut` proves that no other thread can hold the lock.
+    /// Returns the value without locking. The `&mut` reference proves that no other thread can
+    /// hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().expect("a panic ends the model")
     }
@@ -46,12 +47,12 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 pub struct Condvar(loom::sync::Condvar);
 
 impl Condvar {
-    /// A condition variable without waiters.
+    /// Makes a condition variable without waiters.
     pub fn new() -> Condvar {
         Condvar(loom::sync::Condvar::new())
     }
 
-    /// Releases the lock until a notification.
+    /// Releases the lock and waits for a notification.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("held");
         guard.0 = Some(self.0.wait(held).expect("a panic ends the model"));
@@ -63,16 +64,16 @@ impl Condvar {
     }
 }
 
-/// Checks once: no time passes in a model, and every step that other threads take during a spin
-/// they also take while this thread sleeps.
+/// Checks `ready` once. No time passes in a model, so there is no need to spin: every step that
+/// other threads take during a spin they also take while this thread sleeps.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     let now = ready();
     hint::spin_loop();
     now
 }
 
-/// Stands for bytes that are written before other threads may see them: a read that is not
-/// ordered after the write fails the model.
+/// Represents bytes that are written before other threads may see them. If a read is not ordered
+/// after the write, the model fails.
 #[derive(Debug)]
 pub struct Witness(loom::cell::UnsafeCell<()>);
 

@@ -1,13 +1,14 @@
-//! The primitives outside of Loom's models: the witness does nothing, and time passes.
+//! The primitives for all builds other than Loom's models. Here the witness does nothing, and time
+//! passes.
 use crate::clock::Clock;
 use std::{hint, thread, time::Duration};
 
-/// Checks before the thread starts to yield.
+/// Number of checks before the thread starts to yield.
 const SPINS: u32 = 60;
-/// Longest time spent yielding: twice the cost of a wake-up.
+/// Longest time for which the thread yields. It is twice the cost of a wake-up.
 const YIELD_MAX: Duration = Duration::from_micros(100);
 
-/// Stands for bytes that are written before other threads may see them. Takes no space.
+/// Represents bytes that are written before other threads may see them. It takes no space.
 #[derive(Debug)]
 pub struct Witness;
 
@@ -22,8 +23,9 @@ impl Witness {
     pub fn read(&self) {}
 }
 
-/// Spins until `ready`, but not for long; yields after a few checks. Returns whether it became
-/// ready. Source of the idea: RocksDB's `WriteThread::AwaitState`.
+/// Spins until `ready` returns true, but only for a short time. The thread yields after a few
+/// checks. Returns whether `ready` has returned true. Source of the idea: RocksDB's
+/// `WriteThread::AwaitState`.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     for _ in 0..SPINS {
         if ready() {
