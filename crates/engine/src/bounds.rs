@@ -1,4 +1,4 @@
-//! Limits on the backlog of background work at which writes stall. Pure.
+//! Limits on the backlog of background work at which writes stall. This module does no I/O.
 //!
 //! The backlog has two parts. One is compaction debt: the obsolete versions in level 0 and above
 //! the levels' target sizes. The other is retained bytes: obsolete files that are kept until the

@@ -1,4 +1,4 @@
-//! A rate limiter for the bytes that the compactions of a store write. Pure.
+//! A rate limiter for the bytes that the compactions of a store write. This module does no I/O.
 use std::time::Duration;
 
 /// The bytes that all compactions of a store have written, and the time that they need at the

@@ -1,4 +1,5 @@
-//! The drop rule decides which entries of a compaction no reader can see any more. Pure.
+//! The drop rule decides which entries a compaction may drop: those that no reader can see any
+//! more. This module does no I/O.
 //!
 //! A reader at a snapshot sees the newest entry of a key at or below the snapshot's sequence
 //! number. The snapshots divide the sequence numbers into stripes. Within one stripe the newest

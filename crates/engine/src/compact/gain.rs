@@ -1,4 +1,4 @@
-//! The expected gain of a compaction that is started to remove garbage. Pure.
+//! The expected gain of a compaction that is started to remove garbage. This module does no I/O.
 use super::{limits::Limits, situation::Situation};
 use crate::version::{Contents, TableRef};
 

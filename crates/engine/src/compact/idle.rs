@@ -1,5 +1,5 @@
 //! The idle detector: it derives from a few observations whether the store receives writes. Some
-//! work is cheaper, or disturbs less, while no writes arrive. Pure.
+//! work is cheaper, or disturbs less, while no writes arrive. This module does no I/O.
 
 /// The last observations. The state lock guards them.
 #[derive(Debug, Default)]

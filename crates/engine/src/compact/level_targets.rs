@@ -3,8 +3,9 @@ use terrace_format::LEVELS;
 
 /// The ratio of each level's target to the target of the level above.
 const LEVEL_MULTIPLIER: u64 = 10;
-/// Level 1 may grow to this many times its base before the store gets a new level. A compaction of
-/// level 0 then writes as much as a further level would cost, and reads probe one level less.
+/// Level 1 may grow to this many times its base before the store gets a new level. With a level 1
+/// of this size, a compaction of level 0 writes as much as compactions through one more level
+/// would write, but reads probe one level less.
 const LEVEL_1_SLACK: u64 = 4;
 
 /// The target sizes of level 1 and all deeper levels, in bytes. A level that has reached its

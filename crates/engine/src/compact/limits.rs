@@ -51,8 +51,8 @@ impl Limits {
     }
 
     /// Returns the pending compaction bytes: the bytes above the targets of level 1 and all deeper
-    /// levels. Bytes that will move down without a rewrite do not count. Bytes that fit the levels
-    /// under the other way of sizing levels do not count either.
+    /// levels. Bytes that will move down without a rewrite do not count. Bytes that fit the
+    /// targets that are computed from level 1 downwards do not count either.
     pub fn debt(&self, held: &[u64; LEVELS]) -> u64 {
         let (sizes, from_first) = (self.level_targets(held), LevelTargets::from_first(self.max_bytes_for_level_base));
         let moves_down = |level: usize| self.is_dynamic() && held.get(level + 1).is_none_or(|below| *below == 0);

@@ -1,4 +1,4 @@
-//! The number of threads that compactions may use. Pure.
+//! The number of threads that compactions may use. This module does no I/O.
 //!
 //! Compactions compete with readers and writers for processors. While level 0 has few runs,
 //! pending compactions do not slow writers yet, so compactions may use only few threads. They may

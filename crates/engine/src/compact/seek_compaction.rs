@@ -35,9 +35,9 @@ pub fn price<'a>(ctx: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(
     Some((table, plan.bytes().saturating_add(lower_bytes.unwrap_or(0))))
 }
 
-/// Returns the seek hint (the request for a seek compaction) that remains for table `id` when the
-/// compaction of `plan` starts, which includes the table. A trivial move does not satisfy the
-/// hint: if the reads of the table have paid the whole price of a merge, the hint remains.
+/// Returns the seek hint (the request for a seek compaction) that remains for table `id` when
+/// `plan` starts, a compaction with this table as input. A trivial move does not satisfy the hint:
+/// if the reads of the table have paid the whole price of a merge, the hint remains.
 pub fn left_of_hint(plan: &Plan, id: TableId, whole_price_paid: bool) -> Option<(usize, TableId)> {
     (whole_price_paid && plan.trivial_move).then_some((plan.output_level, id))
 }

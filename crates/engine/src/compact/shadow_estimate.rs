@@ -1,7 +1,7 @@
 //! Estimates the shadowed garbage of the value log. Shadowed garbage is a value to which an older
 //! entry in a deeper level still points while a newer entry of the same key shadows that entry.
 //! The tables' references do not show such garbage. A compaction that merges both entries exposes
-//! the garbage, and value-log GC can then reclaim it. Pure.
+//! the garbage, and value-log GC can then reclaim it. This module does no I/O.
 use super::{inputs::bytes, level_targets, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
@@ -82,9 +82,9 @@ pub struct ShadowEstimate<'a> {
     version: &'a Version,
     /// The bytes of these tables that may shadow.
     bytes: u64,
-    /// One element per level: the level's bytes that may shadow, the level, and its table with the
-    /// most of these bytes that is not being compacted. The level with the most bytes is the
-    /// first.
+    /// One element per level: the sum of the level's bytes that may shadow, the level, and a
+    /// table. Of the tables that are not being compacted, this table has the most bytes that may
+    /// shadow. The elements are ordered by their sums, the largest first.
     picks: Vec<(u64, usize, &'a Arc<TableRef>)>,
 }
 

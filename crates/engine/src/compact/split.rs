@@ -1,4 +1,5 @@
-//! Splits a compaction into subcompactions: key ranges that several threads compact. Pure.
+//! Splits a compaction into subcompactions: key ranges that several threads compact. This module
+//! does no I/O.
 use terrace_format::KeyOrder;
 
 /// Returns how many anchor keys to request from each input table for `parts` subcompactions. With

@@ -16,7 +16,7 @@
 //!
 //! A table with no older table below it is rewritten in place. The rewrite drops tombstones and
 //! the entries that only released snapshots saw. It starts once these entries are the same share
-//! of the table. Pure.
+//! of the table. This module does no I/O.
 use super::{
     gain::{ENTRY_BYTES, Gain, SIZE_RATIO, is_worth_rewriting, visible_to_all},
     inputs::{bytes, expand_table, in_place, with_boundaries},

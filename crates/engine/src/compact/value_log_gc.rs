@@ -1,6 +1,6 @@
 //! Garbage collection (GC) of the value log: it decides which segments to empty, and which SSTable
 //! to rewrite next so that a segment becomes empty. A segment is a value-log file, or a WAL that
-//! tables point into. Pure.
+//! tables point into. This module does no I/O.
 //!
 //! ```text
 //!            garbage > value_log_gc_percent?

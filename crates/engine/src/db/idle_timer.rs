@@ -1,5 +1,7 @@
 //! The idle timer: it detects that no writes arrive, returns unused memory, and makes the last
-//! writes durable.
+//! writes durable. A *tick* checks for new writes. A *round* is a sequence of several ticks; at
+//! its end the timer returns unused memory and, if no write has arrived, makes the last writes
+//! durable.
 //!
 //! The timer holds only weak references to the store. With strong ones, a tick could hold the last
 //! reference and would then have to close the store.

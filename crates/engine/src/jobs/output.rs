@@ -38,8 +38,8 @@ pub struct OutputBuilder<'a> {
     /// Entry counts of the finished tables.
     finished: Vec<(TableId, Contents)>,
     end_due: bool,
-    /// Number of grandparents that the keys have passed so far. The next field has their bytes
-    /// since the start of the open table.
+    /// Number of grandparents that the keys have passed so far. `overlapped` is the sum of their
+    /// bytes since the start of the open table.
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,

@@ -55,14 +55,14 @@ declare_options! {
         /// Requires a store on a block device prepared by `terrace raw format`; refuses a
         /// directory.
         ///
-        /// A file prepared in place of a device is accepted. A prepared device is recognised
-        /// without this option.
+        /// A file prepared in place of a device is accepted. Terrace recognises a prepared device
+        /// even without this option.
         device: bool = false;
 
         /// Requires a split store: WALs and SSTables on a prepared device, the rest in a directory.
         ///
-        /// `terrace raw format --meta` prepares such a device. The directory is recognised without
-        /// this option.
+        /// `terrace raw format --meta` prepares such a device. Terrace recognises the directory of
+        /// a split store even without this option.
         split: bool = false;
 
         /// Reports any corruption at open as an error and verifies checksums on every read.
@@ -70,9 +70,10 @@ declare_options! {
         /// A torn WAL tail, which a power cut explains, is an error too.
         paranoid_checks: bool = false;
 
-        /// What recovery does with durable writes in a damaged WAL: `refuse` or `salvage`.
+        /// Handling of damaged WALs with durable writes by recovery: `refuse` or `salvage`.
         ///
-        /// `refuse` fails the open. `salvage` keeps all other writes and reports the loss.
+        /// With `refuse` the open fails. With `salvage` recovery keeps all writes that it can read
+        /// and reports the lost writes.
         recovery: Recovery = Recovery::Refuse;
 
         /// Writes messages about an open store into the file `LOG` of its directory.

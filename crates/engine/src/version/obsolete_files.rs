@@ -31,8 +31,8 @@ pub struct ObsoleteFiles {
     /// The WALs that replay may need, with their bytes (0 until the WAL is sealed). The durable
     /// manifest may name any of them as the start of replay.
     live_wals: BTreeMap<LogId, u64>,
-    /// Obsolete WALs that are kept for readers of the history, with their bytes. The next field is
-    /// the limit on the sum of these bytes.
+    /// Obsolete WALs that are kept for readers of the history, with their bytes.
+    /// `archive_bytes_max` is the limit on the sum of these bytes.
     archived_wals: BTreeMap<LogId, u64>,
     archive_bytes_max: u64,
     /// The readers of WALs. Each has the oldest WAL that it still needs.

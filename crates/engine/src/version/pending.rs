@@ -283,7 +283,8 @@ mod tests {
         let pendings = [
             compaction(&[(2, 1)], &[(3, 2)], &[]),
             flush(10),
-            // This edit is between the two; table 11 is committed together with the last edit.
+            // This edit is between the flush of table 10 and the edit that consumes table 10, so
+            // it becomes part of the same record, and table 11 with it.
             compaction(&[(1, 3)], &[(2, 11), (2, 12)], &[]),
             compaction(&[(0, 10), (2, 11)], &[(1, 13)], &[10]),
             flush(14),

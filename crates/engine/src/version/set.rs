@@ -45,12 +45,12 @@ pub struct VersionSet {
     /// Table numbers that are reserved for intra-L0 compactions. Each is the number directly above
     /// that of a flushed or sealed table.
     reserved_numbers: BTreeSet<TableId>,
-    /// The largest flushed sequence number of the live version. The next field is that of the
+    /// The largest flushed sequence number of the live version. `durable_base` is the one in the
     /// manifest.
     base: SeqNo,
     durable_base: SeqNo,
-    /// The oldest WAL that replay of the live version needs. The next field is that of the
-    /// manifest.
+    /// The oldest WAL that replay of the live version needs. `durable_replay_from` is the one in
+    /// the manifest.
     replay_from: LogId,
     durable_replay_from: LogId,
     pointers: [Vec<u8>; LEVELS],

@@ -65,7 +65,7 @@ use writer::{GroupStats, WriterState};
 impl WritePath {
     /// Writes `request`, alone or as part of a write group. Returns the sequence number of the
     /// last operation of the group. If the group is empty, this is the last sequence number before
-    /// it. An empty batch with `sync` makes all earlier writes durable.
+    /// the group. An empty batch with `sync` makes all earlier writes durable.
     pub fn write(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
         if sync {
             let _counted = Counted::one_more(&self.syncing_closed_wals);

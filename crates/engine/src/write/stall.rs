@@ -1,5 +1,5 @@
 //! Write stalls: this module decides whether a write may proceed, or whether background work must
-//! make progress first. Pure.
+//! make progress first. This module does no I/O.
 //!
 //! The rules and their order are LevelDB's. With `delayed_writes`, a rate limit replaces LevelDB's
 //! slowdown. The rate decreases steadily as the backlog grows, so that no single write waits long.
@@ -27,7 +27,7 @@ pub struct StallInputs {
     pub pending_compaction_bytes: u64,
     /// Bytes of obsolete files that are kept until the files that replace them are durable.
     pub retained_bytes: u64,
-    /// The limits on the last two numbers.
+    /// The limits on `pending_compaction_bytes` and `retained_bytes`.
     pub bounds: BacklogBounds,
     /// Whether there are so many closed WALs that no other WAL may be closed until the SSTables
     /// that replace them are durable.

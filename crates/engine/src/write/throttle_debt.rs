@@ -1,6 +1,6 @@
 //! Throttle debt: the sleeping time that delayed writes have not served yet.
 //! [`delay_per_byte`](super::stall::delay_per_byte) determines how much each write adds, and this
-//! module determines when a write sleeps. Pure.
+//! module determines when a write sleeps. This module does no I/O.
 use std::time::Duration;
 
 /// Debt, in seconds, at which a write sleeps. The shortest sleep takes about this long on a
