@@ -28,7 +28,7 @@ pub enum Error {
     Corrupt {
         /// The structure that cannot be decoded.
         what: &'static str,
-        /// The file.
+        /// The damaged file.
         object: String,
         /// Byte offset in the file.
         offset: u64,
@@ -40,7 +40,7 @@ pub enum Error {
     Io {
         /// The attempted operation.
         op: &'static str,
-        /// The file.
+        /// The file on which the operation failed.
         object: String,
         /// The operating system's error.
         source: Arc<io::Error>,
@@ -51,7 +51,7 @@ pub enum Error {
     NoSpace {
         /// The attempted operation.
         op: &'static str,
-        /// The file.
+        /// The file on which the operation failed.
         object: String,
         /// The operating system's error.
         source: Arc<io::Error>,
@@ -59,7 +59,7 @@ pub enum Error {
     /// The store is already open, in another process or in this process. Close it there first.
     #[error("{path} is in use: {detail}")]
     InUse {
-        /// The store.
+        /// The path of the store.
         path: String,
         /// The process that holds the lock, as far as it is known.
         detail: String,
@@ -72,7 +72,7 @@ pub enum Error {
          open the store after the fork"
     )]
     Forked {
-        /// The store.
+        /// The name of the store.
         object: String,
         /// The id of the process that opened the store.
         pid: u32,
@@ -82,7 +82,7 @@ pub enum Error {
     /// A store, or a file that a store names, does not exist.
     #[error("missing {what}: {object}")]
     Missing {
-        /// The kind of object.
+        /// The kind of the object that does not exist.
         what: &'static str,
         /// The name of the object.
         object: String,

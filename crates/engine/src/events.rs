@@ -23,9 +23,9 @@ pub enum Event {
     },
     /// A compaction into the next level, or within level 0, starts. It will end or fail.
     CompactionBegin {
-        /// The input level.
+        /// The input level of the compaction.
         level: usize,
-        /// The output level.
+        /// The output level of the compaction.
         output_level: usize,
         /// Number of input SSTables.
         tables: usize,
@@ -34,9 +34,9 @@ pub enum Event {
     },
     /// The outputs of a compaction are installed and serve reads. They are not durable yet.
     CompactionEnd {
-        /// The input level.
+        /// The input level of the compaction.
         level: usize,
-        /// The output level.
+        /// The output level of the compaction.
         output_level: usize,
         /// Number of output SSTables.
         tables: usize,
@@ -48,17 +48,17 @@ pub enum Event {
     /// An input SSTable of a compaction is corrupt or missing. The key range of this compaction is
     /// not compacted any more. Writes and other compactions continue.
     CompactionFailed {
-        /// The input level.
+        /// The input level of the compaction.
         level: usize,
-        /// The output level.
+        /// The output level of the compaction.
         output_level: usize,
-        /// The damage.
+        /// The error that describes the damage.
         error: Error,
     },
     /// A writer is delayed or stopped because background work is too slow. While writes are
     /// delayed, each delay of about 20 µs is one stall.
     StallBegin,
-    /// The writer continues.
+    /// The delayed or stopped writer continues.
     StallEnd {
         /// Time for which the writer waited.
         time: Duration,
@@ -82,7 +82,7 @@ pub enum Event {
     },
     /// A failure has stopped writes and background work.
     Stopped {
-        /// The failure.
+        /// The error of the failed operation.
         error: Error,
     },
     /// [`resume`](crate::Db::resume) has restarted writes and background work.

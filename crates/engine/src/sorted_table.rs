@@ -38,9 +38,9 @@ pub struct SortedTable {
     pub entries: u64,
     /// The size of the file in bytes.
     pub bytes: u64,
-    /// The first user key.
+    /// The first user key in the table.
     pub smallest: Vec<u8>,
-    /// The last user key.
+    /// The last user key in the table.
     pub largest: Vec<u8>,
 }
 

@@ -122,7 +122,7 @@ pub struct MemoryStatistics {
     pub tails: u64,
     /// Readahead of iterators. This includes up to 4 MiB that is kept for the next iterator.
     pub cursors: u64,
-    /// The block cache.
+    /// Blocks in the block cache.
     pub blocks: u64,
     /// The limit on the sum of these numbers, if there is a limit.
     pub limit: Option<u64>,
@@ -192,7 +192,7 @@ pub struct Statistics {
     pub free_bytes: Option<u64>,
     /// Size of the memtables in bytes, as LevelDB's arena counts it, plus their range tombstones.
     pub memtable_bytes: u64,
-    /// Memory use by purpose.
+    /// The current memory use, by purpose.
     pub memory: MemoryStatistics,
     /// Number of immutable memtables that wait for their flush.
     pub sealed_memtables: u64,

@@ -11,7 +11,7 @@ use terrace_format::{KeyOrder, TableId};
 #[derive(Clone, Debug)]
 pub struct Reservation {
     tables: Vec<TableId>,
-    /// Bytes of the inputs.
+    /// Total bytes of the inputs.
     bytes: u64,
     levels: (usize, usize),
     /// Whether the outputs become a sorted run that has no other tables.

@@ -32,8 +32,8 @@ use terrace_storage::{
 };
 
 impl Db {
-    /// Opens the store in the directory `path` for reading and writing. If there is none, the call
-    /// creates the store if `options` allow this. `path` may also be a block device, or a regular
+    /// Opens the store in the directory `path` for reading and writing. If there is no store, the
+    /// call creates one if `options` allow this. `path` may also be a block device, or a regular
     /// file, that was formatted for a store.
     ///
     /// # Errors

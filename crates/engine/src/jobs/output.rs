@@ -19,7 +19,7 @@ use terrace_storage::{
 pub struct FinishedOutputs {
     /// The SSTables.
     pub metas: Vec<TableMeta>,
-    /// Their entry counts.
+    /// The entry counts of these tables.
     pub contents: Vec<(TableId, Contents)>,
     /// A durability handle, which is durable when all the SSTables are.
     pub handle: DurabilityHandle,

@@ -14,7 +14,7 @@ pub enum GcMode {
 }
 
 impl GcMode {
-    /// Every mode.
+    /// Every GC mode.
     pub const ALL: [GcMode; 3] = [GcMode::Segments, GcMode::Tail, GcMode::Off];
 
     /// Returns the name in the text form of options.
@@ -43,7 +43,7 @@ pub enum Recovery {
 }
 
 impl Recovery {
-    /// Every choice.
+    /// Every way of handling a damaged WAL.
     pub const ALL: [Recovery; 2] = [Recovery::Refuse, Recovery::Salvage];
 
     /// Returns the name in the text form of options.
@@ -67,7 +67,7 @@ pub enum CompactionPri {
 }
 
 impl CompactionPri {
-    /// Every choice.
+    /// Every compaction order.
     pub const ALL: [CompactionPri; 2] = [CompactionPri::RoundRobin, CompactionPri::MinOverlappingRatio];
 
     /// Returns the name in the text form of options.
@@ -91,7 +91,7 @@ pub enum CompactionStyle {
 }
 
 impl CompactionStyle {
-    /// Every choice.
+    /// Every compaction policy.
     pub const ALL: [CompactionStyle; 2] = [CompactionStyle::Leveled, CompactionStyle::Universal];
 
     /// Returns the name in the text form of options.

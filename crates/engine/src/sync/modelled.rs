@@ -58,7 +58,7 @@ impl Condvar {
         guard.0 = Some(self.0.wait(held).expect("a panic ends the model"));
     }
 
-    /// Wakes one waiter.
+    /// Wakes one thread that waits for a notification.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }

@@ -18,7 +18,7 @@ pub const CHUNK_MAX: usize = 256;
 pub trait Chunk {
     /// The type of the elements.
     type Item: Clone;
-    /// Returns the elements.
+    /// Returns the elements of the chunk.
     fn items(&self) -> &[Self::Item];
 }
 

@@ -22,10 +22,10 @@ use terrace_format::{
 };
 use terrace_storage::{DurabilityHandle, placement::ObjectId};
 
-/// A pending edit.
+/// A pending edit: an installed edit that is not in the manifest yet.
 #[derive(Debug, Default)]
 pub struct Pending {
-    /// The edit.
+    /// The version edit itself.
     pub edit: Edit,
     /// The durability handles, one for each table sink that wrote tables of the edit.
     pub handles: Vec<DurabilityHandle>,
@@ -115,7 +115,7 @@ impl PendingQueue {
         self.edits.iter().flat_map(|pending| &pending.edit.added).map(|(_, added)| added.id).collect()
     }
 
-    /// Appends an edit.
+    /// Appends an edit to the queue.
     pub fn push(&mut self, mut pending: Pending) {
         (pending.serial, self.pushed) = (self.pushed, self.pushed + 1);
         if !pending.sync_cancelled.is_empty() {

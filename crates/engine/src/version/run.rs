@@ -13,7 +13,7 @@ use std::{
 };
 use terrace_format::{KeyOrder, fences::Fences, key};
 
-/// A sorted run.
+/// A sorted run: tables in key order that do not overlap.
 pub type Run = Arc<Tables>;
 
 /// Iterates over the tables of a run.
@@ -80,7 +80,7 @@ impl TableChunk {
         }
     }
 
-    /// Returns the tables.
+    /// Returns the tables of the chunk.
     pub fn tables(&self) -> &[Arc<TableRef>] {
         &self.tables
     }
@@ -148,7 +148,7 @@ impl Tables {
         &self.totals
     }
 
-    /// Returns the chunks.
+    /// Returns the chunks of the run.
     pub fn chunks(&self) -> &[Arc<TableChunk>] {
         &self.chunks
     }

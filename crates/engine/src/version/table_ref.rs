@@ -160,9 +160,9 @@ impl TableRef {
 /// A range of user keys from `from` to `to`, both included; `None` means no bound.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyRange<'a> {
-    /// The first key.
+    /// The first key of the range.
     pub from: Option<&'a [u8]>,
-    /// The last key.
+    /// The last key of the range.
     pub to: Option<&'a [u8]>,
 }
 

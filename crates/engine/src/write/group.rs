@@ -116,7 +116,7 @@ pub struct LeaderGuard<'a, T> {
 }
 
 impl<T> Queue<T> {
-    /// Makes an empty queue.
+    /// Makes an empty writer queue, which holds the leader state.
     pub fn new(leader_state: T) -> Queue<T> {
         let list = WriterList { leader_state: Some(leader_state), writers: VecDeque::new() };
         Queue { list: Mutex::new(list), queue_len: AtomicUsize::new(0) }
