@@ -33,8 +33,8 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 /// A write stream of a drive. Data with similar lifetimes should be written to one stream, so that
-/// all data of an erase unit becomes obsolete at about the same time. Drives without streams ignore
-/// the stream. Unlabelled writes use stream 0.
+/// all data of an erase unit becomes obsolete at about the same time. Drives without streams
+/// ignore the stream. Unlabelled writes use stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stream(pub u8);
 

@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tolerance of the pacing. The device sleeps only when it is ahead of the given speed by more than
-/// this time, because a sleep for a single page would be too short to be accurate. If the device is
-/// late, it may catch up at most this much time.
+/// Tolerance of the pacing. The device sleeps only when it is ahead of the given speed by more
+/// than this time, because a sleep for a single page would be too short to be accurate. If the
+/// device is late, it may catch up at most this much time.
 const AHEAD_MAX: Duration = Duration::from_micros(200);
 
 /// The speed of a drive.

@@ -1,5 +1,5 @@
-//! Filters: compact summaries of keys. For most keys that are absent, a filter proves that they are
-//! absent.
+//! Filters: compact summaries of keys. For most keys that are absent, a filter proves that they
+//! are absent.
 //!
 //! ```text
 //! bloom filter   = bits ++ number of probes (1 byte); an empty filter matches nothing

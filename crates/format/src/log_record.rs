@@ -10,11 +10,11 @@
 //!      6     1  type: 1 FULL (a whole record), 2 FIRST, 3 MIDDLE, 4 LAST
 //!      7     n  payload
 //! ```
-//! Terrace splits the first record of each file: its first fragment has type FIRST and a payload of
-//! 5 bytes. LevelDB's writer never writes such a fragment, because it splits a record only at the
-//! end of a block. Every LevelDB reader accepts the fragment. [`is_ours`] recognizes the files of
-//! Terrace by this fragment. Source: LevelDB's `db/log_format.h`, `log_writer.cc`, `log_reader.cc`;
-//! spec: docs/format/log.md.
+//! Terrace splits the first record of each file: its first fragment has type FIRST and a payload
+//! of 5 bytes. LevelDB's writer never writes such a fragment, because it splits a record only at
+//! the end of a block. Every LevelDB reader accepts the fragment. [`is_ours`] recognizes the files
+//! of Terrace by this fragment. Source: LevelDB's `db/log_format.h`, `log_writer.cc`,
+//! `log_reader.cc`; spec: docs/format/log.md.
 mod read;
 mod write;
 

@@ -194,9 +194,9 @@ pub(crate) fn prepare_to_replace() {
     }
 }
 
-/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be a
-/// child that was just forked. Afterwards the child holds no lock through the descriptor, and the
-/// descriptor's number stays in use. Makes only calls that a signal handler may make.
+/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be
+/// a child that was just forked. Afterwards the child holds no lock through the descriptor, and
+/// the descriptor's number stays in use. Makes only calls that a signal handler may make.
 pub(crate) fn replace_in_child(descriptor: RawFd) {
     let useless = USELESS.load(Relaxed);
     if useless >= 0 && useless != descriptor {

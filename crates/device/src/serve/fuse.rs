@@ -6,11 +6,11 @@
 //! control   accepts commands, one per write
 //! mnt       an empty directory, a mount point for the device
 //! ```
-//! A single thread serves the requests one after another. A recorder below sees the requests in the
-//! same order. The file `disk` is opened with direct I/O, so nothing is cached, merged or reordered
-//! between the block layer and the device. If the device has a backing file, the kernel reads and
-//! writes that file directly where it can (FUSE passthrough). The server receives all other
-//! requests.
+//! A single thread serves the requests one after another. A recorder below sees the requests in
+//! the same order. The file `disk` is opened with direct I/O, so nothing is cached, merged or
+//! reordered between the block layer and the device. If the device has a backing file, the kernel
+//! reads and writes that file directly where it can (FUSE passthrough). The server receives all
+//! other requests.
 use super::{
     Desk,
     kernel::open_backing,

@@ -18,8 +18,8 @@ const CONTROL: &str = "/dev/loop-control";
 /// Maximum number of attempts. Another process may take a free loop device first.
 const ATTEMPTS: u32 = 50;
 /// Maximum size of a request of the block layer, in KiB. Such a request fits one FUSE request, so
-/// the device receives every write of the kernel undivided. A torn write in a crash state is then a
-/// part of one write that the kernel sent.
+/// the device receives every write of the kernel undivided. A torn write in a crash state is then
+/// a part of one write that the kernel sent.
 const REQUEST_KIB_MAX: &str = "1024";
 
 /// A loop device over a file. Dropping this value does not detach the device, unless it was

@@ -20,7 +20,8 @@ const ENTRIES_MAX: usize = 1024;
 const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// A cursor over the entries of a block. The cursor keeps the block in memory. A new cursor has no
-/// position. It also has no position after a move past either end of the block, and after an error.
+/// position. It also has no position after a move past either end of the block, and after an
+/// error.
 #[derive(Debug, Default)]
 pub struct BlockCursor {
     block: Option<Arc<Block>>,

@@ -31,8 +31,8 @@ pub(super) fn corrupt(at: usize, detail: &str) -> Corrupt {
     Corrupt::new("block", at as u64, detail)
 }
 
-/// The entries of a block, as a slice. A cursor step that has this slice need not look up the owner
-/// of the block's memory.
+/// The entries of a block, as a slice. A cursor step that has this slice need not look up the
+/// owner of the block's memory.
 #[derive(Clone, Copy)]
 pub(super) struct Entries<'a> {
     pub bytes: &'a [u8],

@@ -1,11 +1,12 @@
 //! Point search in a block of internal keys, without reassembling whole keys.
 //!
 //! The search compares prefix-compressed keys as they are stored. For each entry it records two
-//! values: how many bytes the entry's key has in common with the wanted user key, and the result of
-//! comparing the first byte that differs. If the next entry shares more bytes with its predecessor
-//! than the predecessor has in common with the wanted key, the comparison has the same result for
-//! both entries. Otherwise the next entry stores the deciding bytes itself. When the search stops,
-//! the prefix that the found entry shares is therefore known to equal a prefix of the wanted key.
+//! values: how many bytes the entry's key has in common with the wanted user key, and the result
+//! of comparing the first byte that differs. If the next entry shares more bytes with its
+//! predecessor than the predecessor has in common with the wanted key, the comparison has the same
+//! result for both entries. Otherwise the next entry stores the deciding bytes itself. When the
+//! search stops, the prefix that the found entry shares is therefore known to equal a prefix of
+//! the wanted key.
 use super::{Block, BlockCursor, common_prefix, entry::corrupt};
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, ops::Range, sync::Arc};

@@ -145,8 +145,8 @@ fn point_search_agrees_with_linear_comparison() {
 }
 
 /// A cursor keeps several decoded entries (the window). A step within the window may report,
-/// without a comparison, that the user key differs from the previous one. This report must be right
-/// for every entry of the window.
+/// without a comparison, that the user key differs from the previous one. This report must be
+/// right for every entry of the window.
 #[test]
 fn steps_that_claim_distinct_user_keys_are_right() {
     let (keys, block) = versions(16);
@@ -212,8 +212,8 @@ fn a_block_within_limits_is_decoded_whole() {
     }
 }
 
-/// A corrupt block can state that each entry shares a long prefix with the previous one. The memory
-/// for decoded entries must stay bounded.
+/// A corrupt block can state that each entry shares a long prefix with the previous one. The
+/// memory for decoded entries must stay bounded.
 #[test]
 fn the_window_is_bounded_for_any_shared_prefix() {
     let entries = 3000;

@@ -1,7 +1,7 @@
-//! The slot journal: the log of a raw device's file list. It has two halves. One half has the valid
-//! checkpoint (the whole file list) and the entries written after this checkpoint. When this half
-//! is full, or when a store is opened for writing, the next checkpoint is written to the other
-//! half. The old half stays valid until the new checkpoint is durable.
+//! The slot journal: the log of a raw device's file list. It has two halves. One half has the
+//! valid checkpoint (the whole file list) and the entries written after this checkpoint. When this
+//! half is full, or when a store is opened for writing, the next checkpoint is written to the
+//! other half. The old half stays valid until the new checkpoint is durable.
 //!
 //! ```text
 //! a half                             its head                     an entry
@@ -191,9 +191,9 @@ impl Perhaps<'_> {
 
 /// Returns whether an entry after `end` records a device flush that covers `end`. The caller knows
 /// that no valid entry starts at `end`. The function tests each offset after `end`. It decodes the
-/// bytes at the offset before it computes their checksum, because decoding rejects most bytes after
-/// a few of them. Computing the checksums first would be slow: the lengths found in entries of an
-/// earlier generation add up to megabytes.
+/// bytes at the offset before it computes their checksum, because decoding rejects most bytes
+/// after a few of them. Computing the checksums first would be slow: the lengths found in entries
+/// of an earlier generation add up to megabytes.
 fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
     let tells = |bytes| Change::decode_all(bytes).is_ok_and(|changes| changes.iter().any(is_later));

@@ -1,5 +1,5 @@
-//! Opens and removes stores at all locations. Only this module knows all kinds of locations and all
-//! backends.
+//! Opens and removes stores at all locations. Only this module knows all kinds of locations and
+//! all backends.
 //!
 //! ```text
 //! Location ── file system ── layout ─┬─ Files               tables of blocks, or bundles of them

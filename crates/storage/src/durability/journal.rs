@@ -41,9 +41,9 @@ pub enum Evidence {
 
 /// Number of commits after which everything written back before is durable.
 const COMMITS: u64 = 2;
-/// If the journal makes no progress during this number of commit intervals, it is considered stuck.
-/// For this limit, each interval is taken as one second longer than the file system's commit
-/// interval.
+/// If the journal makes no progress during this number of commit intervals, it is considered
+/// stuck. For this limit, each interval is taken as one second longer than the file system's
+/// commit interval.
 const INTERVALS_MAX: u32 = 3;
 
 /// Completes durability handles in batches. A batch contains the outputs that were written back

@@ -1,6 +1,6 @@
-//! Makes finished files durable. There is one tracker for each durability mode (docs/durability.md,
-//! "Durability modes"), each in its own file. This module depends only on file systems, not on
-//! stores.
+//! Makes finished files durable. There is one tracker for each durability mode
+//! (docs/durability.md, "Durability modes"), each in its own file. This module depends only on
+//! file systems, not on stores.
 use crate::{Error, IoStats, Purpose, Result, SyncKind};
 use std::{io, time::Instant};
 use terrace_vfs::{FileSystem, JournalCommit, WriteFile};

@@ -1,6 +1,6 @@
-//! A pool of memtable pages: the pages of one memtable are reused by the next. Without the pool the
-//! kernel would zero every new page at its first use, in a page fault. With values of 1 KiB these
-//! page faults take a quarter of the time of a put.
+//! A pool of memtable pages: the pages of one memtable are reused by the next. Without the pool
+//! the kernel would zero every new page at its first use, in a page fault. With values of 1 KiB
+//! these page faults take a quarter of the time of a put.
 use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use terrace_vfs::Pages;

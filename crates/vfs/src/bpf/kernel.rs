@@ -98,7 +98,8 @@ pub fn run(iterator: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     bpf(ITER_CREATE, &mut arguments).map(owned)
 }
 
-/// Pins an iterator at `path` in a `bpf` file system. The iterator stays until the path is removed.
+/// Pins an iterator at `path` in a `bpf` file system. The iterator stays until the path is
+/// removed.
 pub fn pin(iterator: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     let mut arguments: Arguments = [0; 20];

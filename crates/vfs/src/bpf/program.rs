@@ -39,8 +39,9 @@ const TASK: i32 = 8;
 const DESCRIPTOR: i32 = 16;
 const FILE: i32 = 24;
 
-/// Registers of the BPF machine. Register 0 has the result of a call, and registers 1 to 5 have its
-/// arguments. Registers 6 to 9 keep their values across calls. Register 10 is the frame pointer.
+/// Registers of the BPF machine. Register 0 has the result of a call, and registers 1 to 5 have
+/// its arguments. Registers 6 to 9 keep their values across calls. Register 10 is the frame
+/// pointer.
 const FRAME: u8 = 10;
 const CONTEXT: u8 = 6;
 const INODE: u8 = 7;

@@ -7,8 +7,8 @@
 //! the slot's old file may exist again and must have its bytes.
 //!
 //! Files of one lifetime class share units. The drive erases a unit as a whole. If all files in a
-//! unit are of one class, they become obsolete at about the same time, so the drive has little data
-//! to move before the erase.
+//! unit are of one class, they become obsolete at about the same time, so the drive has little
+//! data to move before the erase.
 //!
 //! A few slots are not discarded and stay stale on purpose. Discarding a slot that is written
 //! again soon has no benefit, and it blocks other users of the block device node for that time.

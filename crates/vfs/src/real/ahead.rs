@@ -1,14 +1,14 @@
 //! Prepares the next windows of a WAL in a thread while the current window is being filled. A
 //! window is a mapped range of the file. At the first access to a page the kernel allocates the
 //! page, zeroes it and informs the file system. Without preparation, this takes half the time of a
-//! put with a value of 1 KiB. The thread also unmaps full windows, which takes as long as a hundred
-//! puts.
+//! put with a value of 1 KiB. The thread also unmaps full windows, which takes as long as a
+//! hundred puts.
 //!
 //! The thread writes zeros into the window by system calls, although the range reads as zeros
 //! anyway. The reason is the page cache: it stores bytes that are written in large pieces in large
-//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages that
-//! are touched one by one are stored as single pages. Writing the zeros and mapping large folios
-//! together take a fifth of the time that mapping single pages takes.
+//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages
+//! that are touched one by one are stored as single pages. Writing the zeros and mapping large
+//! folios together take a fifth of the time that mapping single pages takes.
 use super::span::Span;
 use crate::kernel::{self, Window};
 use parking_lot::Mutex;
@@ -26,8 +26,8 @@ use std::{
 };
 
 /// Number of zeros that one system call writes. It is also the size of the largest folio (group of
-/// pages of the page cache), and it divides the size of every window. The number is small because a
-/// kernel without preemption copies a whole folio before a writer that woke up on the same
+/// pages of the page cache), and it divides the size of every window. The number is small because
+/// a kernel without preemption copies a whole folio before a writer that woke up on the same
 /// processor can continue. In a virtual machine whose memory the host has not allocated yet,
 /// copying 1 MiB takes 2.6 ms.
 const ZEROS_BYTES: usize = 128 << 10;
@@ -201,8 +201,8 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     Ok(Helper { work, ready: Mutex::new(ready), thread })
 }
 
-/// Loads `window` of `file`, at offset `from`, into the page cache. Loading only improves speed, so
-/// a failure is ignored.
+/// Loads `window` of `file`, at offset `from`, into the page cache. Loading only improves speed,
+/// so a failure is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {

@@ -1,10 +1,10 @@
 //! Names the process that holds the lock on `LOCK`, for the error message of a process that cannot
 //! get the lock.
 //!
-//! LevelDB's lock belongs to a process, and the kernel reports this process. Terrace's lock belongs
-//! to an open file, and the kernel does not report the process that has the file open. A writer of
-//! Terrace therefore stores its process id in `LOCK`; LevelDB leaves this file empty. The id may be
-//! stale, so it is used only if that process has the file open.
+//! LevelDB's lock belongs to a process, and the kernel reports this process. Terrace's lock
+//! belongs to an open file, and the kernel does not report the process that has the file open. A
+//! writer of Terrace therefore stores its process id in `LOCK`; LevelDB leaves this file empty.
+//! The id may be stale, so it is used only if that process has the file open.
 use nix::{
     fcntl::{FcntlArg, fcntl},
     libc,

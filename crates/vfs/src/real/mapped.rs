@@ -43,8 +43,8 @@ const FILL_MAX: usize = 256 << 10;
 const FILL_SYNCS: u64 = 100;
 /// When this many bytes of the first window are filled, the writer requests the next windows from
 /// the thread that prepares windows, unless there was a sync. Later windows are requested when a
-/// window was filled without a sync. For a WAL with frequent syncs no windows are prepared, because
-/// their bytes would be written to the device twice.
+/// window was filled without a sync. For a WAL with frequent syncs no windows are prepared,
+/// because their bytes would be written to the device twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// A record of at least this many bytes is written by a system call. This costs less than a page
 /// fault for each page.

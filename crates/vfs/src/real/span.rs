@@ -1,5 +1,5 @@
-//! Windows of a mapped log. A growing log file is divided into ranges, the windows. Only the window
-//! that is being filled is mapped for writing.
+//! Windows of a mapped log. A growing log file is divided into ranges, the windows. Only the
+//! window that is being filled is mapped for writing.
 use std::num::NonZeroUsize;
 
 /// The minimum size of a window in bytes; a multiple of every page size.

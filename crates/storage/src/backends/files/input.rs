@@ -112,8 +112,8 @@ fn length(range: &Range<u64>) -> Result<usize> {
         .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
 }
 
-/// Takes the place of the open file after the file was mapped and its descriptor closed. Nothing is
-/// read through this object.
+/// Takes the place of the open file after the file was mapped and its descriptor closed. Nothing
+/// is read through this object.
 struct Closed;
 
 impl ReadFile for Closed {

@@ -1,5 +1,5 @@
-//! Stores on a raw device, and split stores, whose WALs and tables are on a raw device. This module
-//! formats and opens such stores, and copies their files to and from a directory.
+//! Stores on a raw device, and split stores, whose WALs and tables are on a raw device. This
+//! module formats and opens such stores, and copies their files to and from a directory.
 mod place;
 mod salvage;
 pub mod split;
