@@ -282,6 +282,12 @@ impl Options {
         if self.level0_slowdown_writes_trigger < self.level0_file_num_compaction_trigger {
             bad.push("level0_slowdown_writes_trigger is below level0_file_num_compaction_trigger".into());
         }
+        // A universal store keeps as many runs as the trigger without a compaction that is due.
+        if self.compaction_style == CompactionStyle::Universal
+            && self.level0_slowdown_writes_trigger <= self.level0_file_num_compaction_trigger
+        {
+            bad.push("compaction_style=universal needs level0_slowdown_writes_trigger above level0_file_num_compaction_trigger".into());
+        }
         if self.level0_stop_writes_trigger < self.level0_slowdown_writes_trigger {
             bad.push("level0_stop_writes_trigger is below level0_slowdown_writes_trigger".into());
         }

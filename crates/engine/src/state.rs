@@ -208,12 +208,11 @@ impl DbInner {
         SeqNo(self.visible.load(Ordering::Acquire))
     }
 
-    /// Raises the durable watermark to `seq`, unless the durability mode is `none`, which promises
-    /// nothing.
+    /// Raises the durable watermark to `seq`; in durability mode `none`, which promises nothing at a
+    /// power cut, the sequence number up to which writes survive a kill.
     pub fn advance_durable(&self, seq: SeqNo) {
-        if self.storage.promises() {
-            self.durable.fetch_max(seq.0, Ordering::AcqRel);
-        }
+        let watermark = if self.storage.promises() { &self.durable } else { &self.kill_safe };
+        watermark.fetch_max(seq.0, Ordering::AcqRel);
     }
 
     /// Returns the sequence number up to which callers need not wait any more. This is the durable

@@ -138,13 +138,14 @@ impl Work {
         self.start_thread_if_needed(&mut queues, Lane::Idle)
     }
 
-    /// Starts the timer again after [`stop_timer`](Work::stop_timer).
-    pub fn start_timer(self: &Arc<Work>) {
+    /// Starts the timer again after [`stop_timer`](Work::stop_timer). Returns whether it has a
+    /// thread.
+    pub fn start_timer(self: &Arc<Work>) -> bool {
         let mut queues = self.queues.lock();
-        if let Some(timer) = &mut queues.timer {
-            timer.running = true;
-            let _ = self.start_thread_if_needed(&mut queues, Lane::Idle); // a waiting caller tries again
-        }
+        let Some(timer) = &mut queues.timer else { return true };
+        timer.running = true;
+        self.wake.notify_all(); // a thread that waits for a job
+        self.start_thread_if_needed(&mut queues, Lane::Idle).is_ok()
     }
 
     /// Stops the timer, so that its thread can end. The timer stays stopped until it is started
@@ -276,6 +277,7 @@ impl Work {
     fn serve(&self, lane: Lane) {
         let clock = Clock::start();
         let mut next_tick = None;
+        let mut panicked = Panicked { work: self, lane, over: false };
         let mut queues = self.queues.lock();
         let mut idle_since = clock.now();
         while !queues.stopping {
@@ -300,7 +302,24 @@ impl Work {
                 queues.lanes[lane as usize].waiting -= 1;
             }
         }
-        queues.lanes[lane as usize].running -= 1;
+        queues.lanes[lane as usize].running -= 1; // under the lock that found no job
+        panicked.over = true;
+    }
+}
+
+/// Notes the end of a thread that a panic ends, so that the lane can start another one.
+struct Panicked<'a> {
+    work: &'a Work,
+    lane: Lane,
+    /// The thread has ended by itself.
+    over: bool,
+}
+
+impl Drop for Panicked<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.work.queues.lock().lanes[self.lane as usize].running -= 1;
+        }
     }
 }
 

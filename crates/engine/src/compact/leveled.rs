@@ -96,7 +96,7 @@ impl Policy for Leveled {
 
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let mut upper = overlapping(ctx, level, range);
-        if level > 0 {
+        if level > 0 && !has_several_runs(ctx, level) {
             // The plan takes tables with about the bytes of one output table, so that a large
             // range does not become one large compaction. It takes fewer if they overlap many
             // bytes in the next level, as small tables of tombstones do.

@@ -236,6 +236,9 @@ proptest! {
                 options.compaction_style = style;
                 tree.policy = policy_of(&options);
             }
+            if tree.rng.chance(1, 10) {
+                tree.start_manual();
+            }
             tree.start_all();
             tree.check_reads();
         }

@@ -19,7 +19,7 @@
 //! of the table. This module does no I/O.
 use super::{
     gain::{ENTRY_BYTES, Gain, SIZE_RATIO, is_worth_rewriting, visible_to_all},
-    inputs::{bytes, expand_table, in_place, with_boundaries},
+    inputs::{bytes, expand_table, has_several_runs, in_place, with_boundaries},
     plan::Plan,
     situation::Situation,
 };
@@ -125,6 +125,9 @@ fn average_of_deepest(version: &Version) -> u64 {
 /// Returns the compaction of `table`, if it reclaims enough bytes.
 fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool) -> Option<Plan> {
     let Situation { order, version, limits, .. } = ctx;
+    if has_several_runs(ctx, level) {
+        return None; // the level is due anyway
+    }
     let (percent, span) = (limits.tombstone_compaction_percent, table.span());
     let contents = table.contents()?;
     let overlaps_level = |table: &TableRef, first_below: &usize| {

@@ -175,8 +175,13 @@ impl Policy for Universal {
         if ctx.version.runs().len() < trigger {
             return None;
         }
-        let (bytes, busy): (Vec<_>, _) =
-            (ctx.version.runs().iter().map(|(_, run)| run.totals().bytes).collect(), busy_runs(ctx));
+        let bytes: Vec<_> = ctx.version.runs().iter().map(|(_, run)| run.totals().bytes).collect();
+        let mut busy = busy_runs(ctx);
+        // A run of level 0 can leave it only together with all older ones.
+        let l0_runs = ctx.version.levels[0].runs.len();
+        if let Some(oldest_busy) = busy[..l0_runs].iter().rposition(|busy| *busy) {
+            busy[..oldest_busy].fill(true);
+        }
         let plan = self.pick(&bytes, &busy, trigger).and_then(|picked| Universal::merge(ctx, &busy, picked));
         plan.or_else(|| level0::pick_intra_l0(ctx)).filter(|plan| {
             let manual = ctx.busy.wanted().is_some() && ctx.busy.blocks_manual(ctx.order, plan);
@@ -188,16 +193,11 @@ impl Policy for Universal {
     /// are at least two runs.
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let runs = ctx.version.runs();
-        let meets = |(_, run): &(usize, Run)| overlaps(ctx.order, run, range);
+        let meets = |(at, run): &(usize, Run)| *at >= level && overlaps(ctx.order, run, range);
         let (first, last) = (runs.iter().position(meets)?, runs.iter().rposition(meets)?);
-        let is_first_level = runs[first].0 == level || level == 0;
-        let several = last > first || runs[first].0 == 0;
-        if !is_first_level || !several {
-            return None;
-        }
-        // The caller checks a manual compaction against the running compactions, so no run is busy
-        // here.
-        Universal::merge(ctx, &vec![false; runs.len()], first..last + 1)
+        let (is_here, several) = (level == 0 || runs[first].0 == level, last > first || runs[first].0 == 0);
+        // The caller checks whether running compactions conflict.
+        if is_here && several { Universal::merge(ctx, &vec![false; runs.len()], first..last + 1) } else { None }
     }
 
     fn level_for_flush(&self, _ctx: &Situation<'_>, _range: &KeyRange<'_>) -> usize {

@@ -94,6 +94,7 @@ impl Future for Durable {
         }
         self.shared.waiters.wait(self.waiter, self.sequence, context.waker().clone());
         self.request_sync();
+        self.shared.work.start_missing_threads(); // the sync may wait for a thread
         // This check repeats the first one: the write may have become durable before the waker was
         // registered.
         self.outcome()

@@ -93,6 +93,8 @@ impl IdleTimer {
         };
         let (idle, newest, now) = (writes.are_idle(), shared.visible().0, shared.clock.now());
         let found = self.observed.lock().look(newest, idle, now, self.long(), self.ticks_per_round());
+        // A snapshot that is released later would leave work that this tick has not seen.
+        let no_snapshots = shared.snapshots.len() == 0;
         if found.idle_begins {
             shared.update_idle(|idle| idle.set_idle(newest));
         }
@@ -113,21 +115,21 @@ impl IdleTimer {
             // reports it.
             let _ = make_durable(&shared, &writes);
         }
-        if quiet && found.long == Some(true) && all_known && has_nothing_to_do(&shared) {
-            writes.stop_timer(&shared, SeqNo(newest));
+        if quiet && found.long == Some(true) && all_known && no_snapshots && self.has_nothing_to_do(&shared) {
+            shared.storage.budget().empty();
+            writes.stop_timer(&shared, SeqNo(newest), || self.has_nothing_to_do(&shared));
         }
     }
-}
 
-/// Whether no later tick can find work unless something is written. This is so if no job runs or
-/// waits for space, everything is durable, and no snapshot is held whose release would make
-/// entries obsolete.
-fn has_nothing_to_do(shared: &DbInner) -> bool {
-    let state = shared.state.lock();
-    let jobs = state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty();
-    let gc = state.gc.relocating || state.gc.forced || state.gc.out_of_space || state.gc.low_on_space;
-    let durable = shared.safe_sequence() >= shared.visible().0;
-    !jobs && !gc && !state.optional_suspended && durable && shared.snapshots.len() == 0
+    /// Whether no later tick can find work unless something is written. This is so if no job runs
+    /// or waits for space, and everything is durable that this timer makes durable.
+    fn has_nothing_to_do(&self, shared: &DbInner) -> bool {
+        let state = shared.state.lock();
+        let jobs = state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty();
+        let gc = state.gc.relocating || state.gc.forced || state.gc.out_of_space || state.gc.low_on_space;
+        let durable = !self.makes_durable || shared.safe_sequence() >= shared.visible().0;
+        !jobs && !gc && !state.optional_suspended && durable
+    }
 }
 
 impl Observed {

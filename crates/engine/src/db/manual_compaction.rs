@@ -44,7 +44,7 @@ impl Db {
         let begun = self.wait_for_running_compactions()?;
         let deepest = self.deepest(&range);
         for level in 0..LEVELS {
-            if level < deepest {
+            if level < deepest || self.has_several_runs(level) && level + 1 < LEVELS {
                 self.compact_level_down(level, &range)?;
                 continue;
             }
@@ -77,6 +77,11 @@ impl Db {
         let version = self.shared().view.load().version.clone();
         let holds = |level: &usize| version.levels[*level].tables().any(|t| t.overlaps(&self.shared().order, range));
         (1..LEVELS).rev().find(holds).unwrap_or(1)
+    }
+
+    /// Whether a level has several sorted runs, which only a compaction of all of them cleans up.
+    fn has_several_runs(&self, level: usize) -> bool {
+        level > 0 && self.shared().view.load().version.levels[level].runs.len() > 1
     }
 
     /// Returns those tables below `level` with keys of `range` that overlap a table of `level`.

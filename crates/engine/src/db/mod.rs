@@ -40,10 +40,7 @@ pub use durable::Durable;
 use idle_timer::IdleWait;
 pub use ingest::Ingested;
 pub use report::{LevelInfo, TableInfo};
-use std::{
-    path::Path,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{path::Path, sync::Arc};
 use terrace_format::batch::Batch;
 use terrace_storage::Location;
 
@@ -129,13 +126,10 @@ impl Drop for Inner {
 /// Makes every visible write durable. In durability mode `none` nothing is synced; the call then
 /// only ensures that every visible write, even an unlogged one, survives a kill of the process.
 fn make_durable(shared: &Arc<DbInner>, writes: &WritePath) -> Result<()> {
-    let visible = shared.visible().0;
-    if shared.safe_sequence() >= visible {
+    if shared.safe_sequence() >= shared.visible().0 {
         return Ok(());
     }
-    writes.write(shared, WriteRequest::Batch(Batch::new()), true)?;
-    shared.kill_safe.fetch_max(visible, Ordering::AcqRel);
-    Ok(())
+    writes.write(shared, WriteRequest::Batch(Batch::new()), true).map(drop)
 }
 
 impl Db {

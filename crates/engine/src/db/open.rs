@@ -1,7 +1,7 @@
 //! Opens a store: recovers its history and starts its background work.
 use super::{Db, Inner, idle_timer::IdleTimer};
 use crate::{
-    Error, Event, Options, Result,
+    CompactionStyle, Error, Event, Options, Result,
     clock::Clock,
     closed_wals::ClosedWals,
     compact::policy_of,
@@ -30,6 +30,9 @@ use terrace_storage::{
     Location, Memory, Process,
     placement::{ObjectId, OpenMode, Storage},
 };
+
+/// Runs of an intra-L0 compaction of a universal store whose options turn such compactions off.
+const INTRA_L0_RUNS: u64 = 4;
 
 impl Db {
     /// Opens the store in the directory `path` for reading and writing. If there is no store, the
@@ -160,6 +163,10 @@ impl Db {
             }
             found => found?,
         };
+        if options.compaction_style == CompactionStyle::Universal && options.intra_l0_compaction_trigger == 0 {
+            // While older runs of level 0 are compacted, newer ones can only be merged with each other.
+            options.intra_l0_compaction_trigger = INTRA_L0_RUNS;
+        }
         options.text_log = if options.info_log { storage.text_log().map(Arc::new) } else { None };
         found.damage.drain(..).for_each(|damage| options.notify(|| Event::Damaged { damage }));
         let order = options.order().clone();

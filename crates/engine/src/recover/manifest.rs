@@ -138,6 +138,12 @@ impl EditSum {
                 format!("the store is sorted by comparator {named:?}, the options say {:?}", options.order().name());
             return Err(Unusable::Order(Error::Invalid(text)));
         }
+        let runs_end = self.numbers.next_file_number.unwrap_or(0);
+        if let Some(((level, id), _)) = self.tables.iter().find(|(_, meta)| meta.run > 0 && meta.run >= runs_end) {
+            return Err(Unusable::Text(format!(
+                "table {id} of level {level} is in a sorted run with a number not drawn yet"
+            )));
+        }
         let tables = self.tables.into_iter().map(|((level, _), meta)| (level, TableRef::new(meta))).collect();
         Ok(ManifestState {
             ours,

@@ -197,6 +197,8 @@ struct Reading<'a> {
     first: SeqNo,
     /// Total size of its files in bytes.
     bytes: u64,
+    /// Whether a bad record was read in it.
+    damaged: bool,
 }
 
 impl Reading<'_> {
@@ -271,7 +273,7 @@ impl<'a> History<'a> {
         let leveldbs = !head && (!our_store || matches!(first, LogEvent::Record { offset: 0, .. }));
         let ended = !head && !leveldbs && !self.skips_gaps();
         let bytes = self.bytes.get(&log).copied().unwrap_or(0);
-        let mut reading = Reading { log, reader, leveldbs, ended, first: self.next(), bytes };
+        let mut reading = Reading { log, reader, leveldbs, ended, first: self.next(), bytes, damaged: false };
         let mut event = first;
         loop {
             match event {
@@ -303,7 +305,8 @@ impl<'a> History<'a> {
             return self.apply(reading.log, &batch);
         }
         if batch.is_empty() && offset > HEAD_OFFSET_MAX {
-            if reading.can_hold(batch.sequence()) {
+            // Before any damage a mark is certainly one of this WAL.
+            if !reading.damaged || reading.can_hold(batch.sequence()) {
                 self.durable = self.durable.max(batch.sequence());
             }
             return Ok(());
@@ -324,6 +327,7 @@ impl<'a> History<'a> {
     fn bad(&mut self, reading: &mut Reading<'_>, offset: u64, reason: &str) -> Result<()> {
         self.damaged(reading.log, offset, reason)?;
         self.note_set_aside(reading.log);
+        reading.damaged = true;
         reading.ended |= !reading.leveldbs && !self.skips_gaps();
         Ok(())
     }

@@ -109,7 +109,11 @@ impl DbInner {
         let limits = self.limits();
         let required = Limits { tombstone_compaction_percent: 0, ..limits };
         if let Some(plan) = self.with_limits(state, &required, |situation| self.policy.plan(situation)) {
-            return Some((plan, false));
+            // A merge of whole runs may need as much space as the store. Without that space it can
+            // wait until writers stop.
+            let runs = self.policy.stall_runs(state.versions.live());
+            let can_wait = plan.own_run && plan.output_level > 0 && runs < self.options.level0_stop_writes_trigger;
+            return if can_wait && state.optional_suspended { None } else { Some((plan, can_wait)) };
         }
         if limits.tombstone_compaction_percent == 0 || state.optional_suspended {
             return None;
@@ -248,6 +252,7 @@ impl DbInner {
     fn end_optional_compaction(self: &Arc<Self>, plan: &Plan, freed: Option<u64>) {
         let mut state = self.state.lock();
         state.compactions.end(plan);
+        self.work.start_timer(); // its ticks notice space that others free
         state.optional_suspended |= freed.is_none_or(|freed| self.space_freed.load(Ordering::Acquire) == freed);
         self.schedule(&mut state);
     }

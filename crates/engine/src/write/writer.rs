@@ -88,12 +88,12 @@ impl WritePath {
         Ok(leader)
     }
 
-    /// Stops the idle timer, unless there was a write after `newest`. The leader state ensures
-    /// that this is done before the next write, which starts the timer again.
-    pub fn stop_timer(&self, shared: &DbInner, newest: SeqNo) {
+    /// Stops the idle timer, unless there was a write after `newest` or `may_stop` returns false.
+    /// The leader state orders this before the next write, which starts the timer again.
+    pub fn stop_timer(&self, shared: &DbInner, newest: SeqNo, may_stop: impl FnOnce() -> bool) {
         let Ok(mut leader) = self.join_exclusively() else { return };
         let writer = leader.state();
-        if writer.last == newest && !writer.timer_stopped {
+        if writer.last == newest && may_stop() {
             shared.work.stop_timer();
             writer.timer_stopped = true;
         }
@@ -117,8 +117,8 @@ impl WriterState {
     #[inline]
     pub fn start_timer(&mut self, shared: &DbInner) {
         if self.timer_stopped {
-            self.timer_stopped = false;
-            shared.work.start_timer();
+            // Without a thread for it, the next leader tries again.
+            self.timer_stopped = !shared.work.start_timer();
         }
     }
 

@@ -42,6 +42,7 @@ impl TextLog {
             self.set_old()?;
             file = self.open()?;
         }
+        let text = text.replace(['\n', '\r'], " ");
         let line = format!("{} {text}\n", humantime::format_rfc3339_micros(SystemTime::now()));
         file.write_all(line.as_bytes())
     }
@@ -55,8 +56,10 @@ impl TextLog {
             | OFlag::O_NONBLOCK
             | OFlag::O_CLOEXEC;
         let file = File::from(openat(&*self.directory, LOG, how, Mode::from_bits_truncate(0o666))?);
-        let kind = SFlag::from_bits_truncate(fstat(&file)?.st_mode) & SFlag::S_IFMT;
-        if kind == SFlag::S_IFREG { Ok(file) } else { Err(Errno::EINVAL) }
+        let found = fstat(&file)?;
+        let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
+        // A file with a second name belongs to something else too.
+        if kind == SFlag::S_IFREG && found.st_nlink == 1 { Ok(file) } else { Err(Errno::EINVAL) }
     }
 }
 

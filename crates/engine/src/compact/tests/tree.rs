@@ -2,6 +2,7 @@
 //! tree.
 use crate::{
     compact::{
+        inputs::rewrite_in_place,
         leveled::{Leveled, score},
         limits::Limits,
         older_runs::OlderRuns,
@@ -188,6 +189,21 @@ impl Tree {
         while self.running.len() < self.jobs_max
             && let Some(plan) = self.situated(|ctx| self.policy.plan(ctx))
         {
+            self.running.iter().for_each(|other| assert_disjoint(other, &plan));
+            self.begin(plan);
+        }
+    }
+
+    /// Starts a manual compaction of a random range, or a rewrite in place, if it may start.
+    pub fn start_manual(&mut self) {
+        let (level, from) = (self.rng.below(LEVELS - 1), user(self.rng.below(KEYS)));
+        let range = KeyRange { from: Some(&from), to: None };
+        let rewrite = self.rng.chance(1, 3);
+        let plan = self.situated(|ctx| match rewrite {
+            true if level > 0 => rewrite_in_place(ctx, level, &range, None, TableId(u64::MAX)),
+            _ => self.policy.plan_range(ctx, level, &range),
+        });
+        if let Some(plan) = plan.filter(|plan| self.situated(|ctx| ctx.busy.admits(&ORDER, plan))) {
             self.running.iter().for_each(|other| assert_disjoint(other, &plan));
             self.begin(plan);
         }
