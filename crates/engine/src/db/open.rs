@@ -164,7 +164,8 @@ impl Db {
             found => found?,
         };
         if options.compaction_style == CompactionStyle::Universal && options.intra_l0_compaction_trigger == 0 {
-            // While older runs of level 0 are compacted, newer ones can only be merged with each other.
+            // While older runs of level 0 are being compacted, newer ones can only be merged with
+            // each other.
             options.intra_l0_compaction_trigger = INTRA_L0_RUNS;
         }
         options.text_log = if options.info_log { storage.text_log().map(Arc::new) } else { None };
