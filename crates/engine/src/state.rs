@@ -208,8 +208,8 @@ impl DbInner {
         SeqNo(self.visible.load(Ordering::Acquire))
     }
 
-    /// Raises the durable watermark to `seq`. In durability mode `none`, which promises nothing at a
-    /// power cut, raises the sequence number up to which writes survive a kill instead.
+    /// Raises the durable watermark to `seq`. Durability mode `none` promises nothing at a power
+    /// cut; there it raises the sequence number up to which writes survive a kill.
     pub fn advance_durable(&self, seq: SeqNo) {
         let watermark = if self.storage.promises() { &self.durable } else { &self.kill_safe };
         watermark.fetch_max(seq.0, Ordering::AcqRel);
