@@ -13,12 +13,14 @@ const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
 
 /// Runs a step that must not be left incomplete. An error, or a panic of the comparator, stops the
 /// store.
+#[inline]
 pub fn stop_on_error<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     stop_on_panic(shared, write).inspect_err(|error| shared.fail(error))
 }
 
 /// Runs a step that an error may leave incomplete. Only a panic, for instance of the comparator,
 /// stops the store.
+#[inline]
 pub fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(write)) {
         Ok(outcome) => outcome,
@@ -32,6 +34,7 @@ pub fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>
 /// Waits until writes up to `before` are visible to readers, and then makes writes up to `last`
 /// visible. So write groups become visible in the order of their sequence numbers, whichever
 /// insert ends first.
+#[inline]
 pub fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
     if shared.visible() < before {
         wait_visible(shared, before)?;

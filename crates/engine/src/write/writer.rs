@@ -123,6 +123,7 @@ impl WriterState {
     }
 
     /// Returns the last sequence number before `batch`, and the last sequence number of `batch`.
+    #[inline]
     pub fn sequences(&self, batch: &Batch) -> Result<(SeqNo, SeqNo)> {
         let last = self.last.plus(u64::from(batch.len()));
         // The largest sequence number is never assigned, because recovery would refuse it.
@@ -133,6 +134,7 @@ impl WriterState {
     }
 
     /// Returns whether the memtable or the WAL has reached its size.
+    #[inline]
     pub fn is_full(&self, options: &Options) -> bool {
         self.mem.charged_bytes() > options.write_buffer_size || self.wal.is_full()
     }

@@ -175,3 +175,31 @@ fn a_reader_opens_on_a_read_only_file_system() {
         assert!(text.contains("LOCK") || text.contains(at.to_str().unwrap()), "{text}");
     }
 }
+
+/// Opening and closing other stores redistributes the file descriptors of the process. That must
+/// not keep a closed store locked.
+#[test]
+fn a_closed_store_can_be_opened_again_while_other_stores_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(false);
+    let options = Options::leveldb_compatible();
+    thread::scope(|scope| {
+        for other in ["b", "c", "d"] {
+            let (path, options, stop) = (folder.path().join(other), options.clone(), &stop);
+            scope.spawn(move || {
+                while !stop.load(Relaxed) {
+                    drop(Db::open(&path, options.clone()).unwrap());
+                }
+            });
+        }
+        let reopened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for round in 0..if kit::is_full() { 3000 } else { 500 } {
+                let db = Db::open(folder.path().join("a"), options.clone());
+                let db = db.unwrap_or_else(|error| panic!("round {round}: LOCKED: {error}"));
+                db.put("key", [7; 100]).unwrap();
+            }
+        }));
+        stop.store(true, Relaxed);
+        reopened.unwrap();
+    });
+}

@@ -7,7 +7,7 @@
 //! shares of the others.
 use super::descriptors;
 use crate::{Process, StorageConfig};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::{
     sync::{
         Arc, Weak,
@@ -22,6 +22,16 @@ use terrace_format::Layout;
 /// the lock, the child continues without it.
 static STORES: Mutex<Vec<Weak<Share>>> = Mutex::new(Vec::new());
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Read-locked while a store of this process lets other stores close files. It then keeps those
+/// stores, and with them their directory locks, although they may be closed meanwhile.
+static FITTING: RwLock<()> = RwLock::new(());
+
+/// Waits until no other store of this process keeps a closed one. For an open that found the
+/// directory locked.
+pub(super) fn wait_for_fits() {
+    drop(FITTING.try_write_for(PATIENCE));
+}
 
 /// A part of a store that keeps files open, and that closes the files beyond the store's share.
 pub(super) trait Closes: Send + Sync {
@@ -79,8 +89,9 @@ impl Share {
     }
 
     fn fit(&self) {
+        let _fitting = FITTING.try_read_for(PATIENCE);
         let holders: Vec<_> = self.holders.lock().iter().filter_map(Weak::upgrade).collect();
-        holders.iter().for_each(|holder| holder.fit());
+        holders.into_iter().for_each(|holder| holder.fit());
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     Adopted, Budget, Error, IoStats, Result, StorageConfig, SyncKind, TableFile,
     backends::{
         descriptors,
-        shares::{Closes, Share},
+        shares::{Closes, Share, wait_for_fits},
     },
     durability::{DurabilityTracker, Finished, sync_directory},
     placement::{
@@ -26,6 +26,7 @@ use crate::{
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     sync::{Arc, Weak, atomic::AtomicUsize},
     time::Instant,
 };
@@ -94,7 +95,12 @@ impl Files {
             OpenMode::Salvage if !directory => return Err(Error::Missing { what: "directory", object: fs.name() }),
             _ => {}
         }
-        let lock = fs.lock(mode.writes()).map_err(|e| lock_error(fs.name(), e))?;
+        let lock = fs.lock(mode.writes()).or_else(|refused| {
+            // A store that was just closed may be kept for a moment by another store of this process.
+            wait_for_fits();
+            if refused.kind() == io::ErrorKind::WouldBlock { fs.lock(mode.writes()) } else { Err(refused) }
+        });
+        let lock = lock.map_err(|e| lock_error(fs.name(), e))?;
         let waiting_max = descriptors::for_waiting(setup, descriptors::open_files_max(&*fs));
         let of_process = descriptors::open_files_max(&*fs).filter(|_| fs.directory().is_some());
         let store = Arc::new(Store {
