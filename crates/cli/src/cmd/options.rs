@@ -6,8 +6,9 @@ use std::io::Write;
 
 /// Print all options with their values and help, as a file that --options reads.
 ///
-/// Options that equal the preset's may be removed from such a file. A store records only its
-/// layout, its feature flags, and whether it was created with batch syncs.
+/// The file may omit every option that has the value of the file's preset. A store does not record
+/// its options. It records only its layout, its feature flags, and whether it was created with
+/// `durability=auto`.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]

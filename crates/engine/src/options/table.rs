@@ -67,19 +67,22 @@ declare_options! {
 
         /// Reports any corruption at open as an error and verifies checksums on every read.
         ///
-        /// A torn WAL tail, which a power cut explains, is an error too.
+        /// A torn tail is then an error too. This is an incomplete end of a WAL, which a power cut
+        /// can leave.
         paranoid_checks: bool = false;
 
-        /// Handling of damaged WALs with durable writes by recovery: `refuse` or `salvage`.
+        /// How an open handles damage to the durable writes in a WAL: `refuse` or `salvage`.
         ///
-        /// With `refuse` the open fails. With `salvage` recovery keeps all writes that it can read
-        /// and reports the lost writes.
+        /// With `refuse` the open fails and changes nothing. With `salvage` the open skips the
+        /// damage, keeps all durable writes that it can read, before and after the damage, and
+        /// reports the loss. An unreadable, unsynced end of a WAL (a torn tail) is no such damage.
+        /// It does not fail an open, unless `paranoid_checks` is on.
         recovery: Recovery = Recovery::Refuse;
 
         /// Writes messages about an open store into the file `LOG` of its directory.
         ///
-        /// Opens, flushes, compactions, damage and failures get a line each. The file of the last
-        /// session is kept as `LOG.old`. Applies to stores in real directories only.
+        /// Opens, flushes, compactions, damage and failures get a line each. An open renames the
+        /// previous `LOG` to `LOG.old`. The option applies only to stores in real directories.
         info_log: bool = true;
     }
 
@@ -444,19 +447,26 @@ declare_options! {
         /// KiB of compaction.
         level0_seek_compaction_bytes: u64 ["bytes"] = 0, in 0..=GIB;
 
-        /// Share of its input bytes that a tombstone compaction must be expected to free; 0
-        /// disables it.
+        /// Expected gain at which a tombstone compaction starts, in percent of its input bytes; 0
+        /// for never.
         ///
-        /// A tombstone compaction compacts an SSTable because of its tombstones, before its level
-        /// is due. Its expected gain is estimated from three numbers: one entry of the deeper
-        /// level for each tombstone, the entries that range tombstones cover, and shadowed entries
-        /// if the entries in the deeper level are much larger than those in the SSTable. In an
-        /// idle store a quarter of the share is sufficient, and shadowed entries of any size are
-        /// included.
+        /// A tombstone compaction compacts an SSTable although its level is within the target
+        /// size, because the SSTable makes entries of a deeper level obsolete. The gain is the
+        /// estimated number of bytes that become free in the first deeper level with keys of the
+        /// SSTable's range. It is the sum of three parts:
         ///
-        /// In the bottommost level, SSTables with this share of tombstones or shadowed entries are
-        /// rewritten without them. With this option flushes drop shadowed entries. Smaller values
-        /// leave less garbage, but write more.
+        /// - for each tombstone, one entry of average size in the deeper level;
+        /// - the entries of the deeper level that range tombstones of the SSTable delete;
+        /// - the entries of the deeper level that puts of the SSTable probably overwrite. While
+        ///   the store receives writes, this part is included only if the average entry of the
+        ///   deeper level is more than four times as large as that of the SSTable.
+        ///
+        /// In an idle store a quarter of the percentage is sufficient.
+        ///
+        /// An SSTable with no older SSTable below it is rewritten if at least this percentage of
+        /// its entries is garbage: tombstones and overwritten entries that no snapshot needs. If
+        /// the option is not 0, flushes also drop overwritten entries. Smaller values leave less
+        /// garbage, but write more.
         tombstone_compaction_percent: u64 ["percent"] = 0, in 0..=100;
     }
 

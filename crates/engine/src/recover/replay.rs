@@ -151,8 +151,8 @@ fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     sizes
 }
 
-/// Returns the WAL sidecars whose segment was lost in a power cut. No write in such a sidecar was
-/// acknowledged as durable.
+/// Returns the WAL sidecars (files with the small batches of a WAL) whose segment (the other file
+/// of the WAL) was lost in a power cut. No write in such a sidecar was acknowledged as durable.
 fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let sidecars = listed.iter().filter_map(|found| match found.object {
         ObjectId::WalSidecar(log) => Some(log),
@@ -165,14 +165,15 @@ fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: 
 struct History<'a> {
     options: &'a Options,
     storage: &'a dyn Storage,
-    /// The next sequence number of the history; `None` until it is known. LevelDB's manifests do
-    /// not contain it.
+    /// The sequence number that the next write must have to belong to the history. `None` until it
+    /// is known, because a manifest by LevelDB does not state where the history continues.
     expected: Option<SeqNo>,
-    /// Records at or below this sequence number are in tables.
+    /// The writes up to this sequence number are in SSTables, according to the manifest.
     base: SeqNo,
     /// Every write before this sequence number was synced, according to durable marks.
     durable: SeqNo,
-    /// Gaps before this sequence number are skipped, because durable writes follow them.
+    /// In the second pass, the durable watermark: replay skips gaps before this sequence number,
+    /// because durable writes follow them. Zero in the first pass.
     salvage_to: SeqNo,
     /// Total size in bytes of the files of each WAL.
     bytes: BTreeMap<LogId, u64>,
@@ -192,12 +193,13 @@ struct Reading<'a> {
     leveldbs: bool,
     /// Whether the history has ended in this WAL: no further record of it belongs to the history.
     ended: bool,
-    /// The lowest sequence number that the WAL can contain. The head states it; if the head is
-    /// damaged, it is the next sequence number of the history.
+    /// The lowest sequence number that the WAL can contain. The head of the WAL (an empty batch at
+    /// its start) states this number. If the head is damaged, the number is that of the write that
+    /// follows the history read so far.
     first: SeqNo,
-    /// Total size of its files in bytes.
+    /// Total size of the files of this WAL in bytes.
     bytes: u64,
-    /// Whether a bad record was read in it.
+    /// Whether a bad record was read in this WAL.
     damaged: bool,
 }
 

@@ -36,17 +36,19 @@ pub struct Pending {
     pub retained_bytes: u64,
     /// The inputs whose sync was cancelled.
     pub sync_cancelled: BTreeSet<TableId>,
-    /// The number of the edit among all edits that were ever pushed. The queue sets it.
+    /// The number of this edit: edits are numbered in the order in which they are pushed. The
+    /// queue sets the number.
     pub(super) serial: u64,
-    /// The last edit that must be committed in the same record. This is the edit that consumes a
-    /// table of this edit whose sync was cancelled.
+    /// The serial number of the later edit that deletes a table which this edit adds, if the sync
+    /// of that table was cancelled. Both edits and all edits between them must be committed as one
+    /// manifest record. `None` if there is no such edit.
     pub(super) bound_to: Option<u64>,
 }
 
 /// Edits that are committed as one manifest record.
 #[derive(Debug)]
 pub struct CommittedRecord {
-    /// The one edit that results from all of them.
+    /// The edit that has the effect of all edits of the record.
     pub edit: Edit,
     /// Tables that are added and deleted within the record, and the objects that they refer to.
     pub transient: Vec<ObjectId>,
@@ -62,8 +64,9 @@ pub struct Retained {
 }
 
 impl Pending {
-    /// Raises the numbers in this edit, because it is committed after `flush`, which was installed
-    /// later. Numbers in the manifest never decrease.
+    /// Raises the last sequence number and the next file number of this edit to at least those of
+    /// `flush`. `flush` was installed later but is committed before this edit, and these numbers
+    /// must never decrease in the manifest.
     fn raise_counters(&mut self, flush: &Edit) {
         self.edit.last_sequence = self.edit.last_sequence.max(flush.last_sequence);
         self.edit.next_file_number = self.edit.next_file_number.max(flush.next_file_number);
@@ -100,7 +103,7 @@ impl PendingQueue {
         self.edits.iter().any(|pending| pending.compaction)
     }
 
-    /// Returns the bytes that pending edits keep.
+    /// Returns the number of bytes that are kept until the pending edits are committed.
     pub fn retained(&self) -> Retained {
         let [log_bytes, shadow_bytes] = self.retained.map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
         Retained { log_bytes, shadow_bytes }
@@ -130,30 +133,31 @@ impl PendingQueue {
         self.edits.push_back(pending);
     }
 
-    /// Raises the next file number of all edits to at least `next_file`. A manifest snapshot that
-    /// precedes these edits contains this number.
+    /// Raises the next file number of all edits to at least `next_file`. This is necessary if a
+    /// manifest snapshot with this number is written before these edits.
     pub fn raise_next_file(&mut self, next_file: u64) {
         for Pending { edit, .. } in &mut self.edits {
             edit.next_file_number = edit.next_file_number.max(Some(next_file));
         }
     }
 
-    /// Returns how many edits at the front can be committed now. Returns an error if one of the
-    /// edits that it checks can never be committed.
+    /// Returns the number of edits at the front of the queue that can be committed now. Returns an
+    /// error if the durability handle of a checked edit has failed, so that the edit can never be
+    /// committed.
     pub fn committable(&mut self) -> Result<usize> {
         let durable = self.let_flushes_overtake()?;
         Ok(self.groups(durable).last().map_or(0, |group| group.end))
     }
 
-    /// Returns the manifest records of the first `count` edits, which were
-    /// [`committable`](PendingQueue::committable).
+    /// Returns the manifest records of the first `count` edits. The caller has checked that these
+    /// edits are [`committable`](PendingQueue::committable).
     pub fn records(&self, count: usize) -> Vec<Edit> {
         let of_group = |group| fold(self.edits.range::<Range<usize>>(group).map(|pending| pending.edit.clone())).edit;
         self.groups(count).into_iter().map(of_group).collect()
     }
 
-    /// Removes and returns the first `count` edits, which were
-    /// [`committable`](PendingQueue::committable).
+    /// Removes the first `count` edits from the queue and returns them as records. The caller has
+    /// checked that these edits are [`committable`](PendingQueue::committable).
     pub fn take_committed(&mut self, count: usize) -> Vec<CommittedRecord> {
         let mut records = Vec::new();
         for group in self.groups(count) {
@@ -189,9 +193,11 @@ impl PendingQueue {
         Ok(front)
     }
 
-    /// Returns those groups of edits, among the first `count`, that become one record each.
-    /// Incomplete groups are left out. The cost depends only on `count` and not on the length of
-    /// the queue, because this function is called every few milliseconds.
+    /// Divides the first `count` edits into groups, and returns the range of each group in the
+    /// queue. Each group becomes one manifest record. Most groups have one edit. A group has
+    /// several edits if its first edit is bound to a later one (`bound_to`). A group whose last
+    /// edit is not among the first `count` is left out. The cost depends only on `count` and not
+    /// on the length of the queue, because this function is called every few milliseconds.
     fn groups(&self, count: usize) -> Vec<Range<usize>> {
         let (mut groups, mut from, mut last) = (Vec::new(), 0, None);
         for (at, pending) in self.edits.range(..count).enumerate() {
@@ -207,7 +213,7 @@ impl PendingQueue {
     }
 }
 
-/// Folds `edits`, in their order, into one edit.
+/// Combines `edits`, in their order, into one edit with the same effect.
 fn fold(edits: impl IntoIterator<Item = Edit>) -> CommittedRecord {
     let (mut sum, mut transient) = (None, Vec::new());
     for edit in edits {
@@ -220,8 +226,8 @@ fn fold(edits: impl IntoIterator<Item = Edit>) -> CommittedRecord {
     CommittedRecord { edit: sum.unwrap_or_default(), transient }
 }
 
-/// Folds `second` into `first`. A table that the first edit adds and the second edit deletes is in
-/// neither list of the result, but in `transient`.
+/// Combines `first` and the later edit `second`. A table that the first edit adds and the second
+/// edit deletes is in neither list of the result, but in `transient`.
 fn compose(mut first: Edit, second: Edit, transient: &mut Vec<AddedTable>) -> Edit {
     for (level, table) in second.deleted {
         match first.added.iter().position(|(at, added)| (*at, added.id) == (level, table)) {

@@ -26,7 +26,8 @@ use terrace_format::{
 };
 use terrace_storage::placement::{Bytes, Cursor, ObjectId, StoredValue, TableReadOptions};
 
-/// Bytes of values that are relocated in one write group. Other writers wait during this time.
+/// Number of bytes of keys and values at which tail GC writes the collected values as one write
+/// group. Other writers wait while this group is written.
 const RELOCATION_BATCH_BYTES: usize = 256 << 10;
 const READ_HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: false };
 
@@ -45,12 +46,14 @@ struct TailGcPass {
     victims: BTreeSet<ObjectId>,
     /// Victims of which some part could not be read.
     unreadable: BTreeSet<ObjectId>,
-    /// Values for the next write group. They are kept from SSTable to SSTable, because small
-    /// tables must not lead to small frames (the units of a segment).
+    /// The live values that the next write group will relocate. One group may have values of
+    /// several SSTables. If each small SSTable had its own group, the groups would be written as
+    /// small frames (the units of a segment).
     live_values: Vec<LiveValue>,
     /// The number of bytes of `live_values`.
     bytes: usize,
-    /// The bytes that compactions and GC had written at the last check of the rate limit.
+    /// The number of bytes that compactions and GC had written when this pass last checked the
+    /// rate limit.
     bytes_at_last_check: u64,
 }
 
@@ -96,9 +99,9 @@ impl TailGcPass {
 }
 
 impl WritePath {
-    /// Relocates the live values of tail GC's victims. Ends early if the store is closing or if
-    /// there is too little space. Values that were relocated before an early end are stored twice
-    /// for a while.
+    /// Relocates the live values of all victims (the segments that this GC empties). The function
+    /// ends early if the store is closing or if there is too little space. Values that were
+    /// relocated before an early end are stored twice for a while.
     pub fn relocate(&self, shared: &Arc<DbInner>) -> Result<()> {
         let (victims, version) = {
             let state = shared.state.lock();
@@ -142,9 +145,9 @@ impl WritePath {
         self.append_live_values(shared, pass)
     }
 
-    /// Relocates the live values in victims to which one SSTable points. Returns false if there is
-    /// no space. If any part of the table cannot be read, quarantines all segments into which the
-    /// table points.
+    /// Relocates the live values to which one SSTable points and that are in victims. Returns
+    /// false if there is no space. If any part of the table cannot be read, quarantines all
+    /// segments into which the table points.
     fn relocate_table(&self, shared: &Arc<DbInner>, table: &TableRef, pass: &mut TailGcPass) -> Result<bool> {
         let mut cursor = None;
         loop {
@@ -163,7 +166,8 @@ impl WritePath {
         }
     }
 
-    /// Writes those collected values that are still live. Returns false if there is no space.
+    /// Writes the collected values again, in one write group, without the values that were
+    /// overwritten or deleted in the meantime. Returns false if there is no space.
     ///
     /// # Errors
     /// [`Error::Closed`] if the store is closing.

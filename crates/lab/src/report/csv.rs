@@ -1,5 +1,5 @@
-//! CSV output for plots and further statistics. One file has a line per round of every cell,
-//! another has a line per span (period) of each such round.
+//! CSV output for plots and further statistics. One file has a line for each record: one round of
+//! one engine and workload. The other has a line for each span (period of time) of each record.
 use crate::{
     cell::{Latency, LatencyOverTime, OverTime, Row},
     ledger::CAUSES,
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// A function that returns a field of a record as text; empty if the figure is unknown.
 type Value = fn(&Record) -> String;
 
-/// The columns before those of the device's bytes by cause: names and functions.
+/// The names and functions of the columns before the columns `device_CAUSE_bytes`.
 const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("engine", |Record { row, .. }| row.name.clone()),
     ("version", |Record { row, .. }| row.version.clone()),
@@ -35,7 +35,7 @@ const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("device_bytes", |Record { row, .. }| optional(row.bytes.device)),
 ];
 
-/// The columns after those of the device's bytes by cause.
+/// The names and functions of the columns after the columns `device_CAUSE_bytes`.
 const AFTER_CAUSES: &[(&str, Value)] = &[
     ("never_written_bytes", |Record { row, .. }| optional(row.bytes.never_written)),
     ("nand_bytes", |Record { row, .. }| optional(row.bytes.nand)),
@@ -60,10 +60,10 @@ const AFTER_CAUSES: &[(&str, Value)] = &[
     ("error", |Record { row, .. }| optional(row.error.as_ref())),
 ];
 
-/// A name, and the function that returns this figure of the latencies of one kind of operation.
+/// The name of a latency figure, and the function that returns this figure.
 type Time = (&'static str, fn(&Latency) -> f64);
 
-/// The figures of each kind of operation in µs. Their columns are called `KIND_NAME_us`.
+/// The latency figures of each kind of operation, in µs. Their columns are called `KIND_NAME_us`.
 const TIMES: [Time; 5] = [
     ("p50", |times| times.p50),
     ("p99", |times| times.p99),
@@ -72,13 +72,15 @@ const TIMES: [Time; 5] = [
     ("max", |times| times.max),
 ];
 
-/// Returns all records as CSV in the format of RFC 4180, with a header.
+/// Returns the records as CSV in the format of RFC 4180: a header, and one line per record.
 pub fn render(records: &[&Record]) -> String {
     render_swept(&records.iter().map(|record| (&[][..], *record)).collect::<Vec<_>>())
 }
 
-/// Does the same as [`render`] for an experiment. The labels of its point precede each record, in
-/// one column `at_AXIS` per axis. All points have the same axes.
+/// Returns the records of an experiment as CSV. An experiment measures at several points. A point
+/// has one label (value) for each axis of the experiment, such as `16B` for axis `value_size`.
+/// Each line has first the labels of the record's point, in one column `at_AXIS` per axis, and
+/// then the columns of [`render`].
 pub fn render_swept(records: &[RecordAtPoint<'_>]) -> String {
     let name = |(name, _): &(&str, Value)| (*name).to_owned();
     let causes = CAUSES.iter().map(|cause| format!("device_{cause}_bytes"));
@@ -98,15 +100,18 @@ pub fn render_swept(records: &[RecordAtPoint<'_>]) -> String {
     text
 }
 
-/// A record of an experiment, with the axes and labels of its point.
+/// A record of an experiment, after the axes and labels of the point at which it was measured.
 type RecordAtPoint<'a> = (&'a [(String, String)], &'a Record);
 
-/// Returns the names of the columns with labels.
+/// Returns the names of the columns for the labels: `at_AXIS` for each axis. All records have the
+/// same axes.
 fn axes(records: &[RecordAtPoint<'_>]) -> impl Iterator<Item = String> {
     records.first().map_or(&[][..], |(at, _)| at).iter().map(|(axis, _)| format!("at_{axis}"))
 }
 
-/// Does the same as [`render_swept`] for the course over time: one line per span of each record.
+/// Returns the course of each record over time as CSV, with one line per span (period of time).
+/// Each line begins with the labels of the record's point, as in [`render_swept`]. Records without
+/// figures over time are omitted.
 pub fn render_over_time(records: &[RecordAtPoint<'_>]) -> String {
     let had = || {
         records.iter().filter_map(|(at, record)| {
@@ -140,8 +145,8 @@ fn optional(figure: Option<impl ToString>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
 }
 
-/// Returns the bytes of the device that one cause wrote. A cause that is not listed has zero bytes
-/// if the causes are known.
+/// Returns the number of device bytes with the given cause. If the row has bytes by cause but not
+/// this cause, the number is 0. If it has no bytes by cause, the text is empty.
 fn caused(row: &Row, cause: &str) -> String {
     let causes = row.bytes.device_by_cause.as_ref();
     optional(causes.map(|causes| causes.get(cause).copied().unwrap_or_default()))

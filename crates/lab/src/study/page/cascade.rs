@@ -1,6 +1,6 @@
-//! Picture of one engine's bytes from the user down to flash. It has a bar per layer, in
-//! proportion to the layer's bytes. Wedges between the bars show the factor from one layer to the
-//! next.
+//! Draws an SVG picture of the bytes that one engine wrote at each layer: user, engine, device,
+//! flash, from top to bottom. Each layer is a horizontal bar whose length is proportional to the
+//! layer's bytes. A wedge between two bars shows the factor from the upper layer to the lower one.
 use crate::{cell::Bytes, ledger::CAUSES, report::figure};
 use std::fmt::Write;
 use terrace_device::ssd::Cause;
@@ -11,13 +11,14 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 132.0;
 const BAR: f64 = 26.0;
 const STEP: f64 = 58.0;
-/// The purpose of writes that is divided by level.
+/// The name of the engine's purpose whose bytes are divided by output level.
 const COMPACTION: &str = "compaction";
 
-/// A layer, with its name and its parts.
+/// A layer of the picture: one bar.
 struct Layer {
     name: &'static str,
-    /// The parts: names and bytes. The names are also CSS classes.
+    /// The names and bytes of the parts into which the bar is divided, such as the causes of
+    /// device bytes. The names are also CSS classes.
     parts: Vec<(String, u64)>,
 }
 
@@ -27,8 +28,8 @@ impl Layer {
     }
 }
 
-/// Returns the picture. A bar of full length represents `longest` bytes. Returns `None` if no
-/// layer below the user is known.
+/// Returns the SVG picture of `bytes`. A bar of full length represents `longest` bytes. Returns
+/// `None` if the user wrote nothing, or if no layer except `user` has a known number of bytes.
 pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
     let layers = layers(bytes);
     if layers.len() < 2 || bytes.user == 0 {
@@ -60,7 +61,8 @@ pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
                 "<rect class=\"part {part}\" x=\"{x:.2}\" y=\"{top:.1}\" width=\"{wide:.2}\" height=\"{BAR}\"><title>{part}: {}</title></rect>",
                 mebibytes(*sum)
             );
-            // The name is shown if it fits. A letter needs about 6.6 units.
+            // The name of the part is written into the bar if it fits. A letter needs about 6.6
+            // units.
             if wide > part.len() as f64 * 6.6 + 8.0 && layer.parts.len() > 1 {
                 let _ = writeln!(svg, "<text class=\"in\" x=\"{:.1}\" y=\"{:.1}\">{part}</text>", x + 5.0, top + 17.0);
             }
@@ -78,7 +80,7 @@ pub fn picture(bytes: &Bytes, longest: u64) -> Option<String> {
     Some(svg)
 }
 
-/// Draws the wedge from a layer to the next one, with its factor.
+/// Draws the wedge from the layer `upper` to the layer `lower`, with the ratio of their bytes.
 fn between(svg: &mut String, upper: &Layer, lower: &Layer, top: f64, unit: f64) {
     let (wide, wider) = (upper.bytes() as f64 * unit, lower.bytes() as f64 * unit);
     let bottom = top + STEP - BAR;
@@ -97,7 +99,8 @@ fn between(svg: &mut String, upper: &Layer, lower: &Layer, top: f64, unit: f64) 
     );
 }
 
-/// Returns the layers that are known, from the user down.
+/// Returns the layers with a known number of bytes, the user's layer first. Layers with zero bytes
+/// are left out.
 fn layers(bytes: &Bytes) -> Vec<Layer> {
     let one = |name: &'static str, sum| Layer { name, parts: vec![(name.to_owned(), sum)] };
     let several = |name, mut parts: Vec<(String, u64)>| {
@@ -137,7 +140,7 @@ fn layers(bytes: &Bytes) -> Vec<Layer> {
     layers
 }
 
-/// Returns the bytes of the layer with the most bytes.
+/// Returns the number of bytes of the largest layer.
 pub fn longest(bytes: &Bytes) -> u64 {
     layers(bytes).iter().map(Layer::bytes).max().unwrap_or(0)
 }
