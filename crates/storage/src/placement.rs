@@ -43,7 +43,7 @@ pub enum OpenMode {
 }
 
 impl OpenMode {
-    /// Whether this mode may change the store.
+    /// Returns whether an open in this mode may change the store.
     pub fn writes(self) -> bool {
         matches!(self, OpenMode::Create | OpenMode::Write)
     }
@@ -72,7 +72,7 @@ pub trait StoreInfo: Send + Sync {
     fn limits(&self) -> Limits;
     /// Returns the memory budget of the store.
     fn budget(&self) -> &Arc<Budget>;
-    /// Bytes and syncs so far, by purpose.
+    /// Returns the counts of bytes and syncs so far, by purpose.
     fn io_stats(&self) -> &IoStats;
     /// Begins the file `LOG`, for a session that may write; `None` if this kind of store has no
     /// `LOG`.
@@ -96,8 +96,9 @@ pub trait LogStore: StoreInfo {
     fn prepare_replay(&self, _log: LogId) -> Result<()> {
         Ok(())
     }
-    /// Returns how many closed WALs may stay open until their entries are durable in tables. When
-    /// this number is reached, the caller must call [`commit`](Durability::commit).
+    /// Returns how many closed WALs (they take no more writes) may keep a file descriptor until
+    /// their entries are durable in tables. When this number is reached, the caller must call
+    /// [`commit`](Durability::commit).
     fn closed_wals_max(&self) -> usize {
         usize::MAX
     }
@@ -120,9 +121,8 @@ pub trait ValueStore: StoreInfo {
     fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         Err(Error::Unsupported(format!("{} has no value log, so no {object:?}", self.name())))
     }
-    /// Informs storage that no further job will [depend](TableSink::rely_on) on WAL `log` because
-    /// of a memtable: all entries of the WAL that tables need are in tables, or the WAL has no such
-    /// entry.
+    /// Informs storage that no further flush job will [depend](TableSink::rely_on) on WAL `log`:
+    /// the memtable of the WAL is flushed, or the WAL has no entry that tables need.
     fn wal_flushed(&self, log: LogId) {
         let _ = log;
     }
@@ -133,8 +133,8 @@ pub trait ValueStore: StoreInfo {
         let _ = (user, seq, how);
         Ok(stored)
     }
-    /// Returns a value as [`value`](ValueStore::value) does, for a scan. `stretches` belongs to the
-    /// scan and reads adjacent values together.
+    /// Returns a value as [`value`](ValueStore::value) does, for a scan. `stretches` is the read
+    /// coalescer of the scan, which reads adjacent values together.
     fn next_value(
         &self,
         user: &[u8],
@@ -146,7 +146,8 @@ pub trait ValueStore: StoreInfo {
         let _ = stretches;
         self.value(user, seq, Bytes::from(stored.to_vec()), how)
     }
-    /// Hints that [`value`](ValueStore::value) will be called with `stored`.
+    /// Hints that [`value`](ValueStore::value) will soon be called with `stored`, so that the
+    /// value can be read ahead.
     fn prefetch_value(&self, stored: &[u8]) {
         let _ = stored;
     }
@@ -177,14 +178,14 @@ pub trait TableStore: StoreInfo {
     /// Opens a table that may be damaged, to read its intact part. Only the location in `table` is
     /// used.
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>>;
-    /// Returns the tables of a bundle that the bundle's own directory lists, without tables whose
-    /// space was deallocated. The returned metadata has no key bounds.
+    /// Returns the tables that the directory in a bundle (one file with several SSTables) lists,
+    /// without tables whose space was deallocated. The returned metadata has no key bounds.
     fn tables_in(&self, _bundle: TableId) -> Result<Vec<TableMeta>> {
         Ok(Vec::new())
     }
     /// Deallocates the space of tables that are not in `tables` but share a bundle with one of
-    /// them. Called when the store is opened, at a moment when no version needs the other tables
-    /// any more.
+    /// them. The engine calls this function when it opens a store, because then no version needs
+    /// any table that is not in `tables`.
     fn trim(&self, _tables: &[TableMeta]) -> Result<()> {
         Ok(())
     }
@@ -258,16 +259,17 @@ pub trait Durability: StoreInfo {
     fn cancel_sync(&self, _table: &TableMeta) -> Option<Finished> {
         None
     }
-    /// Returns whether durability handles become durable without a forced commit, possibly late.
-    /// [`commit`](Durability::commit) is then needed only in an emergency.
+    /// Returns whether the store waits for the commits that the file system makes anyway.
+    /// Durability handles then become durable without a call of [`commit`](Durability::commit),
+    /// but later. A forced commit is then needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }
-    /// Does the sync work for pending handles that the durability mode has due now. Returns false
-    /// if no handle is pending. The call may take as long as the syncs take.
+    /// Executes the syncs that the durability mode requires now for pending durability handles.
+    /// Returns false if no handle is pending. The call returns when the syncs have ended.
     fn advance(&self) -> Result<bool>;
-    /// Forces a batch sync. Every handle that was returned before this call is durable or failed at
-    /// return.
+    /// Forces a batch sync. When the call returns, every durability handle that existed before the
+    /// call is durable or has failed.
     fn commit(&self) -> Result<()>;
 }
 

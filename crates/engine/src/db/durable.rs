@@ -13,7 +13,6 @@ use std::{
 /// The future works with every async runtime, because the store's own threads wake it. If it
 /// resolves to an error, the write will not become durable, because the store has failed or was
 /// closed. The future may be dropped at any time.
-/// any time.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Durable {
     shared: Arc<DbInner>,

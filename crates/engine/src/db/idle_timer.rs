@@ -45,7 +45,8 @@ struct Observed {
     /// The time of the tick that first saw the sequence number `newest`, or that last saw a writer
     /// at work.
     since: Duration,
-    /// Whether the timer has reported the idle state that began then.
+    /// Whether the last tick found no write since the tick before it, so that the timer has
+    /// reported that the store is idle.
     idle_begins: bool,
     long: bool,
     ticks: u32,
@@ -56,12 +57,13 @@ struct Observed {
 /// The result of a tick.
 #[derive(Debug, PartialEq, Eq)]
 struct TickResult {
-    /// Whether the store has just become idle.
+    /// Whether this tick is the first one since the last write that found no new write.
     idle_begins: bool,
-    /// Whether the store has been idle for a long time. `None` if neither has this changed nor a
-    /// round is due.
+    /// Whether the store has been idle for a long time. `None` unless this has changed since the
+    /// last tick or a round ends at this tick.
     long: Option<bool>,
-    /// Whether no write has arrived since the last round. `None` if no round is due.
+    /// Whether no write has arrived since the end of the last round. `None` unless a round ends at
+    /// this tick.
     round: Option<bool>,
 }
 
@@ -121,8 +123,9 @@ impl IdleTimer {
         }
     }
 
-    /// Whether no later tick can find work unless something is written. This is so if no job runs
-    /// or waits for space, and everything is durable that this timer makes durable.
+    /// Returns whether no later tick can find work until the next write. This is so if no job runs
+    /// or waits for space, and if all writes are durable or this timer does not make writes
+    /// durable.
     fn has_nothing_to_do(&self, shared: &DbInner) -> bool {
         let state = shared.state.lock();
         let jobs = state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty();
@@ -133,8 +136,9 @@ impl IdleTimer {
 }
 
 impl Observed {
-    /// Evaluates a tick at the time `now`. While a writer is stalled, the tick sees no new write,
-    /// but the store does not count as idle for a long time.
+    /// Evaluates a tick at the time `now`. `newest` is the newest sequence number; `idle` is false
+    /// while a writer is at work. While a writer is stalled, the tick sees no new write, but the
+    /// time for the long idle state starts again.
     fn look(&mut self, newest: u64, idle: bool, now: Duration, long: Duration, ticks_per_round: u32) -> TickResult {
         let same = newest == self.newest;
         if !same || !idle {
@@ -150,7 +154,8 @@ impl Observed {
     }
 }
 
-/// A caller that waits until all background work is done; it waits as long as this value exists.
+/// Records that a caller waits until all background work is done. The caller waits as long as this
+/// value exists.
 pub struct IdleWait<'a>(&'a Arc<DbInner>);
 
 impl IdleWait<'_> {

@@ -113,8 +113,9 @@ impl Db {
         }
     }
 
-    /// Reads the tables at `paths` and rewrites all entries with the sequence number `seq`. `few`
-    /// says whether to write few large tables or tables of the usual size.
+    /// Reads the tables at `paths` and rewrites all entries with the sequence number `seq`. If
+    /// `few` is set, the entries are written to as few tables as possible, otherwise to tables of
+    /// the usual size.
     fn prepare<P: AsRef<Path>>(&self, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {
@@ -290,7 +291,7 @@ impl ForeignTable {
         Ok(())
     }
 
-    /// Returns a cursor at the first entry.
+    /// Opens the table and returns a cursor at its first entry.
     fn cursor(&self, db: &Db) -> Result<Cursor> {
         let table = db.shared().storage.open_table(&self.meta)?;
         let mut cursor = table.cursor(TableReadOptions { verify: true, fill_cache: false })?;

@@ -1,5 +1,5 @@
-//! Manual compaction: it compacts a key range down the tree, level by level, and rewrites the
-//! tables in its bottom level if this frees space.
+//! Manual compaction: a call compacts a key range down the tree, level by level. It rewrites the
+//! tables in the bottom level of the range if this frees space.
 use super::Db;
 use crate::{
     Error, Result,
@@ -79,7 +79,8 @@ impl Db {
         (1..LEVELS).rev().find(holds).unwrap_or(1)
     }
 
-    /// Whether a level has several sorted runs, which only a compaction of all of them cleans up.
+    /// Returns whether `level`, below level 0, has several sorted runs. Only a compaction of all
+    /// of them makes one run of them.
     fn has_several_runs(&self, level: usize) -> bool {
         level > 0 && self.shared().view.load().version.levels[level].runs.len() > 1
     }

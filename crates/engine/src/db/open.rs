@@ -31,7 +31,8 @@ use terrace_storage::{
     placement::{ObjectId, OpenMode, Storage},
 };
 
-/// Runs of an intra-L0 compaction of a universal store whose options turn such compactions off.
+/// The value that replaces 0 as the `intra_l0_compaction_trigger` (minimum number of runs in an
+/// intra-L0 compaction) of a universal store.
 const INTRA_L0_RUNS: u64 = 4;
 
 impl Db {

@@ -41,8 +41,8 @@ pub struct TableInfo {
     pub smallest: Vec<u8>,
     /// The last user key of the table.
     pub largest: Vec<u8>,
-    /// Whether the table does not have `largest` itself, because this key is the end of a range
-    /// tombstone.
+    /// Whether `largest` is an exclusive bound, because it is the end of a range tombstone of the
+    /// table.
     pub largest_excluded: bool,
     /// In a level below level 0, the number of the table's sorted run. Tables of one run do not
     /// overlap, and a run with a larger number has newer entries. 0 in a leveled tree.

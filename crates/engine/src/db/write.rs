@@ -167,9 +167,9 @@ impl Db {
         Ok(())
     }
 
-    /// Flushes the memtable into an SSTable. Returns when that serves reads; see
-    /// [`wait_durable`](Db::wait_durable) for its durability. Unlogged writes survive a kill of the
-    /// process then.
+    /// Flushes the memtable into an SSTable. Returns when the SSTable serves reads. From then on
+    /// unlogged writes survive a kill of the process. To make the SSTable durable, call
+    /// [`wait_durable`](Db::wait_durable).
     ///
     /// # Errors
     /// The errors of [every write](Db#errors).

@@ -44,7 +44,7 @@ impl Value<'_> {
 
 /// The parameters of a point lookup.
 pub struct PointLookup<'a> {
-    /// Opens tables.
+    /// The storage that opens the SSTables.
     pub storage: &'a dyn Storage,
     /// Order of user keys.
     pub order: &'a KeyOrder,

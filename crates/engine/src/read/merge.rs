@@ -28,7 +28,8 @@ use terrace_format::{
 };
 use terrace_storage::placement::{EntryRef, Origin, WholeBlock};
 
-/// Several sorted sources as one. After an error it is not positioned until the next seek.
+/// Iterates over several sorted sources as one. After an error the iterator is at no entry until
+/// the next seek.
 pub struct Merge {
     order: KeyOrder,
     sources: Sources,
@@ -53,20 +54,21 @@ impl Merge {
         Merge { order, sources, queue, direction: Direction::Forward, run_free: false, deferred: 0 }
     }
 
-    /// Whether it is at an entry.
+    /// Returns whether the iterator is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Moves to the first entry at or after `target`.
+    /// Moves the iterator to the first entry at or after `target`, if there is one.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.position_all(Direction::Forward, |_, source| source.seek(target))
     }
 
-    /// Moves to the first entry at or after `target`, the user key and sequence number of a reader.
-    /// Earlier sources must have the newer entries. If one source has the key, the other sources
-    /// stay deferred until the iteration continues.
+    /// Moves the iterator to the first entry at or after `target`, an internal key with the
+    /// sequence number of a reader. The sources must be ordered from the newest to the oldest. If
+    /// one source has the key, the sources that were not searched stay deferred (not positioned)
+    /// until the iteration continues.
     pub fn find(&mut self, target: &[u8]) -> Result<()> {
         // In a custom order two keys may be equal although their bytes, and so their filter bits,
         // differ.
@@ -83,22 +85,23 @@ impl Merge {
         Ok(())
     }
 
-    /// Whether every source is positioned.
+    /// Returns whether every source is positioned, so that none is deferred.
     pub fn is_whole(&self) -> bool {
         self.deferred == 0
     }
 
-    /// Moves to the first entry.
+    /// Moves the iterator to the first entry of all sources, if there is one.
     pub fn seek_first(&mut self) -> Result<()> {
         self.position_all(Direction::Forward, |_, source| source.seek_first())
     }
 
-    /// Moves to the last entry.
+    /// Moves the iterator to the last entry of all sources, if there is one.
     pub fn seek_last(&mut self) -> Result<()> {
         self.position_all(Direction::Backward, |_, source| source.seek_last())
     }
 
-    /// Moves forward. Must be at an entry.
+    /// Moves the iterator to the next entry. If there is none, it is at no entry afterwards. The
+    /// iterator must be at an entry.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         if self.direction == Direction::Backward {
@@ -118,7 +121,8 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves backward. Must be at an entry.
+    /// Moves the iterator to the previous entry. If there is none, it is at no entry afterwards.
+    /// The iterator must be at an entry.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.direction == Direction::Forward {
@@ -135,14 +139,15 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Returns the number of the current source. Must be at an entry.
+    /// Returns the number of the current source. The iterator must be at an entry.
     #[inline]
     pub fn source(&self) -> usize {
         self.at()
     }
 
-    /// Moves the current source to its first entry at or after `target`, which must be ahead in a
-    /// forward iteration. The iterator is then at the first entry of all sources.
+    /// Moves the current source forward to its first entry at or after `target`, and leaves the
+    /// other sources where they are. The iteration must be forward, and `target` must follow the
+    /// current entry. The iterator is then at the source whose entry comes first.
     pub fn skip_to(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Forward);
         if self.deferred > 0 {
@@ -158,8 +163,9 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves the current source to its last entry before `target`, which must be ahead in a
-    /// backward iteration. The iterator is then at the last entry of all sources.
+    /// Moves the current source backward to its last entry before `target`, and leaves the other
+    /// sources where they are. The iteration must be backward, and `target` must precede the
+    /// current entry. The iterator is then at the source whose entry comes last.
     pub fn skip_before(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Backward);
         let at = self.at();
@@ -174,25 +180,26 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Returns the internal key. Must be at an entry.
+    /// Returns the internal key. The iterator must be at an entry.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.sources[self.at()].key()
     }
 
-    /// Returns the parsed internal key. Must be at an entry.
+    /// Returns the parsed internal key. The iterator must be at an entry.
     #[inline]
     pub fn parsed(&self) -> Parsed<'_> {
         key::apart(self.key())
     }
 
-    /// Returns the value. Must be at an entry.
+    /// Returns the value of the current entry. The iterator must be at an entry.
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.sources[self.at()].value()
     }
 
-    /// Returns the internal key and the value. Must be at an entry.
+    /// Returns the internal key and the value of the current entry. The iterator must be at an
+    /// entry.
     #[inline]
     pub fn pair(&self) -> (&[u8], &[u8]) {
         match &self.sources[self.at()] {
@@ -202,7 +209,7 @@ impl Merge {
     }
 
     /// Returns the internal key and the size in bytes of key and value; for a separated value the
-    /// size of its value pointer. Must be at an entry.
+    /// size of its value pointer. The iterator must be at an entry.
     #[inline]
     pub fn sized_key(&self) -> (&[u8], usize) {
         match &self.sources[self.at()] {
@@ -211,8 +218,8 @@ impl Merge {
         }
     }
 
-    /// Makes the value of the entry available, by reading the value's file if it has one.
-    /// Must be at an entry.
+    /// Reads the value of the current entry if it is stored in a separate file (directory tables).
+    /// The iterator must be at an entry.
     pub fn fetch(&mut self) -> Result<()> {
         let at = self.at();
         match &mut self.sources[at] {
@@ -221,7 +228,8 @@ impl Merge {
         }
     }
 
-    /// Returns the entry, for `TableSink::keep`. Must be at an entry.
+    /// Returns the current entry in the form that `TableSink::keep` takes. The iterator must be at
+    /// an entry.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         match &self.sources[self.at()] {
@@ -259,7 +267,8 @@ impl Merge {
         }
     }
 
-    /// Moves to the first entry after the current block.
+    /// Moves the current source to its first entry after the current block. The iterator is then
+    /// at the source whose entry comes first.
     pub fn skip_block(&mut self) -> Result<()> {
         let at = self.at();
         let Source::Run(c) = &mut self.sources[at] else { unreachable!("memtables have no blocks") };
@@ -267,8 +276,9 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves forward if the next entry is already decoded, certainly has another user key, and
-    /// `wanted` accepts that key. Otherwise does not move and returns false.
+    /// Moves the iterator to the next entry if that entry is already decoded, certainly has
+    /// another user key, and is accepted by `wanted`, which gets its internal key. Otherwise
+    /// leaves the iterator where it is and returns false.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let at = self.at();
@@ -280,7 +290,8 @@ impl Merge {
         }
     }
 
-    /// Whether the previous entry is decoded and certainly has another user key.
+    /// Returns whether the previous entry is decoded and certainly has another user key than the
+    /// current entry. Always false in a forward iteration.
     #[inline]
     pub fn differs_from_prev(&self) -> bool {
         match &self.sources[self.at()] {
@@ -291,7 +302,7 @@ impl Merge {
         }
     }
 
-    /// Whether the last move was backward.
+    /// Returns whether the last move was backward or a seek to the last entry.
     #[inline]
     pub fn is_backward(&self) -> bool {
         self.direction == Direction::Backward
@@ -302,7 +313,7 @@ impl Merge {
         *self.queue.first().expect("the iterator is at an entry")
     }
 
-    /// Turns to moving forward: moves from an entry of a backward iteration to the next entry.
+    /// Changes the direction from backward to forward, and moves the iterator to the next entry.
     fn turn_forward(&mut self) -> Result<()> {
         let (at, key, order) = (self.at(), self.key().to_vec(), self.order.clone());
         self.position_all(Direction::Forward, |number, source| {
@@ -314,7 +325,8 @@ impl Merge {
         })
     }
 
-    /// Turns to moving backward: moves from an entry of a forward iteration to the previous entry.
+    /// Changes the direction from forward to backward, and moves the iterator to the previous
+    /// entry.
     fn turn_backward(&mut self) -> Result<()> {
         let (at, key) = (self.at(), self.key().to_vec());
         self.position_all(Direction::Backward, |number, source| {
@@ -326,7 +338,8 @@ impl Merge {
         })
     }
 
-    /// Moves every source by `step` and queues the sources that are then at an entry.
+    /// Calls `step`, which positions a source, for every source. Queues the sources that are at an
+    /// entry afterwards.
     fn position_all(
         &mut self,
         direction: Direction,
@@ -360,7 +373,7 @@ impl Merge {
         Ok(false)
     }
 
-    /// Positions the deferred sources.
+    /// Seeks all deferred sources to `target`.
     fn seek_deferred(&mut self, target: &[u8]) -> Result<()> {
         while self.deferred > 0 {
             let number = self.deferred.trailing_zeros() as usize;
@@ -370,7 +383,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Positions the deferred sources after the current entry.
+    /// Seeks all deferred sources to the current entry or after it.
     #[inline(never)]
     fn position_deferred(&mut self) -> Result<()> {
         let key = self.key().to_vec();
@@ -380,7 +393,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Queues the positioned sources that are at an entry.
+    /// Fills the queue with the sources that are positioned and at an entry, in their order.
     fn rebuild_queue(&mut self) {
         self.queue.clear();
         self.run_free = false;
@@ -395,7 +408,9 @@ impl Merge {
         self.update_run_free();
     }
 
-    /// Requeues source `at`, the head of the queue, after a move beyond its decoded entries.
+    /// Restores the order of the queue after source `at`, the head of the queue, moved beyond its
+    /// decoded entries. Removes the source from the queue if it is at its end. Returns `moved`;
+    /// after an error the queue is empty.
     fn enqueue(&mut self, at: usize, moved: Result<()>) -> Result<()> {
         if moved.is_err() {
             self.queue.clear();
@@ -409,7 +424,7 @@ impl Merge {
         moved
     }
 
-    /// Requeues source `first`, the head of the queue, after a move.
+    /// Restores the order of the queue after source `first`, the head of the queue, has moved.
     #[inline]
     fn requeue(&mut self, first: usize) {
         if let Some(&second) = self.queue.get(1)
@@ -424,7 +439,8 @@ impl Merge {
         }
     }
 
-    /// Computes whether all decoded entries of the current source precede the second source.
+    /// Sets `run_free`: whether all decoded entries of the current source precede the entry of the
+    /// second source.
     fn update_run_free(&mut self) {
         let Some(&first) = self.queue.first().filter(|_| self.deferred == 0) else { return };
         let second = self.queue.get(1).copied();
@@ -432,7 +448,8 @@ impl Merge {
         self.run_free = self.sources[first].farthest(self.direction).is_some_and(precedes);
     }
 
-    /// Whether `key` of source `a` precedes the entry of source `b` in the direction of iteration.
+    /// Returns whether `key`, a key of source `a`, precedes the current entry of source `b` in the
+    /// direction of iteration.
     #[inline(always)] // part of every move
     fn precedes(&self, key: &[u8], a: usize, b: usize) -> bool {
         let order = self.order.internal(key, self.sources[b].key()).then(a.cmp(&b));

@@ -34,7 +34,7 @@ pub struct TombstoneSpan {
     pub from: Option<Vec<u8>>,
     /// The first key after the span.
     pub to: Option<Vec<u8>>,
-    /// The newest range tombstone; zero if there is none.
+    /// The sequence number of the newest range tombstone over the span; zero if there is none.
     pub newest: SeqNo,
     /// Number of the source with that tombstone. Within the span every entry of a later source is
     /// older than the tombstone.

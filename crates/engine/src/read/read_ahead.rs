@@ -24,10 +24,13 @@ const PREFETCH_RUN_MAX: usize = 4096;
 
 /// Walks ahead of a cursor and requests values.
 pub trait Prefetcher: Send {
-    /// Moves to the pair of `user`. Following calls continue in one direction.
+    /// Moves the prefetcher to the pair of key `user`. Later calls of
+    /// [`prefetch_next`](Prefetcher::prefetch_next) move it from there, forward if `forward` is
+    /// set, otherwise backward.
     fn start(&mut self, user: &[u8], forward: bool) -> Result<()>;
-    /// Moves to the next pair and requests its value. Returns the user key and the bytes requested,
-    /// or `None` at the end of the range.
+    /// Moves the prefetcher to the next pair with a separated value and requests this value from
+    /// the device. Returns the user key and the number of bytes requested, or `None` at the end of
+    /// the range.
     fn prefetch_next(&mut self) -> Result<Option<(Vec<u8>, u64)>>;
 }
 
@@ -36,12 +39,13 @@ pub struct ReadAhead<S> {
     prefetcher: S,
     order: KeyOrder,
     window: u64,
-    /// How many bytes to request ahead. Grows up to `window` while predictions are right.
+    /// The number of bytes of values to request ahead of the scan. It grows up to `window` while
+    /// the scan reaches the predicted pairs.
     distance: u64,
     prefetched: VecDeque<(Vec<u8>, u64)>,
     /// Bytes of the values in `prefetched`.
     bytes: u64,
-    /// User key at which the scan is.
+    /// The user key at which the scan is.
     at: Vec<u8>,
     forward: bool,
     moves: u32,

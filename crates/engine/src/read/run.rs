@@ -1,5 +1,5 @@
-//! A cursor over a sorted run: it reads the run's SSTables one after the other and opens each when
-//! it reaches it.
+//! A cursor over a sorted run: it reads the run's SSTables one after the other. It opens an
+//! SSTable only when it reaches that SSTable.
 use crate::{Error, Result, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};
@@ -22,7 +22,7 @@ impl RunCursor {
         RunCursor { storage, order, run, how, at: 0, table: None }
     }
 
-    /// Whether the cursor is at an entry.
+    /// Returns whether the cursor is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.table.as_ref().is_some_and(|cursor| cursor.valid())
@@ -37,7 +37,8 @@ impl RunCursor {
         }
     }
 
-    /// Moves to the first entry at or after `target`.
+    /// Moves the cursor to the first entry at or after `target`. If there is none, the cursor is
+    /// at no entry afterwards.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         let at = self.run.first_at_or_after(&self.order, target);
         if let Some(cursor) = self.enter(at)? {
@@ -46,7 +47,7 @@ impl RunCursor {
         self.forward_to_entry()
     }
 
-    /// Moves to the first entry.
+    /// Moves the cursor to the first entry of the run, if there is one.
     pub fn seek_first(&mut self) -> Result<()> {
         if let Some(cursor) = self.enter(0)? {
             cursor.seek_first()?;
@@ -54,7 +55,7 @@ impl RunCursor {
         self.forward_to_entry()
     }
 
-    /// Moves to the last entry.
+    /// Moves the cursor to the last entry of the run, if there is one.
     pub fn seek_last(&mut self) -> Result<()> {
         if let Some(cursor) = self.enter(self.run.len().wrapping_sub(1))? {
             cursor.seek_last()?;
@@ -62,31 +63,35 @@ impl RunCursor {
         self.backward_to_entry()
     }
 
-    /// Moves forward. Must be at an entry.
+    /// Moves the cursor to the next entry of the run. If there is none, it is at no entry
+    /// afterwards. The cursor must be at an entry.
     pub fn next(&mut self) -> Result<()> {
         self.entries_mut().next()?;
         self.forward_to_entry()
     }
 
-    /// Moves backward. Must be at an entry.
+    /// Moves the cursor to the previous entry of the run. If there is none, it is at no entry
+    /// afterwards. The cursor must be at an entry.
     pub fn prev(&mut self) -> Result<()> {
         self.entries_mut().prev()?;
         self.backward_to_entry()
     }
 
-    /// Moves to the first entry after the current block. Must be at an entry.
+    /// Moves the cursor to the first entry after the current block. The cursor must be at an
+    /// entry.
     pub fn skip_block(&mut self) -> Result<()> {
         self.entries_mut().skip_block()?;
         self.forward_to_entry()
     }
 
-    /// Returns the table cursor. Must be at an entry.
+    /// Returns the cursor of the current SSTable. The run cursor must be at an entry.
     #[inline]
     pub fn entries(&self) -> &Cursor {
         self.table.as_ref().expect("the cursor is at an entry")
     }
 
-    /// Returns the table cursor, so that the caller can move it within its decoded entries.
+    /// Returns the cursor of the current SSTable, so that the caller can move it within its
+    /// decoded entries.
     #[inline]
     pub fn entries_mut(&mut self) -> &mut Cursor {
         self.table.as_mut().expect("the cursor is at an entry")

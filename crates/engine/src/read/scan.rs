@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use terrace_format::{KeyOrder, SeqNo, TableId, key};
 use terrace_storage::Process;
 
-/// Options of a read: the snapshot, the range of keys, and how to read blocks. By default a read
-/// sees all keys of the current state.
+/// Options of a read: the snapshot, the range of keys, checksum verification, and use of the block
+/// cache. By default a read sees all keys in the current state of the store.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -121,7 +121,8 @@ impl ReadRange {
     }
 }
 
-/// Returns the first key, bytewise, after all keys with `prefix`; `None` if there is none.
+/// Returns the first key that follows all keys with `prefix` in bytewise order; `None` if no key
+/// follows them.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
@@ -129,10 +130,11 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// A position among the pairs of a key range. A cursor sees the state of the store at the moment
-/// the cursor was made. Moving forward and moving backward cost the same. After an error the
-/// cursor is not positioned until the next seek. A cursor pins the files that it reads: they are
-/// not deleted before it is dropped.
+/// A cursor over the pairs of a key range. A cursor is at one pair or, before its first seek and
+/// beyond the ends of the range, at no pair. It sees the state of the store at the moment at which
+/// it was made, or the state at the snapshot in its read options. Moves in both directions cost
+/// the same. After an error the cursor is at no pair until the next seek. A cursor pins the files
+/// that it reads: they are not deleted before the cursor is dropped.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -156,16 +158,16 @@ pub struct Cursor {
     /// directory table.
     needs_fetch: bool,
     sampler: ReadSampler,
-    /// Whether the last seek found its key before it had searched every run, and was therefore not
-    /// charged to any SSTable.
+    /// Whether the last seek found its key before it had searched every run. Such a seek is
+    /// charged only when the cursor is moved to the next or previous pair.
     uncharged_seek: bool,
-    /// The error of every move if the snapshot is one of another store.
+    /// The error that every move returns if the snapshot belongs to another store.
     refused: Option<Error>,
     _held: Option<Snapshot>,
 }
 
-/// Charges the seek budgets of SSTables for a cursor's reads. A read costs more if there are more
-/// runs.
+/// Charges the reads of a cursor to SSTables: seeks that searched every run to level 0, and read
+/// and skipped bytes to the seek budgets. Reports to `store` when a compaction pays off.
 pub(crate) struct ReadSampler {
     /// The view that the cursor reads. It also pins the version.
     view: Arc<View>,
@@ -177,7 +179,7 @@ pub(crate) struct ReadSampler {
     left: usize,
 }
 
-/// Receives the SSTables that reads have charged so much that a compaction pays off.
+/// Receives a report when reads have been charged so much that a compaction pays off.
 pub(crate) trait ReadTrigger: Send + Sync {
     /// Reports that range reads have been charged enough for a compaction of level 0. `oldest` is
     /// the oldest SSTable of level 0.
@@ -191,7 +193,7 @@ impl ReadSampler {
         ReadSampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
     }
 
-    /// Charges a range read that searched every run.
+    /// Charges a seek that searched every run to level 0.
     fn seek_with(&self) {
         if let Some(oldest) = self.view.version.charge_range_read(self.seek_bytes)
             && let Some(store) = self.store.upgrade()
@@ -256,19 +258,20 @@ impl Cursor {
         }
     }
 
-    /// Whether the cursor is at a pair.
+    /// Returns whether the cursor is at a pair, so that [`key`](Cursor::key) and
+    /// [`value`](Cursor::value) may be called.
     #[inline]
     pub fn valid(&self) -> bool {
         self.on_pair
     }
 
-    /// Returns the key. Panics if the cursor is not at a pair.
+    /// Returns the key of the current pair. Panics if the cursor is not at a pair.
     pub fn key(&self) -> &[u8] {
         assert!(self.on_pair, "key() on a cursor that is not at a pair; check valid() first");
         self.iter.key()
     }
 
-    /// Returns the value. Panics if the cursor is not at a pair.
+    /// Returns the value of the current pair. Panics if the cursor is not at a pair.
     pub fn value(&self) -> &[u8] {
         assert!(self.on_pair, "value() on a cursor that is not at a pair; check valid() first");
         match &self.separated {
@@ -277,10 +280,12 @@ impl Cursor {
         }
     }
 
-    /// Moves to the first pair of the range.
+    /// Moves the cursor to the first pair of its range. If the range has no pair, the cursor is
+    /// not at a pair afterwards, and [`valid`](Cursor::valid) returns false.
     ///
     /// # Errors
-    /// The errors of [`Db::get`](crate::Db::get). All other moves of a cursor have the same errors.
+    /// The errors of [`Db::get`](crate::Db::get). All other moves of a cursor return the same
+    /// errors.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
             Some(from) => self.seek_with(SnapshotIter::next, |iter| iter.seek(&from)),
@@ -288,10 +293,11 @@ impl Cursor {
         }
     }
 
-    /// Moves to the last pair of the range.
+    /// Moves the cursor to the last pair of its range. If the range has no pair, the cursor is not
+    /// at a pair afterwards.
     ///
     /// # Errors
-    /// As [`Db::get`](crate::Db::get).
+    /// The errors of [`Db::get`](crate::Db::get).
     pub fn seek_to_last(&mut self) -> Result<()> {
         match self.bounds.to.clone() {
             Some(to) => self.seek_with(SnapshotIter::prev, |iter| iter.seek_before(&to)),
@@ -299,10 +305,11 @@ impl Cursor {
         }
     }
 
-    /// Moves to the first pair at or after `key`.
+    /// Moves the cursor to the first pair of its range whose key is `key` or follows `key`. If
+    /// there is none, the cursor is not at a pair afterwards.
     ///
     /// # Errors
-    /// As [`Db::get`](crate::Db::get).
+    /// The errors of [`Db::get`](crate::Db::get).
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         match &self.bounds.from {
             Some(from) if self.bounds.order.user(key, from).is_lt() => self.seek_to_first(),
@@ -310,10 +317,11 @@ impl Cursor {
         }
     }
 
-    /// Moves to the last pair at or before `key`.
+    /// Moves the cursor to the last pair of its range whose key is `key` or precedes `key`. If
+    /// there is none, the cursor is not at a pair afterwards.
     ///
     /// # Errors
-    /// As [`Db::get`](crate::Db::get).
+    /// The errors of [`Db::get`](crate::Db::get).
     ///
     /// ```
     /// # use terrace::{Db, Options, ReadOptions};
@@ -337,26 +345,29 @@ impl Cursor {
         }
     }
 
-    /// Moves forward; invalid after the last pair. Does nothing on a cursor that is not at a pair.
+    /// Moves the cursor from its pair to the next pair of its range. If its pair is the last one,
+    /// the cursor is not at a pair afterwards, and [`valid`](Cursor::valid) returns false. If the
+    /// cursor is not at a pair, the call does nothing.
     ///
     /// # Errors
-    /// As [`Db::get`](crate::Db::get).
+    /// The errors of [`Db::get`](crate::Db::get).
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways; `Scan` is the iterator")]
     pub fn next(&mut self) -> Result<()> {
         if self.on_pair { self.step_with(SnapshotIter::next) } else { Ok(()) }
     }
 
-    /// Moves backward; invalid before the first pair. Does nothing on a cursor that is not at a
-    /// pair.
+    /// Moves the cursor from its pair to the previous pair of its range. If its pair is the first
+    /// one, the cursor is not at a pair afterwards, and [`valid`](Cursor::valid) returns false. If
+    /// the cursor is not at a pair, the call does nothing.
     ///
     /// # Errors
-    /// As [`Db::get`](crate::Db::get).
+    /// The errors of [`Db::get`](crate::Db::get).
     pub fn prev(&mut self) -> Result<()> {
         if self.on_pair { self.step_with(SnapshotIter::prev) } else { Ok(()) }
     }
 
-    /// Moves the cursor as [`position`](Cursor::position) does, by one entry. If the seek before
-    /// this step was not charged, charges it now.
+    /// Moves the cursor by one pair, in the direction of `step`. If the seek before this move has
+    /// not been charged, charges it now.
     #[inline]
     fn step_with(&mut self, step: impl Fn(&mut SnapshotIter) -> Result<()>) -> Result<()> {
         if std::mem::take(&mut self.uncharged_seek) {
@@ -365,8 +376,8 @@ impl Cursor {
         self.position(&step, &step)
     }
 
-    /// Moves the cursor by a seek as [`position`](Cursor::position) does. Charges the seek if it
-    /// searched every run.
+    /// Moves the cursor by the seek `start`, then over pairs without the prefix by `step`. Charges
+    /// the seek if it searched every run.
     fn seek_with(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,
@@ -384,8 +395,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves the cursor by `place`. If the cursor is then at a key within the bounds but without
-    /// the prefix, moves on by `step`.
+    /// Moves the cursor by `start`. While the key at the cursor is within the bounds but does not
+    /// have the prefix, moves the cursor by `step`. Beyond the bounds the cursor is not at a pair.
     #[inline]
     fn position(
         &mut self,
@@ -426,7 +437,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Makes the value of the current pair available.
+    /// Reads the value of the current pair if it is not in the SSTable's blocks.
     #[inline(never)]
     fn fetch(&mut self) -> Result<()> {
         self.iter.fetch()?;

@@ -34,8 +34,9 @@ enum ValueLocation {
 }
 
 impl SeparatedValues {
-    /// Makes a reader that has read no value yet. `iter` makes the iterator that read-ahead uses.
-    /// Read-ahead covers up to `window` bytes, and only keys for which `in_bounds` returns true.
+    /// Makes a reader that has read no value yet. `iter` is a function that makes the iterator for
+    /// read-ahead. Read-ahead covers up to `window` bytes, and only keys for which `in_bounds`
+    /// returns true.
     pub fn new(
         storage: Arc<dyn Storage>,
         how: TableReadOptions,
@@ -82,10 +83,10 @@ impl SeparatedValues {
     }
 }
 
-/// Whether a key is within a cursor's bounds.
+/// A function that returns whether a key is within a cursor's bounds.
 type InBounds = dyn Fn(&[u8]) -> bool + Send;
 
-/// Walks over the same pairs as the cursor and requests their values.
+/// Moves over the same pairs as the cursor, ahead of it, and requests their values.
 struct ValuePrefetcher {
     storage: Arc<dyn Storage>,
     make: Box<dyn Fn() -> SnapshotIter + Send>,

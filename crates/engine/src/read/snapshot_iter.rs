@@ -41,7 +41,7 @@ struct SkippedEntries {
 }
 
 impl SkippedEntries {
-    /// Skips the current entry of `merge`.
+    /// Records that the iterator skips the current entry of `merge`.
     #[inline]
     fn add(&mut self, merge: &Merge) {
         let (internal, bytes) = merge.sized_key();
@@ -89,13 +89,13 @@ impl SnapshotIter {
         }
     }
 
-    /// Whether it is at a pair.
+    /// Returns whether the iterator is at a pair.
     #[inline]
     pub fn valid(&self) -> bool {
         self.position != Position::Nothing
     }
 
-    /// Returns the user key. Must be at a pair.
+    /// Returns the user key of the current pair. The iterator must be at a pair.
     #[inline]
     pub fn key(&self) -> &[u8] {
         match self.position {
@@ -104,7 +104,8 @@ impl SnapshotIter {
         }
     }
 
-    /// Makes the value available, wherever it is stored. Must be at a pair.
+    /// Reads the value of the current pair if it is stored in a separate file. The iterator must
+    /// be at a pair.
     pub fn fetch(&mut self) -> Result<()> {
         match self.position {
             Position::Saved => Ok(()), // saved with its value
@@ -112,7 +113,7 @@ impl SnapshotIter {
         }
     }
 
-    /// Returns key and value. Must be at a pair.
+    /// Returns the user key and value of the current pair. The iterator must be at a pair.
     #[inline]
     pub fn pair(&self) -> (&[u8], &[u8]) {
         match self.position {
@@ -125,7 +126,7 @@ impl SnapshotIter {
     }
 
     /// Returns the user key and the number of bytes read for the pair. The bytes of a separated
-    /// value are not counted. Must be at a pair.
+    /// value are not counted. The iterator must be at a pair.
     #[inline]
     pub fn sized_key(&self) -> (&[u8], usize) {
         match self.position {
@@ -137,7 +138,7 @@ impl SnapshotIter {
         }
     }
 
-    /// Returns the value. Must be at a pair.
+    /// Returns the value of the current pair. The iterator must be at a pair.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match self.position {
@@ -146,7 +147,7 @@ impl SnapshotIter {
         }
     }
 
-    /// Returns the sequence number of the pair. Must be at a pair.
+    /// Returns the sequence number of the current pair. The iterator must be at a pair.
     pub fn seq(&self) -> SeqNo {
         match self.position {
             Position::Saved => self.saved_seq,
@@ -160,33 +161,36 @@ impl SnapshotIter {
         (!self.skipped.keys.is_empty()).then(|| std::mem::take(&mut self.skipped.keys))
     }
 
-    /// Whether every source was positioned for the current pair.
+    /// Returns whether every source is positioned. A seek may leave some sources unpositioned
+    /// until the iterator is moved; see [`Merge::find`].
     pub fn is_whole(&self) -> bool {
         self.merge.is_whole()
     }
 
-    /// Moves to the first key at or after `user`.
+    /// Moves the iterator to the first visible key at or after `user`. If there is none, the
+    /// iterator is not at a pair afterwards.
     pub fn seek(&mut self, user: &[u8]) -> Result<()> {
         self.position = Position::Nothing;
         self.merge.find(&Lookup::new(user, self.seq))?;
         self.find_forward(false)
     }
 
-    /// Moves to the first key.
+    /// Moves the iterator to the first visible key, if there is one.
     pub fn seek_first(&mut self) -> Result<()> {
         self.position = Position::Nothing;
         self.merge.seek_first()?;
         self.find_forward(false)
     }
 
-    /// Moves to the last key.
+    /// Moves the iterator to the last visible key, if there is one.
     pub fn seek_last(&mut self) -> Result<()> {
         self.position = Position::Nothing;
         self.merge.seek_last()?;
         self.find_backward()
     }
 
-    /// Moves to the last key before `user`.
+    /// Moves the iterator to the last visible key before `user`. If there is none, the iterator is
+    /// not at a pair afterwards.
     pub fn seek_before(&mut self, user: &[u8]) -> Result<()> {
         self.position = Position::Nothing;
         self.merge.seek(&Lookup::new(user, SeqNo::MAX))?;
@@ -198,7 +202,8 @@ impl SnapshotIter {
         self.find_backward()
     }
 
-    /// Moves forward.
+    /// Moves the iterator to the next visible key. If there is none, it is not at a pair
+    /// afterwards. If the iterator is not at a pair, the call does nothing.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         let (position, seq) = (self.position, self.seq);
@@ -211,7 +216,8 @@ impl SnapshotIter {
         if position == Position::Current && self.merge.next_distinct_user_key(seen) { Ok(()) } else { self.next_slow() }
     }
 
-    /// Moves forward over other versions of the key and invisible keys.
+    /// Moves the iterator to the next visible key, over other versions of the current key and over
+    /// keys that the snapshot does not see.
     fn next_slow(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.position, Position::Nothing) {
             Position::Nothing => return Ok(()),
@@ -225,7 +231,8 @@ impl SnapshotIter {
         self.find_forward(true)
     }
 
-    /// Moves backward.
+    /// Moves the iterator to the previous visible key. If there is none, it is not at a pair
+    /// afterwards. If the iterator is not at a pair, the call does nothing.
     pub fn prev(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.position, Position::Nothing) {
             Position::Nothing => return Ok(()),
@@ -248,8 +255,9 @@ impl SnapshotIter {
         self.key.extend_from_slice(key::user_key(self.merge.key()));
     }
 
-    /// Moves to the first visible key at or after the current entry. With `skipped`
-    /// the key must follow the saved key.
+    /// Moves the merging iterator forward from its current entry to the first entry that is a pair
+    /// for the snapshot. With `skipped`, entries whose key does not follow the saved key are
+    /// skipped. If there is no pair, the iterator is not at a pair afterwards.
     #[inline]
     fn find_forward(&mut self, mut skipped: bool) -> Result<()> {
         while self.merge.valid() {
@@ -280,8 +288,9 @@ impl SnapshotIter {
         Ok(())
     }
 
-    /// Moves backward from the current entry to the first visible key. Afterwards the merging
-    /// iterator is at the newest visible version of that key, or before all of its versions.
+    /// Moves the merging iterator backward from its current entry until it has found a visible
+    /// key. Afterwards it is at the newest visible version of that key, or before all versions of
+    /// that key; in the second case the pair is saved.
     fn find_backward(&mut self) -> Result<()> {
         let mut found = false;
         while self.merge.valid() {

@@ -85,7 +85,8 @@ impl Source {
         dispatch!(self, c => { c.prev(); Ok(()) }, c.prev())
     }
 
-    /// Moves forward if the next entry is already decoded. Returns whether it moved.
+    /// Moves the source to its next entry if that entry is already decoded. Otherwise leaves it
+    /// where it is and returns false.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         match self {
@@ -94,7 +95,8 @@ impl Source {
         }
     }
 
-    /// Moves backward if the previous entry is already decoded. Returns whether it moved.
+    /// Moves the source to its previous entry if that entry is already decoded. Otherwise leaves
+    /// it where it is and returns false.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         match self {
@@ -103,7 +105,8 @@ impl Source {
         }
     }
 
-    /// Returns the last key that can be reached by moves within the decoded entries.
+    /// Returns the last key, in `direction`, among the entries that are decoded already; `None`
+    /// for a memtable.
     pub fn farthest(&self, direction: Direction) -> Option<&[u8]> {
         let Source::Run(c) = self else { return None };
         let [first, last] = c.entries().decoded().bounds();

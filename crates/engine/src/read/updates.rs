@@ -16,7 +16,7 @@ use terrace_storage::{
     placement::{LogEvent, LogKind, LogReader, ObjectId, Storage},
 };
 
-/// One record of a WAL: the batches of one commit group.
+/// One record of a WAL: the batches of one write group.
 ///
 /// ```
 /// # use terrace::{Db, Op, Options};
@@ -31,7 +31,7 @@ use terrace_storage::{
 pub struct Update {
     /// Sequence number of the first operation. Each further operation has the next number.
     pub sequence: u64,
-    /// The operations. All batches of one commit group are in one update, and no batch is split.
+    /// The operations. All batches of one write group are in one update, and no batch is split.
     pub batch: WriteBatch,
 }
 

@@ -1,5 +1,6 @@
-//! Bytes by layer and cause: the medians of each layer's total, and of the device's bytes by
-//! cause. In each round, the causes add up to the device's total.
+//! Written bytes by layer (user, engine, process, device, flash) and, for the device, by cause
+//! (kind of file). Each figure is the median over the rounds. In each round, the bytes of all
+//! causes add up to the device's bytes.
 pub use super::byte_table::of_report;
 
 use super::{figures::figure, stats::median};
@@ -8,7 +9,7 @@ use crate::{
     ledger::CAUSES,
 };
 
-/// The first columns of the table. The columns of the causes follow.
+/// The columns for the layers. The columns for the causes follow them.
 const LAYERS: [&str; 6] = ["user", "engine", "process", "never written", "device", "flash"];
 
 /// Median bytes of one engine in one workload, in the order of the columns. A column is `None` if

@@ -1,4 +1,4 @@
-//! A report as Markdown, as a text of its own or between two markers of a page.
+//! Formats a report as Markdown: as a separate text, or as the part of a page between two markers.
 use super::{
     bytes,
     figures::{count, estimate, figure, mebibytes},

@@ -34,9 +34,9 @@ mod tests {
     };
 
     /// Returns a plan and its records: two engines, `rounds` rounds, and the workloads
-    /// `fillseq,readseq,readseq`. `b` takes twice as long as `a` in each round, although the rounds
-    /// differ by more than that. Waiting for the end of background work takes `b` as long as its
-    /// operations.
+    /// `fillseq,readseq,readseq`. In each round engine `b` takes twice as long as engine `a`, and
+    /// the times of different rounds differ by a larger factor. After its operations, `b` needs
+    /// the same time again until its background work has ended; `a` needs no time for this.
     pub(super) fn sample(rounds: u32) -> (Plan, Vec<Record>) {
         let workloads = ["fillseq", "readseq", "readseq"].map(String::from).to_vec();
         let engines = vec!["a".into(), "b:fast".into()];

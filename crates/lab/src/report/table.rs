@@ -1,4 +1,4 @@
-//! A report for the terminal, with a bar for each time.
+//! Formats a report for the terminal, with a bar for each time.
 use super::{
     bytes,
     figures::{count, estimate, figure, mebibytes},

@@ -20,7 +20,8 @@ fn dates(records: &[&Record]) -> Option<String> {
     })
 }
 
-/// Returns the lines that follow a table, by title. Titles without lines are omitted.
+/// Returns the lists below the result table: their titles and lines. Lists without lines are
+/// omitted.
 pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, Vec<String>)> {
     let spec = plan.spec(plan.round(1, 1).next().expect("a plan has an engine"), PathBuf::new(), None);
     let good = || records.iter().filter(|record| record.row.error.is_none());

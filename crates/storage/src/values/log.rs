@@ -11,7 +11,7 @@ pub enum LogKind {
     Manifest,
 }
 
-/// Appends to a log. Only one thread uses it.
+/// Appends records to a log. Only one thread uses a writer.
 pub trait LogWriter: Send + Sync {
     /// Appends one record and passes it to the operating system, so that the record survives the
     /// end of this process. After an error the end of the log is unknown, and nothing more may be
@@ -26,35 +26,34 @@ pub trait LogWriter: Send + Sync {
     /// Makes everything that was appended durable, except in the durability mode `none`. After an
     /// error the contents of the log stay unknown, even if a later sync succeeds.
     fn sync(&self) -> Result<()>;
-    /// Appends a durable watermark: it states that every write before sequence number `next` was
-    /// synced, in this log and in older ones. With it, recovery can distinguish damage from a torn
-    /// tail. The watermark itself is not synced. With `direct_io` it is written together with the
-    /// next append, because each append costs a page in that mode. After an error the end of the
-    /// log is unknown, as after [`append`](LogWriter::append).
+    /// Appends a durable mark. This record states that every write before sequence number `next`
+    /// was synced, in this log and in older ones. Recovery uses the mark to distinguish damage
+    /// from a torn tail. The mark itself is not synced. With `direct_io` the mark is written
+    /// together with the next append, because each append costs a page in that mode. After an
+    /// error the end of the log is unknown, as after [`append`](LogWriter::append).
     fn mark_durable(&mut self, next: SeqNo) -> Result<()>;
     /// Ends the log: nothing is appended afterwards. Releases preallocated space and memory.
     fn end(&mut self) {}
-    /// Returns the size in bytes so far. This is the size of the file that is listed under the
-    /// log's number.
+    /// Returns the present size of the log's file in bytes, without the sidecar.
     fn bytes(&self) -> u64;
-    /// Returns the size in bytes so far of the [sidecar](crate::placement::ObjectId::WalSidecar) of
-    /// this WAL.
+    /// Returns the present size in bytes of the [sidecar](crate::placement::ObjectId::WalSidecar)
+    /// of this WAL.
     fn sidecar_bytes(&self) -> u64 {
         0
     }
 }
 
-/// Appends to a segment. Only one thread uses it.
+/// Appends bytes to a segment. Only one thread uses a writer.
 pub trait SegmentWriter: Send + Sync {
     /// Appends `bytes` and passes them to the operating system. After an error the end of the
     /// segment is unknown, and nothing more may be appended.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
     /// Makes everything that was appended durable; see [`LogWriter::sync`].
     fn sync(&self) -> Result<()>;
-    /// Ends the segment; see [`LogWriter::end`]. Afterwards it does not change and may be
+    /// Ends the segment; see [`LogWriter::end`]. Afterwards the segment does not change and may be
     /// [mapped](SegmentReader::shown).
     fn end(&mut self) {}
-    /// Returns the size in bytes so far.
+    /// Returns the present size of the segment in bytes.
     fn bytes(&self) -> u64;
 }
 
@@ -68,7 +67,8 @@ pub trait SegmentReader: Send + Sync {
     fn shown(&self) -> Option<&Bytes> {
         None
     }
-    /// Hints that `bytes` bytes at `offset` will be read.
+    /// Hints that `bytes` bytes at `offset` will be read soon, so that the kernel can read them
+    /// ahead.
     fn expect(&self, offset: u64, bytes: u64);
     /// Returns the present size in bytes.
     fn bytes(&self) -> Result<u64>;
@@ -79,13 +79,13 @@ pub trait SegmentReader: Send + Sync {
     }
 }
 
-/// Reads a log from its start. It trusts no byte of the log.
+/// Reads a log from its start. The reader trusts no byte of the log.
 pub trait LogReader: Send {
     /// Returns whether Terrace wrote this log. The first record of such a log is fragmented in a
     /// way that LevelDB's writer never produces.
     fn ours(&self) -> bool;
-    /// Returns the next record, or the damage at its place. At the end it returns `End`, also in
-    /// further calls. It fails only if a read fails.
+    /// Returns the next record, or the range of damaged bytes in its place. At the end of the log,
+    /// this and all further calls return `End`. A call fails only if a read of the file fails.
     fn next(&mut self) -> Result<LogEvent>;
     /// Converts `batch`, which was read from the last record, to the batch for the memtable; see
     /// [`LogWriter::append_batch`].
