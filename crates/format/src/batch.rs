@@ -82,7 +82,7 @@ impl Batch {
     /// Sets `key` to the concatenation of `head` and `tail`.
     ///
     /// # Panics
-    /// As [`Batch::put`].
+    /// The panics of [`Batch::put`].
     #[inline]
     pub fn put_in_parts(&mut self, key: &[u8], head: &[u8], tail: &[u8]) {
         self.count_more(1);
@@ -99,7 +99,7 @@ impl Batch {
     /// Deletes `key`.
     ///
     /// # Panics
-    /// As [`Batch::put`].
+    /// The panics of [`Batch::put`].
     pub fn delete(&mut self, key: &[u8]) {
         self.count_more(1);
         self.bytes.push(Kind::Delete as u8);
@@ -109,7 +109,7 @@ impl Batch {
     /// Deletes every key in [`from`, `to`). Only for stores with the feature flag `range-deletes`.
     ///
     /// # Panics
-    /// As [`Batch::put`].
+    /// The panics of [`Batch::put`].
     pub fn delete_range(&mut self, from: &[u8], to: &[u8]) {
         self.count_more(1);
         self.bytes.push(DELETE_RANGE);
@@ -120,7 +120,7 @@ impl Batch {
     /// Appends one operation.
     ///
     /// # Panics
-    /// As [`Batch::put`].
+    /// The panics of [`Batch::put`].
     pub fn add(&mut self, op: Op<'_>) {
         match op {
             Op::Put(key, value) => self.put(key, value),

@@ -47,7 +47,7 @@ pub fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Appends the length that precedes the bytes of a slice.
 ///
 /// # Panics
-/// As [`put_slice`].
+/// If `bytes` is larger than `u32::MAX`.
 #[inline]
 pub fn put_length(out: &mut Vec<u8>, bytes: usize) {
     match bytes {

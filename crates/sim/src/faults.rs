@@ -28,13 +28,13 @@ pub enum Fault {
     /// The disk is full (`ENOSPC`). Applies to the calls that need space: `make_directory`,
     /// `create`, `append`, `rename`, `link`. All other calls succeed.
     Enospc,
-    /// Like [`Fault::Enospc`], but a failing append writes a prefix of its bytes, which may be
-    /// empty.
+    /// The disk is full, as in [`Fault::Enospc`], but a failing append writes a prefix of its
+    /// bytes, which may be empty.
     ShortWrite,
     /// The disk reports only at a sync that it is full. Applies to `sync`, `write_back`,
     /// `sync_file`, `sync_directory` and `commit`.
     EnospcAtSync,
-    /// Like [`Fault::EnospcAtSync`], but with a device error.
+    /// The device returns an error (`EIO`) in the same calls as [`Fault::EnospcAtSync`].
     EioAtSync,
 }
 

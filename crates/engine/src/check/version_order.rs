@@ -97,7 +97,7 @@ impl Walk<'_> {
         if cursor.valid() { Ok(()) } else { self.enter() }
     }
 
-    /// Moves to the first entry of the next table.
+    /// Moves the walk to the first entry of the next table.
     fn enter(&mut self) -> Result<()> {
         self.at = None;
         for table in self.tables.by_ref() {

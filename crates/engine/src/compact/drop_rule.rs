@@ -36,8 +36,8 @@ impl SnapshotStripes {
         self.snapshots.get(at).copied().unwrap_or(self.visible)
     }
 
-    /// Whether every reader that sees `older` sees `newer` too. This is so if both are in one
-    /// stripe.
+    /// Returns whether every reader that sees `older` sees `newer` too. This is so if both are in
+    /// one stripe.
     pub fn same_stripe(&self, older: SeqNo, newer: SeqNo) -> bool {
         newer <= self.stripe_end(older)
     }
@@ -92,9 +92,9 @@ impl DropRule {
         (self.last_user, self.last_seq, self.begins) = place;
     }
 
-    /// Whether the last entry was the first entry of its user key in the compaction. If the rule
-    /// drops the first entry and keeps a later one, the later one does not count as the first. The
-    /// only effect is that an output table may end a little later.
+    /// Returns whether the last entry was the first entry of its user key in the compaction. If
+    /// the rule drops the first entry and keeps a later one, the later one does not count as the
+    /// first. The only effect is that an output table may end a little later.
     pub fn begins_key(&self) -> bool {
         self.begins
     }

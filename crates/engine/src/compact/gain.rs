@@ -42,31 +42,32 @@ impl Gain {
         reclaimable.saturating_add(self.covered_bytes).min(self.lower_bytes)
     }
 
-    /// Whether the reclaimable bytes are at least `percent` of the input bytes, or in an idle
-    /// store a quarter of that.
+    /// Returns whether the reclaimable bytes are at least `percent` of the input bytes, or in an
+    /// idle store a quarter of that.
     pub fn pays_off(&self, percent: u64, idle: bool) -> bool {
         exceeds(self.reclaimable(idle), self.upper_bytes.saturating_add(self.lower_bytes), percent, idle)
     }
 }
 
-/// Whether `part` is at least `percent` of `all`, or in an idle store a quarter of that.
+/// Returns whether `part` is at least `percent` of `all`, or in an idle store a quarter of that.
 fn exceeds(part: u64, all: u64, percent: u64, idle: bool) -> bool {
     let times = if idle { 100 * IDLE_FACTOR } else { 100 };
     percent > 0 && part > 0 && u128::from(part) * u128::from(times) >= u128::from(all) * u128::from(percent)
 }
 
-/// Whether a table, with no older table below it, is worth a rewrite that drops its garbage.
+/// Returns whether a table, with no older table below it, is worth a rewrite that drops its
+/// garbage.
 pub fn is_worth_rewriting(contents: &Contents, percent: u64, idle: bool) -> bool {
     exceeds(contents.garbage(), contents.entries.saturating_add(contents.ranges.len() as u64), percent, idle)
 }
 
-/// Whether all entries of the table are visible to every reader.
+/// Returns whether all entries of the table are visible to every reader.
 pub fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
     contents.newest <= ctx.oldest_reader
 }
 
-/// Whether a table that is about to be moved should be rewritten instead, because a rewrite into
-/// the output level can drop enough garbage.
+/// Returns whether a table that is about to be moved should be rewritten instead, because a
+/// rewrite into the output level can drop enough garbage.
 pub fn should_rewrite(ctx: &Situation<'_>, table: &TableRef, output_level: usize) -> bool {
     let Limits { tombstone_compaction_percent: percent, .. } = *ctx.limits;
     let should_rewrite =

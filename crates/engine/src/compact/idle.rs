@@ -50,18 +50,18 @@ impl IdleDetector {
         self.waiters -= 1;
     }
 
-    /// Whether work that needs an idle store may start.
+    /// Returns whether work that needs an idle store may start.
     pub fn is_idle(&self) -> bool {
         self.waiters > 0 || self.idle_since.is_some()
     }
 
-    /// Whether work that needs a long idle time may start.
+    /// Returns whether work that needs a long idle time may start.
     pub fn is_long_idle(&self) -> bool {
         self.waiters > 0 || self.long_idle
     }
 
-    /// Whether writers leave the processors free: no write arrived during the last compaction, or
-    /// the store is idle.
+    /// Returns whether writers leave the processors free: no write arrived during the last
+    /// compaction, or the store is idle.
     pub fn is_quiet(&self) -> bool {
         self.last_compaction.1 || self.idle_since.is_some()
     }

@@ -160,7 +160,7 @@ pub fn in_place(ctx: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -
     }
 }
 
-/// Whether a level below level 0 has several sorted runs, which another policy has left.
+/// Returns whether a level below level 0 has several sorted runs, which another policy has left.
 pub fn has_several_runs(ctx: &Situation<'_>, level: usize) -> bool {
     level > 0 && ctx.version.levels[level].runs.len() > 1
 }

@@ -16,8 +16,8 @@ use super::{
 use crate::version::{TableRef, reserved_above};
 use std::sync::Arc;
 
-/// Whether level 0, although due by its number of runs, should wait for more runs. All of these
-/// conditions must be true:
+/// Returns whether level 0, although due by its number of runs, should wait for more runs. All of
+/// these conditions must be true:
 ///
 /// - The bytes of level 0 are few compared to the bytes of level 1 that the compaction would
 ///   rewrite.

@@ -164,7 +164,7 @@ fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     due.into_iter().map(|(_, level)| level).collect()
 }
 
-/// Whether `plan` conflicts neither with a running compaction nor with a reservation.
+/// Returns whether `plan` conflicts neither with a running compaction nor with a reservation.
 fn admits(ctx: &Situation<'_>, reserved: &[Reservation], plan: &Plan) -> bool {
     let blocks_reserved = || {
         let reservation = Reservation::of(ctx.order, plan);

@@ -36,7 +36,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether target sizes in bytes are computed from the last level upwards.
+    /// Returns whether target sizes in bytes are computed from the last level upwards.
     pub fn is_dynamic(&self) -> bool {
         self.level_compaction_dynamic_level_bytes && self.max_entries_for_level_base == 0
     }

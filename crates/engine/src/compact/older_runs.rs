@@ -26,7 +26,7 @@ impl<'a> OlderRuns<'a> {
         OlderRuns { order, runs: &runs[runs.partition_point(is_newer_or_input)..] }
     }
 
-    /// Whether an older run may hold the user key.
+    /// Returns whether an older run may hold the user key.
     pub fn may_hold(&self, user: &[u8]) -> bool {
         let range = KeyRange { from: Some(user), to: Some(user) };
         self.runs.iter().any(|(_, run)| {
@@ -35,7 +35,7 @@ impl<'a> OlderRuns<'a> {
         })
     }
 
-    /// Whether an older run may hold a key of `range`.
+    /// Returns whether an older run may hold a key of `range`.
     pub fn may_hold_any(&self, range: &KeyRange<'_>) -> bool {
         self.runs.iter().any(|(_, run)| !run.overlapping(self.order, range).is_empty())
     }

@@ -17,8 +17,8 @@ pub fn threads(options: &Options, max_threads: u64, l0_runs: u64, idle: bool) ->
     usize::try_from(granted).unwrap_or(usize::MAX)
 }
 
-/// Whether the number of runs in level 0 is half way between its compaction trigger and the
-/// slowdown trigger.
+/// Returns whether the number of runs in level 0 is half way between its compaction trigger and
+/// the slowdown trigger.
 pub fn is_pressing(options: &Options, l0_runs: u64) -> bool {
     l0_runs >= options.l0_pressing_runs()
 }

@@ -40,13 +40,13 @@ impl Reservation {
         }
     }
 
-    /// Whether the compaction rewrites tables within their level.
+    /// Returns whether the compaction rewrites tables within their level.
     fn rewrites_in_place(&self) -> bool {
         self.levels.0 == self.levels.1 && !self.own_run
     }
 
-    /// Whether two compactions may run at the same time: they share no input, and there is no
-    /// level in which their key ranges overlap. If the outputs of one of them become a separate
+    /// Returns whether two compactions may run at the same time: they share no input, and there is
+    /// no level in which their key ranges overlap. If the outputs of one of them become a separate
     /// sorted run, the key ranges may overlap, and only shared inputs are a conflict.
     pub fn is_disjoint(&self, order: &KeyOrder, other: &Reservation) -> bool {
         let levels_disjoint = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
@@ -135,7 +135,7 @@ impl RunningCompactions {
         self.wanted.as_ref()
     }
 
-    /// Whether `plan` conflicts with the waiting manual compaction.
+    /// Returns whether `plan` conflicts with the waiting manual compaction.
     pub fn blocks_manual(&self, order: &KeyOrder, plan: &Plan) -> bool {
         self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Reservation::of(order, plan)))
     }
@@ -146,19 +146,19 @@ impl RunningCompactions {
         reservations.flat_map(|reservation| reservation.tables.iter().copied())
     }
 
-    /// Whether `table` is an input of a running compaction.
+    /// Returns whether `table` is an input of a running compaction.
     pub fn has(&self, table: TableId) -> bool {
         self.jobs.iter().any(|job| job.tables.contains(&table))
     }
 
-    /// Whether a compaction is running that rewrites a table in place, or that only value-log GC
-    /// needs.
+    /// Returns whether a compaction is running that rewrites a table in place, or that only
+    /// value-log GC needs.
     pub fn runs_gc(&self) -> bool {
         self.jobs.iter().any(|job| job.rewrites_in_place() || job.gc_only)
     }
 
-    /// Whether a compaction is running that moves tables down or reduces the number of runs in
-    /// level 0.
+    /// Returns whether a compaction is running that moves tables down or reduces the number of
+    /// runs in level 0.
     pub fn merges(&self) -> bool {
         !self.jobs.iter().all(Reservation::rewrites_in_place)
     }
@@ -173,7 +173,7 @@ impl RunningCompactions {
         self.jobs.len()
     }
 
-    /// Whether no compaction runs.
+    /// Returns whether no compaction runs.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
@@ -184,7 +184,7 @@ impl RunningCompactions {
         jobs.fold(LevelTotals::default(), |sum, job| sum.plus(&job.leaving))
     }
 
-    /// Whether `plan` conflicts with no running compaction and no known damage.
+    /// Returns whether `plan` conflicts with no running compaction and no known damage.
     pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
         let reservation = Reservation::of(order, plan);
         let disjoint = |other: &Reservation| other.is_disjoint(order, &reservation);

@@ -164,7 +164,7 @@ fn merge_runs(ctx: &Situation<'_>, runs: &[(usize, Run)]) -> Plan {
     }
 }
 
-/// Whether any table of the run overlaps `range`.
+/// Returns whether any table of the run overlaps `range`.
 fn overlaps(order: &KeyOrder, run: &Run, range: &KeyRange<'_>) -> bool {
     !run.overlapping(order, range).is_empty()
 }

@@ -59,7 +59,7 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     }
 }
 
-/// Whether the job has nothing more to wait for.
+/// Returns whether the job has nothing more to wait for.
 fn is_over(state: &DbState) -> bool {
     state.versions.pending() == 0 || state.failed.is_some() || state.closed
 }
@@ -203,7 +203,8 @@ fn open_wals_at_commit(shared: &DbInner) -> usize {
     if shared.storage.waits_for_fs_commit() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
 }
 
-/// Whether no compaction is expected soon. A batch of edits then gains nothing by a longer wait.
+/// Returns whether no compaction is expected soon. A batch of edits then gains nothing by a longer
+/// wait.
 fn no_jobs_for_a_while(shared: &DbInner, state: &DbState) -> bool {
     let patient = shared.storage.waits_for_fs_commit() || shared.work.is_manual();
     !patient && state.no_jobs_since.is_some_and(|since| shared.clock.since(since) >= QUIET_AFTER)

@@ -291,7 +291,7 @@ fn run_subcompaction(
     out.finish().map(Some)
 }
 
-/// Whether the `stored` value of a put is a pointer into one of `segments`.
+/// Returns whether the `stored` value of a put is a pointer into one of `segments`.
 fn points_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool {
     !segments.is_empty()
         && kind == Kind::Put

@@ -126,7 +126,7 @@ impl MemTable {
         self.meter.add_bytes(grown.max((from.len() + to.len() + key::TRAILER_BYTES) as u64));
     }
 
-    /// Whether there are range tombstones.
+    /// Returns whether there are range tombstones.
     pub fn has_range_tombstones(&self) -> bool {
         self.has_ranges.load(Acquire)
     }
@@ -149,7 +149,7 @@ impl MemTable {
         self.meter.bytes()
     }
 
-    /// Whether nothing was inserted.
+    /// Returns whether nothing was inserted.
     pub fn is_empty(&self) -> bool {
         self.list.first().is_none() && !self.has_range_tombstones()
     }
@@ -213,42 +213,45 @@ impl MemCursor {
         self.mem.may_have(user)
     }
 
-    /// Whether the cursor is at an entry.
+    /// Returns whether the cursor is at an entry.
     pub fn valid(&self) -> bool {
         self.at.is_some()
     }
 
-    /// Moves to the first entry at or after `target`.
+    /// Moves the cursor to the first entry at or after `target`. If there is none, the cursor is
+    /// at no entry afterwards.
     pub fn seek(&mut self, target: &[u8]) {
         self.at = self.mem.list.seek(target);
     }
 
-    /// Moves to the first entry.
+    /// Moves the cursor to the first entry of the memtable, if there is one.
     pub fn seek_first(&mut self) {
         self.at = self.mem.list.first();
     }
 
-    /// Moves to the last entry.
+    /// Moves the cursor to the last entry of the memtable, if there is one.
     pub fn seek_last(&mut self) {
         self.at = self.mem.list.last();
     }
 
-    /// Moves forward; must be at an entry.
+    /// Moves the cursor to the next entry. If there is none, it is at no entry afterwards. The
+    /// cursor must be at an entry.
     pub fn next(&mut self) {
         self.at = self.at.and_then(|node| self.mem.list.next(node));
     }
 
-    /// Moves backward; must be at an entry.
+    /// Moves the cursor to the previous entry. If there is none, it is at no entry afterwards. The
+    /// cursor must be at an entry.
     pub fn prev(&mut self) {
         self.at = self.at.and_then(|node| self.mem.list.prev(node));
     }
 
-    /// Returns the internal key; must be at an entry.
+    /// Returns the internal key. The cursor must be at an entry.
     pub fn key(&self) -> &[u8] {
         self.mem.list.key(self.at.expect("the cursor is at an entry"))
     }
 
-    /// Returns the value; must be at an entry.
+    /// Returns the value. The cursor must be at an entry.
     pub fn value(&self) -> &[u8] {
         self.mem.list.value(self.at.expect("the cursor is at an entry"))
     }

@@ -181,7 +181,8 @@ impl SkipList {
         self.last_before(self.arena.back(id).get()?, Some(id))
     }
 
-    /// Moves forward from `at` to the node before `end`. Returns `None` if that node is the head.
+    /// Returns the last node before `end`, found by a walk forward from `at`. Returns `None` if
+    /// this node is the head.
     fn last_before(&self, mut at: NodeId, end: Option<NodeId>) -> Option<NodeId> {
         while let Some(next) = self.next(at).filter(|next| Some(*next) != end) {
             at = next;

@@ -162,8 +162,8 @@ impl Chain<'_> {
         if self.block.next().is_err() || !self.block.valid() { self.enter() } else { Ok(()) }
     }
 
-    /// Moves to the first entry of the next readable block, if necessary in the next table. The
-    /// chain is invalid after its last block.
+    /// Moves the chain to the first entry of the next readable block, if necessary in the next
+    /// table. After the last block the chain is at no entry.
     fn enter(&mut self) -> Result<()> {
         self.block = BlockCursor::default();
         loop {

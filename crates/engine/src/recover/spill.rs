@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
         &self.value
     }
 
-    /// Moves to the next entry.
+    /// Moves to the next entry of the run. After the last entry, [`key`](Run::key) returns `None`.
     pub fn step(&mut self) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.next()?;

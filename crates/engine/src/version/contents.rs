@@ -60,8 +60,8 @@ impl Contents {
         }
     }
 
-    /// Whether the table has a range tombstone, a shadowed entry, or at least one tombstone per
-    /// eight entries. A compaction because of this garbage may be worth its cost.
+    /// Returns whether the table has a range tombstone, a shadowed entry, or at least one
+    /// tombstone per eight entries. A compaction because of this garbage may be worth its cost.
     pub fn has_much_garbage(&self) -> bool {
         let dense = self.tombstones.saturating_mul(8) >= self.entries;
         self.tombstones > 0 && dense || self.shadowed > 0 || !self.ranges.is_empty()

@@ -98,7 +98,7 @@ impl PendingQueue {
         self.edits.len()
     }
 
-    /// Whether a compaction's edit is pending.
+    /// Returns whether a compaction's edit is pending.
     pub fn has_compaction(&self) -> bool {
         self.edits.iter().any(|pending| pending.compaction)
     }

@@ -85,7 +85,7 @@ impl TableChunk {
         &self.tables
     }
 
-    /// Whether a table refers to another object.
+    /// Returns whether a table refers to another object.
     pub fn has_references(&self) -> bool {
         self.has_references
     }
@@ -158,7 +158,7 @@ impl Tables {
         self.totals.tables
     }
 
-    /// Whether there is no table.
+    /// Returns whether there is no table.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -263,7 +263,7 @@ impl<'a> TableSlice<'a> {
         TableSlice { run, range }
     }
 
-    /// Whether there is no table.
+    /// Returns whether there is no table.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }

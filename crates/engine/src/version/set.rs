@@ -160,7 +160,7 @@ impl VersionSet {
         self.pending.len()
     }
 
-    /// Whether a compaction's edit is pending.
+    /// Returns whether a compaction's edit is pending.
     pub fn compaction_pending(&self) -> bool {
         self.pending.has_compaction()
     }
@@ -405,7 +405,7 @@ impl Manifest {
         self.doubt = Some(why.clone());
     }
 
-    /// Whether the root file certainly names this manifest.
+    /// Returns whether the root file certainly names this manifest.
     pub fn is_root(&self) -> bool {
         self.doubt.is_none()
     }
@@ -415,17 +415,17 @@ impl Manifest {
         self.id
     }
 
-    /// Whether the manifest should be rewritten, because its edits have become larger than `limit`
-    /// bytes or much larger than its snapshot.
+    /// Returns whether the manifest should be rewritten, because its edits have become larger than
+    /// `limit` bytes or much larger than its snapshot.
     pub fn needs_rewrite(&self, limit: u64) -> bool {
         exceeds_limit(self.writer.bytes(), self.snapshot_bytes, limit)
     }
 }
 
-/// Whether a manifest is too large. A manifest below `limit`, or below twice the size of its
-/// snapshot, is not. A manifest of eight times the size of its snapshot, and at least 1 MiB, is
-/// too large even below `limit`, because most of it is obsolete. Otherwise the manifest of a small
-/// store could become larger than the store.
+/// Returns whether a manifest is too large. A manifest below `limit`, or below twice the size of
+/// its snapshot, is not. A manifest of eight times the size of its snapshot, and at least 1 MiB,
+/// is too large even below `limit`, because most of it is obsolete. Otherwise the manifest of a
+/// small store could become larger than the store.
 fn exceeds_limit(bytes: u64, snapshot: u64, limit: u64) -> bool {
     const SHORT: u64 = 1 << 20;
     bytes > limit.min((8 * snapshot).max(SHORT)).max(2 * snapshot)

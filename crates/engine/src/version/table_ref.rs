@@ -78,7 +78,7 @@ impl TableRef {
         Ok(())
     }
 
-    /// Whether the table is known to have range tombstones.
+    /// Returns whether the table is known to have range tombstones.
     pub fn deletes_ranges(&self) -> bool {
         self.deletes.get() == Some(&true)
     }
@@ -102,7 +102,7 @@ impl TableRef {
         let _ = self.contents.set(contents); // the counts of a table never change
     }
 
-    /// Whether the table refers to `object`.
+    /// Returns whether the table refers to `object`.
     pub fn refers_to(&self, object: ObjectId) -> bool {
         self.meta.refs.binary_search_by_key(&object, |(referred, _)| *referred).is_ok()
     }
@@ -150,7 +150,7 @@ impl TableRef {
         more > 0 && !self.budget_extended.swap(true, Relaxed) && self.seek_budget.fetch_add(more, Relaxed) + more > 0
     }
 
-    /// Whether the table may hold keys of `range`.
+    /// Returns whether the table may hold keys of `range`.
     pub fn overlaps(&self, order: &KeyOrder, range: &KeyRange<'_>) -> bool {
         range.from.is_none_or(|from| order.user(self.largest(), from).is_ge())
             && range.to.is_none_or(|to| order.user(self.smallest(), to).is_le())

@@ -71,12 +71,12 @@ impl Version {
         self.index.get(id)
     }
 
-    /// Whether the version has table `id`.
+    /// Returns whether the version has table `id`.
     pub fn has_table(&self, id: TableId) -> bool {
         self.index.get(id).is_some()
     }
 
-    /// Whether it is known that no tombstone compaction pays off with `inputs`.
+    /// Returns whether it is known that no tombstone compaction pays off with `inputs`.
     pub fn has_no_tombstone_plan(&self, inputs: [u64; 4]) -> bool {
         *self.no_tombstone_plan.0.lock() == Some(inputs)
     }

@@ -24,7 +24,7 @@ impl BlockBuilder {
     /// Appends an entry. Keys must be strictly increasing.
     ///
     /// # Panics
-    /// As [`BlockBuilder::add_sharing`].
+    /// The panics of [`BlockBuilder::add_sharing`].
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         self.add_sharing(common_prefix(&self.last_key, key), key, value);
     }

@@ -146,8 +146,9 @@ impl BlockCursor {
         ends.map(|end| self.keys.get(end.unwrap_or(self.stands()).key.clone()))
     }
 
-    /// Advances to the next entry if that entry is decoded, if its user key is known to differ
-    /// bytewise, and if `wanted` accepts its key. Otherwise does not move and returns false.
+    /// Moves the cursor to the next entry if that entry is decoded, if its user key is known to
+    /// differ bytewise from the current one, and if `wanted` accepts its key. Otherwise leaves the
+    /// cursor where it is and returns false.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let next = self.window.get(self.at + 1).filter(|next| next.parts && wanted(self.keys.get(next.key.clone())));
@@ -157,13 +158,15 @@ impl BlockCursor {
         moves
     }
 
-    /// Returns whether the previous entry is decoded and its user key is known to differ bytewise.
+    /// Returns whether the previous entry is decoded and its user key is known to differ bytewise
+    /// from the current one.
     #[inline]
     pub fn differs_from_prev(&self) -> bool {
         self.at > 0 && self.stands().parts
     }
 
-    /// Advances to the next entry if it is decoded. Otherwise does not move and returns false.
+    /// Moves the cursor to the next entry if that entry is decoded. Otherwise leaves the cursor
+    /// where it is and returns false.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         let decoded = self.at + 1 < self.window.len();
@@ -173,7 +176,8 @@ impl BlockCursor {
         decoded
     }
 
-    /// Moves to the previous entry if it is decoded. Otherwise does not move and returns false.
+    /// Moves the cursor to the previous entry if that entry is decoded. Otherwise leaves the
+    /// cursor where it is and returns false.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         let decoded = self.at > 0;
@@ -183,7 +187,8 @@ impl BlockCursor {
         decoded
     }
 
-    /// Moves to entry `at` of the window, or loses the position if there is none.
+    /// Moves the cursor to entry `at` of the window (the decoded entries). If there is no such
+    /// entry, the cursor has no position afterwards.
     #[inline]
     fn stand(&mut self, at: usize) {
         self.at = at;
@@ -195,13 +200,14 @@ impl BlockCursor {
         self.current.as_ref().expect("the cursor stands on an entry")
     }
 
-    /// Moves to the first entry at or after `target`. `cmp` must be the order of the block.
+    /// Moves the cursor to the first entry of the block at or after `target`. If there is none,
+    /// the cursor has no position afterwards. `cmp` must be the order of the block.
     pub fn seek(&mut self, target: &[u8], cmp: impl Fn(&[u8], &[u8]) -> Ordering) -> Result<(), Corrupt> {
         self.decode(|window, block| window.compare_each(block, target, cmp))
     }
 
-    /// Moves to the first entry at or after `target` as [`BlockCursor::seek`] does, in a block of
-    /// internal keys sorted by `order`.
+    /// Moves the cursor as [`BlockCursor::seek`] does, in a block of internal keys sorted by
+    /// `order`. This is faster.
     pub fn seek_internal(&mut self, target: &[u8], order: &KeyOrder) -> Result<(), Corrupt> {
         self.decode(|window, block| match block.search(order, target)? {
             Search::At(hit) => window.stand_on(block.entries(), target, hit),
@@ -213,7 +219,7 @@ impl BlockCursor {
         })
     }
 
-    /// Moves to the first entry.
+    /// Moves the cursor to the first entry of the block, if there is one.
     pub fn seek_first(&mut self) -> Result<(), Corrupt> {
         self.decode(|window, block| {
             window.begin_at_restart(block, 0)?;
@@ -221,12 +227,13 @@ impl BlockCursor {
         })
     }
 
-    /// Moves to the last entry.
+    /// Moves the cursor to the last entry of the block, if there is one.
     pub fn seek_last(&mut self) -> Result<(), Corrupt> {
         self.decode(|window, block| window.read_back(block, block.entries_end))
     }
 
-    /// Advances to the next entry. The cursor must have a position.
+    /// Moves the cursor to the next entry of the block. If there is none, it has no position
+    /// afterwards. The cursor must have a position.
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<(), Corrupt> {
         debug_assert!(self.valid());
@@ -239,7 +246,8 @@ impl BlockCursor {
         })
     }
 
-    /// Moves to the previous entry. The cursor must have a position.
+    /// Moves the cursor to the previous entry of the block. If there is none, it has no position
+    /// afterwards. The cursor must have a position.
     pub fn prev(&mut self) -> Result<(), Corrupt> {
         debug_assert!(self.valid());
         if self.step_back() {
@@ -267,7 +275,8 @@ impl BlockCursor {
         done
     }
 
-    /// Moves to the first entry at or after `target` by reassembling and comparing keys.
+    /// Moves the cursor to the first entry at or after `target`. For this search it reassembles
+    /// and compares keys one by one.
     fn compare_each(
         &mut self,
         block: &Block,
@@ -381,8 +390,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves to the entry that a search for `target` found. The window then contains only that
-    /// entry.
+    /// Moves the cursor to `hit`, the entry that a search for `target` found. The window then
+    /// contains only that entry.
     fn stand_on(&mut self, entries: Entries<'_>, target: &[u8], hit: Hit<'_>) -> Result<(), Corrupt> {
         self.empty_at(hit.begin);
         self.base = self.keys.replace(&target[..hit.shared], hit.own);
@@ -392,7 +401,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves to the base entry (the last one decoded). The window then contains only that entry.
+    /// Moves the cursor to the base entry (the last one decoded). The window then contains only
+    /// that entry.
     fn stand_on_base(&mut self) {
         self.current = Some(self.base_entry());
     }

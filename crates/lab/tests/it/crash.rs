@@ -32,7 +32,7 @@ use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};
 const CAMPAIGN: &str = "TERRACE_TEST_CRASH_CAMPAIGN";
 const ROLE: &str = "TERRACE_TEST_CRASH_WORKER";
 
-/// Whether whole campaigns are run, as `make full` wants, and not a sample of each.
+/// Returns whether whole campaigns are run, as `make full` wants, and not a sample of each.
 fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }

@@ -19,15 +19,15 @@ impl<'a> Cursor<'a> {
         Cursor { iter, api, _store: PhantomData }
     }
 
-    /// Moves to the first entry.
+    /// Moves the cursor to the first entry.
     ///
     /// # Errors
-    /// LevelDB's errors, as for every movement.
+    /// LevelDB's errors. All moves have the same errors.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.api.step(&mut self.iter, Step::First)
     }
 
-    /// Moves to the last entry.
+    /// Moves the cursor to the last entry.
     ///
     /// # Errors
     /// LevelDB's errors.
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
         self.api.step(&mut self.iter, Step::Last)
     }
 
-    /// Moves to the first entry with a key at or after `target`.
+    /// Moves the cursor to the first entry with a key at or after `target`.
     ///
     /// # Errors
     /// LevelDB's errors.
@@ -43,7 +43,7 @@ impl<'a> Cursor<'a> {
         self.api.step(&mut self.iter, Step::Seek(target))
     }
 
-    /// Moves to the next entry. Does nothing if the cursor is not on an entry.
+    /// Moves the cursor to the next entry. Does nothing if the cursor is not at an entry.
     ///
     /// # Errors
     /// LevelDB's errors.
@@ -51,7 +51,7 @@ impl<'a> Cursor<'a> {
         self.api.step(&mut self.iter, Step::Next)
     }
 
-    /// Moves to the previous entry. Does nothing if the cursor is not on an entry.
+    /// Moves the cursor to the previous entry. Does nothing if the cursor is not at an entry.
     ///
     /// # Errors
     /// LevelDB's errors.

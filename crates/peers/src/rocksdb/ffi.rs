@@ -148,9 +148,9 @@ impl Api {
         Ok(true)
     }
 
-    /// Moves to the first entry at or after `from`, or to the first entry of all if `from` is
-    /// `None`. If `reverse`, moves to the last entry at or before `from`, or to the last entry of
-    /// all.
+    /// Moves the iterator to the first entry at or after `from`, or to the first entry of all if
+    /// `from` is `None`. If `reverse`, moves to the last entry at or before `from`, or to the last
+    /// entry of all.
     pub(super) fn seek(&self, iter: &mut Handle<Iter>, from: Option<&[u8]>, reverse: bool) {
         let it = iter.as_ptr();
         // SAFETY: no precondition except a live iterator, borrowed exclusively; the target is

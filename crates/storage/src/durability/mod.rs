@@ -63,8 +63,8 @@ fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
 pub trait DurabilityTracker: Send + Sync {
     /// The name of the mode.
     fn durability_mode(&self) -> &'static str;
-    /// Whether this mode guarantees that data survives a power cut. If not, WALs, manifests and
-    /// roots are not synced either.
+    /// Returns whether this mode guarantees that data survives a power cut. If not, WALs,
+    /// manifests and roots are not synced either.
     fn promises(&self) -> bool {
         true
     }
@@ -77,8 +77,8 @@ pub trait DurabilityTracker: Send + Sync {
     fn cancel_sync(&self, _name: &str) -> Option<Finished> {
         None
     }
-    /// Whether durability handles become durable by commits that the file system makes anyway. A
-    /// forced commit is then needed only in an emergency.
+    /// Returns whether durability handles become durable by commits that the file system makes
+    /// anyway. A forced commit is then needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }

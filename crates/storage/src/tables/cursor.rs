@@ -10,15 +10,17 @@ use terrace_format::{
     key,
 };
 
-/// The source of a table's blocks. A [`Cursor`] calls it only once for many entries. It returns
-/// only keys that are complete internal keys of a known kind, whatever bytes are stored. After an
-/// error, and if there is no entry at the requested position, `at` is invalid.
+/// The source of a table's blocks. A [`Cursor`] calls a source only once for many entries. Its
+/// methods move the block cursor `at`, if necessary to another block of the table. A source
+/// returns only keys that are complete internal keys of a known kind, whatever bytes are stored.
+/// After an error, and if there is no entry at the requested position, `at` is invalid (at no
+/// entry).
 pub trait Blocks: Send {
     /// Moves `at` to the first entry at or after `key`.
     fn seek(&mut self, key: &[u8], at: &mut BlockCursor) -> Result<()>;
-    /// Moves `at` to the first entry.
+    /// Moves `at` to the first entry of the table.
     fn seek_first(&mut self, at: &mut BlockCursor) -> Result<()>;
-    /// Moves `at` to the last entry.
+    /// Moves `at` to the last entry of the table.
     fn seek_last(&mut self, at: &mut BlockCursor) -> Result<()>;
     /// Moves `at` forward by one entry, if necessary to the next block.
     fn next(&mut self, at: &mut BlockCursor) -> Result<()>;
@@ -50,7 +52,8 @@ pub trait Values: Send {
     fn fetch(&mut self, entry: EntryRef<'_>) -> Result<Bytes>;
 }
 
-/// Iterates over the entries of a table in internal-key order. Invalid after an error.
+/// Iterates over the entries of a table in internal-key order. A cursor is valid if it is at an
+/// entry. It is invalid after an error, and after a move for which there is no entry.
 pub struct Cursor {
     table: TableId,
     /// Must be dropped before `blocks`, which reuses the memory of the block.
@@ -85,49 +88,51 @@ impl Cursor {
         Ok(())
     }
 
-    /// Whether the cursor is at an entry.
+    /// Returns whether the cursor is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.at.valid()
     }
 
-    /// Moves to the first entry at or after `key`.
+    /// Moves the cursor to the first entry at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.blocks.seek(key, &mut self.at)
     }
 
-    /// Moves to the first entry.
+    /// Moves the cursor to the first entry of the table.
     pub fn seek_first(&mut self) -> Result<()> {
         self.blocks.seek_first(&mut self.at)
     }
 
-    /// Moves to the last entry.
+    /// Moves the cursor to the last entry of the table.
     pub fn seek_last(&mut self) -> Result<()> {
         self.blocks.seek_last(&mut self.at)
     }
 
-    /// Moves forward by one entry. The cursor must be valid.
+    /// Moves the cursor to the next entry. If there is none, the cursor becomes invalid. It must
+    /// be valid before the call.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<()> {
         if self.at.step_forward() { Ok(()) } else { self.blocks.next(&mut self.at) }
     }
 
-    /// Moves back by one entry. The cursor must be valid.
+    /// Moves the cursor to the previous entry. If there is none, the cursor becomes invalid. It
+    /// must be valid before the call.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.at.step_back() { Ok(()) } else { self.blocks.prev(&mut self.at) }
     }
 
-    /// Moves forward by one entry if this needs neither a read nor decoding. Otherwise does not
-    /// move and returns false. The cursor must be valid.
+    /// Moves the cursor to the next entry if this needs neither a read nor decoding. Otherwise
+    /// leaves the cursor where it is and returns false. The cursor must be valid.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         self.at.step_forward()
     }
 
-    /// Moves back by one entry if this needs neither a read nor decoding. Otherwise does not move
-    /// and returns false. The cursor must be valid.
+    /// Moves the cursor to the previous entry if this needs neither a read nor decoding. Otherwise
+    /// leaves the cursor where it is and returns false. The cursor must be valid.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         self.at.step_back()
@@ -152,7 +157,7 @@ impl Cursor {
         WholeBlock { entries: &self.at, sealed }
     }
 
-    /// Moves to the first entry after the current block.
+    /// Moves the cursor to the first entry after the current block.
     pub fn skip_block(&mut self) -> Result<()> {
         self.blocks.skip_block(&mut self.at)
     }

@@ -343,7 +343,7 @@ pub fn due(ctx: &Situation<'_>) -> Vec<usize> {
     due.into_iter().map(|(_, level)| level).collect()
 }
 
-/// Whether level 0 should wait although it is due by its number of runs.
+/// Returns whether level 0 should wait although it is due by its number of runs.
 pub fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
     let Situation { version, busy, limits, .. } = ctx;
     let may_wait =

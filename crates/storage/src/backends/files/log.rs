@@ -74,12 +74,12 @@ impl LogFile {
         })
     }
 
-    /// Whether a successful sync guarantees that the bytes survive a power cut.
+    /// Returns whether a successful sync guarantees that the bytes survive a power cut.
     pub fn promises(&self) -> bool {
         self.store.tracker.promises()
     }
 
-    /// Whether the last sync included everything that was appended.
+    /// Returns whether the last sync included everything that was appended.
     fn is_synced(&self) -> bool {
         self.synced_bytes.load(Relaxed) == self.bytes
     }

@@ -41,7 +41,7 @@ pub(in crate::backends) struct Store {
 }
 
 impl Store {
-    /// Whether the store was opened for salvage.
+    /// Returns whether the store was opened for salvage.
     pub fn salvages(&self) -> bool {
         self.mode == OpenMode::Salvage
     }

@@ -67,7 +67,7 @@ impl SeparatingBuild {
         self.own.as_ref().is_some_and(|own| own.bytes >= self.shared.setup.value_log_segment_size)
     }
 
-    /// Whether `value` is large enough for a segment.
+    /// Returns whether `value` is large enough for a segment.
     fn is_separated(&self, value: &[u8]) -> bool {
         value.len() >= self.shared.setup.value_log_threshold
     }

@@ -87,7 +87,7 @@ impl WalSegmentWriter {
         sidecar.append(batch.as_bytes())
     }
 
-    /// Whether no value of `batch` is separated.
+    /// Returns whether no value of `batch` is separated.
     fn has_no_separated_value(&self, batch: &Batch) -> bool {
         let is_separated = |op| matches!(op, Op::Put(_, value) if value.len() >= self.converter.threshold);
         !batch.ops().any(is_separated)
@@ -280,8 +280,8 @@ impl SegmentLogReader {
 }
 
 impl LogReader for SegmentLogReader {
-    /// Whether Terrace wrote the log. Only Terrace writes segments, but a segment that lost its
-    /// start has no first batch.
+    /// Returns whether Terrace wrote the log. Only Terrace writes segments, but a segment that
+    /// lost its start has no first batch.
     fn ours(&self) -> bool {
         self.ours
     }

@@ -24,7 +24,7 @@ pub(crate) trait ByteSource: Send + Sync {
     /// Hints the processor to load the mapped bytes of `range` into its caches, without waiting for
     /// them. `range` may extend beyond the table.
     fn prefetch(&self, range: Range<u64>);
-    /// Whether the bytes are mapped into memory.
+    /// Returns whether the bytes are mapped into memory.
     fn mapped(&self) -> bool;
     /// Returns the size in bytes.
     fn bytes(&self) -> u64;

@@ -78,9 +78,9 @@ impl TableBlocks {
         self.table.corrupt_at(offset)(Corrupt::new("block", 0, detail))
     }
 
-    /// Moves to the first entry of the block at `index`. If the iteration has passed the last block
-    /// of the table, checks the last key of this block: it must be at most the table's largest key,
-    /// because a lookup would not find a larger key.
+    /// Loads the block with the number `self.index` and moves `data` to its first entry. If the
+    /// iteration has passed the last block of the table, checks the last key of this block: it
+    /// must be at most the table's largest key, because a lookup would not find a larger key.
     fn load_first(&mut self, data: &mut BlockCursor) -> Result<()> {
         if self.index + 1 == self.table.tail.index.len() {
             self.load_last(data)?;
@@ -88,14 +88,15 @@ impl TableBlocks {
         self.load(data, BlockCursor::seek_first)
     }
 
-    /// Moves to the last entry of the block at `index`.
+    /// Loads the block with the number `self.index` and moves `data` to its last entry.
     fn load_last(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.load(data, BlockCursor::seek_last)?;
         let in_bounds = !data.valid() || self.check_last(Some(data.key()));
         if in_bounds { Ok(()) } else { Err(self.out_of_order(data, PAST_BLOCK_END)) }
     }
 
-    /// Moves within the loaded block.
+    /// Moves `data` within the loaded block by `step`. An error of the block is reported as
+    /// corruption of the table.
     fn step(&self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         step(data).map_err(|found| self.table.corrupt_at(self.loaded.map_or(0, |(_, handle)| handle.offset))(found))
     }
