@@ -373,11 +373,14 @@ declare_options! {
         /// Number of compactions that may run concurrently.
         max_background_compactions: u64 ["jobs"] = 1, in 1..=64, alias "max_background_jobs";
 
-        /// Number of compactions, and of threads in each, while level 0 is small and writes
+        /// Limit on compactions, and on threads in each, while level 0 has few runs and writes
         /// arrive.
         ///
-        /// If this number is lower than the number of processors, some processors are free for
-        /// readers and writers. 64 means no limit.
+        /// The limit applies while the number of runs in level 0 is less than half way from
+        /// `level0_file_num_compaction_trigger` to `level0_slowdown_writes_trigger`, unless the
+        /// store is idle. If the limit is lower than the number of processors, some processors are
+        /// free for readers and writers. With 64 only `max_background_compactions` and
+        /// `max_subcompactions` limit compactions.
         base_background_compactions: u64 ["jobs"] = 64, in 1..=64;
 
         /// Number of subcompactions (threads) in which one large compaction may run.
@@ -542,7 +545,7 @@ declare_options! {
         /// Bytes of obsolete WALs that are kept for
         /// [`Db::updates_since`](crate::Db::updates_since).
         ///
-        /// These WALs are kept across a close or a crash.
+        /// The WALs are kept even after a close or a crash of the store.
         wal_size_limit: u64 ["bytes"] = 0, in 0..=TIB;
 
         /// Size of the manifest at which a new manifest is started.

@@ -270,8 +270,9 @@ impl<'a> History<'a> {
     fn log(&mut self, log: LogId, our_store: bool, reader: &mut dyn LogReader) -> Result<()> {
         let first = reader.next()?;
         let head = reader.ours();
-        // This WAL of a Terrace store has no Terrace head. If it begins with a good record, LevelDB
-        // wrote it. Otherwise Terrace wrote it and its start is torn.
+        // If LevelDB wrote the manifest, LevelDB also wrote a WAL without a Terrace head. If
+        // Terrace wrote the manifest, LevelDB wrote such a WAL if the WAL begins with a good
+        // record. Otherwise Terrace wrote the WAL, and its start is torn.
         let leveldbs = !head && (!our_store || matches!(first, LogEvent::Record { offset: 0, .. }));
         let ended = !head && !leveldbs && !self.skips_gaps();
         let bytes = self.bytes.get(&log).copied().unwrap_or(0);
@@ -352,8 +353,9 @@ impl<'a> History<'a> {
         // LevelDB's manifest does not state where the history begins; the first head does.
         let expected = *self.expected.get_or_insert(first);
         if batch.is_empty() {
-            // This record is a head. A sequence number above `expected` means a gap, except if
-            // tables hold all writes in between; `expected` is then `base + 1`.
+            // The record is the head of the WAL. If its sequence number is above `expected`,
+            // writes are missing before this WAL. Writes that tables hold are not missing, because
+            // `expected` is at least `base + 1`.
             if first > expected {
                 self.damaged(log, offset, &format!("the history ends at {expected}, this WAL begins at {first}"))?;
             }

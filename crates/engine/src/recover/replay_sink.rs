@@ -21,7 +21,7 @@ use terrace_storage::{
 /// is durable.
 const UNSYNCED_TABLES_MAX: usize = 64;
 
-/// What replay does with a full memtable.
+/// The way in which replay handles a full memtable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayTarget {
     /// Keeps the memtable. A read-only open can write no table and serves reads from memtables.

@@ -47,7 +47,7 @@ type LostRange = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// An SSTable that can be read at least in part.
 #[derive(Clone, Debug)]
 pub struct Readable {
-    /// Its number and location.
+    /// The number and the location of the table.
     pub meta: TableMeta,
     /// Whether the repair uses its entries for all keys. False for a leftover.
     pub named: bool,

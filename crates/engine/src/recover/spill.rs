@@ -176,7 +176,7 @@ impl Spill<'_> {
 
 /// A sorted run that was written.
 struct Written {
-    /// Its tables, in key order and without overlap.
+    /// The tables of the run, in key order and without overlap.
     metas: Vec<TableMeta>,
     /// Whether the repair uses its entries for all keys.
     named: bool,

@@ -233,8 +233,8 @@ impl DbInner {
         self.submit(Lane::Compact, "compact", job, move |state| state.compactions.end(&ended));
     }
 
-    /// Ends a queued compaction before it starts, if the store is closing. Returns whether this
-    /// was so.
+    /// Cancels the queued compaction `plan` if the store is closing. Returns whether the store is
+    /// closing.
     fn cancel_if_closing(&self, plan: &Plan) -> bool {
         let mut state = self.state.lock();
         if state.closing {

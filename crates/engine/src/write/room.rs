@@ -58,8 +58,9 @@ impl Stall {
     }
 }
 
-/// Does the work of [`make_room`] if background work may delay the write. With `look` the function
-/// checks the state again; without it, it only charges the delay.
+/// Does the work of [`make_room`] if background work may delay the write. If `look` is set, the
+/// function first waits until the state of the store lets the write continue. Otherwise it only
+/// delays the write.
 #[inline(never)]
 fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize, look: bool) -> Result<()> {
     let mut stall = Stall::default();

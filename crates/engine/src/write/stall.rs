@@ -81,7 +81,7 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
         return 0.0;
     }
     let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
-    // One immutable memtable does not count, because its flush is running.
+    // The first immutable memtable is not part of the backlog, because its flush is running.
     let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number);
     let BacklogBounds { unmerged_bytes, retained_bytes, .. } = inputs.bounds;
     let debt = fraction(

@@ -207,7 +207,7 @@ impl BlockCursor {
     }
 
     /// Moves the cursor as [`BlockCursor::seek`] does, in a block of internal keys sorted by
-    /// `order`. This is faster.
+    /// `order`.
     pub fn seek_internal(&mut self, target: &[u8], order: &KeyOrder) -> Result<(), Corrupt> {
         self.decode(|window, block| match block.search(order, target)? {
             Search::At(hit) => window.stand_on(block.entries(), target, hit),
