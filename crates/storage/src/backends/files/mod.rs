@@ -96,7 +96,7 @@ impl Files {
             _ => {}
         }
         let lock = fs.lock(mode.writes()).or_else(|refused| {
-            // A store that was just closed may be kept for a moment by another store of this process.
+            // Another store of this process may keep a store that was just closed for a moment.
             wait_for_fits();
             if refused.kind() == io::ErrorKind::WouldBlock { fs.lock(mode.writes()) } else { Err(refused) }
         });
