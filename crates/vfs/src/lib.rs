@@ -40,5 +40,5 @@ pub use memory::MemFs;
 pub use pages::Pages;
 pub use precise_sleep::precise_sleep;
 pub use process::{KeptFromChildren, Process};
-pub use real::{RealFs, SMALL_FILE_BYTES_MAX, TextLog, open_store_file, parent, read_small_file};
+pub use real::{LockHeld, RealFs, SMALL_FILE_BYTES_MAX, TextLog, open_store_file, parent, read_small_file};
 pub use split::SplitFs;

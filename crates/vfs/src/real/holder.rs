@@ -10,6 +10,8 @@ use nix::{
     libc,
 };
 use std::{
+    error::Error,
+    fmt,
     fs::{self, File},
     os::unix::fs::{FileExt, MetadataExt},
     process,
@@ -52,19 +54,36 @@ fn signature(lock: &File) -> Option<u32> {
     str::from_utf8(&text).ok()?.strip_suffix('\n')?.parse().ok()
 }
 
+/// The reason why a lock was refused.
+#[derive(Debug)]
+pub struct LockHeld {
+    text: String,
+    /// Whether the holder may be another handle of this process, and is certainly not LevelDB.
+    pub may_be_here: bool,
+}
+
+impl fmt::Display for LockHeld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for LockHeld {}
+
 /// Describes the holder of the lock that conflicts with `wanted` on `lock`, as far as it is known.
-pub(super) fn of(lock: &File, wanted: libc::c_int) -> String {
+pub(super) fn of(lock: &File, wanted: libc::c_int) -> LockHeld {
     let mut found = whole_file(wanted);
     let known =
         fcntl(lock, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && found.l_type != libc::F_UNLCK as libc::c_short;
     if known && found.l_pid > 0 {
-        return format!("process {} holds LOCK", found.l_pid);
+        return LockHeld { text: format!("process {} holds LOCK", found.l_pid), may_be_here: false };
     }
-    match signature(lock).filter(|pid| has_open(*pid, lock)) {
-        Some(pid) if pid == process::id() => "another handle in this process holds LOCK".into(),
-        Some(pid) => format!("process {pid} holds LOCK"),
-        None => "another process, or another handle in this one, holds LOCK".into(),
-    }
+    let (text, may_be_here) = match signature(lock).filter(|pid| has_open(*pid, lock)) {
+        Some(pid) if pid == process::id() => ("another handle in this process holds LOCK".into(), true),
+        Some(pid) => (format!("process {pid} holds LOCK"), false),
+        None => ("another process, or another handle in this one, holds LOCK".into(), true),
+    };
+    LockHeld { text, may_be_here }
 }
 
 /// Returns whether process `pid` has `lock` open. For this process it must be open more than once.

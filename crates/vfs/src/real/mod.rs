@@ -54,6 +54,7 @@ mod span;
 mod text_log;
 
 pub use folder::{SMALL_FILE_BYTES_MAX, open_store_file, parent, read_small_file};
+pub use holder::LockHeld;
 pub use text_log::TextLog;
 
 /// The folder for copies of files that are set aside.

@@ -26,12 +26,11 @@ use crate::{
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     sync::{Arc, Weak, atomic::AtomicUsize},
     time::Instant,
 };
 use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
-use terrace_vfs::{FileSystem, TextLog};
+use terrace_vfs::{FileSystem, LockHeld, TextLog};
 
 mod adopt;
 pub(super) mod build;
@@ -96,9 +95,15 @@ impl Files {
             _ => {}
         }
         let lock = fs.lock(mode.writes()).or_else(|refused| {
-            // Another store of this process may keep a store that was just closed for a moment.
+            // Another store of this process may keep a store that was just closed for a moment. The
+            // lock of a LevelDB in this process ends with the first attempt, which closes the lock
+            // file: a second attempt would succeed.
+            let held = refused.get_ref().and_then(|reason| reason.downcast_ref::<LockHeld>());
+            if !held.is_some_and(|held| held.may_be_here) {
+                return Err(refused);
+            }
             wait_for_fits();
-            if refused.kind() == io::ErrorKind::WouldBlock { fs.lock(mode.writes()) } else { Err(refused) }
+            fs.lock(mode.writes())
         });
         let lock = lock.map_err(|e| lock_error(fs.name(), e))?;
         let waiting_max = descriptors::for_waiting(setup, descriptors::open_files_max(&*fs));
