@@ -108,11 +108,11 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     let sum = campaigns(&plain, &Tracker::PROMISING, 0..half, seeds);
     let given_up: u64 = sum.collected.iter().map(|one| one.tables_never_synced).sum();
     println!("{given_up} tables were given up");
-    assert!(given_up > 200, "only {given_up} tables were given up");
     let sum = sum.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
     let sum = sum.add(campaigns(&Options::leveldb_compatible(), &Tracker::PROMISING, 0..1, seeds));
     let sum = sum.add(campaigns(&universal(), &Tracker::PROMISING, 2..4, seeds));
     sum.assert_intact();
+    assert!(given_up > 200, "only {given_up} tables were given up");
     assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }
 
