@@ -211,16 +211,18 @@ impl DbInner {
     /// Raises the durable watermark to `seq`. Durability mode `none` promises nothing at a power
     /// cut; there it raises the sequence number up to which writes survive a kill.
     pub fn advance_durable(&self, seq: SeqNo) {
-        let watermark = if self.storage.promises() { &self.durable } else { &self.kill_safe };
-        watermark.fetch_max(seq.0, Ordering::AcqRel);
+        self.watermark().fetch_max(seq.0, Ordering::AcqRel);
+    }
+
+    fn watermark(&self) -> &AtomicU64 {
+        if self.storage.promises() { &self.durable } else { &self.kill_safe }
     }
 
     /// Returns the sequence number up to which callers need not wait any more. This is the durable
     /// watermark. In durability mode `none` it is the sequence number up to which writes survive a
     /// kill.
     pub fn safe_sequence(&self) -> u64 {
-        let watermark = if self.storage.promises() { &self.durable } else { &self.kill_safe };
-        watermark.load(Ordering::Acquire)
+        self.watermark().load(Ordering::Acquire)
     }
 
     /// Wakes the tasks that wait for the durable watermark.

@@ -179,15 +179,7 @@ proptest! {
             tree.schedule();
             tree.check_reads();
         }
-        let mut steps = 0;
-        while !tree.running.is_empty() || !tree.sealed.is_empty() {
-            tree.flush();
-            tree.end_one();
-            tree.schedule();
-            steps += 1;
-            prop_assert!(steps < 10_000, "compaction does not end");
-        }
-        tree.check_reads();
+        tree.run_to_the_end(Tree::schedule);
         prop_assert_eq!(tree.situated(due), Vec::<usize>::new(), "a due level was not compacted");
     }
 }
@@ -242,26 +234,15 @@ proptest! {
             tree.start_all();
             tree.check_reads();
         }
-        let end = |tree: &mut Tree| {
-            let mut steps = 0;
-            while !tree.running.is_empty() || !tree.sealed.is_empty() {
-                tree.flush();
-                tree.end_one();
-                tree.start_all();
-                steps += 1;
-                assert!(steps < 10_000, "compaction does not end");
-            }
-            tree.check_reads();
-        };
         options.compaction_style = crate::CompactionStyle::Universal;
         tree.policy = policy_of(&options);
         tree.start_all();
-        end(&mut tree);
+        tree.run_to_the_end(Tree::start_all);
         let runs = tree.versions.live().runs().len() as u64;
         prop_assert!(runs <= trigger.max(2), "{runs} runs are left with trigger {trigger}");
         tree.policy = Box::new(Leveled);
         tree.start_all();
-        end(&mut tree);
+        tree.run_to_the_end(Tree::start_all);
         prop_assert!((1..LEVELS).all(|level| tree.versions.live().levels[level].runs.len() <= 1), "one run per level");
     }
 }

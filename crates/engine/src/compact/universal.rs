@@ -33,7 +33,6 @@ use crate::{
     version::{KeyRange, Run, TableRef, Version, run_number},
 };
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
-use terrace_format::KeyOrder;
 
 /// The universal policy.
 #[derive(Debug)]
@@ -95,17 +94,13 @@ impl Universal {
     }
 
     /// Returns the compaction of the runs `picked`. If a run of level 0 is among them, the
-    /// compaction includes all older runs of level 0. Returns `None` if one of the runs is busy.
-    fn merge(ctx: &Situation<'_>, busy: &[bool], mut picked: Range<usize>) -> Option<Plan> {
-        let runs = ctx.version.runs();
+    /// compaction includes all older runs of level 0.
+    fn merge(ctx: &Situation<'_>, mut picked: Range<usize>) -> Plan {
         let l0_runs = ctx.version.levels[0].runs.len();
         if picked.start < l0_runs {
             picked.end = picked.end.max(l0_runs);
         }
-        if picked.is_empty() || busy[picked.clone()].contains(&true) {
-            return None;
-        }
-        Some(merge_runs(ctx, &runs[picked]))
+        merge_runs(ctx, &ctx.version.runs()[picked])
     }
 }
 
@@ -164,11 +159,6 @@ fn merge_runs(ctx: &Situation<'_>, runs: &[(usize, Run)]) -> Plan {
     }
 }
 
-/// Returns whether any table of the run overlaps `range`.
-fn overlaps(order: &KeyOrder, run: &Run, range: &KeyRange<'_>) -> bool {
-    !run.overlapping(order, range).is_empty()
-}
-
 impl Policy for Universal {
     fn plan(&self, ctx: &Situation<'_>) -> Option<Plan> {
         let trigger = usize::try_from(ctx.limits.level0_file_num_compaction_trigger).unwrap_or(usize::MAX);
@@ -182,22 +172,20 @@ impl Policy for Universal {
         if let Some(oldest_busy) = busy[..l0_runs].iter().rposition(|busy| *busy) {
             busy[..oldest_busy].fill(true);
         }
-        let plan = self.pick(&bytes, &busy, trigger).and_then(|picked| Universal::merge(ctx, &busy, picked));
-        plan.or_else(|| level0::pick_intra_l0(ctx)).filter(|plan| {
-            let manual = ctx.busy.wanted().is_some() && ctx.busy.blocks_manual(ctx.order, plan);
-            !manual && ctx.busy.admits(ctx.order, plan)
-        })
+        let plan = self.pick(&bytes, &busy, trigger).map(|picked| Universal::merge(ctx, picked));
+        let plan = plan.or_else(|| level0::pick_intra_l0(ctx));
+        plan.filter(|plan| !ctx.busy.blocks_manual(ctx.order, plan) && ctx.busy.admits(ctx.order, plan))
     }
 
     /// Plans a compaction of all runs that overlap `range` and of all runs between them, if these
     /// are at least two runs.
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let runs = ctx.version.runs();
-        let meets = |(at, run): &(usize, Run)| *at >= level && overlaps(ctx.order, run, range);
+        let meets = |(at, run): &(usize, Run)| *at >= level && !run.overlapping(ctx.order, range).is_empty();
         let (first, last) = (runs.iter().position(meets)?, runs.iter().rposition(meets)?);
         let (is_here, several) = (level == 0 || runs[first].0 == level, last > first || runs[first].0 == 0);
         // The caller checks whether running compactions conflict.
-        if is_here && several { Universal::merge(ctx, &vec![false; runs.len()], first..last + 1) } else { None }
+        (is_here && several).then(|| Universal::merge(ctx, first..last + 1))
     }
 
     fn level_for_flush(&self, _ctx: &Situation<'_>, _range: &KeyRange<'_>) -> usize {

@@ -138,7 +138,7 @@ impl Case<'_> {
         silent
     }
 
-    /// Returns whether this read returns exactly what was written.
+    /// Returns whether this read returns exactly the bytes that were written.
     fn read(&self, db: &Db, how: &str) -> terrace::Result<bool> {
         let options = || ReadOptions::new().verify_checksums(true);
         let collected: terrace::Result<Model> = match how {

@@ -1,4 +1,4 @@
-//! Manual compaction. It must do what it promises even if there is nothing to compact.
+//! Manual compaction. It keeps its contract even if there is nothing to compact.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::time::{Duration, Instant};

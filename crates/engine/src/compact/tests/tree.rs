@@ -303,6 +303,20 @@ impl Tree {
         };
     }
 
+    /// Flushes all memtables and ends all compactions. After each step `start` starts those that
+    /// are due.
+    pub fn run_to_the_end(&mut self, start: fn(&mut Tree)) {
+        let mut steps = 0;
+        while !self.running.is_empty() || !self.sealed.is_empty() {
+            self.flush();
+            self.end_one();
+            start(self);
+            steps += 1;
+            assert!(steps < 10_000, "compaction does not end");
+        }
+        self.check_reads();
+    }
+
     pub fn commit_edits(&mut self) {
         let count = self.versions.committable().expect("durable handles").0;
         let count = self.rng.below(count + 1);
