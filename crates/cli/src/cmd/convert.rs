@@ -37,7 +37,7 @@ pub struct Convert {
 }
 
 impl Convert {
-    /// Converts and prints what was copied.
+    /// Converts the store and prints the numbers of copied pairs and bytes.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut options = self.settings.resolve()?;
         refuse_foreign(&self.from)?;

@@ -64,7 +64,7 @@ impl Counts {
         (self.host_bytes > 0).then(|| self.nand_bytes() as f64 / self.host_bytes as f64)
     }
 
-    /// Returns what was counted since `earlier`, an earlier value of the same counters.
+    /// Returns the increase of the counters since `earlier`, an earlier value of them.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
             host_bytes: self.host_bytes - earlier.host_bytes,

@@ -6,7 +6,7 @@
 //! 2  read the number of commits, c0      each inode is in commit number c0 + 2 or an earlier one
 //! 3  join the running transaction        otherwise an idle journal makes no commit
 //! 4  poll the number until it is c0 + 2, and join a transaction whenever the number has changed
-//! 5  join a transaction once more        detects an aborted journal, which goes on counting
+//! 5  join a transaction once more        detects an aborted journal, which still counts commits
 //! ```
 //! Why `c0 + 2` in step 2: the file system counts a commit as the last act of the commit, and
 //! makes one commit after the other. At any moment at most two transactions are not counted yet:

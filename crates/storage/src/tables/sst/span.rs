@@ -2,7 +2,7 @@
 //! a span. The span grows while the iteration continues in one direction.
 //!
 //! The first two blocks are read one by one and enter the block cache. A short range scan
-//! therefore reads no more than it returns. If the iteration goes on to further adjacent blocks,
+//! therefore reads no more than it returns. If the iteration continues into adjacent blocks,
 //! it is treated as a long scan. The first span has [`BYTES_MIN`] bytes, and each further span is
 //! twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and do not
 //! enter the cache.
