@@ -1,5 +1,5 @@
 //! Write batches.
-use crate::{arguments::Bytes, db::Db};
+use crate::{arguments::Bytes, db::Db, error};
 use pyo3::{prelude::*, types::PyBytes};
 use terrace::Op;
 
@@ -46,12 +46,16 @@ impl WriteBatch {
     }
 
     /// Returns each operation as its name, its key, and the value or the end of a key range.
-    fn operations<'py>(&self, py: Python<'py>) -> Vec<Operation<'py>> {
+    fn operations<'py>(&self, py: Python<'py>) -> PyResult<Vec<Operation<'py>>> {
         let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
         let operation = |op| match op {
-            Op::Put(key, value) => ("put", bytes(key), Some(bytes(value))),
-            Op::Delete(key) => ("delete", bytes(key), None),
-            Op::DeleteRange(start, stop) => ("delete_range", bytes(start), Some(bytes(stop))),
+            Op::Put(key, value) => Ok(("put", bytes(key), Some(bytes(value)))),
+            Op::Delete(key) => Ok(("delete", bytes(key), None)),
+            Op::DeleteRange(start, stop) => Ok(("delete_range", bytes(start), Some(bytes(stop)))),
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => {
+                let text = "the batch has writes to column families, which this package does not support yet";
+                Err(error::raised(py, &terrace::Error::Unsupported(text.into())))
+            }
         };
         self.operations.ops().map(operation).collect()
     }

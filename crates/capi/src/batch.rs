@@ -58,7 +58,7 @@ unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_voi
             match op {
                 Op::Put(key, value) => put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len()),
                 Op::Delete(key) => deleted(state, key.as_ptr(), key.len()),
-                Op::DeleteRange(..) => {} // cannot be added through this interface
+                _ => {} // the interface adds no range deletes and no column families
             }
         }
     }

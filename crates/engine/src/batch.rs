@@ -1,7 +1,7 @@
 //! Write batches. A batch records the size of its longest key and value. The write checks these
 //! sizes against the limits of the store.
 use terrace_format::{
-    SeqNo,
+    FamilyId, SeqNo,
     batch::{self, Op},
     key,
 };
@@ -26,9 +26,11 @@ pub struct WriteBatch {
     pub(crate) value_bytes: u64,
     /// Whether the batch has range tombstones.
     pub(crate) range_tombstones: bool,
-    /// The problem of the first operation that does not fit the format. A write then refuses the
-    /// whole batch.
-    pub(crate) oversized: Option<String>,
+    /// The number of the open store whose column families the batch names; see `DbInner::instance`.
+    pub(crate) store: Option<u64>,
+    /// The problem of the first operation that no store accepts. A write then refuses the whole
+    /// batch.
+    pub(crate) problem: Option<String>,
 }
 
 impl WriteBatch {
@@ -69,9 +71,26 @@ impl WriteBatch {
         self.value_bytes = self.value_bytes.max(other.value_bytes);
         self.range_tombstones |= other.range_tombstones;
         let full = || (other.batch.len() > u32::MAX - self.batch.len()).then(too_many);
-        match other.oversized.clone().or_else(full) {
+        let two_stores =
+            || (self.store.is_some() && other.store.is_some() && self.store != other.store).then(two_stores);
+        match other.problem.clone().or_else(full).or_else(two_stores) {
             None => self.batch.append(&other.batch),
-            Some(problem) => drop(self.oversized.get_or_insert(problem)),
+            Some(problem) => drop(self.problem.get_or_insert(problem)),
+        }
+        self.store = self.store.or(other.store);
+        self
+    }
+
+    /// Appends `op` in the column family `family` of the open store `store`.
+    pub(crate) fn add_in(&mut self, (family, store): (FamilyId, u64), op: Op<'_>) -> &mut WriteBatch {
+        if *self.store.get_or_insert(store) != store {
+            self.problem.get_or_insert_with(two_stores);
+            return self;
+        }
+        let (key_bytes, value_bytes) = sizes(&op);
+        if self.fits(key_bytes, value_bytes) {
+            self.range_tombstones |= matches!(op, Op::DeleteRange(..));
+            self.batch.add(op.in_family(family));
         }
         self
     }
@@ -131,17 +150,13 @@ impl WriteBatch {
     /// fits the format.
     pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
         batch.set_sequence(SeqNo::ZERO);
-        let (mut key_bytes, mut value_bytes) = (0, 0);
-        for op in batch.ops() {
-            let (key, value) = match op {
-                Op::Put(key, value) => (key, value),
-                Op::Delete(key) => (key, &[][..]),
-                Op::DeleteRange(from, to) => (if from.len() > to.len() { from } else { to }, &[][..]),
-            };
-            (key_bytes, value_bytes) = (key_bytes.max(key.len() as u64), value_bytes.max(value.len() as u64));
-        }
-        let range_tombstones = batch.ops().any(|op| matches!(op, Op::DeleteRange(..)));
-        WriteBatch { batch, key_bytes, value_bytes, range_tombstones, oversized: None }
+        let longest = |(key, value): (u64, u64), op: Op<'_>| {
+            let (more_key, more_value) = sizes(&op.split().1);
+            (key.max(more_key), value.max(more_value))
+        };
+        let (key_bytes, value_bytes) = batch.ops().fold((0, 0), longest);
+        let range_tombstones = batch.ops().any(|op| matches!(op.split().1, Op::DeleteRange(..)));
+        WriteBatch { batch, key_bytes, value_bytes, range_tombstones, store: None, problem: None }
     }
 
     fn fits(&mut self, key_bytes: u64, value_bytes: u64) -> bool {
@@ -151,11 +166,24 @@ impl WriteBatch {
         match oversized(key_bytes, value_bytes).or_else(full) {
             None => true,
             Some(problem) => {
-                self.oversized.get_or_insert(problem);
+                self.problem.get_or_insert(problem);
                 false
             }
         }
     }
+}
+
+/// Returns the lengths of the key (the longer one of a range) and of the value of `op`.
+fn sizes(op: &Op<'_>) -> (u64, u64) {
+    match *op {
+        Op::Put(key, value) | Op::FamilyPut(_, key, value) => (key.len() as u64, value.len() as u64),
+        Op::Delete(key) | Op::FamilyDelete(_, key) => (key.len() as u64, 0),
+        Op::DeleteRange(from, to) | Op::FamilyDeleteRange(_, from, to) => (from.len().max(to.len()) as u64, 0),
+    }
+}
+
+fn two_stores() -> String {
+    "the batch has operations on column families of two open stores".into()
 }
 
 fn too_many() -> String {
@@ -186,8 +214,8 @@ mod tests {
         whole.append(&part);
         assert!(whole.ops().eq([Op::Put(b"k", b"v"), Op::Put(b"longer", b"value"), Op::Delete(b"k")]));
         assert_eq!((whole.key_bytes, whole.value_bytes), (6, 5));
-        part.oversized = Some("why".into());
+        part.problem = Some("why".into());
         whole.append(&part);
-        assert_eq!((whole.oversized.as_deref(), whole.len()), (Some("why"), 3));
+        assert_eq!((whole.problem.as_deref(), whole.len()), (Some("why"), 3));
     }
 }

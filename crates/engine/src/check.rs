@@ -12,9 +12,10 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     path::Path,
 };
-use terrace_format::{Layout, TableId, Values, key};
+use terrace_format::{FamilyId, Layout, TableId, Values, key};
 use terrace_storage::{
     Location,
     placement::{Listed, ObjectId, OpenMode, Storage, TableReadOptions},
@@ -114,11 +115,12 @@ pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<
     report.problems.extend(orphans::missing_wal(storage, options, &listed)?);
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     let mut unread = false;
-    for (level, table) in found.versions.live().tables() {
+    for (level, table) in found.versions.live().all_tables() {
+        let level = LevelName(level);
         report.tables += 1;
         report.table_bytes += table.meta.bytes;
         let wrong = orphans::describe_length_mismatches(storage, &table.meta, &sizes);
-        report.problems.extend(wrong.into_iter().map(|problem| format!("level {level}: {problem}")));
+        report.problems.extend(wrong.into_iter().map(|problem| format!("{level}: {problem}")));
         match check_table(storage, options, &table.meta, deep) {
             Ok((entries, range_tombstones)) => {
                 report.entries += entries;
@@ -126,23 +128,37 @@ pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<
             }
             Err(problem) => {
                 unread = true;
-                report.problems.push(format!("level {level}: {problem}"));
+                report.problems.push(format!("{level}: {problem}"));
             }
         }
     }
     let (live, base) = (found.versions.live(), found.versions.base());
     if deep && !unread {
-        report.problems.extend(version_order::check(storage, options.order(), live, base)?);
+        for (_, tree) in live.trees() {
+            report.problems.extend(version_order::check(storage, options.order(), tree, base)?);
+        }
     }
     report.problems.extend(bundles_without_directory(storage, live));
     report.leftovers = leftovers(storage, live, &listed);
     Ok(report)
 }
 
+/// A level number of [`FamilyId::level`], for messages.
+struct LevelName(usize);
+
+impl fmt::Display for LevelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match FamilyId::of_level(self.0) {
+            (FamilyId::DEFAULT, level) => write!(f, "level {level}"),
+            (family, level) => write!(f, "column family {family}, level {level}"),
+        }
+    }
+}
+
 /// Returns the files that the manifest does not name, except WALs and manifests: the next open
 /// replaces all WALs and manifests.
 fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec<String> {
-    let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
+    let named: BTreeSet<ObjectId> = version.all_tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
         ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => !named.contains(object),
         ObjectId::Temporary(_) => true,
@@ -154,7 +170,7 @@ fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec
 /// Returns the problems of bundles whose internal directory cannot be read. Only a repair without
 /// a manifest needs this directory.
 fn bundles_without_directory(storage: &dyn Storage, version: &Version) -> Vec<String> {
-    let within = version.tables().filter_map(|(_, table)| table.meta.within);
+    let within = version.all_tables().filter_map(|(_, table)| table.meta.within);
     let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();
     let unread = |bundle: TableId| storage.tables_in(bundle).err().map(|error| format!("bundle {bundle}: {error}"));
     bundles.into_iter().filter_map(unread).collect()

@@ -1,5 +1,6 @@
 //! The error type of the engine.
 use std::{io, sync::Arc};
+use terrace_format::FamilyId;
 use terrace_storage as storage;
 
 /// The error of a failed operation. Programs should match on the variant, because the text is for
@@ -172,6 +173,11 @@ impl Error {
             Error::NoSpace { op, object, source } => Error::Io { op, object, source },
             other => other,
         }
+    }
+
+    /// Returns the error for an operation on a column family that no longer exists.
+    pub(crate) fn family_dropped(family: FamilyId) -> Error {
+        Error::Invalid(format!("column family {family} was dropped; open another one with Db::cf"))
     }
 
     /// Returns the error for bytes of `object` that contradict the rest of the store.

@@ -60,5 +60,5 @@ fn compactions_are_behind(shared: &DbInner) -> bool {
     let low_on_space = unmerged >= BacklogBounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
     indebted
         || low_on_space
-        || parallelism::is_pressing(&shared.options, shared.policy.stall_runs(&shared.view.load().version))
+        || parallelism::is_pressing(&shared.options, shared.stall_runs(&shared.view.load().version))
 }

@@ -16,8 +16,13 @@ use crate::{Corrupt, Layout, Medium, TableForm, Values};
 use std::fmt::Write;
 
 /// Feature flags that do not depend on the layout.
-const OTHER_FEATURES: &[&str] =
-    &["lz4", crate::range_tombstones::FEATURE, crate::value_log::WAL_SIDECAR, crate::edit::SORTED_RUNS];
+const OTHER_FEATURES: &[&str] = &[
+    "lz4",
+    crate::range_tombstones::FEATURE,
+    crate::value_log::WAL_SIDECAR,
+    crate::edit::SORTED_RUNS,
+    crate::edit::COLUMN_FAMILIES,
+];
 
 /// Returns whether this version of Terrace can read stores with the feature `feature`, which is
 /// named in the format file or in the manifest (see [`edit`](crate::edit)).

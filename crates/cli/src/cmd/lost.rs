@@ -187,6 +187,8 @@ fn list(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
 struct Tail {
     keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Number of writes to column families, which cannot be restored yet.
+    family_writes: u64,
 }
 
 impl Tail {
@@ -213,12 +215,19 @@ impl Tail {
                 self.keys.retain(|key, _| key.as_slice() < from || key.as_slice() >= to);
                 self.ranges.push((from.to_vec(), to.to_vec()));
             }
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => self.family_writes += 1,
         }
     }
 }
 
 fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> Result<()> {
     let tail = Tail::of(&file(&store.path, name)?)?;
+    if tail.family_writes > 0 {
+        bail!(
+            "{name} has {} writes to column families, which this command cannot restore yet; nothing was restored",
+            tail.family_writes
+        );
+    }
     let db = store.open()?;
     let (mut batch, mut restored, mut kept) = (WriteBatch::new(), 0, 0);
     for (from, to) in tail.ranges.iter().filter(|_| overwrite) {

@@ -47,6 +47,7 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
     let pointer = last.meta.largest.clone();
     let version = ctx.copied();
     Plan {
+        family: ctx.family,
         level,
         output_level: level + 1,
         upper,
@@ -144,6 +145,7 @@ pub fn sum_bytes<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> u64
 /// after the last one has an older version of the last key.
 pub fn in_place(ctx: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -> Plan {
     Plan {
+        family: ctx.family,
         level,
         output_level: level,
         pointer: tables.last().expect("a plan has inputs").meta.largest.clone(),

@@ -67,6 +67,7 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
         upper.push(table.clone());
     }
     (upper.len() >= min_runs.max(2)).then(|| Plan {
+        family: ctx.family,
         level: 0,
         output_level: 0,
         number: Some(reserved_above(upper[0].meta.id)),

@@ -154,7 +154,7 @@ fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
-            let totals = ctx.version.levels[n].totals().minus(&ctx.busy.leaving(n));
+            let totals = ctx.version.levels[n].totals().minus(&ctx.busy.leaving(ctx.family, n));
             let by_size = score(ctx.limits, &sizes, n, &totals, ctx.busy.idle.is_idle());
             (if has_several_runs(ctx, n) { by_size.max(1.0) } else { by_size }, n)
         })
@@ -199,7 +199,7 @@ fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pi
 /// Returns all tables of `level` in key order, from the end of the level's last compaction round
 /// to it again.
 fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
-    let (runs, pointer) = (&ctx.version.levels[level].runs, &ctx.pointers[level]);
+    let (runs, pointer) = (&ctx.version.levels[level].runs, ctx.pointer(level));
     let is_passed = |table: &Arc<TableRef>| ctx.order.internal(&table.meta.largest, pointer).is_le();
     if let ([run], 1..) = (&runs[..], level) {
         let start = if pointer.is_empty() { 0 } else { run.partition_point(is_passed) % run.len() };

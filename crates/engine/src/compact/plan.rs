@@ -1,11 +1,13 @@
 //! The plan of a compaction: a policy makes the plan, and a compaction job executes it.
 use crate::version::{TableRef, Version};
 use std::sync::Arc;
-use terrace_format::{KeyOrder, TableId};
+use terrace_format::{FamilyId, KeyOrder, TableId};
 
 /// The plan of a compaction that merges the inputs and places the outputs in `output_level`.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// The column family of the inputs.
+    pub family: FamilyId,
     /// Level of the upper inputs.
     pub level: usize,
     /// Level of the outputs.

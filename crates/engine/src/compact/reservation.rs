@@ -4,12 +4,13 @@ use super::{
     plan::{Plan, span},
 };
 use crate::{Error, version::LevelTotals};
-use terrace_format::{KeyOrder, TableId};
+use terrace_format::{FamilyId, KeyOrder, TableId};
 
 /// The inputs of a compaction, and the levels and the key range in which its outputs may be
 /// placed.
 #[derive(Clone, Debug)]
 pub struct Reservation {
+    family: FamilyId,
     tables: Vec<TableId>,
     /// Total bytes of the inputs.
     bytes: u64,
@@ -29,6 +30,7 @@ impl Reservation {
     pub fn of(order: &KeyOrder, plan: &Plan) -> Reservation {
         let (smallest, largest) = span(order, plan.inputs().map(|(_, table)| table)).expect("a plan has inputs");
         Reservation {
+            family: plan.family,
             tables: plan.inputs().map(|(_, table)| table.meta.id).collect(),
             bytes: plan.bytes(),
             levels: (plan.level, plan.output_level),
@@ -45,10 +47,14 @@ impl Reservation {
         self.levels.0 == self.levels.1 && !self.own_run
     }
 
-    /// Returns whether two compactions may run at the same time: they share no input, and there is
+    /// Returns whether two compactions may run at the same time: they are in different column
+    /// families, or they share no input, and there is
     /// no level in which their key ranges overlap. If the outputs of one of them become a separate
     /// sorted run, the key ranges may overlap, and only shared inputs are a conflict.
     pub fn is_disjoint(&self, order: &KeyOrder, other: &Reservation) -> bool {
+        if self.family != other.family {
+            return true;
+        }
         let levels_disjoint = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
         let keys_disjoint =
             order.user(&self.largest, &other.smallest).is_lt() || order.user(&self.smallest, &other.largest).is_gt();
@@ -173,14 +179,19 @@ impl RunningCompactions {
         self.jobs.len()
     }
 
+    /// Returns whether a compaction of `family` runs.
+    pub fn runs_in(&self, family: FamilyId) -> bool {
+        self.jobs.iter().any(|job| job.family == family)
+    }
+
     /// Returns whether no compaction runs.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// Returns the sums over the tables that running compactions take out of `level`.
-    pub fn leaving(&self, level: usize) -> LevelTotals {
-        let jobs = self.jobs.iter().filter(|job| job.levels.0 == level);
+    /// Returns the sums over the tables that running compactions take out of `level` of `family`.
+    pub fn leaving(&self, family: FamilyId, level: usize) -> LevelTotals {
+        let jobs = self.jobs.iter().filter(|job| job.family == family && job.levels.0 == level);
         jobs.fold(LevelTotals::default(), |sum, job| sum.plus(&job.leaving))
     }
 

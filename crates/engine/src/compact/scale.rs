@@ -14,7 +14,7 @@ use crate::{
     },
 };
 use std::{collections::BTreeSet, hint::black_box, sync::Arc, time::Duration};
-use terrace_format::{KeyOrder, Kind, LEVELS, SeqNo, TableId, edit::Edit, key};
+use terrace_format::{FamilyId, KeyOrder, Kind, LEVELS, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::placement::TableMeta;
 
 const ORDER: KeyOrder = KeyOrder::Bytewise;
@@ -75,6 +75,7 @@ fn plan(set: &VersionSet) -> bool {
         ..Limits::default()
     };
     let ctx = Situation {
+        family: FamilyId::DEFAULT,
         order: &ORDER,
         version: set.live(),
         busy: &busy,

@@ -19,11 +19,8 @@ use crate::{
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use terrace_format::{Kind, LEVELS, LogId, SegmentId, SeqNo, TableId, edit::Edit, key};
-use terrace_storage::{
-    DurabilityHandle,
-    placement::{ObjectId, TableMeta},
-};
+use terrace_format::{FamilyId, Kind, LEVELS, LogId, SegmentId, SeqNo, TableId, edit::Edit, key};
+use terrace_storage::placement::{ObjectId, TableMeta};
 pub use tree::Tree;
 use tree::*;
 
@@ -46,7 +43,7 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
         let id = TableId(tree.versions.new_number());
         add_to(&mut edit, 2, &tree.made(id, vec![(user(10 * n), 0, Kind::Put)]));
     }
-    tree.versions.install_flush(edit, SeqNo(1), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
+    tree.versions.install_flush(edit, SeqNo(1), LogId(0), 0, Vec::new()).expect("tables");
     tree.last = 2;
     tree.schedule();
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [1], "level 1 is due once");
@@ -256,7 +253,7 @@ fn an_edit_may_list_the_tables_of_its_runs_in_any_order() {
         let meta = tree.made(id, vec![(user(n), id.0, Kind::Put)]);
         add_to(&mut edit, 1, &TableMeta { run, ..meta });
     }
-    let version = tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("runs");
+    let version = tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, Vec::new()).expect("runs");
     let first_keys = |run: &crate::version::Run| run.iter().map(|table| table.smallest().to_vec()).collect::<Vec<_>>();
     let runs: Vec<_> = version.runs().iter().map(|(_, run)| first_keys(run)).collect();
     assert_eq!(runs, [vec![user(20), user(40), user(60)], vec![user(20), user(40)], vec![user(50)]], "newest first");
@@ -273,7 +270,7 @@ fn tables_with_unknown_entries_count_by_bytes() {
     let mut edit = Edit::default();
     [table(2, 500, 0), table(3, 7000, 30), table(4, 700, 0)].iter().for_each(|meta| add_to(&mut edit, 1, meta));
     let mut versions = VersionSet::new(ORDER, Start { next_file: 5, ..Start::default() });
-    let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, DurabilityHandle::mature()).unwrap();
+    let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, Vec::new()).unwrap();
     let totals = LevelTotals::of(version.levels[1].tables());
     assert_eq!(totals, LevelTotals { tables: 3, bytes: 8200, entries: 30, uncounted_bytes: 1200 });
     let limits = Limits { max_bytes_for_level_base: 1000, max_entries_for_level_base: 100, ..Limits::default() };
@@ -299,7 +296,7 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
         ids.push(TableId(tree.versions.new_number()));
         add_to(&mut edit, 2, &tree.made(ids[ids.len() - 1], vec![entry(first), entry(last)]));
     }
-    tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
+    tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, Vec::new()).expect("tables");
     let picked_ids = |after: Option<usize>, older: u64| -> Vec<TableId> {
         let (after, all) = (after.map(user), KeyRange::default());
         let plan = tree.situated(|ctx| rewrite_in_place(ctx, 2, &all, after.as_deref(), TableId(older)));
@@ -389,10 +386,8 @@ fn any_sizes_in_a_manifest_are_summed_without_overflow() {
             let meta = TableMeta::bounded(TableId(id), u64::MAX, None, smallest, largest);
             add_to(&mut edit, id as usize % 6, &TableMeta { entries: u64::MAX, refs, ..meta });
         }
-        versions.install_flush(edit, SeqNo(99), LogId(0), u64::MAX, DurabilityHandle::mature()).expect("it applies");
-        versions
-            .install_flush(Edit::default(), SeqNo(99), LogId(0), 9, DurabilityHandle::mature())
-            .expect("it applies");
+        versions.install_flush(edit, SeqNo(99), LogId(0), u64::MAX, Vec::new()).expect("it applies");
+        versions.install_flush(Edit::default(), SeqNo(99), LogId(0), 9, Vec::new()).expect("it applies");
         let live = versions.live().clone();
         let ranges = vec![(user(0), user(99))];
         let contents =
@@ -406,6 +401,7 @@ fn any_sizes_in_a_manifest_are_summed_without_overflow() {
         for idle in [false, true] {
             busy.idle.set_long_idle(idle);
             let ctx = Situation {
+                family: FamilyId::DEFAULT,
                 order: &ORDER,
                 version: &live,
                 busy: &busy,

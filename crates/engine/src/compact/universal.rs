@@ -143,6 +143,7 @@ fn merge_runs(ctx: &Situation<'_>, runs: &[(usize, Run)]) -> Plan {
     }
     let last = upper.iter().max_by(|a, b| ctx.order.internal(&a.meta.largest, &b.meta.largest));
     Plan {
+        family: ctx.family,
         level,
         output_level,
         pointer: last.expect("a run has tables").meta.largest.clone(),

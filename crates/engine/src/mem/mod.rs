@@ -28,7 +28,7 @@ use std::{
     },
 };
 use terrace_format::{
-    KeyOrder, Kind, LogId, RangeTombstones, SeqNo, TableId,
+    FamilyId, KeyOrder, Kind, LogId, RangeTombstones, SeqNo, TableId,
     batch::{Batch, Op},
     key,
 };
@@ -92,28 +92,46 @@ impl MemTable {
     }
 
     /// Inserts a batch as [`insert`](MemTable::insert) does, with the bytes `head` before each
-    /// value.
+    /// value. Operations on other column families than the default one are skipped.
     pub fn insert_with_prefix(&self, head: &[u8], batch: &Batch) {
         let (first, mut seq) = (batch.sequence(), batch.sequence());
         for op in batch.ops() {
-            let (user, kind, value) = match op {
-                Op::Put(user, value) => (user, Kind::Put, [head, value]),
-                Op::Delete(user) => (user, Kind::Delete, [&[][..]; 2]),
-                Op::DeleteRange(from, to) => {
-                    self.delete_range(from, to, seq, first);
-                    seq = seq.plus(1);
-                    continue;
-                }
-            };
-            if let Some(filter) = &self.filter {
-                filter.add(user); // before the write becomes visible
-            }
-            let links = height(seq.0);
-            self.list.insert(user, key::trailer_of(seq, kind), value, links);
-            self.meter.entry(user.len() + key::TRAILER_BYTES, value[0].len() + value[1].len(), links);
+            self.apply(op, head, seq, first);
             seq = seq.plus(1);
         }
         self.last.fetch_max(seq.0 - 1, Relaxed);
+    }
+
+    /// Inserts those operations of a batch that belong to column family `family`.
+    pub fn insert_family(&self, family: FamilyId, head: &[u8], batch: &Batch) {
+        let (first, mut seq) = (batch.sequence(), batch.sequence());
+        for op in batch.ops() {
+            if let (of, op) = op.split()
+                && of == family
+            {
+                self.apply(op, head, seq, first);
+            }
+            seq = seq.plus(1);
+        }
+        self.last.fetch_max(seq.0 - 1, Relaxed);
+    }
+
+    /// Inserts one operation with sequence number `seq`. The first operation of its batch has
+    /// `first`.
+    #[inline]
+    fn apply(&self, op: Op<'_>, head: &[u8], seq: SeqNo, first: SeqNo) {
+        let (user, kind, value) = match op {
+            Op::Put(user, value) => (user, Kind::Put, [head, value]),
+            Op::Delete(user) => (user, Kind::Delete, [&[][..]; 2]),
+            Op::DeleteRange(from, to) => return self.delete_range(from, to, seq, first),
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => return,
+        };
+        if let Some(filter) = &self.filter {
+            filter.add(user); // before the write becomes visible
+        }
+        let links = height(seq.0);
+        self.list.insert(user, key::trailer_of(seq, kind), value, links);
+        self.meter.entry(user.len() + key::TRAILER_BYTES, value[0].len() + value[1].len(), links);
     }
 
     fn delete_range(&self, from: &[u8], to: &[u8], seq: SeqNo, first: SeqNo) {

@@ -1,7 +1,7 @@
 //! A point lookup searches the memtables, newest first. It then searches the levels, and in each
 //! level the newest run first. The first entry found is the newest one. A range tombstone over the
 //! key shadows all older entries, so nothing that would be searched later can be the result.
-use super::{pinned::PinnedValue, view::View};
+use super::{pinned::PinnedValue, view::TreeView};
 use crate::{
     Result,
     mem::{MemTable, NodeId},
@@ -66,7 +66,7 @@ type LookupResult<T> = Option<Option<T>>;
 /// `on_budget_spent` with the SSTable and its level.
 pub fn get<'a>(
     point: &PointLookup<'_>,
-    view: &'a View,
+    view: TreeView<'a>,
     on_budget_spent: impl FnOnce(usize, TableId),
 ) -> Result<Option<Value<'a>>> {
     if let Some(result) = search_memtables(view, point.lookup) {
@@ -95,7 +95,7 @@ pub fn get<'a>(
     Ok(answer.map(Value::StoredValue))
 }
 
-fn search_memtables<'a>(view: &'a View, lookup: &[u8]) -> LookupResult<Value<'a>> {
+fn search_memtables<'a>(view: TreeView<'a>, lookup: &[u8]) -> LookupResult<Value<'a>> {
     let key::Parsed { user, seq, .. } = key::apart(lookup);
     for mem in view.memtables() {
         let newest_tombstone = mem.newest_range_tombstone(user, seq);
@@ -140,7 +140,7 @@ impl PointLookup<'_> {
 
 /// Starts to read the block for which [`get`] would wait: a block of the first SSTable that may
 /// have the key.
-pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8]) -> Result<()> {
+pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: TreeView<'_>, lookup: &[u8]) -> Result<()> {
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
     }
@@ -157,7 +157,7 @@ pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8
 /// Implements LevelDB's read sampling. A scan at the key `internal` charges a seek as a point
 /// lookup of that key would: if several SSTables cover the key, the first one is charged. Returns
 /// that SSTable if the charge exhausts its seek budget.
-pub fn sample(order: &KeyOrder, view: &View, internal: &[u8]) -> Option<(usize, TableId)> {
+pub fn sample(order: &KeyOrder, view: TreeView<'_>, internal: &[u8]) -> Option<(usize, TableId)> {
     let mut holding = view.version.runs().iter().filter_map(|(level, run)| Some((*level, run.find(order, internal)?)));
     let (level, first) = holding.next()?;
     (holding.next().is_some() && first.charge_seek()).then_some((level, first.meta.id))

@@ -4,7 +4,7 @@
 //! A lookup of one key returns a span: all neighbouring keys that the same newest range tombstone
 //! shadows, or that none shadows. The reader caches the span until it leaves the span. A scan
 //! therefore looks up range tombstones only once for each start or end of a range tombstone.
-use super::view::View;
+use super::view::TreeView;
 use crate::{Result, mem::MemTable, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo};
@@ -68,7 +68,7 @@ impl TombstoneSpan {
 
 impl RangeTombstoneIter {
     /// Makes the iterator for a reader of `view` at `seq`.
-    pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, view: &View, seq: SeqNo) -> RangeTombstoneIter {
+    pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, view: TreeView<'_>, seq: SeqNo) -> RangeTombstoneIter {
         let memtables = view.memtables().map(|mem| TombstoneSource::Memory(mem.clone()));
         let sources =
             memtables.chain(view.version.runs().iter().map(|(_, run)| TombstoneSource::Run(run.clone()))).collect();

@@ -4,11 +4,11 @@ use super::{
     separated_values::SeparatedValues,
     snapshot::Snapshot,
     snapshot_iter::{SAMPLE_BYTES, SnapshotIter},
-    view::View,
+    view::{TreeView, View},
 };
 use crate::{Error, Result};
 use std::sync::{Arc, Weak};
-use terrace_format::{KeyOrder, SeqNo, TableId, key};
+use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId, key};
 use terrace_storage::Process;
 
 /// Options of a read: the snapshot, the range of keys, checksum verification, and use of the block
@@ -171,6 +171,8 @@ pub struct Cursor {
 pub(crate) struct ReadSampler {
     /// The view that the cursor reads. It also pins the version.
     view: Arc<View>,
+    /// The column family that the cursor reads.
+    family: FamilyId,
     store: Weak<dyn ReadTrigger>,
     /// The process that opened the store. In a forked child process the cursor does not move.
     process: Process,
@@ -181,24 +183,35 @@ pub(crate) struct ReadSampler {
 
 /// Receives a report when reads have been charged so much that a compaction pays off.
 pub(crate) trait ReadTrigger: Send + Sync {
-    /// Reports that range reads have been charged enough for a compaction of level 0. `oldest` is
-    /// the oldest SSTable of level 0.
-    fn range_reads_paid(self: Arc<Self>, oldest: TableId);
-    /// Reports that the seek budget of `table` in `level` is exhausted.
-    fn seek_budget_spent(self: Arc<Self>, level: usize, table: TableId);
+    /// Reports that range reads have been charged enough for a compaction of level 0 of `family`.
+    /// `oldest` is the oldest SSTable of that level.
+    fn range_reads_paid(self: Arc<Self>, family: FamilyId, oldest: TableId);
+    /// Reports that the seek budget of `table` in `level` of `family` is exhausted.
+    fn seek_budget_spent(self: Arc<Self>, family: FamilyId, level: usize, table: TableId);
 }
 
 impl ReadSampler {
-    pub(crate) fn new(view: Arc<View>, store: Weak<dyn ReadTrigger>, process: Process, seek_bytes: u64) -> ReadSampler {
-        ReadSampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
+    pub(crate) fn new(
+        (view, family): (Arc<View>, FamilyId),
+        store: Weak<dyn ReadTrigger>,
+        process: Process,
+        seek_bytes: u64,
+    ) -> ReadSampler {
+        ReadSampler { view, family, store, process, seek_bytes, left: SAMPLE_BYTES }
+    }
+
+    /// Returns the part of the view that the cursor reads; `None` if the family does not exist. The
+    /// cursor then returns an error from every move.
+    fn tree(&self) -> Option<TreeView<'_>> {
+        self.view.tree(self.family)
     }
 
     /// Charges a seek that searched every run to level 0.
     fn seek_with(&self) {
-        if let Some(oldest) = self.view.version.charge_range_read(self.seek_bytes)
+        if let Some(oldest) = self.tree().and_then(|tree| tree.version.charge_range_read(self.seek_bytes))
             && let Some(store) = self.store.upgrade()
         {
-            store.range_reads_paid(oldest);
+            store.range_reads_paid(self.family, oldest);
         }
     }
 
@@ -224,10 +237,11 @@ impl ReadSampler {
     }
 
     fn charge(&self, order: &KeyOrder, user: &[u8]) {
-        if let Some((level, table)) = get::sample(order, &self.view, &key::lookup(user, SeqNo::MAX))
+        if let Some((level, table)) =
+            self.tree().and_then(|tree| get::sample(order, tree, &key::lookup(user, SeqNo::MAX)))
             && let Some(store) = self.store.upgrade()
         {
-            store.seek_budget_spent(level, table);
+            store.seek_budget_spent(self.family, level, table);
         }
     }
 }

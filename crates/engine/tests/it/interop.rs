@@ -149,6 +149,18 @@ fn leveldb_refuses_a_store_with_unknown_features() {
     }
 }
 
+#[test]
+fn leveldb_refuses_a_store_with_column_families() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Layout::default().ours()).unwrap();
+    db.put("k", "v").unwrap();
+    db.create_cf("users").unwrap().put("k", "v").unwrap();
+    db.close().unwrap();
+    let refusal = Store::try_open(Side::Theirs, dir.path(), &Layout::default()).err().expect("LevelDB opened it");
+    assert!(refusal.contains("unknown tag"), "{refusal}");
+}
+
 fn is_refused(option: &str, value: &str, feature: &str) {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Layout::default().ours();

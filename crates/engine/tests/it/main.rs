@@ -7,6 +7,7 @@ mod allocations;
 mod bundles;
 mod check;
 mod checkpoint;
+mod column_families;
 mod common;
 mod compat;
 mod concurrency;

@@ -18,9 +18,9 @@ use crate::{
     },
 };
 use std::collections::{BTreeMap, VecDeque};
-use terrace_format::{KeyOrder, Kind, LEVELS, LogId, SeqNo, TableId, edit::Edit, key};
+use terrace_format::{FamilyId, KeyOrder, Kind, LEVELS, LogId, SeqNo, TableId, edit::Edit, key};
 use terrace_sim::Rng;
-use terrace_storage::{DurabilityHandle, placement::TableMeta};
+use terrace_storage::placement::TableMeta;
 
 pub const ORDER: KeyOrder = KeyOrder::Bytewise;
 pub const ENTRY_BYTES: u64 = 1000;
@@ -91,9 +91,7 @@ impl Tree {
             }
         }
         tree.last = 999;
-        tree.versions
-            .install_flush(edit, SeqNo(tree.last), LogId(0), 0, DurabilityHandle::mature())
-            .expect("disjoint in each level");
+        tree.versions.install_flush(edit, SeqNo(tree.last), LogId(0), 0, Vec::new()).expect("disjoint in each level");
         tree
     }
 
@@ -119,6 +117,7 @@ impl Tree {
 
     pub fn situated<T>(&self, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         look(&Situation {
+            family: FamilyId::DEFAULT,
             order: &ORDER,
             version: self.versions.live(),
             busy: &self.busy,
@@ -164,7 +163,7 @@ impl Tree {
         let mut edit = Edit::default();
         add_to(&mut edit, level, &meta);
         let contents = self.contents(&meta);
-        let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, DurabilityHandle::mature());
+        let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, Vec::new());
         install.expect("a flush").set_contents(level, vec![contents]);
     }
 
@@ -343,7 +342,7 @@ pub fn due(ctx: &Situation<'_>) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(&ctx.version.held());
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
-            let (level, leaving) = (&ctx.version.levels[n], ctx.busy.leaving(n));
+            let (level, leaving) = (&ctx.version.levels[n], ctx.busy.leaving(ctx.family, n));
             let tables = if n == 0 { level.runs.len() - leaving.tables } else { 1 };
             let totals = LevelTotals::of(level.tables());
             let entries = totals.entries - leaving.entries;
