@@ -68,7 +68,7 @@ fn none_open() -> Error {
     Error::Unsupported("no table of this build is open".into())
 }
 
-/// Where a value is stored.
+/// The place of a pair's value.
 enum ValueAt {
     /// In a file that contains only this value.
     File(InFile),
@@ -121,7 +121,9 @@ impl DirsBuild {
         Ok(ValueAt::File(file))
     }
 
-    /// Takes over the pair of `internal` from directory `from`, which belongs to another table.
+    /// Takes over the pair with the key `internal` from directory `from`, which belongs to another
+    /// table. Links the value file into the new directory, or copies the value if it cannot be
+    /// linked.
     fn take(&mut self, from: &str, internal: &[u8], stored: &[u8]) -> Result<()> {
         let corrupt = |found| Error::corrupt(self.dirs.store.path(&meta_of(from)), 0, found);
         let file = match Reference::decode(stored).map_err(corrupt)? {
@@ -143,7 +145,8 @@ impl DirsBuild {
         }
     }
 
-    /// Adds a pair to the META file: a reference to its file, or the value itself.
+    /// Adds the pair with the key `internal` to the META file. The META entry has either a
+    /// reference to the value's file or the value itself.
     fn list(&mut self, internal: &[u8], placed: ValueAt, value: &[u8]) -> Result<()> {
         let OpenTable { writer, pairs, .. } = self.open()?;
         let (mut stored, mut value_bytes) = (Vec::new(), value.len() as u64);
@@ -161,8 +164,8 @@ impl DirsBuild {
     }
 }
 
-/// Returns whether the error means that a hard link cannot be made: the file has too many links,
-/// the file system does not support links, or the directory has no room.
+/// Returns whether `error` means that a hard link cannot be made: the file has too many links, the
+/// file system does not support links, or the directory has no room.
 fn cannot_link(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
@@ -170,8 +173,8 @@ fn cannot_link(error: &std::io::Error) -> bool {
     ) || takes_no_more(error)
 }
 
-/// Returns whether the error means that the directory accepts no file of this name: the name
-/// exists, or there are too many files.
+/// Returns whether `error` means that the directory accepts no file of this name: the name exists,
+/// or there are too many files.
 fn takes_no_more(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::StorageFull)
 }

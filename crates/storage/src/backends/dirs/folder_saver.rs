@@ -12,10 +12,10 @@ use terrace_vfs::{FileSystem, WriteFile};
 /// error no table directory is considered durable.
 pub(super) struct Saver {
     fs: Arc<dyn FileSystem>,
-    /// The first failure. The lock is held during a sync, so that no call succeeds while another
-    /// one fails. Lock order: this lock before `finished`.
+    /// The first failed sync. A thread that syncs holds this lock, so that no sync succeeds while
+    /// another one fails. Lock order: this lock before `finished`.
     failed: Mutex<Option<String>>,
-    /// While a thread holds this lock, it takes no other lock and does no I/O.
+    /// The finished builds. While a thread holds this lock, it takes no other lock and does no I/O.
     finished: Mutex<Finished>,
 }
 
@@ -42,7 +42,8 @@ impl Saver {
         WholeFolders { saver: self.clone(), build: finished.builds }
     }
 
-    /// Makes the first `build` builds durable: their directories and all files in these.
+    /// Makes the first `build` of all finished builds durable: their directories, and all files in
+    /// these directories.
     fn save(&self, build: u64) -> io::Result<()> {
         let mut failed = self.failed.lock();
         if let Some(first) = &*failed {
@@ -67,8 +68,8 @@ impl Saver {
     }
 }
 
-/// The directories of a build, in the form of one file for
-/// [trackers](crate::durability::DurabilityTracker).
+/// The table directories of one build. [Trackers](crate::durability::DurabilityTracker) handle
+/// files, so this type represents all directories of the build as one file.
 pub(super) struct WholeFolders {
     saver: Arc<Saver>,
     build: u64,

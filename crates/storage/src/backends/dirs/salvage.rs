@@ -22,7 +22,8 @@ use terrace_format::{
     pair::{PairName, Reference},
 };
 
-/// Maximum number of entries, and of value bytes, in one piece.
+/// The limits of one piece (the part of a table that one call of `next` returns): the number of its
+/// entries, and the number of its value bytes.
 const PIECE_ENTRIES: usize = 64;
 const PIECE_BYTES: usize = 1 << 20;
 /// Longest possible pair file: the key's length, the key and the value.
@@ -32,7 +33,9 @@ const FILE_BYTES_MAX: u64 = 5 + 2 * u32::MAX as u64;
 pub(super) struct PairSalvager {
     dir: TableDir,
     lost: VecDeque<Loss>,
-    /// Internal keys with their META entries, read or reconstructed; sorted, without duplicates.
+    /// The pairs of the table: internal keys with their META entries. An entry is either read from
+    /// the META file or reconstructed from the name and contents of a value file. The pairs are
+    /// sorted, without duplicates.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     range_tombstones: Result<Option<Arc<RangeTombstones>>>,
 }
@@ -112,7 +115,8 @@ impl PairSalvager {
         Ok(())
     }
 
-    /// Returns the next entries as a block with their values. Empty if none of them can be read.
+    /// Returns a block with the next pairs: their keys and values. The block is empty if none of
+    /// these pairs can be read.
     fn piece(&mut self) -> Result<BlockCursor> {
         let (mut builder, mut entries, mut bytes) = (BlockBuilder::new(1), 0, 0);
         while entries < PIECE_ENTRIES && bytes < PIECE_BYTES {

@@ -177,8 +177,8 @@ fn found(fs: &dyn FileSystem) -> Result<Vec<(TableId, usize)>> {
     Ok(found)
 }
 
-/// Returns the directory of any table, if there is one. A store that has lost its root and its
-/// format file still has these directories.
+/// Returns the directory of any one table; `None` if the store has no directory table. A store that
+/// has lost its root and its format file still has these directories.
 pub(crate) fn any_folder(fs: &dyn FileSystem) -> Result<Option<String>> {
     Ok(found(fs)?.first().map(|(id, level)| folder(*level, *id)))
 }
@@ -210,7 +210,8 @@ pub(in crate::backends) fn destroy(fs: &dyn FileSystem) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether `inside` is another copy of a table that was set aside.
+/// Returns whether `inside`, an entry of the folder `above`, is a further copy of a table in
+/// `lost/`: its name ends in a suffix such as `-2`.
 fn is_copy(above: &str, inside: &Inside) -> bool {
     let stem = inside.name.rsplit_once('-').map(|(stem, _)| stem.to_string());
     above == "lost" && stem.is_some_and(|name| table_of(&Inside { name, ..inside.clone() }).is_some())

@@ -112,10 +112,11 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Maintains the marker file `UNSYNCED`. In the durability mode `none` it creates the marker. In
-/// any other mode, if the marker exists, it syncs `tables` and the format file and then removes
-/// the marker. The marker itself need not be durable: if a power cut removes it, all files that
-/// exist afterwards have survived the power cut.
+/// Maintains the marker file `UNSYNCED`, which shows that files of the store were not synced. In
+/// the durability mode `none` this function creates the marker. In any other mode, if the marker
+/// exists, it syncs `tables` and the format file and then removes the marker. The marker itself
+/// need not be durable: if a power cut removes it, all files that exist afterwards have survived
+/// the power cut.
 pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.writable("settle")?;
     let name = FileName::Unsynced.to_string();
@@ -196,7 +197,7 @@ fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
     }
 }
 
-/// Returns the names in `lost/` that [`set_aside`] or LevelDB's repair made.
+/// Returns the names of the files in `lost/` that [`set_aside`] or LevelDB's repair made.
 pub(super) fn lost(store: &Store) -> Result<Vec<String>> {
     let mut names = store.fs.list_lost().map_err(store.io("list", "lost"))?;
     names.retain(|name| set_aside_from(name).is_some());

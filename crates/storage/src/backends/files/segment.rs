@@ -21,9 +21,9 @@ use std::{
 use terrace_format::{Corrupt, LogId};
 use terrace_vfs::ReadFile;
 
-/// Makes a job depend on `segment`, because the tables of the job point into it. `purpose` is the
-/// purpose under which the job's syncs are counted. Returns the file that the job's durability
-/// handle must cover; `None` if the segment is durable already.
+/// Makes a job depend on `segment`, because tables of the job point into it. Returns the file that
+/// the job's durability handle must cover; `None` if the segment is durable already. The syncs of
+/// the job are counted under `purpose`.
 pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
     let name = store.name_of(segment);
     let fate = match store.unsettled.claim(segment) {
@@ -43,7 +43,7 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
     Ok(None)
 }
 
-/// Creates the segment of WAL `id`.
+/// Creates the WAL with the number `id` as a segment.
 pub(super) fn create(store: Arc<Store>, id: LogId) -> Result<Box<dyn SegmentWriter>> {
     let object = ObjectId::Wal(id);
     let (progress, fate) = (Arc::new(Progress::default()), Arc::new(Fate::default()));
@@ -85,7 +85,7 @@ impl SegmentWriter for Writer {
     }
 }
 
-/// Ends the segment. A WAL that is dropped without a final sync is ended too.
+/// Ends the segment when its writer is dropped, even if there was no final sync.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.end();
@@ -106,7 +106,7 @@ pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
     store.fs.open(&name).and_then(|file| file.forget_cached()).map_err(store.io("drop cached pages of", &name))
 }
 
-/// Opens a segment.
+/// Opens a segment for reading.
 pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentReader>> {
     let name = store.name_of(segment);
     match store.fs.open(&name) {
@@ -140,7 +140,8 @@ impl SegmentReader for Reader {
             let detail = format!("it ends before the {bytes} bytes that a table points to");
             Error::corrupt(&self.name, offset, Corrupt::new("segment", 0, detail))
         };
-        // The pointer may be damaged, so the size is checked before memory is allocated.
+        // The value pointer that contains this size may be damaged, so the size is checked before
+        // memory is allocated.
         if bytes > (1 << 20) && offset.saturating_add(bytes) > self.bytes()? {
             return Err(short());
         }

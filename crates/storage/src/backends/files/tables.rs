@@ -29,7 +29,7 @@ pub(in crate::backends) struct Tables {
     clock: Mutex<Clock>,
 }
 
-/// Opens the file with the blocks of a table.
+/// A function that opens the file with the blocks of a table.
 pub(in crate::backends) type Find = dyn Fn(&TableMeta) -> Result<Input> + Send + Sync;
 
 /// All tables in the order of opening, and the position of the clock hand. The clock algorithm
@@ -84,7 +84,8 @@ impl Tables {
             clock.tables.retain(|table| table.strong_count() > 0);
         }
         clock.tables.extend(opened.map(|table| table.this.clone()));
-        // Two rounds: the first may only clear the used flags.
+        // The clock hand passes each table at most twice. The first round may only clear the used
+        // flags.
         for _ in 0..2 * clock.tables.len() {
             let few = self.open.load(Relaxed) <= self.store.share.most();
             if few && !self.budget.tails_exceed() {
@@ -142,7 +143,8 @@ impl FileTable {
         Ok(reader)
     }
 
-    /// If the file is longer than the manifest states, adds this to the error text.
+    /// Adds a note to the text of `error` if the file is longer than the manifest states. `there`
+    /// is the size of the file.
     fn with_length(&self, there: u64, error: Error) -> Error {
         match error {
             Error::Corrupt { what, object, offset, detail } if there > self.meta.bytes && self.meta.bytes > 0 => {

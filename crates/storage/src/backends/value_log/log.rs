@@ -52,7 +52,8 @@ struct WalSegmentWriter {
     has_sidecar: bool,
     /// The sidecar. It is created when the first batch without a separated value is written.
     sidecar: Option<Box<dyn LogWriter>>,
-    /// Whether the segment has a durable mark that covers writes in the sidecar.
+    /// Whether the segment has a durable mark (a record which states that earlier writes were
+    /// synced) that covers writes in the sidecar.
     sidecar_marked: bool,
     framer: Framer,
     converter: BatchConverter,
@@ -115,10 +116,10 @@ impl LogWriter for WalSegmentWriter {
         self.sidecar.iter().try_for_each(|sidecar| sidecar.sync())
     }
 
-    /// Writes the durable mark to the sidecar, or to the segment if there is no sidecar. The
-    /// segment also gets the first mark after the sidecar was created. If the sidecar is lost
-    /// later, that mark shows that durable writes are missing. With `direct_io` no mark is written
-    /// to a segment.
+    /// Writes the durable mark (a record which states that earlier writes were synced) to the
+    /// sidecar, or to the segment if there is no sidecar. After the sidecar was created, the first
+    /// mark is also written to the segment. If the sidecar is lost later, this mark in the segment
+    /// shows that durable writes are missing. With `direct_io` no mark is written to a segment.
     fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
         if let Some(sidecar) = &mut self.sidecar {
             sidecar.mark_durable(next)?;
@@ -184,8 +185,8 @@ impl BatchConverter {
     }
 }
 
-/// Opens both files of WAL `id`. One file may be missing: a WAL without batches of small values
-/// has no sidecar, and a damaged store may have lost either file.
+/// Opens both files of WAL `id`: the segment and the sidecar. One file may be missing: a WAL
+/// without batches of small values has no sidecar, and a damaged store may have lost either file.
 pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReader>> {
     let segment = match open_any(shared, ObjectId::Wal(id)) {
         Err(Error::Missing { object, .. }) => Err(Error::Missing { what: "log", object }),
@@ -198,10 +199,11 @@ pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReade
     Ok(Box::new(MergedWal::new(segment.ok(), Box::new(sidecar))))
 }
 
-/// Opens any segment as a log.
+/// Opens a segment, of a WAL or of relocated values, as a log.
 pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn LogReader>> {
     let segment = shared.inner.open_segment(id)?;
-    // A hole at the end, however large, is not read, except for its first bytes.
+    // The segment may end in a hole (zeros that were never written), however large. The reader
+    // reads only the first bytes of the hole.
     let data_end = segment.data_end()?.saturating_add(BLOCK_BYTES as u64);
     let frames = Frames::new(id.number(), segment.bytes()?.min(data_end));
     let converter = BatchConverter::new(id, shared.setup.value_log_threshold);
@@ -217,7 +219,7 @@ struct Sidecar {
     reader: Box<dyn LogReader>,
     /// The path of the sidecar, for messages. Messages about other files name the segment.
     path: String,
-    /// Whether a torn end was already reported.
+    /// Whether this reader has already reported that the sidecar ends within a record.
     torn: bool,
 }
 
@@ -255,9 +257,9 @@ impl LogReader for Sidecar {
 struct SegmentLogReader {
     segment: Arc<dyn SegmentReader>,
     frames: Frames,
-    /// The first event of the log, until it is returned.
+    /// The first event, which was read when the log was opened; `None` after it was returned.
     head: Option<LogEvent>,
-    /// Whether the first event was a batch.
+    /// Whether the first event was a batch. Then Terrace wrote the log, and its start is not lost.
     ours: bool,
     converter: BatchConverter,
 }
@@ -267,8 +269,8 @@ impl SegmentLogReader {
         let segment = &self.segment;
         self.frames.next(|offset, buf| {
             let read = segment.read(offset, buf.len() as u64).or_else(|error| {
-                // The segment's writer may end the segment in the meantime, which truncates the
-                // preallocated zeros.
+                // The segment's writer may end the segment during this read, which truncates the
+                // preallocated zeros. The missing bytes are then zeros.
                 let there = segment.bytes()?.saturating_sub(offset);
                 if there < buf.len() as u64 { segment.read(offset, there) } else { Err(error) }
             })?;
@@ -280,8 +282,8 @@ impl SegmentLogReader {
 }
 
 impl LogReader for SegmentLogReader {
-    /// Returns whether Terrace wrote the log. Only Terrace writes segments, but a segment that
-    /// lost its start has no first batch.
+    /// Returns whether Terrace wrote the log. Only Terrace writes segments, so the result is false
+    /// only for a segment that lost its start and has no first batch.
     fn ours(&self) -> bool {
         self.ours
     }

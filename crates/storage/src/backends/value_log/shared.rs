@@ -63,8 +63,8 @@ impl ValueLogInner {
             .map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
     }
 
-    /// Returns whether an entry that is passed to a build has a value. The key of the entry may be
-    /// corrupt.
+    /// Returns whether the entry with the key `internal` is a put, and therefore has a value.
+    /// Returns an error if the key is corrupt.
     pub fn is_put(&self, internal: &[u8]) -> Result<bool> {
         let corrupt = |found| Error::corrupt(format!("an entry for a table of {}", self.inner.name()), 0, found);
         Ok(key::parse(internal).map_err(corrupt)?.kind == Kind::Put)
@@ -82,10 +82,10 @@ impl ValueLogInner {
         })
     }
 
-    /// Reads the entry at `pointer` without verifying it. If the segment is mapped and `in_place`
-    /// is set, the entry is read from the mapping. Otherwise it is read by a system call: if the
-    /// page is unreadable, a system call returns an error, but a page fault in a mapping would kill
-    /// the process.
+    /// Reads the entry at `pointer` without verifying it. With `in_place` the entry is read from
+    /// the mapping of the segment, if the segment is mapped. Otherwise it is read by a system call.
+    /// A system call returns an error if a page is unreadable; a page fault in the mapping would
+    /// kill the process.
     pub fn entry(&self, pointer: &ValuePointer, in_place: bool) -> Result<Bytes> {
         let segment = self.segment_of(pointer)?;
         let shown = segment.shown().filter(|_| in_place);
@@ -100,7 +100,8 @@ impl ValueLogInner {
     pub fn value_of(&self, pointer: &ValuePointer, entry: Bytes, user: &[u8], seq: SeqNo) -> Result<Bytes> {
         let value = match self.value_in(pointer, &entry, user, seq)? {
             Cow::Owned(value) => return Ok(Bytes::from(value)),
-            // The value is the last part of the entry, so it is returned without a copy.
+            // The value is the last part of the entry, so this function returns that part without a
+            // copy.
             Cow::Borrowed(value) => value.len(),
         };
         let range = entry.len() - value..entry.len();
@@ -120,7 +121,7 @@ impl ValueLogInner {
     }
 }
 
-/// Returns the range of an entry in its segment.
+/// Returns the range of bytes of an entry in its segment.
 pub(super) fn range_of(pointer: &ValuePointer) -> Range<u64> {
     pointer.offset..pointer.offset.saturating_add(pointer.bytes)
 }
