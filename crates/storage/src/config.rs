@@ -1,4 +1,4 @@
-//! The parameters of storage: the part of the engine's options that storage needs.
+//! The parameters of storage: the part of the engine's options that this crate needs.
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{KeyOrder, Layout, compress::Codec, filter::FilterPolicy};
 use terrace_vfs::WalWriteMode;

@@ -1,4 +1,5 @@
-//! Storage errors. An error text states what happened, the object, and what the user can do.
+//! Errors of storage operations. An error text states the failure, the object, and what the user
+//! can do.
 use std::{io, sync::Arc};
 use terrace_format::{Corrupt, compress::MISSING_CODEC};
 use terrace_vfs::Process;
@@ -17,7 +18,7 @@ pub enum Error {
         object: String,
         /// The offset in `object`, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// A description of the corruption.
         detail: String,
     },
     /// The operating system returned an error.

@@ -1,4 +1,5 @@
-//! I/O statistics: bytes written and syncs. Each is counted in the one place where it happens.
+//! I/O statistics: the number of bytes written, and the syncs. Each write and each sync is counted
+//! in exactly one place.
 use std::{
     cell::Cell,
     marker::PhantomData,
@@ -47,7 +48,8 @@ impl Purpose {
 /// The kind of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// Tables, and value-log segments into which they point. The purpose is that of their bytes.
+    /// Tables, and value-log segments into which the tables point. The purpose is that of the
+    /// synced bytes.
     Tables(Purpose),
     /// The manifest.
     Manifest,

@@ -81,7 +81,7 @@ pub trait StoreInfo: Send + Sync {
     }
 }
 
-/// The WAL and the manifest.
+/// The write-ahead logs (WALs) and manifests of a store.
 pub trait LogStore: StoreInfo {
     /// Creates a log with the first record `first`. The record is written so that
     /// [`LogReader::ours`] can distinguish the log from LevelDB's logs. It is an error if a log
@@ -89,8 +89,8 @@ pub trait LogStore: StoreInfo {
     fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>>;
     /// Opens a log at its beginning.
     fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>>;
-    /// Prepares a WAL that was written before the store was opened, for replay by an open for
-    /// writing. If tables will point into the WAL, all bytes that later reads return must be
+    /// Prepares a WAL that was written before the store was opened, so that an open for writing can
+    /// replay it. If tables will point into the WAL, all bytes that later reads return must be
     /// durable. The WAL is therefore synced, and bytes that exist only in the page cache are
     /// dropped.
     fn prepare_replay(&self, _log: LogId) -> Result<()> {
@@ -168,15 +168,15 @@ pub trait ValueStore: StoreInfo {
     }
 }
 
-/// SSTables.
+/// The SSTables of a store.
 pub trait TableStore: StoreInfo {
     /// Starts to write the outputs of a job.
     fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>>;
     /// Opens a table. Storage may close the table while it is not in use, and opens it again when
     /// needed. The caller keeps the result as long as the table may be read.
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>>;
-    /// Opens a table that may be damaged, to read its intact part. Only the location in `table` is
-    /// used.
+    /// Opens a table that may be damaged, to read its intact part. Of `table`, only the fields that
+    /// locate the table are used.
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>>;
     /// Returns the tables that the directory in a bundle (one file with several SSTables) lists,
     /// without tables whose space was deallocated. The returned metadata has no key bounds.
@@ -191,7 +191,7 @@ pub trait TableStore: StoreInfo {
     }
 }
 
-/// The root (`CURRENT`) and the format file.
+/// The root (`CURRENT`) and the format file of a store.
 pub trait RootStore: StoreInfo {
     /// Replaces the root atomically and durably. From then on the store begins at `manifest`.
     fn publish_root(&self, manifest: LogId) -> Result<()>;
@@ -204,7 +204,7 @@ pub trait RootStore: StoreInfo {
     fn load_format_file(&self) -> Result<Option<String>>;
 }
 
-/// The files of all objects, and disk space.
+/// The files of all objects of a store, and its disk space.
 pub trait ObjectStore: StoreInfo {
     /// Lists all objects. The list is sufficient for a repair without a manifest. Files with
     /// unknown names are not listed and not touched.
@@ -237,7 +237,7 @@ pub trait ObjectStore: StoreInfo {
 
 /// Reports and controls when objects survive a power cut.
 pub trait Durability: StoreInfo {
-    /// The durability mode, for `stats` and `doctor`.
+    /// Returns the name of the durability mode, for `stats` and `doctor`.
     fn durability_mode(&self) -> &'static str;
     /// Returns whether anything is guaranteed to survive a power cut; false in the durability mode
     /// `none`.
@@ -273,7 +273,7 @@ pub trait Durability: StoreInfo {
     fn commit(&self) -> Result<()>;
 }
 
-/// A store: the sum of its parts.
+/// The complete interface of a store: the sum of the traits above.
 pub trait Storage: LogStore + ValueStore + TableStore + RootStore + ObjectStore + Durability {}
 
 impl<T: LogStore + ValueStore + TableStore + RootStore + ObjectStore + Durability> Storage for T {}

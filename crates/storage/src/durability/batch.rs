@@ -35,8 +35,8 @@ pub struct BatchTracker {
     way: Way,
     interval: Duration,
     waiting: Queue, // jobs do not wait for a batch, unless too many files wait
-    // The time of the last batch. Held while a batch is made. Lock order: this lock before
-    // `waiting`.
+    // The time of the last batch sync. A thread holds this lock while it makes a batch sync. Lock
+    // order: this lock before `waiting`.
     last: Mutex<Option<Instant>>,
 }
 
@@ -53,7 +53,8 @@ impl BatchTracker {
         BatchTracker { waiting: Queue::new(files_max), ..self }
     }
 
-    /// Makes every pending handle durable or failed. Returns the first error.
+    /// Makes a batch sync, after which every pending handle is durable or failed. Returns the first
+    /// error.
     fn settle(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         let (mut saved, mut bytes, mut outcome) = (Vec::new(), 0, Ok(()));
         for build in self.waiting.take() {
@@ -97,7 +98,7 @@ impl BatchTracker {
         }
     }
 
-    /// Does the last step of a batch, for files with `bytes` bytes in total.
+    /// Does the last step of a batch sync. The files of the batch have `bytes` bytes in total.
     fn finish(&self, fs: &dyn FileSystem, bytes: u64, io_stats: &IoStats) -> Result<()> {
         match self.way {
             Way::Group => {

@@ -19,7 +19,8 @@ pub enum State {
     Failed(Error),
 }
 
-/// Tracks one or several outputs, all of which must become durable. Clones share one state.
+/// Tracks one or several outputs of a job, all of which must become durable. All clones of a handle
+/// share one state.
 #[derive(Clone, Debug)]
 pub struct DurabilityHandle(Vec<Arc<Cell>>);
 
@@ -57,8 +58,8 @@ impl DurabilityHandle {
         (DurabilityHandle(vec![cell.clone()]), Completer(cell))
     }
 
-    /// Returns the state: failed if one part has failed, else pending if one part is pending, else
-    /// durable.
+    /// Returns the state of a handle that may have several parts: failed if one part has failed,
+    /// else pending if one part is pending, else durable.
     pub fn state(&self) -> State {
         let mut sum = State::Durable;
         for cell in &self.0 {
@@ -119,7 +120,7 @@ impl Cell {
         }
     }
 
-    /// Sets the outcome. Later calls have no effect.
+    /// Sets the outcome (durable or failed). After the first call, further calls have no effect.
     fn decide(&self, outcome: State) {
         let mut state = self.state.lock();
         if matches!(*state, State::Pending) {

@@ -29,8 +29,8 @@ use std::{
 };
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// The number by which a tracker recognizes that a journal commit has covered the bytes that were
-/// written back.
+/// The kind of number by which a tracker recognizes that a journal commit has covered the bytes
+/// that were written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The number of commits, which the kernel publishes.
@@ -39,7 +39,7 @@ pub enum Evidence {
     Transactions,
 }
 
-/// Number of commits after which everything written back before is durable.
+/// Number of commits after which every byte that was written back before them is durable.
 const COMMITS: u64 = 2;
 /// If the journal makes no progress during this number of commit intervals, it is considered
 /// stuck. For this limit, each interval is taken as one second longer than the file system's
@@ -62,10 +62,10 @@ pub struct JournalTracker {
 struct Progress {
     /// The batches, in the order in which they become durable.
     batches: VecDeque<Batch>,
-    /// The last count of commits. In mode `journal-bpf` the number of the last committed
-    /// transaction, extended to 64 bits so that it does not wrap around.
+    /// The number of commits when the journal was last read. In mode `journal-bpf` it is the number
+    /// of the last committed transaction, extended to 64 bits so that it does not wrap around.
     commits: u64,
-    /// The time when the count last changed, or when the wait for a change began.
+    /// The time when `commits` last changed, or when the tracker began to wait for a change.
     moved: Option<Instant>,
     asked: Option<Instant>,
 }
@@ -115,8 +115,8 @@ impl JournalTracker {
         JournalTracker { stall_limit, ..JournalTracker::new(evidence, poll, Duration::ZERO) }
     }
 
-    /// Writes back new outputs, then checks the older ones. Forces a commit if the journal cannot
-    /// be read or is stuck.
+    /// Does the work that is due: writes back new outputs, then checks whether older outputs are
+    /// durable. Forces a commit if the journal cannot be read or is stuck.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, io_stats: &IoStats) {
         let (saved, _) = self.write_back(io_stats); // here and below, the handles report the error
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
@@ -125,8 +125,8 @@ impl JournalTracker {
         }
     }
 
-    /// Writes back the waiting outputs. Returns the outputs that a commit will make durable, and
-    /// the first error. An error of a file fails only its own job.
+    /// Writes back the waiting outputs. Returns the outputs that still need a commit to become
+    /// durable, and the first error. An error of a file fails only the handle of the file's job.
     fn write_back(&self, io_stats: &IoStats) -> (Vec<Waiting>, Result<()>) {
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in self.waiting.take() {
@@ -144,8 +144,8 @@ impl JournalTracker {
 }
 
 impl Progress {
-    /// Adds outputs that were just written back. They wait for a commit even if this call returns
-    /// an error.
+    /// Adds outputs that were just written back to the batches. The outputs wait for a commit even
+    /// if this call returns an error.
     fn enter(&mut self, builds: Vec<Waiting>, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
         let due = self.due(&builds, fs, evidence);
         if self.batches.is_empty() {
@@ -162,7 +162,8 @@ impl Progress {
         }
         let (journal, now) = (journal_of(fs)?, self.count(fs, evidence)?);
         // If the sync of one of the job's files was cancelled, the job may have no file left that
-        // reports the transaction of the file names.
+        // reports the transaction of the job's file names. The job then waits until two more
+        // transactions are committed.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files

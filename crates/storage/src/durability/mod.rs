@@ -27,14 +27,14 @@ pub struct Finished {
     pub name: String,
     /// The descriptor of the writer.
     pub file: Box<dyn WriteFile>,
-    /// Bytes written.
+    /// The number of bytes written to the file.
     pub bytes: u64,
-    /// The purpose of the bytes.
+    /// The purpose under which the bytes of the file are counted.
     pub purpose: Purpose,
 }
 
 impl Finished {
-    /// Returns whether the file is durable already.
+    /// Returns whether another sync has made the file durable already.
     fn is_saved(&self) -> bool {
         self.file.is_saved()
     }
@@ -61,15 +61,15 @@ fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
 
 /// Makes finished files durable in one of the durability modes.
 pub trait DurabilityTracker: Send + Sync {
-    /// The name of the mode.
+    /// Returns the name of the durability mode.
     fn durability_mode(&self) -> &'static str;
     /// Returns whether this mode guarantees that data survives a power cut. If not, WALs,
     /// manifests and roots are not synced either.
     fn promises(&self) -> bool {
         true
     }
-    /// Takes over the files of one job and their directory entries. If too many files wait, first
-    /// does the sync work that is due.
+    /// Takes over the files of one job and makes them and their directory entries durable, now or
+    /// later. If too many files wait, first does the sync work that is due.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle>;
     /// Cancels the sync of the file `name`, which became obsolete before an edit with it was
     /// committed. If the sync has not begun, it is never made, and the handle of the job covers

@@ -7,26 +7,27 @@ use parking_lot::Mutex;
 pub(super) struct Waiting {
     pub files: Vec<Finished>,
     pub completer: Completer,
-    /// Whether the sync of some of its files was cancelled.
+    /// Whether the sync of some of the job's files was cancelled.
     pub lacks_some: bool,
 }
 
 impl Waiting {
-    /// Returns whether nothing is left to sync. If the sync of some files was cancelled, the
-    /// directory with their names must still be synced: the commit of the job's edit may depend on
-    /// a sync of the directory after the end of the job.
+    /// Returns whether the job has nothing left to sync. The result is false if the sync of some
+    /// files was cancelled, because the directory with the names of these files must still be
+    /// synced. The commit of the job's edit may depend on a sync of the directory that follows the
+    /// end of the job.
     pub fn is_saved(&self) -> bool {
         !self.lacks_some && self.files.iter().all(Finished::is_saved)
     }
 
-    /// Returns the number of bytes that wait for a commit.
+    /// Returns the number of the job's bytes that are not durable yet.
     pub fn unsaved(&self) -> u64 {
         self.files.iter().filter(|file| !file.is_saved()).map(|file| file.bytes).sum()
     }
 }
 
-/// All waiting outputs, oldest first. Each file keeps the descriptor that wrote it, and the number
-/// of descriptors is limited.
+/// The outputs of all jobs that wait for a batch, oldest first. Each file keeps the descriptor that
+/// wrote it, so the number of waiting files is limited.
 pub(super) struct Queue {
     builds: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it
     files_max: usize,
@@ -79,15 +80,15 @@ impl Queue {
         self.descriptors() >= self.files_max
     }
 
-    /// Returns the number of descriptors that waiting files hold. Files on raw devices and
+    /// Returns the number of descriptors that the waiting files hold. Files on raw devices and
     /// directory tables hold none.
     fn descriptors(&self) -> usize {
         let builds = self.builds.lock();
         builds.iter().flat_map(|build| &build.files).filter(|file| file.file.descriptor().is_some()).count()
     }
 
-    /// Removes the file `name` from its job's outputs. The caller must not hold a lock while it
-    /// drops the result, because this closes the file.
+    /// Removes the file `name` from the outputs of its job. The caller must not hold a lock while
+    /// it drops the result, because the drop closes the file.
     pub fn cancel_sync(&self, name: &str) -> Option<Finished> {
         self.builds.lock().iter_mut().find_map(|build| {
             let at = build.files.iter().position(|file| file.name == name)?;

@@ -77,7 +77,7 @@ fn destroy_removes_the_store_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let location = Location::Directory(path.clone());
-    // Nothing exists at this location yet.
+    // Nothing exists at this location yet, so there is nothing to remove. This is no error.
     destroy(&location).unwrap();
     full_store(&path);
     destroy(&location).unwrap();

@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Size of a buffer in bytes.
 pub(super) const BYTES: usize = 256 << 10;
 
-/// The read-ahead buffer of one cursor. Blocks may still refer to it after the cursor has moved
-/// on. Returns to the pool when dropped.
+/// The read-ahead buffer of one cursor. Blocks may still refer to the buffer after the cursor has
+/// moved on. The buffer returns to the pool when this value is dropped.
 pub(super) struct Buffer {
     bytes: Arc<Vec<u8>>,
     held: Held,

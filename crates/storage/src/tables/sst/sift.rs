@@ -45,8 +45,8 @@ pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bo
     kept
 }
 
-/// The bounds for keys of a block: greater than `last`, at most `listed`. An empty key is no
-/// bound.
+/// The bounds for the keys of a block. Its keys must be greater than `last`, the last key before
+/// the block, and at most `listed`, the block's upper bound. An empty key is no bound.
 pub(super) struct Between<'a> {
     pub order: &'a KeyOrder,
     pub last: &'a [u8],

@@ -27,18 +27,19 @@ const SINGLES: u32 = 2;
 /// evict the current block from the processor's caches.
 const PREFETCH_MAX: u64 = 8 << 10;
 
-/// The read-ahead state of one cursor.
+/// The read-ahead state of one cursor over an SSTable.
 #[derive(Default)]
 pub(super) struct Spans {
     /// The bytes of the last span, with their offset in the table. `None` until a span is read.
     span: Option<Buffer>,
     begin: u64,
-    /// The range of the last requested block, and whether the block was returned without a copy.
+    /// The range of the last requested block in the table, and whether the block was returned
+    /// without a copy.
     last: Range<u64>,
     in_place: bool,
     /// Number of consecutive requests for adjacent blocks.
     neighbours: u32,
-    /// Size of the last span; 0 before the first one.
+    /// The size of the last span in bytes; 0 before the first span.
     bytes: u64,
 }
 
