@@ -132,7 +132,7 @@ pub trait DirectoryLock: Send + Sync {
     }
 }
 
-/// The lock of a directory that needs no lock.
+/// A lock without effect, for a directory that needs no lock.
 impl DirectoryLock for () {}
 
 /// Returns the journal of `fs`. The error is the reason why it has none.

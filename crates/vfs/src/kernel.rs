@@ -22,8 +22,8 @@ use std::{
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
-/// The scheduler slice of a background thread in nanoseconds. Other threads have slices of 3 ms or
-/// less, so they preempt background threads.
+/// The scheduler slice of a background thread in nanoseconds. It is longer than the slices of other
+/// threads, which are 3 ms or less. The scheduler therefore lets other threads preempt it.
 const TURN_NS: u64 = 20_000_000;
 
 /// A mapped range of a file that is being written. Bytes that are copied into it are immediately
@@ -42,8 +42,8 @@ pub(crate) struct Window {
 // SAFETY: the mapping belongs to the process, not to a thread, and it is written only through
 // `&mut self`.
 unsafe impl Send for Window {}
-// SAFETY: the reason for `Send` is valid here too. `touch` takes only a shared reference, but it
-// changes no byte.
+// SAFETY: as for `Send`, the mapping belongs to the process, and only `&mut self` writes it.
+// `touch` takes a shared reference, but it changes no byte.
 unsafe impl Sync for Window {}
 
 impl Window {

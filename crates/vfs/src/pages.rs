@@ -1,4 +1,4 @@
-//! Memory that is allocated from the kernel in whole pages, and returned to the kernel when
+//! Memory that is allocated from the kernel in whole pages, and returned to the kernel when it is
 //! dropped.
 //!
 //! The allocator of the C library rarely returns memory to the kernel. After a large block was

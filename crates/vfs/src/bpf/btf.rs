@@ -54,7 +54,7 @@ struct Member {
 impl Btf {
     /// Decodes the kernel's BTF.
     pub fn parse(bytes: &[u8]) -> Result<Btf, String> {
-        // Number 0 is `void`.
+        // Type number 0 is `void`.
         let none = Type { name: 0, kind: 0, refers_to: 0, members: Vec::new() };
         Btf { types: vec![none], texts: Vec::new() }.with(bytes)
     }
@@ -130,7 +130,7 @@ impl Btf {
     }
 }
 
-/// Decodes the type at `at`. Returns it with the offset of the next one.
+/// Decodes the type at offset `at`. Returns the type and the offset of the next type.
 fn read_type(types: &[u8], at: usize) -> Result<(Type, usize), String> {
     let (name, info, refers_to) = (word(types, at)?, word(types, at + 4)?, word(types, at + 8)?);
     let (kind, count) = (info >> 24 & 0x1f, info as usize & 0xffff);

@@ -107,7 +107,7 @@ pub struct RawFs {
     device: Arc<dyn BlockDevice>,
     name: String,
     holders: Holders,
-    /// Whether only whole pages are written.
+    /// Whether only whole pages are written to the device.
     padding: bool,
     /// The mounted device. It is loaded at the first use, and again after each lock.
     mount: Mutex<Option<Arc<Mount>>>,
@@ -244,7 +244,7 @@ impl FileSystem for RawFs {
     fn lock(&self, exclusive: bool) -> Result<Box<dyn DirectoryLock>> {
         let held = self.holders.hold(exclusive)?;
         if held.is_first() {
-            // Another process may have written since the device was read.
+            // Another process may have changed the device since this process read it.
             self.unmount();
         }
         let mount = self.mount().ok();

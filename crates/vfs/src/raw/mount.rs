@@ -38,7 +38,7 @@ const STALE_SHARE: usize = 32;
 pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
-    /// Whether only whole pages are written.
+    /// Whether only whole pages are written to the device.
     pub padding: bool,
     pub(super) state: Mutex<State>,
     /// Tracks running flushes. A device flush takes this lock shared, so that a short flush of a
@@ -50,7 +50,7 @@ pub struct Mount {
     unflushed: Mutex<Unflushed>,
     /// Signalled when a flush has finished.
     flushed: Condvar,
-    /// Whether this mount has ended: open files can be read but not written any more.
+    /// Whether this mount has ended. The open files of an ended mount can be read but not written.
     ended: AtomicBool,
     process: Process,
 }
@@ -65,7 +65,7 @@ pub(super) struct State {
     pub table: FileList,
     pub journal: Journal,
     space: Space,
-    /// Open files, by number.
+    /// Open files, by file number.
     pub open: HashMap<u64, Weak<dyn OpenFile>>,
     broken: Option<String>,
 }
@@ -77,7 +77,8 @@ impl State {
     }
 }
 
-/// A running flush of some files. When it is dropped, other flushes of these files may begin.
+/// A running flush of some files. When this value is dropped, other flushes of these files may
+/// begin.
 struct RunningFlush<'a> {
     mount: &'a Mount,
     flushing: Flushing,
@@ -126,8 +127,8 @@ impl Mount {
         self.process.is_current()
     }
 
-    /// Ends all writing, because another process may write from now on. Returns true in the first
-    /// call.
+    /// Ends all writing by this mount, because another process may write from now on. Returns true
+    /// in the first call.
     pub fn expire(&self) -> bool {
         !self.ended.swap(true, Ordering::SeqCst)
     }
@@ -199,7 +200,8 @@ impl Mount {
         Ok(self.changing()?.table.file(file).is_some())
     }
 
-    /// Records the length of a plain file, unless its last name was removed in the meantime.
+    /// Records the length of a plain file in the file list, unless the file's last name was removed
+    /// in the meantime.
     pub fn set_bytes(&self, file: u64, bytes: u64) -> Result<()> {
         let mut state = self.changing()?;
         let is_named = state.table.file(file).is_some();
@@ -360,7 +362,8 @@ impl Mount {
         }
     }
 
-    /// Called when the last handle of a file is closed.
+    /// Ends the use of a file whose last handle was closed. If the file has no name any more, frees
+    /// its slots.
     pub fn closed(&self, number: u64, file: &dyn OpenFile) {
         let mut state = self.state.lock();
         if state.open.get(&number).is_some_and(|known| std::ptr::addr_eq(known.as_ptr(), file)) {
@@ -407,7 +410,7 @@ impl Mount {
                 _ => None,
             };
             let freed = state.table.apply(change).map_err(Error::other)?;
-            // An open file keeps its slots until it is closed.
+            // The slots of an open file are freed when its last handle is closed.
             if let Some(number) = before.filter(|number| !state.open.contains_key(number)) {
                 state.space.release(freed);
                 if state.table.file(number).is_none() {

@@ -24,12 +24,12 @@ pub struct Space {
     /// For each slot, whether it is free but the drive still considers it in use (stale); and the
     /// number of such slots.
     stale: (Vec<bool>, usize),
-    /// Number of free slots in total and by unit.
+    /// Number of free slots: in total here, by unit in the next field.
     free_now: u64,
     free_in_unit: Vec<u32>,
-    /// Number of slots that are free after a running flush or discard.
+    /// Number of slots that become free when a running flush or discard ends.
     in_transit: u64,
-    /// For each stream, the unit from which slots are taken.
+    /// For each stream (lifetime class of files), the unit from which slots are taken.
     open: [Option<usize>; STREAMS],
     freed: Vec<Run>,
 }
@@ -62,9 +62,9 @@ impl Space {
         self.free_now
     }
 
-    /// Takes one slot. The order of preference is: the slot after `after`, if the unit then still
-    /// has only one class; a slot of the stream's current unit; the first slot of a free unit; a
-    /// slot of the unit with the most free slots.
+    /// Takes one free slot. The order of preference is: the slot after `after`, if the unit then
+    /// still has only one class; a slot of the stream's current unit; the first slot of a free
+    /// unit; a slot of the unit with the most free slots.
     pub fn take(&mut self, stream: u8, after: Option<u32>) -> Option<u32> {
         let stream = usize::from(stream) % STREAMS;
         let next = after.and_then(|after| after.checked_add(1)).filter(|next| self.is_next(*next));
@@ -119,7 +119,7 @@ impl Space {
         self.in_transit -= slots_in(runs);
     }
 
-    /// Makes slots reusable.
+    /// Makes slots reusable: they are free from now on.
     pub fn free(&mut self, runs: &[Run]) {
         for slot in runs.iter().flat_map(|run| run.slots()) {
             assert!(!self.free[slot as usize], "slot {slot} is freed twice");
@@ -169,8 +169,9 @@ impl Space {
         (slot / self.unit_slots) as usize
     }
 
-    /// Returns whether a file may continue in slot `next`. It may do so within a unit. It may
-    /// continue in another unit only if that unit is entirely free.
+    /// Returns whether a file may continue in slot `next`, which must be free. The file may
+    /// continue within its unit. It may continue in the next unit only if that unit is entirely
+    /// free.
     fn is_next(&self, next: u32) -> bool {
         let free = self.free.get(next as usize).is_some_and(|free| *free);
         free && (!next.is_multiple_of(self.unit_slots) || self.is_whole(self.unit(next)))
@@ -188,8 +189,9 @@ impl Space {
         Some(at as u32)
     }
 
-    /// Returns the first free unit. Always choosing the first one keeps the space after the used
-    /// units untouched. If no unit is free, returns the unit with the most free slots.
+    /// Returns the unit from which the next slots are taken: the first free unit, or, if no unit is
+    /// free, the unit with the most free slots. Always choosing the first free unit keeps the space
+    /// after the used units untouched.
     fn best_unit(&self) -> Option<usize> {
         let units = 0..self.free_in_unit.len();
         units.clone().find(|unit| self.is_whole(*unit)).or_else(|| {

@@ -10,11 +10,11 @@ use std::{
 };
 use terrace_format::raw::PAGE;
 
-/// Unflushed ranges of the device, by file number.
+/// The ranges of the device that were written and not flushed, by file number.
 #[derive(Default)]
 pub struct Unflushed {
     of: HashMap<u64, Vec<Range<u64>>>,
-    /// Files that the next commit covers.
+    /// Files that the next commit (a flush of all such files) covers.
     due: BTreeSet<u64>,
     /// Files with a running flush. The flag is true if the file was due when the flush began.
     running: BTreeMap<u64, bool>,
@@ -38,7 +38,7 @@ impl Unflushed {
         }
     }
 
-    /// Includes `file` in the next commit.
+    /// Adds `file` to the files that the next commit covers.
     pub fn is_due(&mut self, file: u64) {
         self.due.insert(file);
     }

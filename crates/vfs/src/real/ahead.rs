@@ -51,9 +51,9 @@ enum Work {
 pub(super) struct Ahead {
     file: Arc<File>,
     helper: Option<Helper>,
-    /// The offset of the last request.
+    /// The offset of the last request; see [`Ahead::ask`].
     asked: Option<u64>,
-    /// The end of the last requested window.
+    /// The end of the last requested window, as an offset in the file.
     asked_to: u64,
     /// The offsets of requested windows that are not known to be ready, in file order.
     under_way: VecDeque<u64>,
@@ -73,7 +73,7 @@ struct Helper {
 }
 
 impl Ahead {
-    /// Makes the object for the WAL in `file`, without a thread.
+    /// Makes the object for the WAL in `file`. The first request starts the thread.
     pub fn new(file: Arc<File>) -> Ahead {
         Ahead {
             file,
@@ -87,8 +87,8 @@ impl Ahead {
         }
     }
 
-    /// Requests windows from offset `at` on. A window must begin at `at`. A repeated request does
-    /// nothing.
+    /// Requests the next windows. The first of them begins at offset `at`, where a window must
+    /// begin. A repeated request does nothing.
     #[inline]
     pub fn ask(&mut self, at: u64) {
         if self.asked != Some(at) {
@@ -111,7 +111,7 @@ impl Ahead {
 
     fn send(&mut self, window: Span) {
         if self.helper.is_none() {
-            // Without a thread, the writer makes windows when they are needed.
+            // If no thread can be started, the writer makes each window when it is needed.
             self.helper = start(self.file.clone(), self.ended.clone()).ok();
         }
         if self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok()) {
@@ -201,8 +201,8 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     Ok(Helper { work, ready: Mutex::new(ready), thread })
 }
 
-/// Loads `window` of `file`, at offset `from`, into the page cache. Loading only improves speed,
-/// so a failure is ignored.
+/// Fills `window`, at offset `from` of `file`, with zeros, which loads it into the page cache. This
+/// only improves speed, so a failure is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {

@@ -65,11 +65,11 @@ const LOCK: &str = "LOCK";
 pub struct RealFs {
     folder: Arc<Folder>,
     probe_file: JournalProbe,
-    /// The journal of the file system. Set at its first use in an existing directory.
+    /// The journal of the file system. It is searched at its first use in an existing directory.
     journal: OnceLock<Journal>,
     /// See [`RealFs::witness`].
     witness: OnceLock<File>,
-    /// The iterator over journal states of files. Opened at its first use.
+    /// The BPF iterator that reports the journal states of files. It is opened at its first use.
     iterator: OnceLock<Result<CommitIterator, String>>,
 }
 
@@ -110,7 +110,7 @@ impl RealFs {
     /// is being committed.
     fn unnoticed(&self, name: &str) -> io::Result<File> {
         match self.folder.open(name, OFlag::O_RDONLY | OFlag::O_NOATIME) {
-            // The file belongs to another user.
+            // The file belongs to another user, so the kernel does not allow `O_NOATIME`.
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.folder.open(name, OFlag::O_RDONLY),
             opened => opened,
         }
@@ -359,17 +359,17 @@ impl Capacity for RealFs {
     }
 }
 
-/// A lock that is held. A call releases it, because closing the descriptor is not enough: while
-/// another thread forks, the child has a copy of the descriptor, and with it the lock, until the
-/// child closes it.
+/// A lock on the directory, while it is held. The drop of this value releases the lock by a system
+/// call. Closing the descriptor is not enough: while another thread forks, the child has a copy of
+/// the descriptor, and with it the lock, until the child closes it.
 struct Locked {
-    /// Must be dropped before the descriptor.
+    /// Takes the lock away from forked children. This field must be dropped before `file`.
     _kept: KeptFromChildren,
     process: Process,
     signed: bool,
     file: File,
     folder: Arc<Folder>,
-    /// Device and inode of the lock file; only for an exclusive lock.
+    /// The device number and inode number of the lock file; `None` for a shared lock.
     inode: Option<(u64, u64)>,
 }
 
@@ -406,7 +406,7 @@ fn unsupported(why: String) -> io::Error {
     io::Error::new(ErrorKind::Unsupported, why)
 }
 
-/// Creates `path` and its missing parents. Each is durable in its parent at return.
+/// Creates `path` and its missing parents. At return, each of them is durable in its parent.
 fn make(path: &Path) -> io::Result<()> {
     let parent = parent(path);
     if !parent.is_dir() {

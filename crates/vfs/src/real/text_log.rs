@@ -58,7 +58,7 @@ impl TextLog {
         let file = File::from(openat(&*self.directory, LOG, how, Mode::from_bits_truncate(0o666))?);
         let found = fstat(&file)?;
         let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
-        // A file with a second name belongs to something else too.
+        // A file with a second name is not only a `LOG` of this store, so it is not written.
         if kind == SFlag::S_IFREG && found.st_nlink == 1 { Ok(file) } else { Err(Errno::EINVAL) }
     }
 }
