@@ -49,8 +49,8 @@ impl OpenMode {
     }
 }
 
-/// The size limits of storage. The engine returns an error for larger keys and values; it never
-/// truncates them.
+/// The size limits of storage, in bytes. The engine returns an error for larger keys and values; it
+/// never truncates them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest user key, in bytes.
@@ -107,7 +107,7 @@ pub trait LogStore: StoreInfo {
 /// Access to values that may be separated from their keys, in a value log. The default methods are
 /// those of a store without key-value separation.
 pub trait ValueStore: StoreInfo {
-    /// Returns whether values may be stored separately from their keys. Cursors must then
+    /// Returns whether values may be stored separately from their keys. If so, cursors must
     /// [fetch](Cursor::fetch) values.
     fn separates_values(&self) -> bool {
         false
@@ -218,8 +218,8 @@ pub trait ObjectStore: StoreInfo {
     fn set_aside(&self, object: ObjectId) -> Result<()>;
     /// Returns the names of the copies in `lost/`, sorted.
     fn lost(&self) -> Result<Vec<String>>;
-    /// Returns the file of a table that has its own file, of a bundle, or of a finished segment.
-    /// Another store can [`adopt`](ObjectStore::adopt) it.
+    /// Returns the file of `object`: a table that has its own file, a bundle, or a finished
+    /// segment. Another store can [`adopt`](ObjectStore::adopt) the file.
     fn file_of(&self, object: ObjectId) -> Result<TableFile>;
     /// Adopts (takes over) finished tables, bundles and segments under the given numbers, by hard
     /// links if possible, else by copies. The files are synced and survive a power cut at return,
@@ -252,16 +252,16 @@ pub trait Durability: StoreInfo {
     /// Returns whether tables may be lost in a power cut, because the store was last used in the
     /// durability mode `none`.
     fn unsynced(&self) -> bool;
-    /// Cancels the sync of a table that became obsolete before an edit with it was committed to the
-    /// manifest. If the sync has not begun, it is never made, and the caller
+    /// Cancels the sync of a table that became obsolete before the version edit that adds it was
+    /// committed to the manifest. If the sync has not begun, it is never made, and the caller
     /// [removes](ObjectStore::remove) the table. Returns `None` if the sync has begun. Does no I/O;
     /// dropping the result closes the file, which is I/O.
     fn cancel_sync(&self, _table: &TableMeta) -> Option<Finished> {
         None
     }
-    /// Returns whether the store waits for the commits that the file system makes anyway.
-    /// Durability handles then become durable without a call of [`commit`](Durability::commit),
-    /// but later. A forced commit is then needed only in an emergency.
+    /// Returns whether durability handles become durable by commits that the file system makes
+    /// anyway, later than by a call of [`commit`](Durability::commit). A forced commit is then
+    /// needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }

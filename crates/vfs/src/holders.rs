@@ -33,7 +33,7 @@ impl Holders {
 
 impl DirectoryLock for Hold {}
 
-/// One holder of the lock. Dropping it releases the lock.
+/// One holder of the lock. Dropping this value releases the lock.
 pub(crate) struct Hold {
     of: Holders,
     first: bool,

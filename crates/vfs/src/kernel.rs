@@ -178,7 +178,7 @@ pub(crate) fn at_fork(handler: extern "C" fn()) {
 }
 
 /// A descriptor that replaces others in a forked child. It is opened before the fork, because a
-/// child may have no free descriptor.
+/// child may have no unused descriptor.
 static USELESS: AtomicI32 = AtomicI32::new(-1);
 
 /// Prepares [`replace_in_child`]. Must be called before the first fork.

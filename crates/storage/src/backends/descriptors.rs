@@ -30,7 +30,8 @@ pub(super) fn open_files_max(fs: &dyn FileSystem) -> Option<u64> {
 
 /// Returns `setup` with `max_open_files` limited to the number of descriptors for open tables.
 pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> StorageConfig {
-    // The file of a mapped table is closed after it was mapped, so it takes no descriptor.
+    // A mapped table takes no descriptor, because its file is closed after it was mapped. Tables in
+    // bundles are not mapped.
     let mapped = setup.allow_mmap_reads && layout.tables != TableForm::Bundled;
     let kinds = u64::from(!mapped) + u64::from(layout.values == Values::Log || layout.tables == TableForm::Directory);
     let mut within = setup.clone();

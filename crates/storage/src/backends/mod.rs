@@ -35,11 +35,12 @@ mod value_log;
 /// The location of a store.
 #[derive(Clone, Debug)]
 pub enum Location {
-    /// A directory of a file system.
+    /// A directory of a file system, by its path.
     Directory(PathBuf),
-    /// A block device, or a file in its place, that was formatted for a store.
+    /// A block device that was formatted for a store, or a formatted file that is used as one.
     Device(PathBuf),
-    /// A directory. WALs and tables are on the device that the directory's file `DATA` names.
+    /// A split store, by the path of its directory. WALs and tables are on the device that the file
+    /// `DATA` in the directory names.
     Split(PathBuf),
     /// The memory of this process.
     Memory(MemFs),

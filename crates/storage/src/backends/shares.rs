@@ -1,10 +1,10 @@
 //! Divides the file descriptors of the process among its open stores.
 //!
-//! A store that reads its tables through descriptors may keep a number of tables open. This number
-//! is limited by the store's options and by an equal share of the process's limit
-//! (`descriptors.rs`). Opening another store reduces the shares of the stores that are open. They
-//! close the excess files immediately, even if nothing is read. Closing a store enlarges the
-//! shares of the others.
+//! A store that reads its tables through descriptors may keep a limited number of tables open. The
+//! limit is the smaller of two numbers: the one in the store's options, and an equal share of the
+//! process's limit (`descriptors.rs`). When another store is opened, the shares of the open stores
+//! become smaller. These stores close the excess files immediately, even if nothing is read. When a
+//! store is closed, the shares of the other stores become larger.
 use super::descriptors;
 use crate::{Process, StorageConfig};
 use parking_lot::{Mutex, RwLock};
@@ -88,7 +88,7 @@ impl Share {
         self.most.load(Relaxed)
     }
 
-    /// Registers `holder`, which closes files when the share is reduced.
+    /// Registers `holder`, a part of the store that closes files when the share is reduced.
     pub fn holds(&self, holder: Weak<dyn Closes>) {
         self.holders.lock().push(holder);
     }

@@ -68,8 +68,8 @@ fn records_are_read_back(fixture: &Fixture) {
     same(records.len(), 14, "records after reopening");
 }
 
-/// A WAL and a manifest may have the same number, because they are different objects. A number of
-/// one kind of log cannot be used twice.
+/// A WAL and a manifest may have the same number, because they are different objects. Two WALs, or
+/// two manifests, cannot have the same number.
 fn a_wal_and_a_manifest_may_share_a_number(fixture: &Fixture) {
     let storage = fixture.with_root();
     let mut wal = good(storage.create_log(LogId(9), LogKind::Wal, HEAD));

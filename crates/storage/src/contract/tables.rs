@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
 
 const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
 
-/// User keys with their versions, newest first, in internal-key order.
+/// User keys with their versions in internal-key order: the newest version of a key is first.
 type Versions = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
 
 /// Returns keys of all lengths with long shared prefixes. Each has up to three versions, and some

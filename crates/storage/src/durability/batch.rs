@@ -1,7 +1,6 @@
-//! The durability modes `group` and `background`. The outputs of many jobs become durable
-//! together, in one batch sync. The thread that calls the tracker makes the batch sync. Jobs do
-//! not wait for the batch sync, unless file descriptors run out (docs/durability.md, "Durability
-//! modes").
+//! The durability modes `group` and `background`. The outputs of many jobs become durable together,
+//! in one batch sync. The thread that calls the tracker makes the batch sync. Jobs do not wait for
+//! the batch sync, unless file descriptors run out (docs/durability.md, "Durability modes").
 //!
 //! ```text
 //! group       1. write back the bytes of each file   without a journal commit or device flush
@@ -11,9 +10,10 @@
 //! ```
 //! Directory tables need no second step: one sync makes all files of a table directory durable.
 //!
-//! Mode `group` needs both of its steps. With delayed allocation, the file system commits the
-//! inode of a file with size 0 before the bytes of the file are written back. And space that is
-//! allocated but not yet written reads as zeros, even if it was committed.
+//! Mode `group` needs both of its steps, because a journal commit does not include bytes that were
+//! not written back. With delayed allocation, a commit before the write-back makes the inode
+//! durable with size 0. Space that is allocated but not yet written reads as zeros after a power
+//! cut, even if the allocation was committed.
 use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
 use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! Durability handles: each tracks whether the files of a job survive a power cut yet.
+//! Durability handles. A handle reports whether the files of a job survive a power cut yet.
 //!
 //! A backend returns a [`DurabilityHandle`] with the outputs of a job and keeps the handle's
 //! [`Completer`]. In the mode `sync` the handle is durable when it is returned. In the other modes
@@ -24,7 +24,8 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct DurabilityHandle(Vec<Arc<Cell>>);
 
-/// Makes a pending handle durable or failed. If it is dropped before that, the handle fails.
+/// Makes a pending handle durable or failed. If the completer is dropped before it has done so, the
+/// handle fails.
 #[derive(Debug)]
 pub struct Completer(Arc<Cell>);
 
@@ -72,7 +73,8 @@ impl DurabilityHandle {
         sum
     }
 
-    /// Returns whether the bytes survive a power cut. Returns the error if they never will.
+    /// Returns whether the bytes of the handle's files survive a power cut. Returns the error if
+    /// they never will.
     pub fn is_durable(&self) -> Result<bool> {
         match self.state() {
             State::Pending => Ok(false),

@@ -53,8 +53,8 @@ pub struct JournalTracker {
     poll: Duration,
     stall_limit: Duration,
     waiting: Queue, // jobs do not wait for a batch, unless too many files wait
-    // Held while files are written back and while the journal is read. Lock order: this lock before
-    // `waiting`.
+    // The progress of the journal. Locked while files are written back and while the journal is
+    // read. Lock order: this lock before `waiting`.
     progress: Mutex<Progress>,
 }
 
@@ -72,8 +72,9 @@ struct Progress {
 
 impl Default for Progress {
     fn default() -> Progress {
-        // The kernel's transaction numbers have 32 bits. The first one is extended to the nearest
-        // value, above or below this start value, so the start value must be far from zero.
+        // The kernel's transaction numbers have 32 bits. The tracker extends the first number to
+        // the 64-bit value that is nearest to this start value, above or below it. The start value
+        // must therefore be far from zero.
         Progress { batches: VecDeque::new(), commits: 1 << 32, moved: None, asked: None }
     }
 }

@@ -39,8 +39,8 @@ impl Finished {
         self.file.is_saved()
     }
 
-    /// Writes the bytes back, unless they are durable. If this write-back was a whole sync, counts
-    /// it as a sync.
+    /// Writes back the bytes of the file, unless the file is durable already. If the file is
+    /// durable after the write-back, the write-back was a whole sync and is counted as a sync.
     fn write_back(&self, io_stats: &IoStats) -> Result<()> {
         if self.is_saved() {
             return Ok(());
@@ -63,7 +63,7 @@ fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
 pub trait DurabilityTracker: Send + Sync {
     /// Returns the name of the durability mode.
     fn durability_mode(&self) -> &'static str;
-    /// Returns whether this mode guarantees that data survives a power cut. If not, WALs,
+    /// Returns whether this mode guarantees that data survives a power cut. If it does not, WALs,
     /// manifests and roots are not synced either.
     fn promises(&self) -> bool {
         true
@@ -71,9 +71,10 @@ pub trait DurabilityTracker: Send + Sync {
     /// Takes over the files of one job and makes them and their directory entries durable, now or
     /// later. If too many files wait, first does the sync work that is due.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle>;
-    /// Cancels the sync of the file `name`, which became obsolete before an edit with it was
-    /// committed. If the sync has not begun, it is never made, and the handle of the job covers
-    /// only the job's other files. Does no I/O; dropping the result closes the file, which is I/O.
+    /// Cancels the sync of the file `name`, because its table became obsolete before the version
+    /// edit that adds the table was committed to the manifest. If the sync has not begun, it is
+    /// never made, and the handle of the job covers only the job's other files. Does no I/O;
+    /// dropping the result closes the file, which is I/O.
     fn cancel_sync(&self, _name: &str) -> Option<Finished> {
         None
     }

@@ -39,8 +39,8 @@ impl Queue {
         Queue { builds: Mutex::default(), files_max }
     }
 
-    /// Queues the files of a job. If the queue is then full, `begin` processes all queued files,
-    /// and the job waits for that.
+    /// Queues the files of a job. If the queue is then full, calls `begin`, which processes all
+    /// queued files. The job waits for this call.
     pub fn watch(
         &self,
         files: Vec<Finished>,

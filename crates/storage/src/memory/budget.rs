@@ -135,7 +135,7 @@ impl Budget {
     }
 }
 
-/// Counted memory. Its bytes are subtracted from the budget when it is dropped.
+/// A counter of memory. Its bytes are subtracted from the budget when it is dropped.
 pub struct Held {
     budget: Arc<Budget>,
     holder: Holder,
@@ -148,13 +148,13 @@ impl Held {
         &self.budget
     }
 
-    /// Adds `bytes` to the count.
+    /// Adds `bytes` to the counted bytes.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.budget.change(self.holder, bytes as i64);
     }
 
-    /// Sets the count to `bytes`.
+    /// Sets the counted bytes to `bytes`.
     pub fn set(&mut self, bytes: u64) {
         let before = std::mem::replace(self.bytes.get_mut(), bytes);
         if before != bytes {

@@ -36,6 +36,7 @@ impl Budget {
     /// Returns pages of at least `bytes` bytes for a memtable. The memtable adds these bytes to the
     /// memory budget itself.
     ///
+    /// # Errors
     /// The kernel cannot allocate the memory.
     pub fn lend(self: &Arc<Budget>, bytes: NonZeroUsize) -> io::Result<PooledPages> {
         let kept = self.spare.take(bytes);

@@ -111,16 +111,16 @@ impl Cursor {
         self.blocks.seek_last(&mut self.at)
     }
 
-    /// Moves the cursor to the next entry. If there is none, the cursor becomes invalid. It must
-    /// be valid before the call.
+    /// Moves the cursor to the next entry. If there is none, the cursor becomes invalid. The cursor
+    /// must be valid before the call.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<()> {
         if self.at.step_forward() { Ok(()) } else { self.blocks.next(&mut self.at) }
     }
 
-    /// Moves the cursor to the previous entry. If there is none, the cursor becomes invalid. It
-    /// must be valid before the call.
+    /// Moves the cursor to the previous entry. If there is none, the cursor becomes invalid. The
+    /// cursor must be valid before the call.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.at.step_back() { Ok(()) } else { self.blocks.prev(&mut self.at) }
@@ -164,7 +164,7 @@ impl Cursor {
         self.blocks.skip_block(&mut self.at)
     }
 
-    /// Calls [`BlockCursor::next_distinct_user_key`].
+    /// Moves the cursor as [`BlockCursor::next_distinct_user_key`] does.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         self.at.next_distinct_user_key(wanted)

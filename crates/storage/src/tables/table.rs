@@ -94,7 +94,7 @@ pub trait Table: Send + Sync {
     /// This is possible only if the backend supports it and the block can be located without a
     /// read. Returns false if `get` would certainly find nothing.
     fn expect(&self, lookup: &[u8]) -> Result<bool>;
-    /// Returns a cursor that is not positioned. It keeps the files that it reads open.
+    /// Returns a cursor that is not positioned. The cursor keeps the files that it reads open.
     fn cursor(&self, how: TableReadOptions) -> Result<Cursor>;
     /// Returns the approximate number of bytes of the table before `key`.
     fn offset_of(&self, key: &[u8]) -> Result<u64>;
@@ -102,8 +102,8 @@ pub trait Table: Send + Sync {
     /// size. Each key is returned with the number of bytes of the part that ends at this key. No
     /// entry is after the last key.
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>>;
-    /// Returns the range tombstones of the table; `None` if it has none. They shadow older entries,
-    /// including those of this table.
+    /// Returns the range tombstones of the table; `None` if it has none. A range tombstone shadows
+    /// older entries, including those of this table.
     fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>>;
     /// Returns the properties that the table contains; `None` if its writer stored none, as
     /// LevelDB's does.
@@ -113,7 +113,8 @@ pub trait Table: Send + Sync {
     fn verify(&self) -> Result<TableProperties>;
 }
 
-/// Reads a table that may be damaged, from its start to its end. It trusts no byte of the file.
+/// Reads a table that may be damaged, from its start to its end. The reader trusts no byte of the
+/// file.
 pub trait Salvage: Send {
     /// Returns the next part. Neither damage nor a failing device is an error: both are returned as
     /// a loss.

@@ -31,12 +31,12 @@ const PLACE_BYTES: u64 = 64 << 10;
 /// If a read takes longer than this, plus a microsecond for each KiB, the coalescer concludes that
 /// the read waited for the device.
 const WAITED: Duration = Duration::from_micros(20);
-/// If the access to a mapped entry takes longer than this, the coalescer concludes that it waited
-/// for the device. The limit is higher than for a read by a system call, because the kernel may
-/// have to map pages that are in memory.
+/// If the access to a mapped entry takes longer than this, the coalescer concludes that the access
+/// waited for the device. The limit is higher than for a read by a system call, because the kernel
+/// may have to map pages that are in memory.
 const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
-/// Combines the reads of one scan.
+/// Combines the reads of one scan of the value log.
 pub struct ReadCoalescer {
     most: u64,
     /// The last read of each segment. The segment that was read last is first.
@@ -96,8 +96,9 @@ impl ReadCoalescer {
         std::mem::take(&mut self.waited)
     }
 
-    /// Returns the entry at `at` of segment `object`. `open` opens the segment. The entry refers to
-    /// the mapping if `in_place` is set and the segment is mapped; otherwise it is read.
+    /// Returns the entry in the range `at` of segment `object`. `open` opens the segment. If
+    /// `in_place` is set and the segment is mapped, the entry refers to the mapping. Otherwise the
+    /// entry is read.
     pub(crate) fn entry(
         &mut self,
         object: ObjectId,

@@ -249,7 +249,8 @@ fn read_log(bytes: &[u8]) -> (Vec<Vec<u8>>, LogEvent) {
 fn logs_with_any_byte_changed() {
     let (records, bytes, _) = log_file();
     assert_eq!(read_log(&bytes).0, records);
-    // All payload bytes of the long record are equal, so only the ends of its fragments are tested.
+    // All payload bytes of the long record are equal, so only bytes at the ends of its fragments
+    // are tested.
     for at in (0..bytes.len()).filter(|at| !(600..32_000).contains(at) && !(33_500..39_500).contains(at)) {
         for change in [0x01, 0x80, 0xff] {
             let mut damaged = bytes.clone();

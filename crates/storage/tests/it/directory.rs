@@ -170,8 +170,8 @@ fn each_durability_mode_syncs_as_often_as_necessary() {
     }
 }
 
-/// With a filter, lookups of absent keys do not read data blocks. They therefore succeed even if
-/// the data blocks are corrupt.
+/// With a filter, lookups of absent keys do not read data blocks. Such lookups therefore succeed
+/// even if the data blocks are corrupt.
 #[test]
 fn filters_avoid_reads_of_data_blocks() {
     for form in [FilterForm::Block, FilterForm::Table] {

@@ -23,7 +23,7 @@ const WRITE_BYTES: usize = 1 << 20;
 const READ_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = PAGE as u64;
 
-/// An open file.
+/// An open file on a raw device.
 pub struct File {
     mount: Arc<Mount>,
     pub number: u64,
@@ -264,10 +264,10 @@ impl File {
         Ok(())
     }
 
-    /// Starts read-ahead of the device for these bytes.
+    /// Starts read-ahead of the device for a range of the file.
     fn expect(&self, offset: u64, bytes: u64) {
         if self.bytes().is_err() {
-            // The read itself will report the error.
+            // A failure is ignored here, because the read itself will report the error.
             return;
         }
         let (payload, end) = (PAYLOAD as u64, offset.saturating_add(bytes));

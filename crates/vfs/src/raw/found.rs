@@ -122,7 +122,7 @@ pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
 /// formatting was interrupted is not recognized. Durable after the next flush.
 pub fn forget(device: &dyn BlockDevice) -> Result<()> {
     let signatures = signatures(device)?;
-    // A hint, because the drive may not support discards.
+    // The result is ignored: a discard is only a hint, and the drive may not support it.
     let _ = device.discard(0, device.len_bytes());
     let edge = EDGE.min(device.len_bytes());
     let end = device.len_bytes() - edge;

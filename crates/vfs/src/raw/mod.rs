@@ -303,8 +303,8 @@ impl Capacity for RawFs {
     }
 }
 
-/// A lock on the device. Fields are dropped in this order, so use of the device ends before the
-/// lock is released.
+/// A lock on the device. The fields are dropped in the order of their declaration, so use of the
+/// device ends before the lock is released.
 struct Held {
     _end: SessionEnd,
     _hold: Hold,

@@ -45,7 +45,7 @@ pub struct Mount {
     /// WAL need not wait for a long flush of a table. A thread that holds this lock exclusively
     /// knows that no flush is running.
     flushing: RwLock<()>,
-    /// Held while stale slots are discarded.
+    /// Locked while stale slots are discarded.
     discarding: Mutex<()>,
     unflushed: Mutex<Unflushed>,
     /// Signalled when a flush has finished.
@@ -158,7 +158,8 @@ impl Mount {
             let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
             nameless.filter_map(|(_, file)| file.upgrade()).collect()
         };
-        // The locks of file contents precede `state` in the lock order, so they are taken first.
+        // The lock order requires the locks of file contents before `state`, so they are taken
+        // first.
         let held: Vec<Run> = unnamed_files.iter().flat_map(|file| file.runs()).collect();
         let state = self.state.lock();
         let mut found = state.table.problems();
@@ -169,8 +170,8 @@ impl Mount {
         Ok(found)
     }
 
-    /// Gives the file `from` the name `to`, in addition to `from` or (`instead`) in its place. If
-    /// another file has the name `to`, it loses this name.
+    /// Gives the file `from` the name `to`. With `instead`, the file loses the name `from`. If
+    /// another file has the name `to`, that file loses it.
     pub fn name(&self, from: &str, to: &str, instead: bool) -> Result<()> {
         let mut state = self.changing()?;
         let file = state.table.find(from).ok_or(ErrorKind::NotFound)?;
@@ -184,7 +185,7 @@ impl Mount {
         self.record(&mut state, &[name])
     }
 
-    /// Removes a name. A file is removed with its last name. Its slots are freed when its last open
+    /// Removes a name. A file without a name is removed, and its slots are freed when its last open
     /// handle is dropped.
     pub fn remove(&self, name: &str) -> Result<()> {
         let mut state = self.changing()?;
@@ -331,7 +332,7 @@ impl Mount {
         };
         for run in &stale {
             let bytes = u64::from(run.count) * u64::from(self.superblock.sizes().slot_bytes);
-            // A hint, because the drive may not support discards.
+            // The result is ignored: a discard is only a hint, and the drive may not support it.
             let _ = self.device.discard(self.superblock.slot_at(run.first), bytes);
         }
         self.state.lock().space.discarded(&stale);
@@ -362,8 +363,8 @@ impl Mount {
         }
     }
 
-    /// Ends the use of a file whose last handle was closed. If the file has no name any more, frees
-    /// its slots.
+    /// Ends the use of a file whose last handle was closed. If the file has no name any more, this
+    /// call frees the file's slots.
     pub fn closed(&self, number: u64, file: &dyn OpenFile) {
         let mut state = self.state.lock();
         if state.open.get(&number).is_some_and(|known| std::ptr::addr_eq(known.as_ptr(), file)) {

@@ -35,7 +35,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// Makes the state of a device in which all slots without an owner in `owners` are free.
+    /// Makes the state of a device. All slots without an owner in `owners` are free.
     pub fn new(unit_slots: u32, owners: &[u64]) -> Space {
         let free: Vec<bool> = owners.iter().map(|owner| *owner == 0).collect();
         let count = |slots: &[bool]| slots.iter().filter(|free| **free).count();
@@ -57,7 +57,7 @@ impl Space {
         self.free_now + self.in_transit + slots_in(&self.freed)
     }
 
-    /// Returns the number of free slots.
+    /// Returns the number of slots that are free now.
     pub fn free_now(&self) -> u64 {
         self.free_now
     }
@@ -85,13 +85,13 @@ impl Space {
         *count -= usize::from(std::mem::take(&mut stale[slot as usize]));
     }
 
-    /// Frees slots. The journal entry that frees them was written, but may not be durable.
+    /// Frees slots. The journal entry that frees them was written, but it may not be durable yet.
     pub fn release(&mut self, runs: impl IntoIterator<Item = Run>) {
         self.freed.extend(runs);
     }
 
-    /// Returns the slots that become reusable by a flush that begins now. The caller passes them to
-    /// [`reuse`](Space::reuse) when the flush has succeeded.
+    /// Returns the freed slots that a flush which begins now makes reusable. The caller passes them
+    /// to [`reuse`](Space::reuse) when the flush has succeeded.
     pub fn flushing(&mut self) -> Vec<Run> {
         self.in_transit += slots_in(&self.freed);
         std::mem::take(&mut self.freed)
@@ -102,7 +102,8 @@ impl Space {
         !self.freed.is_empty()
     }
 
-    /// Makes slots reusable. They are stale, because the device has not discarded them yet.
+    /// Makes slots reusable after a flush. The slots are stale, because the device has not
+    /// discarded them yet.
     pub fn reuse(&mut self, runs: &[Run]) {
         self.free(runs);
         self.in_transit -= slots_in(runs);
@@ -215,8 +216,8 @@ mod tests {
         let slots = [(1, None), (2, None), (1, Some(0)), (1, None), (1, None), (1, Some(3)), (2, Some(4))];
         let taken: Vec<_> = slots.map(|(stream, after)| space.take(stream, after).unwrap()).into();
         assert_eq!(taken, [0, 4, 1, 2, 3, 8, 5]);
-        // A third stream first takes the last unit, which has only two slots. Then all units have
-        // an owner, and it shares the units of the other streams.
+        // Stream 3 first takes the last unit, which has only two slots. Then all units have an
+        // owner, and stream 3 shares the units of the other streams.
         let rest: Vec<_> = std::iter::from_fn(|| space.take(3, None)).collect();
         assert_eq!(rest, [12, 13, 9, 10, 11, 6, 7]);
         assert_eq!(space.free_slots(), 0);
@@ -228,7 +229,7 @@ mod tests {
         space.release([Run { first: 2, count: 2 }]);
         assert!(space.wants_flush() && space.take(0, None).is_none());
         let flushing = space.flushing();
-        // This slot is freed while the flush is running, so this flush does not make it reusable.
+        // Slot 5 is freed while the flush is running, so this flush does not make it reusable.
         space.release([Run { first: 5, count: 1 }]);
         assert_eq!((space.free_now(), space.free_slots()), (0, 3));
         space.reuse(&flushing);

@@ -59,7 +59,7 @@ pub(super) struct Ahead {
     under_way: VecDeque<u64>,
     /// Windows that are ready and were not taken yet.
     made: VecDeque<(u64, Window)>,
-    /// Signals the thread that its work is not needed any more.
+    /// Whether the WAL was ended, so that the thread need not do the remaining work.
     ended: Arc<AtomicBool>,
     /// Whether the kernel refused a window. Space is then scarce, and no further window is
     /// prepared.
@@ -163,7 +163,7 @@ impl Ahead {
         self.asked_to
     }
 
-    /// Stops the thread. Afterwards it does not use the file or keep it open.
+    /// Stops the thread. Afterwards the thread neither uses the file nor keeps it open.
     pub fn end(&mut self) {
         self.under_way.clear();
         self.made.clear();

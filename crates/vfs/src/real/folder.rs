@@ -207,7 +207,7 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the file type in a mode.
+/// Returns the file type that the bits of `mode` contain.
 pub(super) fn kind_of(mode: u32) -> SFlag {
     SFlag::from_bits_truncate(mode) & SFlag::S_IFMT
 }

@@ -1,10 +1,11 @@
 //! A directory of a real file system.
 //!
-//! The lock is an open-file-description lock on `LOCK`. It conflicts with LevelDB's `fcntl` lock,
-//! even within one process, and also with other handles in the same process. A lock of LevelDB's
-//! kind would do neither. It would also end when any code in the process closes any descriptor of
-//! `LOCK`. Child processes inherit an open-file-description lock. `KeptFromChildren` therefore
-//! ends the lock with the process that took it.
+//! The lock on a directory is an open-file-description lock on its file `LOCK`. This lock conflicts
+//! with LevelDB's `fcntl` lock and with the locks of other handles, even within one process. A lock
+//! of LevelDB's kind would not conflict with other locks of the same process. It would also end
+//! when any code in the process closes any descriptor of `LOCK`. Child processes inherit an
+//! open-file-description lock. `KeptFromChildren` therefore ends the lock with the process that
+//! took it.
 use crate::{
     bpf::{CommitIterator, DEFAULT_PIN_PATH},
     capacity::Capacity,
@@ -67,7 +68,8 @@ pub struct RealFs {
     probe_file: JournalProbe,
     /// The journal of the file system. It is searched at its first use in an existing directory.
     journal: OnceLock<Journal>,
-    /// See [`RealFs::witness`].
+    /// A descriptor of the directory to which the kernel reports writeback errors; see
+    /// [`RealFs::witness`].
     witness: OnceLock<File>,
     /// The BPF iterator that reports the journal states of files. It is opened at its first use.
     iterator: OnceLock<Result<CommitIterator, String>>,
@@ -147,8 +149,9 @@ impl FileSystem for RealFs {
     fn make_directory(&self) -> io::Result<()> {
         let existed = self.exists()?;
         if existed {
-            // The process that created the directory may have ended before it synced the parent. If
-            // the parent is not readable, the directory was created in another way.
+            // The parent is synced here because the process that created the directory may have
+            // ended before it synced the parent. If the parent is not readable, the directory was
+            // created in another way.
             return match sync_path(parent(self.folder.path())) {
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
                 done => done,

@@ -12,8 +12,7 @@ const OLD: &str = "LOG.old";
 /// Size in bytes at which `LOG` is renamed to `LOG.old` and a new `LOG` begins.
 const BYTES_MAX: i64 = 16 << 20;
 
-/// The messages of one open store. The file is open during a write only, so it costs no
-/// descriptor.
+/// The messages of one open store. The file is open only during a write, so it costs no descriptor.
 #[derive(Debug)]
 pub struct TextLog {
     directory: Arc<File>,
@@ -27,7 +26,7 @@ impl TextLog {
         log
     }
 
-    /// Appends a line with the time, in UTC, before it.
+    /// Appends a line that consists of the time in UTC and `text`.
     pub fn append(&self, text: &str) {
         let _ = self.try_append(text);
     }

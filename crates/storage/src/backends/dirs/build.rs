@@ -44,7 +44,7 @@ struct DirsBuild {
     level: usize,
     open: Option<OpenTable>,
     metas: Vec<TableMeta>,
-    /// Total size in bytes of the finished tables.
+    /// Total size of the finished tables in bytes.
     bytes: u64,
     /// Directories of the finished tables.
     finished: Vec<String>,
@@ -54,7 +54,7 @@ struct DirsBuild {
     files: u64,
 }
 
-/// A table being built.
+/// A directory table that is being built.
 struct OpenTable {
     id: TableId,
     folder: String,
@@ -84,7 +84,7 @@ impl DirsBuild {
         self.open.as_mut().ok_or_else(none_open)
     }
 
-    /// Stores a new value.
+    /// Adds the pair with the key `internal` and the new value `value`.
     fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
         self.open()?;
         let here = (value.len() as u64) < self.setup.min_value_file_size;
@@ -105,7 +105,8 @@ impl DirsBuild {
         Ok(may)
     }
 
-    /// Writes `value` to a new file.
+    /// Writes `value` to a new file. If the directory does not accept the file, writes nothing and
+    /// returns the META file as the place of the value.
     fn write(&mut self, internal: &[u8], value: &[u8]) -> Result<ValueAt> {
         let file = InFile::new(internal, value, self.dirs.name_bytes_max);
         let path = format!("{}/{}", self.open()?.folder, file.name(internal));

@@ -21,7 +21,7 @@ pub(super) struct Saver {
 
 #[derive(Default)]
 struct Finished {
-    /// Finished directories that no call has synced yet.
+    /// Directories of finished tables that no sync has covered yet.
     names: Vec<String>,
     /// The number of finished builds, and the number of durable builds. Builds become durable in
     /// the order in which they finished.
@@ -88,8 +88,9 @@ impl WriteFile for WholeFolders {
         self.saver.is_saved(self.build)
     }
 
-    /// Syncs the whole file system, as [`sync`](WriteFile::sync) does. Writing back the many small
-    /// files one by one would avoid a journal commit, but it would take longer than that commit.
+    /// Makes the files durable by a sync of the whole file system, as [`sync`](WriteFile::sync)
+    /// does. A write-back of the many small files one by one would need no journal commit, but it
+    /// would take longer than that commit.
     fn write_back(&self) -> io::Result<()> {
         self.saver.save(self.build)
     }

@@ -45,8 +45,8 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// Wraps an open store of files. Returns [`Error::Unsupported`] if the file system lacks
-    /// directories, or if its limit for file names is too short.
+    /// Wraps an open store with tables in files. Returns [`Error::Unsupported`] if the file system
+    /// lacks directories, or if its limit for the length of file names is too short.
     pub fn open(files: Files) -> Result<Dirs> {
         let store = &files.store;
         let rejected =

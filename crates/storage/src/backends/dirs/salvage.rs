@@ -26,7 +26,7 @@ use terrace_format::{
 /// entries, and the number of its value bytes.
 const PIECE_ENTRIES: usize = 64;
 const PIECE_BYTES: usize = 1 << 20;
-/// Longest possible pair file: the key's length, the key and the value.
+/// The maximum size in bytes of a value file: the key's length, the key and the value.
 const FILE_BYTES_MAX: u64 = 5 + 2 * u32::MAX as u64;
 
 /// A directory table being salvaged.

@@ -19,7 +19,7 @@ use terrace_vfs::{FileUse, WriteFile};
 /// The buffer size of writes, as in LevelDB.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// Starts the outputs of a job.
+/// Starts to write the outputs of a job.
 pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn TableSink>> {
     store.writable("build tables")?;
     // A flush makes only one table, so a bundle would not reduce the number of syncs.

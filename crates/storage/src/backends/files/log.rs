@@ -43,8 +43,8 @@ pub(super) struct LogFile {
     /// The first failed append or sync. After a failure the contents of the file are unknown, so
     /// nothing more is written and no sync succeeds.
     broken: OnceLock<Error>,
-    /// Held during a sync. If several threads sync at the same time, the kernel reports a failure
-    /// to only one of them.
+    /// Locked during a sync. If several threads synced the file at the same time, the kernel would
+    /// report a failure to only one of them.
     syncing: Mutex<()>,
 }
 
@@ -100,7 +100,7 @@ impl LogFile {
         self.bytes
     }
 
-    /// Appends a piece of a record; see [`LogFile::attempt`].
+    /// Appends a part of a record. Returns an error if an earlier call has failed.
     #[inline]
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         self.file.append(piece).map_err(|e| Error::io("append to", &self.name, e))?;
@@ -113,7 +113,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// Runs `work` unless an earlier call has failed. A failure is permanent.
+    /// Runs `work`, which writes to the file, unless an earlier call has failed. A failure is
+    /// permanent.
     #[inline]
     pub fn attempt(&mut self, work: impl FnOnce(&mut LogFile) -> Result<()>) -> Result<()> {
         self.check()?;
@@ -121,7 +122,7 @@ impl LogFile {
         self.remember(outcome)
     }
 
-    /// Ends the file: nothing is appended afterwards.
+    /// Ends the file: its writer appends nothing afterwards.
     pub fn end(&mut self) {
         self.file.end();
     }

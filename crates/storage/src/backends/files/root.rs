@@ -17,7 +17,8 @@ use terrace_format::{
 };
 use terrace_vfs::{FileSystem, SMALL_FILE_BYTES_MAX, set_aside_from};
 
-/// The number in the temporary name of the format file. Numbers of other files begin at 1.
+/// The number in the temporary name of the format file. It is unique, because the numbers of other
+/// files begin at 1.
 const MARKER_TEMPORARY: u64 = 0;
 
 /// Makes the directory of a store.
@@ -28,7 +29,7 @@ pub(super) fn make_directory(fs: &dyn FileSystem, io_stats: &IoStats) -> Result<
     Ok(())
 }
 
-/// Replaces `CURRENT` so that it names `manifest`.
+/// Replaces `CURRENT` by a file that names `manifest`.
 pub(super) fn publish(store: &Store, manifest: LogId) -> Result<()> {
     replace(store, FileName::Current, manifest.0, encode_current(manifest).as_bytes())
 }

@@ -1,5 +1,5 @@
-//! Segments of a value log: files of raw bytes that are read at any offset. Some of them are read
-//! while they still grow.
+//! Segments of a value log: files of raw bytes that are read at any offset. A segment may be read
+//! while its writer still appends.
 use super::{
     Store,
     log::LogFile,
@@ -126,11 +126,12 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
 struct Reader {
     file: Box<dyn ReadFile>,
     name: String,
-    /// Whether to map the file when it is read.
+    /// Whether to map the file at the first read.
     maps: bool,
     /// The progress of the segment's writer; `None` if it was written before the store was opened.
     progress: Option<Arc<Progress>>,
-    /// The mapping, or `None` inside if mapping failed. Set at the first attempt.
+    /// The mapping. It is set at the first attempt to map the file, to `None` if the attempt
+    /// failed.
     map: OnceLock<Option<Bytes>>,
 }
 

@@ -100,7 +100,7 @@ impl Store {
         }
     }
 
-    /// Returns the name under which the object exists.
+    /// Returns the name under which the object exists; `None` if it does not exist.
     pub fn name_there(&self, object: ObjectId) -> Option<String> {
         self.names(object).into_iter().find(|name| self.fs.open(name).is_ok())
     }
@@ -110,8 +110,9 @@ impl Store {
         self.names(object).swap_remove(0)
     }
 
-    /// Returns the name of the existing file, for messages, without I/O. If the last listing found
-    /// a table only under its old name, this is the old name.
+    /// Returns the name of the object's existing file, for messages, without I/O. If the last
+    /// listing found a table only under the name that old versions of LevelDB use, returns this
+    /// name.
     pub fn name_on_disk(&self, object: ObjectId) -> String {
         match object {
             ObjectId::Table(id) if self.old_names.lock().contains(&id) => FileName::table_alternative(id),

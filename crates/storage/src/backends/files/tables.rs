@@ -1,4 +1,4 @@
-//! The table cache. An SSTable is opened at its first use. If too many are open, the least
+//! The table cache. An SSTable is opened at its first use. If too many SSTables are open, the least
 //! recently used ones are closed.
 //!
 //! A closed table takes memory only for its metadata. An open table takes a descriptor (none if it
@@ -24,8 +24,8 @@ pub(in crate::backends) struct Tables {
     pub budget: Arc<Budget>,
     /// The number of open tables.
     open: AtomicUsize,
-    /// The holder of this lock takes no other lock except that of the memory budget, and does no
-    /// I/O.
+    /// The tables in their order for closing. A thread that holds this lock takes no other lock
+    /// except that of the memory budget, and does no I/O.
     clock: Mutex<Clock>,
 }
 
@@ -45,9 +45,9 @@ pub(in crate::backends) struct FileTable {
     tables: Arc<Tables>,
     this: Weak<FileTable>,
     meta: TableMeta,
-    /// The reader of the open table; `None` while the table is closed. Lookups lock it shared.
-    /// Opening locks it exclusively, so that the table is opened only once. Closing skips tables
-    /// that are locked.
+    /// The reader of the open table; `None` while the table is closed. A lookup holds this lock
+    /// shared. A thread that opens the table holds it exclusively, so that the table is opened only
+    /// once. A thread that closes tables skips those whose lock is held.
     reader: RwLock<Option<Arc<Reader>>>,
     /// Whether the table was used since the clock hand last passed it.
     used: AtomicBool,
@@ -155,8 +155,8 @@ impl FileTable {
         }
     }
 
-    /// Closes the table unless it is in use. Returns true if it is closed afterwards. Cursors keep
-    /// their reader, so they can continue.
+    /// Closes the table unless it is in use. Returns true if the table is closed afterwards.
+    /// Cursors have their own reference to the reader, so they can continue.
     fn close(&self) -> bool {
         let Some(mut open) = self.reader.try_write() else { return false };
         if open.take().is_some() {

@@ -59,8 +59,8 @@ impl Fate {
 
 /// The result of [`Unsettled::claim`], by which a job claims a segment in order to make it durable.
 pub(super) enum Reservation {
-    /// This job is the first one that claims the segment. It gets the handle with which it makes
-    /// the file durable, and the number of bytes that the file had at the claim.
+    /// This job is the first one that claims the segment. The job gets the handle with which it
+    /// makes the file durable, and the number of bytes that the file had at the claim.
     First { file: Box<Watched>, bytes: u64 },
     /// No handle is left: either an earlier job took it, or the segment was written before the
     /// store was opened. `Fate` is the state of the segment's syncs.
@@ -74,8 +74,8 @@ impl Unsettled {
     }
 
     /// Claims `segment` for a job whose tables point into it. The first job gets the second handle
-    /// and the number of bytes so far. Later jobs get the state of the segment's syncs. So do jobs
-    /// that depend on a segment that was written before the store was opened.
+    /// and the number of bytes so far. Later jobs get the state of the segment's syncs. A job also
+    /// gets this state if the segment was written before the store was opened.
     pub fn claim(&self, segment: ObjectId) -> Reservation {
         let mut open = self.0.lock();
         let Some(open) = open.get_mut(&segment) else { return Reservation::Before(Arc::default()) };

@@ -15,7 +15,7 @@ use terrace_format::{
     value_log::{Framer, Frames, INLINE, MAGIC, ValuePointer},
 };
 
-/// If the frame buffer has grown beyond this size, it is freed.
+/// If the frame buffer has grown beyond this number of bytes, it is freed.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// Creates WAL `id`. Its first batch is `first`.
@@ -48,7 +48,7 @@ struct WalSegmentWriter {
     shared: Arc<ValueLogInner>,
     id: LogId,
     segment: Box<dyn SegmentWriter>,
-    /// Whether batches without a separated value are written to a sidecar.
+    /// Whether batches without a separated value are written to a sidecar and not to the segment.
     has_sidecar: bool,
     /// The sidecar. It is created when the first batch without a separated value is written.
     sidecar: Option<Box<dyn LogWriter>>,
@@ -166,7 +166,8 @@ impl BatchConverter {
         self.batch.clear();
     }
 
-    /// Adds `op`. Its entry in the segment is at `offset` and is `bytes` bytes long.
+    /// Adds `op` to the converted batch. The entry of `op` in the segment is at `offset` and is
+    /// `bytes` bytes long.
     fn add(&mut self, op: Op<'_>, offset: u64, bytes: u64) {
         let Op::Put(key, value) = op else { return self.batch.add(op) };
         if value.len() < self.threshold {

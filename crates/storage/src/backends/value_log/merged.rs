@@ -83,8 +83,8 @@ fn is_head(record: &LogEvent) -> bool {
 }
 
 impl MergedWal {
-    /// Merges a segment and its sidecar. The first record of the sidecar only identifies the
-    /// writer. It is skipped, unless there is no segment.
+    /// Merges a segment and its sidecar. The first record of the sidecar only shows which program
+    /// wrote the file. It is skipped, unless there is no segment.
     pub fn new(segment: Option<Box<dyn LogReader>>, sidecar: Box<dyn LogReader>) -> MergedWal {
         let ours = segment.as_ref().map_or(sidecar.ours(), |segment| segment.ours());
         let mut sidecar = MergeInput::new(sidecar);

@@ -52,12 +52,12 @@ impl ValueLogInner {
         Ok(*self.wal_sidecar.get_or_init(|| self.setup.wal_sidecar && announced))
     }
 
-    /// Returns the segment. Opens it if it is not open.
+    /// Returns the segment `object`. Opens the segment if it is not open.
     pub fn segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         self.segments.get(&object, || self.inner.open_segment(object))
     }
 
-    /// Decodes `stored`.
+    /// Decodes `stored`, the stored form of a value: an inline value or a value pointer.
     pub fn parse<'a>(&self, stored: &'a [u8]) -> Result<StoredValue<'a>> {
         StoredValue::parse(stored)
             .map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))

@@ -33,7 +33,7 @@ impl Buffer {
         Buffer { bytes: Arc::new(bytes), held }
     }
 
-    /// Returns the bytes that the last [`fill`](Buffer::fill) read.
+    /// Returns the bytes that the last call of [`fill`](Buffer::fill) read.
     pub fn filled(&self) -> &Arc<Vec<u8>> {
         &self.bytes
     }

@@ -92,11 +92,11 @@ impl FilterKeys {
     }
 }
 
-/// Keys, concatenated.
+/// A list of keys, stored one after the other.
 #[derive(Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
-    /// End offset of each key in `bytes`.
+    /// The end offset of each key in `bytes`.
     ends: Vec<usize>,
 }
 

@@ -16,8 +16,8 @@ const EXPANSION_MAX: usize = 64;
 
 /// The decoded index of a table: its entries in key order, one for each data block.
 pub(super) struct Index {
-    /// Index keys. Each is at or after the last key of its block, and before the first key of the
-    /// next block.
+    /// The index keys. The index key of a block is at or after the last key of the block, and
+    /// before the first key of the next block.
     fences: Fences,
     handles: Vec<Handle>,
 }

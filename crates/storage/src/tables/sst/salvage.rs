@@ -189,8 +189,8 @@ impl SstSalvager {
             Err(_) => {
                 let between = Between { order: &self.order, last: &self.last, listed, bounds: &self.bounds };
                 match sift(&between, handle, contents) {
-                    // Without an index, any block with a valid checksum was taken for a data block.
-                    // If it has few possible keys, it is not a data block.
+                    // Without an index, every block with a valid checksum was taken for a data
+                    // block. A block in which only few keys are possible is not a data block.
                     Ok(sifted) if self.indexed || sifted.kept > sifted.left_out || !listed.is_empty() => {
                         Ok((sifted.block.map(|block| (block, sifted.last)), sifted.lost))
                     }
@@ -222,7 +222,7 @@ impl SstSalvager {
         Ok(any.then_some(last))
     }
 
-    /// Skips a block that cannot be read.
+    /// Skips the block at `handle`, which cannot be read. Returns the loss.
     fn lose(&mut self, handle: Handle, listed: Vec<u8>, error: &Error) -> Loss {
         let user = |key: &[u8]| key::parse(key).ok().map(|parsed| parsed.user.to_vec());
         let (from, to) = (user(&self.last), user(&listed));

@@ -59,7 +59,7 @@ pub(super) struct Between<'a> {
 pub(super) struct Sifted {
     /// A cursor on the first kept entry; `None` if none was kept.
     pub block: Option<BlockCursor>,
-    /// The last kept key.
+    /// The key of the last kept entry.
     pub last: Vec<u8>,
     pub lost: Vec<Loss>,
     pub kept: usize,
