@@ -40,7 +40,8 @@ impl Pages {
     /// call.
     pub fn spoil(&mut self) {
         if cfg!(debug_assertions) {
-            // SAFETY: the range is this mapping, writable, and `&mut self` excludes other users.
+            // SAFETY: the range is exactly this mapping, which is writable. `&mut self` excludes
+            // other users.
             unsafe { self.start.cast::<u8>().as_ptr().write_bytes(0xDB, self.bytes.get()) };
         }
     }

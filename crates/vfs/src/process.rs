@@ -82,8 +82,8 @@ extern "C" fn in_child() {
 
 const FREE: RawFd = -1;
 
-/// A place for one descriptor that children must not keep. Slots are in a list that only grows, and
-/// free slots are used again.
+/// A slot: the place for one descriptor that forked children must not keep. Slots are in a list
+/// that only grows, and free slots are used again.
 struct Slot {
     descriptor: AtomicI32,
     next: OnceLock<Box<Slot>>,
@@ -115,7 +115,8 @@ impl KeptFromChildren {
 }
 
 impl Drop for KeptFromChildren {
-    /// Frees the slot. In a child, the slot is already free and may belong to another value.
+    /// Frees the descriptor's slot. In a forked child this drop does nothing: the slot is already
+    /// free there and may belong to another value.
     fn drop(&mut self) {
         if self.process.is_current() {
             self.slot.store(FREE, Release);

@@ -16,7 +16,7 @@ pub(super) struct OpenFiles<K, F> {
 }
 
 struct Open<K, F> {
-    /// The open files by key. The number is the value of `now` at the last read of the file.
+    /// The open files by key. Each file has the number of its last read; `now` counts the reads.
     files: HashMap<K, (F, u64)>,
     /// The key of each file by the number of its last read. The first file is the one that was not
     /// read for the longest time.

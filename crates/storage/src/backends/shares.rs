@@ -76,7 +76,7 @@ impl Share {
         share
     }
 
-    /// Makes a share of `most` open tables that does not depend on other stores.
+    /// Makes a share of `most` open tables. The share does not depend on the number of open stores.
     #[cfg(test)]
     pub fn alone(most: usize) -> Arc<Share> {
         Share::new(&StorageConfig { max_open_files: most, ..StorageConfig::default() }, Layout::default(), None)

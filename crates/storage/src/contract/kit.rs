@@ -120,7 +120,8 @@ pub(super) fn shown(storage: &dyn Storage, internal: &[u8], stored: Bytes) -> Ve
     if kind == Kind::Put { good(storage.value(user, seq, stored, how)).to_vec() } else { stored.to_vec() }
 }
 
-/// Finishes a build, forces a batch sync, and checks that the build's durability handle is durable.
+/// Finishes the tables that `build` has written, forces a batch sync, and checks that their
+/// durability handle is durable.
 pub(super) fn finish(storage: &dyn Storage, build: Box<dyn TableSink>) -> Vec<TableMeta> {
     let (metas, handle) = good(build.finish());
     good(storage.commit());

@@ -82,7 +82,7 @@ fn everything_is_listed_and_removed(fixture: &Fixture) {
     let table = ObjectId::Table(TableId(4));
     let mut all = vec![table, ObjectId::Wal(LogId(2)), ObjectId::Manifest(LogId(1)), ObjectId::Manifest(LogId(3))];
     if separates_values(&*storage) {
-        // With key-value separation, the build also wrote a value-log segment.
+        // With key-value separation, the job that wrote the table also wrote a value-log segment.
         all.push(ObjectId::Segment(SegmentId(4)));
     }
     same(objects(&*storage), all.clone(), "objects");
@@ -123,7 +123,7 @@ fn one_writer_or_many_readers(fixture: &Fixture) {
     }
     let log = good(writer.create_log(LogId(7), LogKind::Wal, HEAD));
     drop(writer);
-    // The log writer keeps the lock of the store, although the store was dropped.
+    // The log writer keeps the store locked, although the store was dropped.
     refused(fixture.open(OpenMode::Write, &setup), is_in_use);
     drop(log);
     let readers = (good(fixture.open(OpenMode::ReadOnly, &setup)), good(fixture.open(OpenMode::ReadOnly, &setup)));

@@ -1,5 +1,5 @@
-//! Cases for builds and tables: every entry is found by iterating in both directions and by its
-//! key, under every configuration.
+//! Cases for tables and for the jobs that write them: every entry is found by iterating in both
+//! directions and by its key, under every configuration.
 use super::kit::{Case, Fixture, finish, good, hint, is_missing, one_table, refused, same, separates_values, shown};
 use crate::{
     Error, FilterForm, StorageConfig,
@@ -289,8 +289,8 @@ fn blocks_are_copied_whole(fixture: &Fixture) {
     }
 }
 
-/// One build writes several tables. A second build then writes one table with the entries of all
-/// of them.
+/// One job writes several tables. A second job then writes one table with the entries of all of
+/// them.
 fn a_build_may_have_several_tables(fixture: &Fixture) {
     let storage = fixture.create();
     let all = entries(&versions(400));
@@ -386,8 +386,8 @@ fn an_abandoned_build_leaves_no_object(fixture: &Fixture) {
     assert!(metas.is_empty() && good(handle.is_durable()), "an empty build is durable at once");
 }
 
-/// Keys that are out of order or malformed are a sign of corruption. A build rejects them, because
-/// it would otherwise write them under a new, valid checksum.
+/// Keys that are out of order or malformed are a sign of corruption. The writer of a table rejects
+/// such keys, because it would otherwise write them under a new, valid checksum.
 fn corrupt_entries_are_rejected_by_builds(fixture: &Fixture) {
     let storage = fixture.create();
     let (low, high) = (key::lookup(b"a", SeqNo(5)), key::lookup(b"b", SeqNo(5)));

@@ -29,26 +29,29 @@ pub enum Way {
     Background,
 }
 
-/// Completes durability handles in batches. If a file cannot be synced, only the handle of its job
-/// fails. If the last step fails, the handles of the whole batch fail.
+/// Makes the waiting files of all jobs durable in batch syncs, and completes the jobs' durability
+/// handles. If a file cannot be synced, only the handle of its job fails. If the last step of a
+/// batch sync fails (the commit of the journal or the sync of the directory), the handles of all
+/// its jobs fail.
 pub struct BatchTracker {
     way: Way,
     interval: Duration,
-    waiting: Queue, // jobs do not wait for a batch, unless too many files wait
+    waiting: Queue, // jobs do not wait, unless too many files wait
     // The time of the last batch sync. A thread holds this lock while it makes a batch sync. Lock
     // order: this lock before `waiting`.
     last: Mutex<Option<Instant>>,
 }
 
 impl BatchTracker {
-    /// Makes a tracker that waits for `interval` between two batches, unless a batch is forced or
-    /// too many files wait.
+    /// Makes a tracker that waits for `interval` between two batch syncs, unless a batch sync is
+    /// forced or too many files wait.
     pub fn new(way: Way, interval: Duration) -> BatchTracker {
         BatchTracker { way, interval, waiting: Queue::new(usize::MAX), last: Mutex::default() }
     }
 
     /// Limits the waiting files to `files_max` descriptors. When half of this number wait, a batch
-    /// begins even if the interval has not passed. A job that reaches the limit waits for a batch.
+    /// sync begins even if the interval has not passed. A job that reaches the limit waits for a
+    /// batch sync.
     pub fn with_files_max(self, files_max: usize) -> BatchTracker {
         BatchTracker { waiting: Queue::new(files_max), ..self }
     }
@@ -98,7 +101,8 @@ impl BatchTracker {
         }
     }
 
-    /// Does the last step of a batch sync. The files of the batch have `bytes` bytes in total.
+    /// Does the last step of a batch sync: commits the journal or syncs the directory. The files of
+    /// the batch sync have `bytes` bytes in total.
     fn finish(&self, fs: &dyn FileSystem, bytes: u64, io_stats: &IoStats) -> Result<()> {
         match self.way {
             Way::Group => {
@@ -163,7 +167,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (fs, io_stats) = (RealFs::new(directory.path()), IoStats::default());
         let tracker = BatchTracker::new(Way::Background, HOUR).with_files_max(4);
-        tracker.commit(&fs, &io_stats).unwrap(); // the next batch is due only in an hour
+        tracker.commit(&fs, &io_stats).unwrap(); // the next batch sync is due only in an hour
         let watch = |names: &[&str]| {
             let finished = |name: &&str| {
                 let mut file = fs.create(name).unwrap();

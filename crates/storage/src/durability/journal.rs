@@ -46,21 +46,22 @@ const COMMITS: u64 = 2;
 /// commit interval.
 const INTERVALS_MAX: u32 = 3;
 
-/// Completes durability handles in batches. A batch contains the outputs that were written back
-/// before the commit count was read once.
+/// Completes durability handles in groups, the batches. A batch contains the outputs that were
+/// written back before one read of the commit count. All outputs of a batch become durable by the
+/// same commit.
 pub struct JournalTracker {
     evidence: Evidence,
     poll: Duration,
     stall_limit: Duration,
-    waiting: Queue, // jobs do not wait for a batch, unless too many files wait
+    waiting: Queue, // jobs do not wait, unless too many files wait
     // The progress of the journal. Locked while files are written back and while the journal is
     // read. Lock order: this lock before `waiting`.
     progress: Mutex<Progress>,
 }
 
-/// The progress of the journal, and the batches that wait for it.
+/// The progress of the file system's journal, and the batches of outputs that wait for its commits.
 struct Progress {
-    /// The batches, in the order in which they become durable.
+    /// The batches of outputs, in the order in which they become durable.
     batches: VecDeque<Batch>,
     /// The number of commits when the journal was last read. In mode `journal-bpf` it is the number
     /// of the last committed transaction, extended to 64 bits so that it does not wrap around.
@@ -79,7 +80,7 @@ impl Default for Progress {
     }
 }
 
-/// Outputs that were written back together.
+/// A batch: outputs that were written back together and become durable by the same commit.
 struct Batch {
     /// The commit count or transaction number at which the batch is durable.
     due: u64,

@@ -91,9 +91,10 @@ impl DurabilityMode {
         }
     }
 
-    /// Returns the tracker of this mode for files in `fs`. At least `pause` passes between two
-    /// batches. At most `files_max` files with an open descriptor wait for a batch. The caller
-    /// should resolve [`DurabilityMode::Inherit`] first; this function treats `Inherit` as `Sync`.
+    /// Returns the durability tracker of this mode for files in `fs`. At least `pause` passes
+    /// between two batch syncs. At most `files_max` files with an open descriptor wait for a batch
+    /// sync. The caller should resolve [`DurabilityMode::Inherit`] first; this function treats
+    /// `Inherit` as `Sync`.
     ///
     /// # Errors
     /// [`Error::Unsupported`] with the reason why the file system cannot keep the promise of the

@@ -1,4 +1,4 @@
-//! The queue of finished outputs that wait for the next batch.
+//! The queue of finished outputs of jobs that wait for the next batch sync.
 use super::Finished;
 use crate::{Completer, DurabilityHandle, IoStats, Result};
 use parking_lot::Mutex;
@@ -26,8 +26,8 @@ impl Waiting {
     }
 }
 
-/// The outputs of all jobs that wait for a batch, oldest first. Each file keeps the descriptor that
-/// wrote it, so the number of waiting files is limited.
+/// The outputs of all jobs that wait for a batch sync, oldest first. Each file keeps the descriptor
+/// that wrote it, so the number of waiting files is limited.
 pub(super) struct Queue {
     builds: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it
     files_max: usize,
@@ -49,7 +49,7 @@ impl Queue {
     ) -> DurabilityHandle {
         let handle = self.add(files);
         if self.is_full() {
-            let _awaits = io_stats.wait_for_syncs(); // another batch may be under way
+            let _awaits = io_stats.wait_for_syncs(); // another batch sync may be running
             let _ = begin(); // the handles report the error
         }
         handle
@@ -70,12 +70,12 @@ impl Queue {
         self.builds.lock().is_empty()
     }
 
-    /// Returns whether so many files wait that a batch should begin early.
+    /// Returns whether so many files wait that a batch sync should begin early.
     pub fn is_crowded(&self) -> bool {
         self.descriptors() >= self.files_max / 2
     }
 
-    /// Returns whether the queue is full, so that the job that filled it must begin a batch.
+    /// Returns whether the queue is full. If so, the job that filled it must begin a batch sync.
     fn is_full(&self) -> bool {
         self.descriptors() >= self.files_max
     }

@@ -34,7 +34,7 @@ impl Buffers {
         fits
     }
 
-    /// Removes the buffers that were not used since the last call, and returns them.
+    /// Removes the buffers that no cursor used since the last call, and returns them.
     pub fn rest(&self) -> Vec<Vec<u8>> {
         let mut pool = self.0.lock();
         let unused = pool.unused;

@@ -42,7 +42,7 @@ impl PagePool {
         Ok(())
     }
 
-    /// Removes the pages that were not used since the last call, and returns them.
+    /// Removes the pages that no memtable used since the last call, and returns them.
     pub fn rest(&self) -> Vec<Pages> {
         let mut kept = self.0.lock();
         let mut left = kept.unused;

@@ -53,7 +53,8 @@ impl Budget {
         self.rest(); // the second call frees everything, because nothing was used between the two
     }
 
-    /// Frees the pages and buffers that were not used since the last call.
+    /// Frees the pages that no memtable used since the last call, and the buffers that no cursor
+    /// used.
     pub fn rest(&self) {
         let (pages, buffers) = (self.spare.rest(), self.buffers.rest());
         let bytes: usize = pages.iter().map(|pages| pages.bytes().get()).sum();

@@ -90,7 +90,8 @@ impl File {
         Ok(room / PAGE_BYTES * PAYLOAD as u64)
     }
 
-    /// Allocates slots for at least `bytes` bytes without writing to them.
+    /// Allocates slots (allocation units of the device) for at least `bytes` bytes without writing
+    /// to them.
     pub fn reserve(&self, bytes: u64) -> Result<()> {
         let mut contents = self.contents.write();
         self.make_room(&mut contents, bytes)?;
@@ -179,8 +180,9 @@ impl File {
     }
 
     fn append_plain(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
-        // The slots are allocated now and not when the file is saved. If there are too few slots,
-        // the caller gets `StorageFull` here, and can free space and retry.
+        // The slots (allocation units of the device) are allocated now and not when the file is
+        // saved. If there are too few slots, the caller gets `StorageFull` here, and can free space
+        // and retry.
         self.make_room(contents, contents.written + (contents.tail.len() + bytes.len()) as u64)?;
         contents.tail.extend_from_slice(bytes);
         contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);

@@ -90,8 +90,8 @@ impl Journal {
 
     /// Returns the smallest number for a new file. Each opening for writing has its own range of
     /// file numbers, which is derived from the journal's generation. The generation is durable
-    /// before any slot is written. Therefore no page that a power cut left in a slot has the number
-    /// of a later file.
+    /// before any slot (allocation unit of the device) is written. Therefore no page that a power
+    /// cut left in a slot has the number of a later file.
     pub fn first_number(&self) -> u64 {
         // The generation is at most 2^32 - 1, see `checkpoint`.
         (self.head.generation + u64::from(self.open.is_none())) << 32
@@ -182,9 +182,10 @@ impl Journal {
     }
 }
 
-/// Writes the initial journal: an empty checkpoint in the first half, and no second half. Durable
-/// at return. The first generation depends on the formatting, and all file numbers depend on the
-/// generation. Old pages in slots therefore belong to no file.
+/// Writes the initial journal: an empty checkpoint in the first half, and no second half. The
+/// journal is durable at return. The first generation depends on the formatting, and all file
+/// numbers depend on the generation. Old pages in slots (allocation units of the device) therefore
+/// belong to no file.
 pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Result<()> {
     let (_, bytes) = encode_checkpoint(superblock.id(), 1 + (superblock.id() >> 33), &[]);
     device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;

@@ -109,7 +109,8 @@ pub struct RawFs {
     holders: Holders,
     /// Whether only whole pages are written to the device.
     padding: bool,
-    /// The mounted device. It is loaded at the first use, and again after each lock.
+    /// The mounted device. It is loaded at the first use, and again after each time the device was
+    /// locked.
     mount: Mutex<Option<Arc<Mount>>>,
 }
 

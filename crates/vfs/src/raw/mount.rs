@@ -45,7 +45,7 @@ pub struct Mount {
     /// WAL need not wait for a long flush of a table. A thread that holds this lock exclusively
     /// knows that no flush is running.
     flushing: RwLock<()>,
-    /// Locked while stale slots are discarded.
+    /// Locked while stale slots (free slots that the drive still considers in use) are discarded.
     discarding: Mutex<()>,
     unflushed: Mutex<Unflushed>,
     /// Signalled when a flush has finished.
@@ -316,7 +316,8 @@ impl Mount {
         Ok(())
     }
 
-    /// Discards stale slots if there are many and no other thread is discarding.
+    /// Discards stale slots (free slots that the drive still considers in use) if there are many
+    /// and no other thread is discarding.
     pub fn discard_many(&self) {
         let Some(one) = self.discarding.try_lock() else { return };
         if self.check().is_ok() {

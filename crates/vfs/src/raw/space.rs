@@ -52,7 +52,8 @@ impl Space {
         }
     }
 
-    /// Returns the number of slots that are free, or will be free after a flush or a discard.
+    /// Returns the number of slots (allocation units of the device) that are free, or will be free
+    /// after a flush or a discard.
     pub fn free_slots(&self) -> u64 {
         self.free_now + self.in_transit + slots_in(&self.freed)
     }
@@ -131,10 +132,10 @@ impl Space {
         }
     }
 
-    /// Takes stale slots for a discard; the caller then calls [`discarded`](Space::discarded). If
-    /// at most `kept` slots are stale, takes none. Otherwise takes so many that `kept / 2` stale
-    /// slots are left. Takes the highest slot numbers first, because these slots are allocated
-    /// last.
+    /// Takes stale slots (free slots that the drive still considers in use) for a discard. The
+    /// caller then calls [`discarded`](Space::discarded). If at most `kept` slots are stale, takes
+    /// none. Otherwise takes so many that `kept / 2` stale slots are left. Takes the highest slot
+    /// numbers first, because these slots are allocated last.
     pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let target = if self.stale.1 > kept { kept / 2 } else { self.stale.1 };

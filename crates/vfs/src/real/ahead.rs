@@ -32,9 +32,9 @@ use std::{
 /// copying 1 MiB takes 2.6 ms.
 const ZEROS_BYTES: usize = 128 << 10;
 
-/// The number of windows that are prepared in advance. It is more than one because the preparing
-/// thread yields to other threads: it may need more time to prepare a window than the writer needs
-/// to fill the window before it.
+/// The number of windows (mapped ranges of the WAL) that are prepared in advance. It is more than
+/// one because the preparing thread yields to other threads: it may need more time to prepare a
+/// window than the writer needs to fill the window before it.
 const DEPTH: usize = 2;
 
 /// The offset of a window in the file, and the window.
@@ -46,8 +46,8 @@ enum Work {
     LetGo(Window),
 }
 
-/// Prepares windows of a WAL, one after the other. Its thread runs from the first request to the
-/// end.
+/// Prepares windows (mapped ranges) of a WAL, one after the other, in a thread. The thread runs
+/// from the first request to the end of the WAL.
 pub(super) struct Ahead {
     file: Arc<File>,
     helper: Option<Helper>,
@@ -61,8 +61,8 @@ pub(super) struct Ahead {
     made: VecDeque<(u64, Window)>,
     /// Whether the WAL was ended, so that the thread need not do the remaining work.
     ended: Arc<AtomicBool>,
-    /// Whether the kernel refused a window. Space is then scarce, and no further window is
-    /// prepared.
+    /// Whether the kernel refused a window (a mapped range of the WAL). Space is then scarce, and
+    /// no further window is prepared.
     refused: bool,
 }
 
@@ -87,8 +87,8 @@ impl Ahead {
         }
     }
 
-    /// Requests the next windows. The first of them begins at offset `at`, where a window must
-    /// begin. A repeated request does nothing.
+    /// Requests the next windows (mapped ranges of the WAL). The first of them begins at offset
+    /// `at`, where a window must begin. A repeated request does nothing.
     #[inline]
     pub fn ask(&mut self, at: u64) {
         if self.asked != Some(at) {
@@ -119,10 +119,10 @@ impl Ahead {
         }
     }
 
-    /// Takes the window at offset `from` if it was requested, and waits until it is ready. Drops
-    /// earlier windows, because the WAL has passed them. Returns `None` if the window was not
-    /// requested or could not be made. In that case the caller makes the window itself and gets the
-    /// error.
+    /// Takes the window (mapped range of the WAL) at offset `from` if it was requested, and waits
+    /// until it is ready. Drops earlier windows, because the WAL has passed them. Returns `None` if
+    /// the window was not requested or could not be made. In that case the caller makes the window
+    /// itself and gets the error.
     pub fn take(&mut self, from: u64) -> Option<Window> {
         self.wait_below(from + 1);
         while let Some((at, window)) = self.made.pop_front_if(|(at, _)| *at <= from) {

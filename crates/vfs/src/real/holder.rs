@@ -58,7 +58,8 @@ fn signature(lock: &File) -> Option<u32> {
 #[derive(Debug)]
 pub struct LockHeld {
     text: String,
-    /// Whether the holder may be another handle of this process, and is certainly not LevelDB.
+    /// Whether the lock may be held by another handle of this process. If this is true, the holder
+    /// is certainly not LevelDB.
     pub may_be_here: bool,
 }
 

@@ -35,16 +35,18 @@ use std::{
 /// The minimum size of a stretch (a part of a window that is filled with zeros together). The size
 /// of every stretch is a multiple of this number. This number divides the size of a window.
 const FILL_MIN: usize = 64 << 10;
-/// The maximum size of a stretch. This number divides the size of a window.
+/// The maximum size of a stretch (a part of a window that is filled with zeros together). This
+/// number divides the size of a window.
 const FILL_MAX: usize = 256 << 10;
-/// A stretch is made long enough for the records of this number of syncs, up to the maximum size.
-/// The first sync in a stretch costs a journal commit and takes several times as long as the later
-/// syncs in it. The longer the stretch, the longer the first sync takes.
+/// A stretch (a part of a mapped window that is filled with zeros together) is made long enough for
+/// the records of this number of syncs, up to the maximum size. The first sync in a stretch costs a
+/// journal commit and takes several times as long as the later syncs in it. The longer the stretch,
+/// the longer the first sync takes.
 const FILL_SYNCS: u64 = 100;
-/// When this many bytes of the first window are filled, the writer requests the next windows from
-/// the thread that prepares windows. Later windows are requested when a window was filled. A WAL
-/// that is synced during this time gets no prepared windows, because their bytes would be written
-/// to the device twice.
+/// When this many bytes of the first window (mapped range of the WAL) are filled, the writer
+/// requests the next windows from the thread that prepares windows. Later windows are requested
+/// when a window was filled. A WAL that is synced during this time gets no prepared windows,
+/// because their bytes would be written to the device twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// A record of at least this many bytes is written by a system call. This costs less than a page
 /// fault for each page.
@@ -75,9 +77,9 @@ struct Open {
     window: Window,
     /// The offset of the window in the file. It is a multiple of the window's size.
     from: u64,
-    /// Whether the window was prepared in advance, so that the page cache contains it in large
-    /// folios. A write through the mapping after a sync would then make the next sync write a whole
-    /// folio, of up to 128 KiB.
+    /// Whether the window (mapped range of the WAL) was prepared in advance, so that the page cache
+    /// contains it in large folios (groups of pages). A write through the mapping after a sync
+    /// would then make the next sync write a whole folio, of up to 128 KiB.
     zeroed: bool,
     /// The end of the zeros in the window. It is a multiple of [`FILL_MIN`], and 0 before the first
     /// sync.
@@ -112,9 +114,9 @@ impl MappedFile {
         Ok(())
     }
 
-    /// Moves to the next window, if the file system provides one. If the disk has no room for a
-    /// window, continues without one: the disk may still have room for the record, which a system
-    /// call then writes.
+    /// Moves to the next window (mapped range of the WAL), if the file system provides one. If the
+    /// disk has no room for a window, continues without one. The disk may still have room for the
+    /// record, which a system call then writes.
     fn advance(&mut self) -> io::Result<()> {
         let full = self.window.take();
         let span = Span::of(self.bytes);

@@ -1,5 +1,5 @@
-//! Builds directory tables: one directory for each table, with one file for each value that is
-//! large enough. All tables of a build become durable together.
+//! Writes the directory tables of a job: one directory for each table, with one file for each value
+//! that is large enough. All tables of a job become durable together.
 use super::{
     super::files::build::{Output, purpose, watch},
     table::read_pair,
@@ -18,17 +18,17 @@ use terrace_format::{
 };
 use terrace_vfs::Room;
 
-/// A build of directory tables leaves at least this number of inodes free, and at least one in
-/// `FILES_RESERVED_SHARE` of all inodes. WALs, manifests and tables need these inodes. If fewer
-/// inodes are free, the build stores values in the META file and not in files. A table takes two
-/// inodes, so tables of 64 KiB with inline values can still fill a quarter of a disk formatted by
-/// `mkfs.ext4`.
+/// A job that writes directory tables leaves at least this number of inodes free, and at least one
+/// in `FILES_RESERVED_SHARE` of all inodes. WALs, manifests and tables need these inodes. If fewer
+/// inodes are free, the job stores values in the META file (the sorted list of a table's keys) and
+/// not in files of their own. A table takes two inodes, so tables of 64 KiB with inline values can
+/// still fill a quarter of a disk formatted by `mkfs.ext4`.
 const FILES_RESERVED: u64 = 1024;
 const FILES_RESERVED_SHARE: u64 = 8;
 /// Number of files that are created before the file system is queried again for free inodes.
 const FILES_PER_QUERY: u64 = 64;
 
-/// Starts a build of directory tables.
+/// Starts to write the directory tables of a job.
 pub(super) fn begin(dirs: Arc<TableDirs>, hint: Hint) -> Result<Box<dyn TableSink>> {
     dirs.store.writable("build tables")?;
     let setup = StorageConfig { filter_form: FilterForm::Table, ..dirs.store.setup.clone() };
@@ -48,7 +48,7 @@ struct DirsBuild {
     bytes: u64,
     /// Directories of the finished tables.
     finished: Vec<String>,
-    /// All tables begun by this build. They are removed if the build is abandoned.
+    /// All tables that this job has begun. They are removed if the job is abandoned.
     made: Vec<TableId>,
     /// Number of files that may still be created before the next query of free inodes.
     files: u64,
@@ -72,10 +72,10 @@ fn none_open() -> Error {
 enum ValueAt {
     /// In a file that contains only this value.
     File(InFile),
-    /// In the META file, next to the key. This happens in three cases: the value is small; a file
-    /// of the same name exists (of a pair whose key differs only in the part that the name omits);
-    /// or the directory or file system accepts no more files. If the disk has no space left,
-    /// writing the META file reports that.
+    /// In the META file of the table, next to the key. This happens in three cases: the value is
+    /// small; a file of the same name exists (of a pair whose key differs only in the part that the
+    /// name omits); or the directory or file system accepts no more files. If the disk has no space
+    /// left, writing the META file reports that.
     Meta,
 }
 

@@ -15,7 +15,8 @@ pub(super) struct Saver {
     /// The first failed sync. A thread that syncs holds this lock, so that no sync succeeds while
     /// another one fails. Lock order: this lock before `finished`.
     failed: Mutex<Option<String>>,
-    /// The finished builds. While a thread holds this lock, it takes no other lock and does no I/O.
+    /// The directories of finished jobs. While a thread holds this lock, it takes no other lock and
+    /// does no I/O.
     finished: Mutex<Finished>,
 }
 
@@ -23,8 +24,8 @@ pub(super) struct Saver {
 struct Finished {
     /// Directories of finished tables that no sync has covered yet.
     names: Vec<String>,
-    /// The number of finished builds, and the number of durable builds. Builds become durable in
-    /// the order in which they finished.
+    /// The number of finished jobs, and the number of jobs whose directories are durable. Jobs
+    /// become durable in the order in which they finished.
     builds: u64,
     saved: u64,
 }
@@ -42,8 +43,7 @@ impl Saver {
         WholeFolders { saver: self.clone(), build: finished.builds }
     }
 
-    /// Makes the first `build` of all finished builds durable: their directories, and all files in
-    /// these directories.
+    /// Makes the directories of the first `build` finished jobs durable, with all files in them.
     fn save(&self, build: u64) -> io::Result<()> {
         let mut failed = self.failed.lock();
         if let Some(first) = &*failed {
@@ -68,8 +68,8 @@ impl Saver {
     }
 }
 
-/// The table directories of one build. [Trackers](crate::durability::DurabilityTracker) handle
-/// files, so this type represents all directories of the build as one file.
+/// The table directories of one job. [Trackers](crate::durability::DurabilityTracker) handle files,
+/// so this type represents all directories of the job as one file.
 pub(super) struct WholeFolders {
     saver: Arc<Saver>,
     build: u64,

@@ -40,7 +40,7 @@ pub(super) struct PairSalvager {
     range_tombstones: Result<Option<Arc<RangeTombstones>>>,
 }
 
-/// Finds the pairs of the table.
+/// Finds the key-value pairs of the directory table in `folder`.
 pub(super) fn open(dirs: Arc<TableDirs>, folder: String, table: &TableMeta) -> Result<PairSalvager> {
     let dir = TableDir { dirs, folder };
     let mut found = PairSalvager { dir, lost: VecDeque::new(), entries: VecDeque::new(), range_tombstones: Ok(None) };
@@ -55,7 +55,7 @@ pub(super) fn open(dirs: Arc<TableDirs>, folder: String, table: &TableMeta) -> R
 }
 
 impl PairSalvager {
-    /// Collects the pairs that the META file lists.
+    /// Collects the pairs that the table's META file lists.
     fn collect_listed(&mut self, table: &TableMeta) -> Result<()> {
         let TableDir { dirs, folder } = &self.dir;
         let meta = match dirs.store.open_file("META file", &meta_of(folder)) {

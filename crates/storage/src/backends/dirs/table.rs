@@ -44,7 +44,7 @@ impl DirectoryTable {
 
 impl TableDir {
     /// Returns the user's value of the put with the key `internal`. `stored` is the reference that
-    /// the META file has for this key.
+    /// the table's META file has for this key.
     pub fn value(&self, internal: &[u8], stored: Bytes, verify: bool) -> Result<Bytes> {
         let store = &self.dirs.store;
         let corrupt = |found| Error::corrupt(store.path(&meta_of(&self.folder)), 0, found);

@@ -14,8 +14,8 @@ pub(super) enum Removed {
     NotBundled,
     /// The table was the last one in its bundle. The engine removes the bundle as a whole.
     Last,
-    /// The bundle with this number still has other tables. The space of the removed table,
-    /// described by the member, must be deallocated.
+    /// The removed table is the given member of the bundle with this number. The bundle still has
+    /// other tables, so the space of the removed table must be deallocated.
     Hole(TableId, Member),
 }
 

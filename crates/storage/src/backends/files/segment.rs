@@ -33,9 +33,9 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
         Reservation::Before(fate) => fate,
     };
     if store.tracker.promises() {
-        // Either the segment was written before the store was opened, or an earlier job took the
-        // handle and may have been abandoned before its sync. In both cases this job syncs the
-        // segment itself.
+        // `rely_on` gets no handle if the segment was written before the store was opened, or if an
+        // earlier job took the handle. The earlier job may have been abandoned before its sync. In
+        // both cases this job syncs the segment itself.
         let start = Instant::now();
         fate.attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
         store.io_stats.blocked(SyncKind::Tables(purpose), 0, start.elapsed());

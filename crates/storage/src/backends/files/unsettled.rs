@@ -20,8 +20,8 @@ pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
 
 /// A segment written since the store was opened.
 struct Open {
-    /// A second handle on the file. This handle can make the file durable while the segment's
-    /// writer still appends. The first job that depends on the segment takes the handle.
+    /// A second handle on the segment's file. It can make the file durable while the segment's
+    /// writer still appends. The first job that depends on the segment takes this handle.
     file: Option<Box<dyn WriteFile>>,
     progress: Arc<Progress>,
     fate: Arc<Fate>,

@@ -1,6 +1,6 @@
-//! Builds tables with value pointers. A build counts the bytes that each table keeps alive in each
-//! segment, depends on the segments of WALs, and relocates values out of the victims of value-log
-//! GC.
+//! Writes the tables of a job in a store with a value log: tables with value pointers. The job
+//! counts the bytes that each table keeps alive in each segment, depends on the segments of WALs,
+//! and relocates values out of the victims of value-log GC (the segments that GC empties).
 use super::shared::ValueLogInner;
 use crate::{
     DurabilityHandle, Result,
@@ -15,7 +15,7 @@ use terrace_format::{
     value_log::{Framer, StoredValue, ValuePointer, put_inline},
 };
 
-/// Starts a build of tables with value pointers.
+/// Starts to write the tables of a job, with value pointers.
 pub(super) fn begin(shared: Arc<ValueLogInner>, hint: Hint) -> Result<Box<dyn TableSink>> {
     let inner = shared.inner.begin(hint)?;
     let gc_victims = shared.condemned.lock().clone();
@@ -35,7 +35,7 @@ struct SeparatingBuild {
     shared: Arc<ValueLogInner>,
     inner: Box<dyn TableSink>,
     gc_victims: Arc<BTreeSet<ObjectId>>,
-    /// The segment that this build writes.
+    /// The value-log segment that this job writes.
     own: Option<OwnSegment>,
     /// The segments into which the open table points, each with the number of bytes to which the
     /// table points.
@@ -48,7 +48,7 @@ struct SeparatingBuild {
     stored: Vec<u8>,
 }
 
-/// The segment to which this build writes values, in key order.
+/// The value-log segment to which a job writes values, in key order.
 struct OwnSegment {
     id: SegmentId,
     framer: Framer,
@@ -63,7 +63,7 @@ impl SeparatingBuild {
         *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
     }
 
-    /// Returns whether the segment that this build writes is full. The next table then begins a new
+    /// Returns whether the segment that this job writes is full. The next table then begins a new
     /// segment.
     fn is_own_full(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.bytes >= self.shared.setup.value_log_segment_size)
@@ -74,8 +74,8 @@ impl SeparatingBuild {
         value.len() >= self.shared.setup.value_log_threshold
     }
 
-    /// Appends the value of `internal` to the segment that this build writes, and adds an entry
-    /// with the value pointer to the open table.
+    /// Appends the value of `internal` to the segment that this job writes, and adds an entry with
+    /// the value pointer to the open table.
     fn put_separated(&mut self, internal: &[u8], value: &[u8], origin: Origin) -> Result<()> {
         let parsed = key::apart(internal);
         let own =
@@ -95,8 +95,8 @@ impl SeparatingBuild {
         self.inner.keep(EntryRef { key: internal, stored: &self.stored, origin })
     }
 
-    /// Relocates the value at `pointer` to the segment that this build writes. If the value cannot
-    /// be read, the entry keeps its old pointer, and reads of this value report the error.
+    /// Relocates the value at `pointer` to the segment that this job writes. If the value cannot be
+    /// read, the entry keeps its old pointer, and reads of this value report the error.
     fn relocate(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
@@ -107,8 +107,8 @@ impl SeparatingBuild {
         }
     }
 
-    /// Adds the entry of a value that cannot be relocated, because it cannot be read, and records
-    /// the victim that contains the value.
+    /// Adds the entry of a value that cannot be relocated, because it cannot be read. Also records
+    /// the GC victim (segment that GC empties) that contains the value.
     fn keep_unreadable(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         self.shared.unrelocated_victims.lock().insert(ObjectId::from(pointer));
         self.keep_pointer(entry, pointer)
@@ -182,7 +182,7 @@ impl TableSink for SeparatingBuild {
         self.inner.delete_range(fragment)
     }
 
-    /// Returns the size of the open table in bytes. If the segment that this build writes is full,
+    /// Returns the size of the open table in bytes. If the segment that this job writes is full,
     /// returns a huge number, so that the table ends together with the segment.
     fn table_bytes(&self) -> u64 {
         if self.is_own_full() { u64::MAX } else { self.inner.table_bytes() }

@@ -215,7 +215,8 @@ pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn L
     Ok(Box::new(reader))
 }
 
-/// A WAL sidecar. All values in it are stored inline, whatever the present threshold.
+/// A WAL sidecar. All values in it are stored inline, even if they are long enough for the value
+/// log by the present threshold.
 struct Sidecar {
     reader: Box<dyn LogReader>,
     /// The path of the sidecar, for messages. Messages about other files name the segment.
@@ -260,7 +261,8 @@ struct SegmentLogReader {
     frames: Frames,
     /// The first event, which was read when the log was opened; `None` after it was returned.
     head: Option<LogEvent>,
-    /// Whether the first event was a batch. Then Terrace wrote the log, and its start is not lost.
+    /// Whether the first event of the log was a batch. If so, Terrace wrote the log, and the start
+    /// of the log is not lost.
     ours: bool,
     converter: BatchConverter,
 }

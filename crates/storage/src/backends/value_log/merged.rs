@@ -30,9 +30,9 @@ struct MergeInput {
 }
 
 enum Ahead {
-    /// No record is read ahead, because the last one was just returned. The next record of the file
-    /// is read only in the next call, because the caller may still have to
-    /// [store](LogReader::store) the returned record.
+    /// No record is read ahead, because the last one was just returned to the caller. The caller
+    /// may still have to [store](LogReader::store) that record, which the reader must not have
+    /// passed. The next record of the file is therefore read only in the next call.
     Nothing,
     /// The next record, which was read ahead, with the sequence number of its batch.
     Record(SeqNo, LogEvent),

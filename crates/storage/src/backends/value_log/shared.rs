@@ -1,4 +1,4 @@
-//! The state that a value log shares with its WALs and builds.
+//! The state that a store with a value log shares with its WALs and its running jobs.
 use crate::{
     Error, Result, StorageConfig,
     backends::layout::decode_format_file,
@@ -17,15 +17,15 @@ use terrace_format::{
     value_log::{Framer, StoredValue, ValuePointer, WAL_SIDECAR, read_entry},
 };
 
-/// State shared with the WALs and builds of the store.
+/// The state that a store shares with its WALs and its running jobs.
 pub(super) struct ValueLogInner {
     pub inner: Box<dyn Storage>,
     pub setup: StorageConfig,
     pub segments: Arc<OpenFiles<ObjectId, Arc<dyn SegmentReader>>>,
-    /// The GC victims: segments out of which builds relocate values. While a thread holds this
-    /// lock, it takes no other lock and does no I/O.
+    /// The GC victims: segments out of which jobs relocate values. While a thread holds this lock,
+    /// it takes no other lock and does no I/O.
     pub condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
-    /// The victims with values that builds could not read; see
+    /// The GC victims with values that jobs could not read; see
     /// [`ValueStore::unrelocated_victims`](crate::placement::ValueStore::unrelocated_victims).
     /// While a thread holds this lock, it takes no other lock and does no I/O.
     pub unrelocated_victims: Mutex<BTreeSet<ObjectId>>,

@@ -137,7 +137,8 @@ fn decode(contents: Bytes) -> Result<Vec<Entry>, Corrupt> {
 }
 
 impl Between<'_> {
-    /// Returns the reason why `key` is impossible in this block; `None` if it is possible.
+    /// Returns the reason why `key` is impossible in this block: it is malformed or not within the
+    /// block's bounds. Returns `None` if it is possible.
     fn wrong(&self, key: &[u8]) -> Option<String> {
         if let Err(found) = key::parse(key) {
             return Some(found.detail);

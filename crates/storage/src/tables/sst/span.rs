@@ -89,8 +89,8 @@ impl Spans {
         Bytes::shared(span.clone(), start..end)
     }
 
-    /// Reads a span that begins with `wanted`, or that ends with it if the iteration moves
-    /// backward.
+    /// Reads a span (several adjacent blocks in one read) that begins with the range `wanted`. If
+    /// the iteration moves backward, the span ends with this range.
     fn read(&mut self, table: &Reader, wanted: &Range<u64>, back: bool) -> Result<()> {
         self.bytes = (2 * self.bytes).clamp(BYTES_MIN, BYTES_MAX);
         let blocks_end = table.source.bytes().saturating_sub(FOOTER_BYTES as u64);
