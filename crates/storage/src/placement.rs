@@ -126,9 +126,10 @@ pub trait ValueStore: StoreInfo {
     fn wal_flushed(&self, log: LogId) {
         let _ = log;
     }
-    /// Returns the value of the put of `user` at `seq`. `stored` is the stored form of the value in
-    /// a table or memtable. May be called only if the [`Layout::values`](terrace_format::Layout)
-    /// separates keys and values. The value is always verified, whatever `how` requests.
+    /// Returns the value of the put of key `user` with sequence number `seq`. `stored` is the
+    /// stored form of the value in a table or memtable. May be called only in a store whose
+    /// [`Layout::values`](terrace_format::Layout) separates keys and values. The value is always
+    /// verified, whatever `how` requests.
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
         let _ = (user, seq, how);
         Ok(stored)

@@ -136,7 +136,7 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
 /// older kernels the foreground thread waits some milliseconds until the background thread's slice
 /// ends. Scheduling in this way only improves speed.
 pub fn run_in_background() {
-    /// The size of the structure in its first version, which has all fields used here.
+    /// The size of `sched_attr` in its first version, which has all fields used here.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
     let priority = libc::sched_param { sched_priority: 0 };
     let mut how = libc::sched_attr {

@@ -28,15 +28,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// keeps the lock on its directory until the reference is dropped.
 static FITTING: RwLock<()> = RwLock::new(());
 
-/// Waits until no store of this process refers to another store that was closed. Called by an open
-/// that found its directory locked, because such a closed store may still hold the directory's
-/// lock.
+/// Waits until no store of this process refers to another store that was closed, but at most for
+/// `PATIENCE`. Called by an open that found its directory locked, because such a closed store may
+/// still hold the directory's lock.
 pub(super) fn wait_for_fits() {
     drop(FITTING.try_write_for(PATIENCE));
 }
 
-/// A part of a store that keeps files open. It closes files when it has more than the store's
-/// share.
+/// A part of a store that keeps files open. When the store's share of the descriptors becomes
+/// smaller, it closes the excess files.
 pub(super) trait Closes: Send + Sync {
     /// Closes files until the number of open files is within the share.
     fn fit(&self);

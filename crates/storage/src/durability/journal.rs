@@ -190,8 +190,8 @@ impl Progress {
             return Ok(());
         }
         (self.commits, self.moved) = (commits, Some(Instant::now()));
-        // The transaction must be joined after the count was read. If the journal was aborted,
-        // joining fails; if it succeeds, all counted commits were made before any abort.
+        // The join must follow the read of the commit count. If the journal was aborted, the join
+        // fails. If the join succeeds, all counted commits were made before any abort.
         journal_of(fs)?.join_transaction()?;
         let due = self.batches.partition_point(|batch| batch.due <= commits);
         self.batches.drain(..due).flat_map(|batch| batch.completers).for_each(Completer::keep);

@@ -84,11 +84,11 @@ pub struct Found {
 /// An open table. Storage may close the file of a table that is not in use. The next call of a
 /// method then opens the file again, and may fail.
 pub trait Table: Send + Sync {
-    /// Returns the newest entry of `lookup`'s user key with a sequence number at or below
-    /// `lookup`'s (see `key::lookup`).
+    /// Returns the newest entry of a user key with a sequence number at or below a given one.
+    /// `lookup` contains the user key and this sequence number (see `key::lookup`).
     fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>>;
-    /// Returns whether the table may have entries of `lookup`'s user key, according to its filter.
-    /// Returns true if there is no filter.
+    /// Returns whether the table may have entries of the user key in `lookup`, according to the
+    /// table's filter. Returns true if there is no filter.
     fn may_have(&self, lookup: &[u8]) -> Result<bool>;
     /// Starts to read the block for which [`get`](Table::get) with the same `lookup` would wait.
     /// This is possible only if the backend supports it and the block can be located without a

@@ -274,7 +274,7 @@ mod tests {
     }
 
     /// Values of one key range are in several segments if several GC jobs relocated them. Reads
-    /// that alternate between the segments are still combined.
+    /// that alternate between these segments are still combined.
     #[test]
     fn reads_of_alternating_segments_are_coalesced() {
         let segment = Arc::new(Counted::default());
@@ -290,8 +290,8 @@ mod tests {
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
     }
 
-    /// The budget counts the bytes that a coalescer keeps in memory, and their number is limited.
-    /// Long entries are not kept.
+    /// The memory budget counts the bytes that a coalescer keeps in memory, and their number is
+    /// limited. Long entries are not kept.
     #[test]
     fn kept_bytes_are_bounded() {
         let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&StorageConfig::default()));

@@ -111,7 +111,8 @@ impl Btf {
         })
     }
 
-    /// Follows modifiers to a struct or union, and returns its type number.
+    /// Follows type modifiers (`const`, `volatile`, `restrict`) from type `number` to a struct or
+    /// union. Returns the type number of the struct or union.
     fn unmodified(&self, mut number: u32) -> Option<usize> {
         for _ in 0..DEPTH_MAX {
             let found = self.types.get(number as usize)?;

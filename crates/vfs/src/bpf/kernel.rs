@@ -91,7 +91,7 @@ pub fn link(program: BorrowedFd<'_>, of: Option<u32>) -> io::Result<OwnedFd> {
     bpf(LINK_CREATE, &mut arguments).map(owned)
 }
 
-/// Starts one run of an iterator. The caller must read the returned file to its end.
+/// Starts one run of a BPF iterator. The caller must read the returned file to its end.
 pub fn run(iterator: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut arguments: Arguments = [0; 20];
     arguments[0] = iterator.as_raw_fd() as u64;

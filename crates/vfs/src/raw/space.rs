@@ -217,8 +217,8 @@ mod tests {
         let slots = [(1, None), (2, None), (1, Some(0)), (1, None), (1, None), (1, Some(3)), (2, Some(4))];
         let taken: Vec<_> = slots.map(|(stream, after)| space.take(stream, after).unwrap()).into();
         assert_eq!(taken, [0, 4, 1, 2, 3, 8, 5]);
-        // Stream 3 first takes the last unit, which has only two slots. Then all units have an
-        // owner, and stream 3 shares the units of the other streams.
+        // Stream 3 (a third lifetime class) first takes the last unit, which has only two slots.
+        // After that no unit is free, so stream 3 shares the units of the other streams.
         let rest: Vec<_> = std::iter::from_fn(|| space.take(3, None)).collect();
         assert_eq!(rest, [12, 13, 9, 10, 11, 6, 7]);
         assert_eq!(space.free_slots(), 0);

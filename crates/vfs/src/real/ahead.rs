@@ -111,7 +111,8 @@ impl Ahead {
 
     fn send(&mut self, window: Span) {
         if self.helper.is_none() {
-            // If no thread can be started, the writer makes each window when it is needed.
+            // If no thread can be started, the writer of the WAL makes each window when it is
+            // needed.
             self.helper = start(self.file.clone(), self.ended.clone()).ok();
         }
         if self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok()) {
@@ -201,8 +202,8 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     Ok(Helper { work, ready: Mutex::new(ready), thread })
 }
 
-/// Fills `window`, at offset `from` of `file`, with zeros, which loads it into the page cache. This
-/// only improves speed, so a failure is ignored.
+/// Fills `window`, a mapped range of `file` at offset `from`, with zeros, which loads it into the
+/// page cache. This only improves speed, so a failure is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {

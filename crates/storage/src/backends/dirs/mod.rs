@@ -79,7 +79,7 @@ impl Dirs {
     }
 }
 
-/// Characters that appear unescaped in pair names and that some file systems reject.
+/// Characters that appear unescaped in the names of value files, and that some file systems reject.
 const SPECIAL_CHARS: &str = r#""*:<>?|\"#;
 
 /// Checks whether the file system accepts special characters: creates and removes a file whose name

@@ -141,8 +141,8 @@ impl SegmentReader for Reader {
             let detail = format!("it ends before the {bytes} bytes that a table points to");
             Error::corrupt(&self.name, offset, Corrupt::new("segment", 0, detail))
         };
-        // The value pointer that contains this size may be damaged, so the size is checked before
-        // memory is allocated.
+        // The value pointer from which `bytes` was read may be damaged, so `bytes` is checked
+        // before memory is allocated.
         if bytes > (1 << 20) && offset.saturating_add(bytes) > self.bytes()? {
             return Err(short());
         }

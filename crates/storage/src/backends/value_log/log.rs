@@ -15,7 +15,8 @@ use terrace_format::{
     value_log::{Framer, Frames, INLINE, MAGIC, ValuePointer},
 };
 
-/// If the frame buffer has grown beyond this number of bytes, it is freed.
+/// The buffer in which a WAL's frames are encoded is freed if it has grown beyond this number of
+/// bytes.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// Creates WAL `id`. Its first batch is `first`.
@@ -88,7 +89,7 @@ impl WalSegmentWriter {
         sidecar.append(batch.as_bytes())
     }
 
-    /// Returns whether no value of `batch` is separated.
+    /// Returns whether no value of `batch` is long enough to be separated.
     fn has_no_separated_value(&self, batch: &Batch) -> bool {
         let is_separated = |op| matches!(op, Op::Put(_, value) if value.len() >= self.converter.threshold);
         !batch.ops().any(is_separated)
@@ -109,8 +110,8 @@ impl LogWriter for WalSegmentWriter {
         Ok(&[])
     }
 
-    /// Syncs each file that has new data. The segment is synced first: recovery ignores a sidecar
-    /// whose segment has no durable name.
+    /// Syncs the segment and the sidecar, each only if it has new data. The segment is synced
+    /// first, because recovery ignores a sidecar whose segment has no durable name.
     fn sync(&self) -> Result<()> {
         self.segment.sync()?;
         self.sidecar.iter().try_for_each(|sidecar| sidecar.sync())
