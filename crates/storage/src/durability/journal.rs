@@ -8,14 +8,14 @@
 //! 4  poll the number until it is c0 + 2, and join a transaction whenever the number has changed
 //! 5  join a transaction once more        detects an aborted journal, which still counts commits
 //! ```
-//! Why `c0 + 2` in step 2: the file system counts a commit as the last act of the commit, and
+//! Step 2 needs `c0 + 2` for this reason. The file system counts a commit as its last act, and
 //! makes one commit after the other. At any moment at most two transactions are not counted yet:
-//! the one that is being committed, and the running one. The inodes written back so far are in one
-//! of these two. With `c0 + 1` the poll might end after the first of the two.
+//! the one that is being committed, and the running one. The inodes written back so far are in
+//! one of these two transactions. With `c0 + 1` the poll might end after the first of the two.
 //!
-//! Where the kernel reports the transaction of each file (`bpf/`), steps 2 and 4 use the
-//! transaction number instead of the count. Step 2 then first makes the inode part of the running
-//! transaction.
+//! In mode `journal-bpf` the kernel reports the transaction of each file (`bpf/`). Steps 2 and 4
+//! then use the transaction number instead of the count. Step 2 first makes the inode part of the
+//! running transaction.
 use super::{
     DurabilityTracker, Finished, journal_of,
     waiting::{Queue, Waiting},

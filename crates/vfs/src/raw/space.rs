@@ -63,9 +63,11 @@ impl Space {
         self.free_now
     }
 
-    /// Takes one free slot. The order of preference is: the slot after `after`, if the unit then
-    /// still has only one class; a slot of the stream's current unit; the first slot of a free
-    /// unit; a slot of the unit with the most free slots.
+    /// Takes one free slot, the first that exists in this order:
+    /// - the slot after `after`, if its unit then still has slots of only one class;
+    /// - a slot of the stream's current unit;
+    /// - the first slot of a free unit;
+    /// - a slot of the unit with the most free slots.
     pub fn take(&mut self, stream: u8, after: Option<u32>) -> Option<u32> {
         let stream = usize::from(stream) % STREAMS;
         let next = after.and_then(|after| after.checked_add(1)).filter(|next| self.is_next(*next));

@@ -72,10 +72,13 @@ fn none_open() -> Error {
 enum ValueAt {
     /// In a file that contains only this value.
     File(InFile),
-    /// In the META file of the table, next to the key. This happens in three cases: the value is
-    /// small; a file of the same name exists (of a pair whose key differs only in the part that the
-    /// name omits); or the directory or file system accepts no more files. If the disk has no space
-    /// left, writing the META file reports that.
+    /// In the META file of the table, next to the key. There are three cases:
+    /// - The value is small.
+    /// - A file of the same name exists, which belongs to a pair whose key differs only in the part
+    ///   that the name omits.
+    /// - The directory or file system accepts no more files.
+    ///
+    /// If the disk has no space left, writing the META file reports that.
     Meta,
 }
 
