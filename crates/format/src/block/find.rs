@@ -118,8 +118,8 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     proptest! {
-        /// Short keys of few different bytes. Some keys are prefixes of others, some extend into
-        /// the trailer of others, and some have many versions.
+        /// The keys are short and consist of few different bytes. Some keys are prefixes of others,
+        /// some extend into the trailer of others, and some have many versions.
         #[test]
         fn finds_what_a_cursor_finds(
             mut entries in vec((vec(0..3_u8, 0..6), 0..600_u64, any::<bool>()), 1..60),
@@ -157,8 +157,8 @@ mod tests {
             }
         }
 
-        /// A block of arbitrary bytes before a valid trailer, so that its entries are decoded: a
-        /// search must return a result or an error.
+        /// The entries are arbitrary bytes, and the restart offsets after them are valid, so the
+        /// search decodes the entries. It must return a result or an error and must not panic.
         #[test]
         fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80), wanted in vec(0..4_u8, 8..12)) {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");

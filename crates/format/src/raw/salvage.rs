@@ -54,7 +54,7 @@ mod tests {
         journal::{encode_checkpoint, encode_entry},
     };
 
-    /// A wrong byte loses only the entry or the checkpoint that contains it.
+    /// One wrong byte must lose only the entry or the checkpoint that contains it.
     #[test]
     fn a_wrong_byte_costs_only_its_entry() {
         let changes = |n: u64| vec![Change::Name { file: n, name: "x".repeat(n as usize) }, Change::Next { file: n }];
@@ -77,8 +77,8 @@ mod tests {
             let left: Vec<_> = (2..6).filter(|n| hit != Some(*n as usize - 2)).map(changes).collect();
             assert_eq!(found.entries, left, "byte {at}");
             assert_eq!(found.checkpoint.is_some(), at >= ends[0], "byte {at}");
-            // Invalid bytes after the last complete entry may be left from a power cut, so they are
-            // no damage.
+            // A power cut may leave invalid bytes after the last complete entry, so these bytes are
+            // not reported as damage.
             assert_eq!(found.damage.len(), usize::from(at < ends[3]), "byte {at}");
         }
     }
