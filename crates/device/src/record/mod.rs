@@ -24,7 +24,7 @@ use std::{
 /// The recording in progress.
 enum Log {
     Open(Writer),
-    /// Further requests are not recorded.
+    /// The recording has ended, so further requests are not recorded.
     Ended,
     /// A record could not be written. Nothing more is recorded, because the recording would have a
     /// gap.
@@ -72,7 +72,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Executes `change` and records it unless it failed.
+    /// Executes `change` and, if it succeeds, records it.
     fn record(
         &self,
         kind: Kind,

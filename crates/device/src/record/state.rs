@@ -24,7 +24,8 @@ pub struct State {
     past: Arc<Past>,
     /// All events before this one are applied.
     until: usize,
-    /// Blocks that differ from the recording, by block number. `None` is a zero block.
+    /// Blocks in which the crash state differs from the recording, by block number. `None` is a
+    /// block of zeros.
     own: Mutex<HashMap<u64, Option<Box<[u8]>>>>,
 }
 
