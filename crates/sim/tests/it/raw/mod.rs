@@ -487,8 +487,8 @@ fn a_sync_is_one_flush() {
     let fs = RawFs::new(Arc::new(device.clone()), "device");
     let _held = fs.lock(true).unwrap();
     let mut log = fs.create_for("log", FileUse::Log(WalWriteMode::Write)).unwrap();
-    // The first record begins a new half of the journal, which needs one more flush. Write it now,
-    // outside the measurement.
+    // The first change after an open begins a new half of the journal, which needs one more flush.
+    // Make this change now, outside the measurement.
     log.sync().unwrap();
     fs.sync_directory().unwrap();
     let flushes = |work: &mut dyn FnMut()| {
