@@ -23,8 +23,8 @@ pub fn discard(node: &File, offset: u64, len: u64) -> io::Result<()> {
     Ok(unsafe { blkdiscard(node.as_raw_fd(), &[offset, len]) }.map(drop)?)
 }
 
-/// A mapping of a whole device without access rights. The process never accesses the memory. The
-/// mapping only has addresses, which tell `msync` the range of the device to flush.
+/// A mapping of a whole device without access rights. The process never accesses the memory. It
+/// passes the addresses to `msync`, which flushes the corresponding range of the device.
 pub struct Whole {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,

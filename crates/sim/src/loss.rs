@@ -108,8 +108,8 @@ impl History {
         }
     }
 
-    /// Returns the names after a random subset of the directory operations since the last directory
-    /// sync.
+    /// Returns the names under POSIX rules: a random subset of the directory operations since the
+    /// last directory sync is applied.
     fn names_by_chance(&self, step: usize, bias: Bias, rng: &mut Rng) -> BTreeMap<Arc<str>, FileId> {
         let synced = self.last_commit(step);
         let mut names = self.names_at(synced);

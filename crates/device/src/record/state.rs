@@ -30,7 +30,7 @@ pub struct State {
 }
 
 impl State {
-    /// Returns the device after all events before `until` and, in order, the parts in `kept`.
+    /// Returns the crash state after all events before `until` and, in order, the parts in `kept`.
     ///
     /// # Errors
     /// If an event does not exist, if a part does not consist of whole sectors of its event, or if

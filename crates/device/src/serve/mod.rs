@@ -117,8 +117,9 @@ impl FrontEnd for FuseLoop {
         served.thread = Some(thread);
         if self.attached {
             let disk = served.dir.join("disk");
-            // Opening the file shows whether the kernel accesses the backing file directly. If it
-            // does, dirty pages may wait in memory.
+            // The open shows whether the kernel accesses the backing file directly. If it does, the
+            // loop device uses the page cache and not direct I/O, so dirty pages may wait in
+            // memory.
             let opened = has_file.then(|| fs::File::open(&disk));
             let direct = !passes_on.load(Ordering::SeqCst);
             drop(opened);

@@ -1,5 +1,5 @@
-//! Encodes replies to and decodes the dozen FUSE requests that a directory of a few files receives.
-//! The module does no I/O. Numbers and layouts are those of the kernel's
+//! Decodes the dozen FUSE requests that a directory of a few files receives, and encodes their
+//! replies. The module does no I/O. Numbers and layouts are those of the kernel's
 //! `include/uapi/linux/fuse.h`, version 7.31, in native byte order. The passthrough flags are from
 //! later versions (7.36, 7.40), and older kernels ignore them.
 //!

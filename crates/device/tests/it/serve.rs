@@ -527,8 +527,9 @@ impl Drop for MemoryGroup {
 }
 
 /// Under a memory limit, the kernel gives the writer and the server no more memory until dirty
-/// pages are written. The server must accept those writes without more memory. (If the server of a
-/// drive in a file is in one memory group with its writers, it may wait for itself: docs/ssd.md.)
+/// pages are written. The server must accept those writes without more memory. (One case is not
+/// tested: if the drive's data are in a file, and the server is in one memory group with the
+/// writers, the server may wait for itself, see docs/ssd.md.)
 #[test]
 fn memory_pressure_causes_no_deadlock() {
     let Some(mut server) = Server::start("file") else { return };

@@ -39,8 +39,8 @@ impl Bytes {
         Some(Bytes(Keeper::Block(block, range)))
     }
 
-    /// Returns the bytes unless they are a part of a block. Every read of a block calls this
-    /// function. It must not recurse, because a recursive function is not inlined.
+    /// Returns the bytes, or an empty slice if they are a part of a block. Every read of a block
+    /// calls this function. It must not recurse, because a recursive function is not inlined.
     #[inline(always)]
     pub(super) fn flat(&self) -> &[u8] {
         match &self.0 {

@@ -37,10 +37,10 @@ pub(super) struct Hit<'a> {
 }
 
 impl Block {
-    /// Returns the newest entry for the user key of `lookup` at or below its sequence number
-    /// ([`key::lookup`]), with the range of its value (see [`Block::part`] and
-    /// [`Bytes::in_block`](super::Bytes::in_block)). The block must hold internal keys sorted by
-    /// `order`.
+    /// Returns the sequence number, kind and value range of the entry that a reader at the sequence
+    /// number of `lookup` sees for its user key (see [`key::lookup`]). [`Block::part`] and
+    /// [`Bytes::in_block`](super::Bytes::in_block) return the value for this range. The keys of the
+    /// block must be internal keys sorted by `order`.
     pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
         match self.search(order, lookup)? {
             Search::At(hit) if hit.is_wanted => {

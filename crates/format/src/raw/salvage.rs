@@ -1,5 +1,6 @@
-//! Salvages the valid parts of a corrupt half of the slot journal, so that files can be copied
-//! from the device. The device must not be written with the result.
+//! Salvages the valid parts of a corrupt half of the slot journal (the log of a raw device's file
+//! list), so that files can be copied from the device. The result must not be used to write to the
+//! device.
 use super::{
     Change,
     journal::{Head, WHAT, behind, checkpoint, decode_head, entry, entry_bytes, perhaps},
