@@ -22,8 +22,8 @@ const STEPS_MAX: usize = 12;
 /// on the seed and on n.
 pub struct LateTracker {
     permille: usize,
-    // Locked during syncs, so that `commit` also waits for builds that another thread is
-    // completing.
+    // This mutex is locked during syncs, so that `commit` also waits for builds that another thread
+    // is completing.
     state: Mutex<State>,
 }
 

@@ -188,7 +188,8 @@ fn pairs() {
     assert_eq!(bytes, frozen("pairs.hex", about, &bytes));
 }
 
-/// The test only reads these bytes. It does not compare the encoder's bytes with them, because a
+/// The test only reads the compressed bytes. It does not compare the encoder's bytes with them,
+/// because a later version of a codec may find better matches.
 /// later version of a codec may find better matches.
 #[test]
 fn compressed_blocks() {
