@@ -127,7 +127,7 @@ impl Batch {
     pub fn put_in_parts(&mut self, key: &[u8], head: &[u8], tail: &[u8]) {
         self.count_more(1);
         let bytes = head.len() + tail.len();
-        // Grows the buffer once and not once for each field.
+        // Reserves memory for the whole operation, so that the buffer grows at most once.
         self.bytes.reserve(1 + 2 * LENGTH_BYTES_MAX + key.len() + bytes);
         self.bytes.push(Kind::Put as u8);
         put_slice(&mut self.bytes, key);

@@ -123,8 +123,8 @@ pub struct AddedTable {
     pub run: u64,
     /// Largest internal key.
     pub largest: Vec<u8>,
-    /// The value-log segments to which value pointers of this SSTable refer. Each segment has the
-    /// number of its bytes that this SSTable keeps live.
+    /// The value-log segments to which value pointers of this SSTable refer, each with the number
+    /// of its bytes that this SSTable keeps live.
     pub refs: Vec<(Referred, u64)>,
 }
 
@@ -325,8 +325,8 @@ fn added(input: &mut Input<'_>, within: bool) -> Result<AddedTable, Corrupt> {
     })
 }
 
-/// Decodes the sorted run of an SSTable. The SSTable is one of those `added` so far, usually the
-/// last one.
+/// Decodes field 103, the number of the sorted run of an SSTable, and sets it in the SSTable's
+/// element of `added`. An earlier field of the same edit must have added the SSTable.
 fn sorted_run(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
     let start = input.clone();
     let (id, run) = (TableId(input.varint64()?), input.varint64()?);
@@ -335,8 +335,8 @@ fn sorted_run(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Resul
     Ok(())
 }
 
-/// Decodes a reference to a value-log object and attaches it to its SSTable. The SSTable is one of
-/// those `added` so far, usually the last one.
+/// Decodes field 102, a reference from an SSTable to a value-log segment, and adds it to the
+/// SSTable's element of `added`. An earlier field of the same edit must have added the SSTable.
 fn reference(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
     let start = input.clone();
     let id = TableId(input.varint64()?);

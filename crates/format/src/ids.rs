@@ -1,5 +1,5 @@
-//! A separate type for each kind of number, so that the number of an SSTable cannot be mistaken
-//! for that of a WAL.
+//! Defines a separate type for each kind of number, so that the number of an SSTable cannot be
+//! mistaken for that of a WAL.
 //!
 //! As in LevelDB, the numbers of SSTables, WALs and manifests come from one counter, the
 //! manifest's next file number.

@@ -1,4 +1,5 @@
-//! For any input, a decoder returns a result or an error. Decoders read back what encoders write.
+//! Property tests of the decoders. For any input, a decoder returns a result or an error and does
+//! not panic. Decoders also read back the bytes that encoders write.
 use proptest::{collection::vec, prelude::*};
 use std::{convert::Infallible, sync::Arc};
 use terrace_format::{
@@ -139,7 +140,8 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4)
 }
 
-/// Iterates over a corrupt block in every way. Only entries and errors may be returned.
+/// Iterates over a corrupt block in every way that a cursor offers. The cursor may return only
+/// entries and errors.
 fn walk(bytes: Vec<u8>, target: &[u8]) {
     let Ok(block) = Block::of_internal_keys(bytes) else { return };
     let (limit, block) = (block.byte_len() + 2, Arc::new(block));
@@ -230,7 +232,8 @@ proptest! {
         prop_assert!(found == records);
     }
 
-    /// Corruption of a WAL may lose records but never produces one that was not written.
+    /// Corruption of a WAL may lose records. The decoder must never return a record that was not
+    /// written.
     #[test]
     fn damaged_logs_hold_only_what_was_written(
         sizes in vec(prop_oneof![8..100_usize, 30_000..40_000_usize], 1..20),

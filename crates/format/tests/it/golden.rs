@@ -1,5 +1,5 @@
-//! Files that the real LevelDB wrote. Decoders read them, and encoders reproduce them byte for
-//! byte.
+//! Tests with files that the real LevelDB wrote. Terrace's decoders read the files, and its
+//! encoders reproduce them byte for byte.
 //!
 //! tests/golden/leveldb/README.md describes how the files were made.
 use std::{cmp::Ordering, collections::BTreeMap, convert::Infallible, fs, path::PathBuf, sync::Arc};
