@@ -16,7 +16,8 @@ const CHARACTER_DEVICE: u32 = 0o020_600;
 /// Writes an archive.
 pub struct Archive<W> {
     to: W,
-    /// Number of entries so far. The inodes are numbered from 1.
+    /// Number of entries so far. It is also the inode number of the last entry, so inodes are
+    /// numbered from 1.
     entries: u32,
 }
 
