@@ -1,4 +1,4 @@
-//! The messages that a child process sends while it runs a cell.
+//! The messages that a child process sends while it runs a cell (one engine in one round).
 use super::row::Row;
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ pub enum Event {
     Row(Box<Row>),
 }
 
-/// Progress of a workload.
+/// Progress of a workload in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Name of the workload.
     pub workload: String,
-    /// `run` while the workload runs, then `settle` while background work finishes.
+    /// `run` while the operations run, then `settle` while the engine's background work finishes.
     pub phase: String,
     /// Number of finished operations.
     pub done: u64,

@@ -1,4 +1,4 @@
-//! The result of one engine in one workload and round.
+//! The row: the result of one engine in one workload and one round.
 use super::{over_time::OverTime, spec::CellSpec};
 use crate::{
     machine::Machine,
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The kinds of syncs in every row, in the order of reports.
 pub const SYNC_KINDS: [&str; 7] = ["tables", "manifest", "log", "value_log", "directory", "root", "filesystem"];
 
-/// Latencies of one kind of operation, in µs.
+/// Latencies of one kind of operation, such as puts, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Number of operations timed.
@@ -40,8 +40,8 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// Bytes moved at each layer (docs/lab.md), from the start of the workload until background work
-/// has finished.
+/// Bytes moved at each layer (docs/lab.md), from the start of the workload until its background
+/// work has finished.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
     /// Keys and values of acknowledged puts, and keys of acknowledged deletes.
@@ -50,7 +50,7 @@ pub struct Bytes {
     pub returned: u64,
     /// Bytes that the engine wrote to its storage, by its own count.
     pub engine: Option<u64>,
-    /// `engine` by purpose.
+    /// The bytes of `engine` by purpose, such as `wal`, `flush` or `compaction`.
     pub engine_by_purpose: Option<BTreeMap<String, u64>>,
     /// The `compaction` part of `engine` by output level. Levels without output are omitted.
     #[serde(default)]
@@ -83,8 +83,8 @@ pub struct Bytes {
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
 }
 
-/// Write amplification. Each field is the ratio of two fields of [`Bytes`], the bytes of two
-/// layers.
+/// Write amplification. Each field is a ratio between the bytes of two layers, which are two fields
+/// of [`Bytes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amplification {
     /// engine / user.
@@ -102,7 +102,7 @@ pub struct Amplification {
 /// Syncs of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncRow {
-    /// Number of calls.
+    /// Number of calls of this kind.
     pub count: u64,
     /// Number of calls that blocked a foreground write, a flush or a compaction.
     pub blocking: Option<u64>,
@@ -137,20 +137,20 @@ pub struct CpuSeconds {
     pub system: f64,
 }
 
-/// Cost of the driver itself. It is measured in the same process, in a random fill of an engine
-/// that does nothing.
+/// Cost of the benchmark driver itself. It is measured in the same process, with an engine that
+/// does nothing and random keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverCost {
-    /// ns per operation.
+    /// Time per put in ns.
     pub ns_per_op: f64,
-    /// ns per operation with latency recording.
+    /// Time per put in ns, if latencies are recorded.
     pub ns_per_op_with_latency: f64,
-    /// ns per check of a read result.
+    /// Time in ns to check one result of a read.
     pub ns_per_check: f64,
-    /// ns per check of one entry of a scan.
+    /// Time in ns to check one entry of a scan.
     pub ns_per_pair: f64,
-    /// Memory in bytes that holds the expected contents of the store. It is a part of the process's
-    /// memory.
+    /// Memory of the driver's expected contents of the store, in bytes. This is a part of the
+    /// process's memory.
     pub memory_bytes: u64,
 }
 
@@ -192,17 +192,17 @@ pub struct Row {
     pub found: u64,
     /// Seconds until the last operation finished.
     pub seconds: Option<f64>,
-    /// `seconds` / operations of one thread, in µs. This is the mean time of an operation in one
-    /// thread.
+    /// Mean time of an operation in one thread, in µs: `seconds` divided by the number of
+    /// operations of one thread.
     pub micros_per_op: Option<f64>,
     /// Bytes that the user wrote and read / `seconds`, in MiB per second.
     pub user_mib_per_s: Option<f64>,
     /// Seconds from the last operation until background work finished. They include the single sync
     /// of the file system that the lab performs at the end.
     pub settle_seconds: Option<f64>,
-    /// Seconds of this sync.
+    /// Seconds of the single sync that the lab performs at the end.
     pub settle_sync_seconds: Option<f64>,
-    /// Whether background work finished within the time limit.
+    /// Whether background work finished within the time limit of the lab.
     pub settled: Option<bool>,
     /// Latencies by kind of operation; empty if latency was not recorded.
     pub latency_us: BTreeMap<String, Latency>,
@@ -260,7 +260,8 @@ pub struct Row {
     pub load_before: Option<f64>,
     /// One-minute load average of the machine after the workload.
     pub load_after: Option<f64>,
-    /// Whether other processes used the machine. The parent process sets this field.
+    /// Whether other processes used so much processor time that the row's times are doubtful. The
+    /// parent process sets this field.
     pub disturbed: Option<bool>,
     /// Notes on figures of this row.
     pub notes: Vec<String>,
