@@ -176,9 +176,9 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// A campaign without judged crash states does not succeed. A campaign with an intentional fault
-    /// succeeds only if it finds lost data of the store. An unusable file system or a process that
-    /// crashes is not enough.
+    /// A campaign without judged crash states does not succeed. A campaign with an intentional
+    /// fault succeeds only if it finds lost data of the store. An unusable file system or a process
+    /// that crashes is not enough.
     #[test]
     fn a_campaign_succeeds_only_with_judged_states_and_the_expected_findings() {
         let tally = |words: &[&str]| {

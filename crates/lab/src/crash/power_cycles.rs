@@ -35,7 +35,7 @@ const KILLED_EARLY: usize = 5;
 /// One judgement in this many opens the store a second time.
 const REOPEN_EVERY: u64 = 4;
 /// Time without a promised batch after which a store is suspected to hang. One batch in six is
-/// synced and thereby promised, so promises are frequent.
+/// synced, and a synced batch is promised, so promises are frequent.
 const PROMISE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Size in bytes of one read while a disk is copied.
 const CHUNK: usize = 1 << 20;

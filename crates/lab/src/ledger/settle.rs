@@ -167,8 +167,8 @@ fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
         (synced.map(|()| start.elapsed()), registration)
     };
     let done = thread::spawn(work).join().map_err(|_| io::Error::other("the syncing thread panicked"))?;
-    // The trace is read while this thread is still registered. The sync is thereby recognised as a
-    // sync of the ledger. The reading itself is not used.
+    // The trace is read while this thread is still registered, so the ledger recognises the sync as
+    // its own. The reading itself is not used.
     ledger.mark();
     drop(done.1);
     done.0

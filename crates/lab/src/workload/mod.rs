@@ -82,7 +82,7 @@ pub fn rows(workloads: &[String]) -> Result<Vec<String>> {
 /// Minimum memory limit of a cell in bytes. No engine works with less memory.
 const MEMORY_MIN: u64 = 16 << 20;
 
-/// Checks that every workload can run with the parameters of `spec`. An invalid cell is thereby
+/// Checks that every workload can run with the parameters of `spec`, so that an invalid cell is
 /// rejected before a store is opened.
 pub fn validate(spec: &CellSpec) -> Result<()> {
     ensure!(!spec.workloads.is_empty(), "no workload given");
