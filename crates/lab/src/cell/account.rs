@@ -55,9 +55,8 @@ impl EngineCountsPair {
     }
 }
 
-/// Fills `row` with the measurements. `own` contains the engine's counters. It is `None` if the
-/// store was reopened during the stage, because the counters before and after then cannot be
-/// compared.
+/// Fills `row` with the measurements. `own` contains the engine's counters before and after the
+/// stage. It is `None` if the stage reopened the store, because the two cannot be compared then.
 pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&EngineCountsPair>, ledger: LedgerDelta) {
     let tally = outcome.tally;
     let seconds = outcome.seconds;

@@ -120,7 +120,8 @@ pub struct SyncRows {
     pub count: Option<u64>,
     /// Number of blocking calls of all kinds.
     pub blocking: Option<u64>,
-    /// Syncs of SSTables by the purpose of the SSTable, if the engine reports it.
+    /// Syncs of SSTables by the purpose for which the SSTable was written, if the engine reports
+    /// it.
     #[serde(default)]
     pub tables_by_purpose: Option<BTreeMap<String, SyncRow>>,
     /// Syncs by kind; `None` if the kind was not counted.
@@ -162,7 +163,8 @@ pub struct Row {
     pub name: String,
     /// Engine name without its preset.
     pub engine: String,
-    /// Preset name, also for the default preset; `None` if the engine has no presets.
+    /// Name of the preset, which is also present for the default preset. `None` if the engine has
+    /// no presets.
     pub preset: Option<String>,
     /// Version of the engine.
     pub version: String,
@@ -243,7 +245,7 @@ pub struct Row {
     pub peak_anon_bytes: Option<u64>,
     /// Processor time until background work finished.
     pub cpu_seconds: Option<CpuSeconds>,
-    /// Processor seconds by thread name, of the threads that ran until the end.
+    /// Processor seconds by thread name. Only threads that still ran at the end are included.
     #[serde(default)]
     pub cpu_by_thread: Option<BTreeMap<String, f64>>,
     /// Build of the engine.

@@ -57,8 +57,8 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     blank.driver = Some(cost::driver(spec)?);
 
     fs::create_dir_all(&spec.dir).with_context(|| format!("make {}", spec.dir.display()))?;
-    // The ledger must be open before the engine starts its threads, because it counts only threads
-    // that start after it is open.
+    // The ledger must be open before the engine starts its threads. It covers only the threads that
+    // exist when it is opened, and the threads that those start later.
     let mut ledger = Ledger::open(&spec.dir, spec.device.as_deref());
     let mut store = match Store::create(&*engine, spec) {
         Ok(store) => store,

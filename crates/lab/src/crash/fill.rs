@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(reported.len(), synced.count() + 1, "a store without promises reports nothing by itself");
     }
 
-    /// Ensures that value-log GC runs during a history, so that power cuts on a device interrupt
-    /// it. `make crash` tests this engine.
+    /// The test checks that value-log garbage collection (GC) runs while a history is written.
+    /// Power cuts on a device then interrupt it. `make crash` tests this engine.
     #[test]
     fn value_log_gc_runs_during_a_history() {
         let dir = tempfile::tempdir().unwrap();

@@ -33,7 +33,8 @@ pub enum MountedMedium {
     Files(Mounted),
     /// A device without a file system.
     Bare(Device),
-    /// A file system for one part of the store, and a device at [`STABLE`] for the other.
+    /// A file system for one part of the store, and a device with a name below [`STABLE`] for the
+    /// other part.
     Both {
         /// The file system with the store's directory. This part of the store names the device.
         meta: Mounted,
@@ -140,7 +141,8 @@ impl Drop for TmpFs {
     }
 }
 
-/// A device that is mounted at the path [`STABLE`], which is the same for all worker processes.
+/// A device that is mounted below the path [`STABLE`], so that its path is the same for all worker
+/// processes.
 pub struct StableName {
     path: PathBuf,
     _around: TmpFs,

@@ -87,7 +87,7 @@ pub enum NegativeControl {
 }
 
 impl Campaign {
-    /// Returns history `number` of this campaign, with histories of this size.
+    /// Returns the script of history `number` of this campaign. Its batches have the size `size`.
     fn script(&self, number: u64, size: size::Size) -> script::Script {
         script::Script { seed: self.seed.wrapping_add(number), batches: self.batches, size }
     }

@@ -259,9 +259,9 @@ impl Running {
         self.started.worker.send(&WorkerRequest { place: self.started.place.clone(), script, task })
     }
 
-    /// Returns the next response of the worker, or `None` at the deadline. If the store has
-    /// promised no batch recently, the function waits for a promise after the deadline, too, but
-    /// much longer. A store that still promises nothing hangs, which violates the contract.
+    /// Returns the next response of the worker, or `None` at the deadline. If the store's last
+    /// promise is too old, the function continues to wait after the deadline, for a much longer
+    /// time. A store that promises nothing in this time hangs, which violates the contract.
     fn receive_live(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
             match self.receive(until)? {

@@ -92,8 +92,9 @@ impl DriveSpec {
         find_profile(name)?.validate().with_context(|| format!("vssd:{name}"))
     }
 
-    /// Returns the identity as [`DeviceSpec::identity`](super::DeviceSpec::identity) does. It
-    /// contains the contents of the profile, not the name of its file.
+    /// Returns the identity (complete description) of the drive, as
+    /// [`DeviceSpec::identity`](super::DeviceSpec::identity) does. The identity contains the
+    /// contents of the profile, not the name of the profile's file.
     pub fn identity(&self) -> Result<String> {
         match &self.backing {
             Backing::Ssd { profile, is_steady } => {
@@ -105,7 +106,8 @@ impl DriveSpec {
         }
     }
 
-    /// Starts a server for the drive. The server runs the same program as this process.
+    /// Starts a server for the drive. The server is a process that runs the same program as this
+    /// process.
     pub fn serve(&self, work: &Path) -> Result<Drive> {
         let mut command = Command::new(std::env::current_exe().context("this program")?);
         command.args(["ssd", "serve", "--json", "--until-eof"]);

@@ -12,8 +12,8 @@ const PERIOD: Duration = Duration::from_millis(20);
 
 /// Samples the memory of this process from `start` to `finish`.
 pub struct Peaks {
-    /// Whether the kernel could reset its own peak when sampling started. Without the reset, the
-    /// kernel's peak may be from an earlier time.
+    /// Whether the kernel could reset its peak of the resident memory when sampling started.
+    /// Without the reset, the kernel's peak may be from an earlier time.
     is_reset: bool,
     stop: Sender<()>,
     sampler: JoinHandle<MemorySample>,

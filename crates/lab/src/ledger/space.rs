@@ -53,8 +53,8 @@ impl PeakSpace {
     }
 }
 
-/// Returns the number of bytes allocated to the files below `dir`. Holes in files are not counted.
-/// A file with several links is counted once. A file that disappears during the listing is not
+/// Returns the number of bytes allocated to the files below `dir`. Holes in files are not counted. A
+/// file with several links is counted once. A file that disappears during the listing is not
 /// counted.
 pub fn space(dir: &Path) -> io::Result<u64> {
     add_space(dir, &mut HashSet::new())
@@ -69,8 +69,8 @@ pub fn device_bytes(path: &Path) -> io::Result<Option<u64>> {
     File::open(path)?.seek(SeekFrom::End(0)).map(Some)
 }
 
-/// Adds the bytes below `dir`. `seen` contains the inodes with several links that are already
-/// counted.
+/// Returns the number of bytes allocated to the files below `dir`. A file with several links is
+/// skipped if its inode is in `seen`, because it is already counted. Otherwise its inode is added.
 fn add_space(dir: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
