@@ -126,7 +126,7 @@ impl Plan {
         (0..count).map(move |at| Cell { engine: &self.engines[(first + at) % count], round, attempt })
     }
 
-    /// Returns the specification that the child process of `cell` receives.
+    /// Returns the description of `cell` that its child process receives.
     pub fn spec(&self, cell: Cell<'_>, dir: PathBuf, device: Option<PathBuf>) -> CellSpec {
         CellSpec { engine: cell.engine.into(), round: cell.round, dir, device, ..self.cell.clone() }
     }

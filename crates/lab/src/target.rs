@@ -37,7 +37,8 @@ pub struct Settings {
     pub verify_checksums: bool,
     /// Size limit of level 1.
     pub level_base: u64,
-    /// Number of level 0 files that trigger a compaction, slow writes down, and stop them.
+    /// Three numbers of level 0 files: the number that triggers a compaction, the number that slows
+    /// writes down, and the number that stops them.
     pub l0_triggers: (u32, u32, u32),
     /// Maximum number of open files.
     pub max_open_files: u32,
@@ -175,7 +176,7 @@ pub trait Target: Send + Sync {
     /// or after `from`, or, if `reverse`, at the last key at or before `from`. Without `from`, it
     /// starts at the first key or, if `reverse`, at the last.
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
-    /// Compacts everything, as db_bench's `compact` does.
+    /// Compacts the whole store, as db_bench's workload `compact` does.
     fn compact(&self) -> Result<()>;
     /// Returns the written and the durable watermark (positions in the sequence of writes), if the
     /// engine reports them.
@@ -212,13 +213,13 @@ pub struct Watermarks {
     pub durable: u64,
 }
 
-/// An engine's own counters since the store was opened; empty for peers.
+/// An engine's own counters since the store was opened. Peers (other engines) report none of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineCounts {
     /// Bytes written to storage by purpose: `wal flush compaction ingest value_log gc manifest
     /// other`, as far as the engine has them. `None` for peers.
     pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
-    /// The `compaction` bytes by output level; `None` for peers.
+    /// Bytes that compactions wrote, by output level; `None` for peers.
     pub compaction_by_level: Option<BTreeMap<String, u64>>,
     /// Syncs by kind: `tables manifest log value_log directory root filesystem`. `None` for peers.
     pub syncs: Option<BTreeMap<String, SyncCount>>,

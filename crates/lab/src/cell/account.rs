@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The engine's own counters before a stage (a measured part of a workload), and after its
 /// background work has finished.
 pub struct EngineCountsPair {
-    /// Counters at the start of the stage.
+    /// The engine's counters at the start of the stage.
     pub start: EngineCounts,
     /// Counters after the background work of the stage has finished.
     pub settled: EngineCounts,

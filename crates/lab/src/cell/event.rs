@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Event {
-    /// Progress of the current workload, about twice a second.
+    /// Reports the progress of the current workload. It is sent about twice a second.
     Progress {
         /// The progress.
         progress: Progress,
@@ -22,7 +22,7 @@ pub struct Progress {
     pub workload: String,
     /// `run` while the operations run, then `settle` while the engine's background work finishes.
     pub phase: String,
-    /// Number of finished operations.
+    /// Number of operations that have finished so far.
     pub done: u64,
     /// Total number of operations, as far as known.
     pub total: u64,

@@ -95,10 +95,10 @@ fn remove_leftovers(parent: &Path) {
     }
 }
 
-/// Returns the directory for new cgroups, the process's own cgroup, and the file names. Under
-/// cgroup v1, a new cgroup is a child of the process's own cgroup, so the limits of that cgroup
-/// remain in effect. Under v2, a cgroup with processes has no children, so the new cgroup is a
-/// child of the root.
+/// Returns the directory for new cgroups, the process's own cgroup, and the names of a cgroup's
+/// files. Under cgroup v1, a new cgroup is a child of the process's own cgroup, so the limits of
+/// that cgroup remain in effect. Under v2, a cgroup with processes has no children, so the new
+/// cgroup is a child of the root.
 fn parent() -> Result<(PathBuf, PathBuf, CgroupFiles)> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("read {path}"));
     let (mounts, groups) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);

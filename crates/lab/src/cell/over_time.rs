@@ -20,11 +20,11 @@ pub struct OverTime {
 /// larger than the exact one. A span without such operations has `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyOverTime {
-    /// Median.
+    /// Median in each span.
     pub p50: Vec<Option<f64>>,
-    /// 99th percentile.
+    /// 99th percentile in each span.
     pub p99: Vec<Option<f64>>,
-    /// Maximum.
+    /// Maximum in each span.
     pub max: Vec<Option<f64>>,
 }
 

@@ -7,7 +7,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The kinds of syncs in every row, in the order of reports.
+/// The kinds of syncs that every row contains, in the order of reports. A kind is that of the
+/// synced file.
 pub const SYNC_KINDS: [&str; 7] = ["tables", "manifest", "log", "value_log", "directory", "root", "filesystem"];
 
 /// Latencies of one kind of operation, such as puts, in µs.
@@ -44,31 +45,31 @@ pub struct Latency {
 /// work has finished.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Keys and values of acknowledged puts, and keys of acknowledged deletes.
+    /// Bytes of the keys and values of acknowledged puts, and of the keys of acknowledged deletes.
     pub user: u64,
-    /// Keys and values returned by reads.
+    /// Bytes of the keys and values that reads returned.
     pub returned: u64,
     /// Bytes that the engine wrote to its storage, by its own count.
     pub engine: Option<u64>,
     /// The bytes of `engine` by purpose, such as `wal`, `flush` or `compaction`.
     pub engine_by_purpose: Option<BTreeMap<String, u64>>,
-    /// The `compaction` part of `engine` by output level. Levels without output are omitted.
+    /// The bytes of compactions in `engine`, by output level. Levels without output are omitted.
     #[serde(default)]
     pub engine_compaction_by_level: Option<BTreeMap<String, u64>>,
     /// Bytes that the process wrote according to the kernel, minus writes that were cancelled
     /// before they reached the device.
     pub process: Option<u64>,
-    /// Bytes read from storage for the process.
+    /// Bytes that the kernel read from storage for the process.
     pub process_read: Option<u64>,
     /// Bytes written to the block device.
     pub device: Option<u64>,
     /// Bytes read from the block device.
     pub device_read: Option<u64>,
-    /// `device` by cause. The causes are kinds of files (the first write to a block), `rewritten`
-    /// (later writes to a block), `directory`, `metadata`, `journal`, `elsewhere` (other files on
-    /// the device) and `unknown`.
+    /// The bytes of `device` by cause. The causes are kinds of files (the first write to a block),
+    /// `rewritten` (later writes to a block), `directory`, `metadata`, `journal`, `elsewhere`
+    /// (other files on the device) and `unknown`.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// The `rewritten` part of `device_by_cause`, by kind of file.
+    /// The `rewritten` bytes of `device_by_cause`, by kind of file.
     #[serde(default)]
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
     /// Bytes that the process dirtied and that were deleted before they were written to a device.
@@ -79,7 +80,7 @@ pub struct Bytes {
     pub drive: Option<u64>,
     /// Bytes programmed into flash.
     pub nand: Option<u64>,
-    /// `nand` by cause: `host`, `gc`, `wear_levelling`, `padding`.
+    /// The bytes of `nand` by cause: `host`, `gc`, `wear_levelling`, `padding`.
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
 }
 
@@ -87,15 +88,15 @@ pub struct Bytes {
 /// of [`Bytes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amplification {
-    /// engine / user.
+    /// Bytes written by the engine / bytes written by the user.
     pub engine: Option<f64>,
-    /// device / engine.
+    /// Bytes written to the device / bytes written by the engine.
     pub fs: Option<f64>,
-    /// device / user.
+    /// Bytes written to the device / bytes written by the user.
     pub wa1: Option<f64>,
-    /// nand / device.
+    /// Bytes programmed into flash / bytes written to the device.
     pub wa2: Option<f64>,
-    /// `wa1` × `wa2`.
+    /// Total write amplification: `wa1` × `wa2`.
     pub total: Option<f64>,
 }
 
@@ -170,7 +171,7 @@ pub struct Row {
     pub version: String,
     /// Name of the workload.
     pub workload: String,
-    /// Number of the round, from 1.
+    /// Number of the round, from 1. In each round, every engine runs once.
     pub round: u32,
     /// Number of keys of a fill. Some workloads use a fraction of it.
     pub num: u64,
@@ -180,7 +181,7 @@ pub struct Row {
     pub value_size: usize,
     /// Number of threads.
     pub threads: usize,
-    /// Changes per write.
+    /// Number of changes (puts and deletes) per write.
     pub batch: usize,
     /// Seed of the cell's random choices.
     pub seed: u64,
@@ -197,7 +198,7 @@ pub struct Row {
     /// Mean time of an operation in one thread, in µs: `seconds` divided by the number of
     /// operations of one thread.
     pub micros_per_op: Option<f64>,
-    /// Bytes that the user wrote and read / `seconds`, in MiB per second.
+    /// Bytes that the user wrote and read, divided by `seconds`, in MiB per second.
     pub user_mib_per_s: Option<f64>,
     /// Seconds from the last operation until background work finished. They include the single sync
     /// of the file system that the lab performs at the end.
@@ -224,7 +225,7 @@ pub struct Row {
     pub sa: Option<f64>,
     /// Syncs that the engine counted, or that the kernel counted if the engine does not count them.
     pub syncs: SyncRows,
-    /// Syncs of the process that the kernel counted, if available.
+    /// Syncs of the process that the kernel counted; `None` if the kernel cannot count them.
     pub syncs_outside: Option<BTreeMap<String, SyncRow>>,
     /// Number of memtable flushes, if the engine reports it.
     #[serde(default)]

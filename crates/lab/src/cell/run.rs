@@ -85,7 +85,7 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     Ok(())
 }
 
-/// Interval of progress reports while the engine settles.
+/// Interval between two progress reports while the engine's background work finishes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 fn find(spec: &CellSpec, engines: Engines<'_>) -> Result<(Box<dyn Engine>, EngineBuild)> {

@@ -63,7 +63,7 @@ impl From<&Part> for Kept {
     }
 }
 
-/// The requests between two flushes of the device.
+/// A window: the requests between two flushes of the device.
 struct Window {
     /// Indexes of the events after one flush and before the next.
     events: Range<usize>,

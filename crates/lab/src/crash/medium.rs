@@ -38,7 +38,7 @@ pub enum MountedMedium {
     Both {
         /// The file system with the store's directory. This part of the store names the device.
         meta: Mounted,
-        /// The stable name of the device.
+        /// The device, with a path that is the same for all workers.
         data: StableName,
     },
 }
@@ -237,8 +237,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Creates an ext4. mkfs initialises all of it immediately, so that the kernel does not initialise
-/// parts of it in the background later.
+/// Creates an ext4 file system. mkfs initialises the whole file system immediately. Otherwise the
+/// kernel would initialise parts of it in the background later.
 pub(super) fn make_file_system(device: &Path) -> Result<()> {
     let mkfs = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     let made = Command::new("mkfs.ext4").args(mkfs).arg(device).output().context("run mkfs.ext4")?;

@@ -124,7 +124,7 @@ pub struct Tally {
     pub states: u64,
     /// Number of crash states that violate the durability contract.
     pub failed: u64,
-    /// `failed` by the kind of the violation, a word in capitals.
+    /// Number of failed crash states by the kind of the violation. The kind is a word in capitals.
     pub by_kind: BTreeMap<String, u64>,
     /// Text of the first violation.
     pub first: Option<String>,
@@ -133,7 +133,7 @@ pub struct Tally {
     /// Number of subsets of the requests in small windows, summed over all histories. A window is
     /// the requests between two flushes, and a small window has few of them.
     pub subsets: u64,
-    /// Number of these subsets that were judged.
+    /// Number of the subsets in `subsets` that were judged.
     pub subsets_judged: u64,
     /// Whether the campaign was interrupted.
     pub is_stopped: bool,
@@ -160,7 +160,8 @@ impl Tally {
         }
     }
 
-    /// Counts the verdict of a crash state. Returns the number of failed states so far.
+    /// Counts the verdict on a crash state. Returns the number of crash states so far that violate
+    /// the contract.
     fn count(&mut self, verdict: &Result<u64, String>) -> u64 {
         self.states += 1;
         if let Err(reason) = verdict {

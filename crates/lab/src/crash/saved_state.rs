@@ -19,7 +19,7 @@ pub struct SavedState {
     pub format: String,
     /// Command that judges the crash state again.
     pub command: String,
-    /// The violation.
+    /// The violation of the durability contract, as text.
     pub reason: String,
     /// File with the recorded requests of the device, in the same directory.
     pub record: PathBuf,

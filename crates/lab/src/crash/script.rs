@@ -25,7 +25,7 @@ pub struct Script {
     pub size: Size,
 }
 
-/// A value in compact form; its bytes are derived from these fields.
+/// A value in compact form. Its bytes are computed from these fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
     /// Number of the batch that wrote the value. It determines the bytes.
@@ -172,16 +172,17 @@ impl Model {
 /// All entries of a store. The entry that the oracle writes after recovery is left out.
 pub(super) struct Scan {
     is_reverse: bool,
-    /// The batch counter; `None` if its value is invalid.
+    /// Value of the batch counter, which is the number of batches in the store. `None` if the value
+    /// is invalid.
     pub count: Option<u64>,
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Scan {
-    /// Scans the whole store.
+    /// Reads all entries of the store, in reverse order if `is_reverse`.
     ///
     /// # Errors
-    /// The engine's error after one word in capitals.
+    /// The engine's error, after one word in capitals.
     pub fn of(store: &dyn Target, is_reverse: bool) -> Result<Scan, String> {
         let mut scan = Scan { is_reverse, count: Some(0), pairs: Vec::new() };
         let done = store.scan(None, is_reverse, &mut |key, value| {

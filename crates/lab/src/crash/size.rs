@@ -3,7 +3,7 @@ use crate::target::Settings;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Sizes of histories.
+/// Sizes of histories. A history is the batches that a crash test writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Size {
     /// A few MiB in few keys. The settings have small values, so that few writes exercise every
@@ -16,7 +16,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// Returns the number of keys.
+    /// Returns the number of keys that a history uses.
     pub fn keys(self) -> usize {
         if self == Size::Small { 120 } else { 50_000 }
     }

@@ -40,7 +40,7 @@ pub struct WorkerRequest {
     pub task: Task,
 }
 
-/// Kinds of requests.
+/// The tasks that a worker can perform.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Task {
     /// Formats the medium of the engine's stores.

@@ -12,7 +12,7 @@ use std::{
 };
 use terrace_device::ssd::Profile;
 
-/// Maximum time in which a server must remove its drive.
+/// Maximum time to wait until a server has removed its drive.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of lines that are kept of a server's error output.
 const LINES: usize = 20;

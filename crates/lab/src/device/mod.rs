@@ -16,7 +16,7 @@
 //!
 //! The [`DriveOptions`] of `vssd` and `memory` set the drive's speed and the options of its ext4.
 //! For an engine that stores data on a device without a file system, the run creates no file
-//! system, or only a small ext4 in a first partition. The form `dir` cannot serve such an engine.
+//! system, or only a small ext4 in a first partition. The form `dir` creates no such device.
 //!
 //! [`DeviceSpec::check`] rejects a device with data before anything is changed. A run removes what
 //! it created when it ends, also after an error. [`remove_stale`] removes what killed runs left.

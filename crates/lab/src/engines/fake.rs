@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// An engine with known costs.
+/// An engine whose costs are known, because its fields determine them.
 #[derive(Clone, Debug, Default)]
 pub struct Fake {
     /// Duration of a write call.

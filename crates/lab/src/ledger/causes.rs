@@ -64,7 +64,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Returns the bytes written since `then`.
+    /// Returns the bytes written since the earlier reading `then`.
     pub fn since(&self, then: &Causes) -> Causes {
         let grown = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
             let grown = now.iter().map(|(name, sum)| (name.clone(), sum - then.get(name).copied().unwrap_or_default()));

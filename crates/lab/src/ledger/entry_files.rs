@@ -7,7 +7,8 @@
 //! the parent directory suffices to recognise it.
 use std::collections::HashSet;
 
-/// The set of inodes that are directory tables or files in them.
+/// The set of inodes that are directory tables (SSTables with one file per entry), or files in
+/// them.
 #[derive(Default)]
 pub struct EntryFiles {
     /// Inodes of the directory tables that were created since the start.

@@ -53,8 +53,8 @@ impl PeakSpace {
     }
 }
 
-/// Returns the number of bytes allocated to the files below `dir`. Holes in files are not counted. A
-/// file with several links is counted once. A file that disappears during the listing is not
+/// Returns the number of bytes allocated to the files below `dir`. Holes in files are not counted.
+/// A file with several links is counted once. A file that disappears during the listing is not
 /// counted.
 pub fn space(dir: &Path) -> io::Result<u64> {
     add_space(dir, &mut HashSet::new())

@@ -31,7 +31,8 @@ pub trait Counter: Send + 'static {
 /// A thread that reads the trace and passes its lines to a counter, until this value is dropped.
 pub struct Trace<C: Counter> {
     state: Arc<Mutex<TraceState<C>>>,
-    /// `None` only while the trace is being dropped.
+    /// The reading thread, and the channel that stops it. `None` only while the trace is being
+    /// dropped.
     reader: Option<(Sender<()>, JoinHandle<()>)>,
 }
 

@@ -22,7 +22,7 @@ use terrace_format::crc::crc32c;
 pub struct DbBench {
     /// Name of the workload, in the form of `--workload`.
     pub name: &'static str,
-    /// Description.
+    /// Description of the workload.
     pub help: &'static str,
     kind: BenchKind,
 }
