@@ -133,8 +133,8 @@ pub trait Engine: Send + Sync {
         remove_store(dir)?;
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))
     }
-    /// Opens the store in `dir`, and creates it if it is missing. If `settings` contain a value
-    /// that the engine cannot take over, the result is an error.
+    /// Opens the store in `dir`, and creates it if it is missing. A setting for which the engine
+    /// has no substitute, such as a compression that it lacks, is an error.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>>;
     /// Shortens the engine's timers from seconds to milliseconds for crash campaigns. Returns the
     /// minimum duration of a history (the batches that a crash test writes) in which all kinds of
@@ -213,7 +213,8 @@ pub struct Watermarks {
     pub durable: u64,
 }
 
-/// An engine's own counters since the store was opened. Peers (other engines) report none of them.
+/// An engine's own counters since the store was opened. Of the peers (other engines), some report
+/// stall times, and none reports other counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineCounts {
     /// Bytes written to storage by purpose: `wal flush compaction ingest value_log gc manifest

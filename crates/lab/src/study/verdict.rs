@@ -179,8 +179,9 @@ mod tests {
             assert_eq!(plan.engines(), ["terrace:leveldb"]);
             let mut results = Results::open(Some(&folder.rows()), &plan).unwrap();
             for round in 1..=3 {
-                // The third round is a hundred times as large as the others. The median is the
-                // figure of the second round, while a mean would depend on the third.
+                // The figures of the third round are a hundred times as large as those of the
+                // others. The median is the figure of the second round, while a mean would depend
+                // on the third.
                 let wa1 = [0.0, 3.0, 4.0, 6.0, 7.0][index + 1] * [1.0, 1.0, 100.0][round as usize - 1];
                 let wa = Amplification { wa1: Some(wa1), ..Amplification::default() };
                 let row =

@@ -1,7 +1,7 @@
 //! The driver's model of a store: the expected value of each key. The model is correct even while
 //! several threads write the same key.
 //!
-//! Each change of a key increments the key's *generation*. An odd generation is a put, an even one
+//! Each change of a key increases the key's *generation*. An odd generation is a put, an even one
 //! is a delete, and 0 is a key that was never written. A correct result for a key is the value of
 //! one of the generations `floor ..= newest`. With one writer both bounds are equal. If several
 //! writers change one key concurrently, the order in which the store applies their changes is
@@ -72,7 +72,8 @@ impl Slot {
     }
 }
 
-/// Returns the generation that follows `newest` if the next change is a put, or if it is a delete.
+/// Returns the generation of the change that follows `newest`. It is odd for a put and even for a
+/// delete.
 fn next(newest: u32, put: bool) -> u32 {
     newest + if (newest % 2 == 1) == put { 2 } else { 1 }
 }

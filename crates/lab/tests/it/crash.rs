@@ -158,8 +158,8 @@ fn a_store_under_load_has_all_promised_batches_after_each_cut() {
         assert_eq!((tally.states, tally.failed), (states, 0), "ORACLE: {engine}: {tally:?}");
         assert!(tally.events > 1000, "almost nothing was written: {tally:?}");
     }
-    // Without syncs, the kernel may by chance have written all data before a power cut. It cannot
-    // do so before each of 20 power cuts.
+    // Without syncs, the kernel may by chance have written all data before a power cut. It is very
+    // unlikely that this happens before each of 20 power cuts.
     let tally = run("terrace:leveldb", 20, Some(NegativeControl::Unsynced));
     assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
     fs::remove_dir_all(dir.path().join("kept")).expect("failing states were saved");
