@@ -93,7 +93,7 @@ fn decode_hex(text: &[u8]) -> Result<Vec<u8>> {
         *byte = high << 4 | low;
     }
     if all == NO_DIGIT {
-        text.iter().try_for_each(|&text| digit(text).map(drop))?; // reports the invalid digit
+        text.iter().try_for_each(|&text| digit(text).map(drop))?; // returns an error that names the invalid digit
     }
     Ok(bytes)
 }

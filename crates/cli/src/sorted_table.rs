@@ -23,7 +23,7 @@ pub struct SortedTable {
     pub footer: Footer,
 }
 
-/// Totals of the data blocks that are stored with one codec.
+/// Totals of the data blocks of an SSTable that are compressed with one codec.
 #[derive(Clone, Copy, Default)]
 pub struct Stored {
     /// Number of blocks.

@@ -42,7 +42,8 @@ pub fn lines(edit: &Edit) -> Vec<String> {
     lines
 }
 
-/// Describes the location of an SSTable.
+/// Describes the location of an SSTable: in its own file, or in a bundle (one file with several
+/// SSTables).
 fn place(table: &AddedTable) -> String {
     match table.within {
         None => FileName::Table(table.id).to_string(),
@@ -50,7 +51,7 @@ fn place(table: &AddedTable) -> String {
     }
 }
 
-/// Returns the file name of an object that an SSTable refers to.
+/// Returns the file name of a value-log segment that an SSTable has pointers into.
 pub fn referred(object: Referred) -> FileName {
     match object {
         Referred::Log(id) => FileName::ValueLog(id),

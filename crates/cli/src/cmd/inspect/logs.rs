@@ -1,4 +1,4 @@
-//! Batches of a WAL and edits of a manifest, one per line.
+//! Prints the batches of a WAL or the edits of a manifest, one per line.
 use super::{SHOWN_BYTES, edits};
 use crate::{bytes::quoted, json::text, log_file::LogFile};
 use anyhow::Result;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::{io::Write, path::Path};
 use terrace_format::{Batch, Edit, Op, log_record::Event};
 
-/// Counters over a whole WAL.
+/// Totals of a whole WAL.
 #[derive(Default)]
 pub struct Summary {
     /// Whether Terrace created the file (not LevelDB).

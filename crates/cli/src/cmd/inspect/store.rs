@@ -116,7 +116,7 @@ impl Store {
         self.history.push((offset, edit));
     }
 
-    /// Returns the newest value of a number that edits may set.
+    /// Returns the newest value of a number that manifest edits may set, such as the log number.
     fn latest<T>(&self, number: impl Fn(&Edit) -> Option<T>) -> Option<T> {
         self.history.iter().rev().find_map(|(_, edit)| number(edit))
     }
@@ -167,7 +167,7 @@ impl Store {
         }
         table::write(out, &["level", "tables", "size", "smallest", "largest"], &rows)?;
         if self.comparator() != KeyOrder::Bytewise.name() {
-            return Ok(()); // the picture would show another order than the store's
+            return Ok(()); // the picture orders keys bytewise, but the store's comparator does not
         }
         let ranges: Vec<Vec<picture::Range<'_>>> = self
             .levels
@@ -244,7 +244,7 @@ impl Store {
         table::write(out, &["log", "batches", "operations", "sequences", "size", "written by", "state"], &rows)
     }
 
-    /// Returns the live bytes of a segment.
+    /// Returns the bytes of a value-log segment that SSTables keep live.
     fn live(&self, file: FileName) -> u64 {
         let refs = self.levels.iter().flat_map(|tables| tables.values()).flat_map(|table| &table.refs);
         refs.filter(|(to, _)| edits::referred(*to) == file).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))

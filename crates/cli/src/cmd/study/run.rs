@@ -130,7 +130,7 @@ impl Run {
             },
         );
         watch.finish();
-        ledger::remove_stale(); // left over from stopped cells
+        ledger::remove_stale(); // removes the trace instances that stopped cells left in the kernel
         let Some(failed) = ended? else {
             let fresh = if self.fresh { " without --fresh" } else { "" };
             bail!("stopped before the end; run the same command{fresh} to continue")
@@ -151,7 +151,8 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the experiment, the parameters of this run, and the points to measure.
+    /// Returns the scaled experiment, the parameters of this run, and the points of the sweep to
+    /// measure.
     fn ask(&self, experiment: Experiment, program: u64, work: &Path) -> Result<(Experiment, Facts, Vec<Point>)> {
         let facts = Facts {
             scale: self.scale.unwrap_or(experiment.scale.default),
