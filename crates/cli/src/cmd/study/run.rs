@@ -71,7 +71,8 @@ pub struct Run {
     /// marked and repeated once.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     disturbed_at: u32,
-    /// Name that all studies on a machine share. Tests use their own name.
+    /// Name of the lock that lets only one study run at a time on a machine. Each test uses another
+    /// name.
     #[arg(long, hide = true, default_value = "terrace-study")]
     lock: String,
 }
