@@ -1,8 +1,8 @@
 //! LevelDB's C interface on Terrace: a program written for `leveldb/c.h` compiles, links and runs.
 //!
-//! The interface is `include/leveldb/c.h`. That header also lists the differences from LevelDB.
-//! `include/terrace/c.h` adds presets, options by name, and durability. The functions of each kind
-//! of handle are in one module.
+//! The header `include/leveldb/c.h` declares the interface and lists the differences from LevelDB.
+//! The header `include/terrace/c.h` adds presets, options by name, and durability. Each module of
+//! this crate has the functions of one kind of handle.
 //!
 //! # Safety contract of the C side
 //!

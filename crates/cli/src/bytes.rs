@@ -1,4 +1,5 @@
-//! The forms of keys and values as text in arguments, lines and output.
+//! Converts keys and values to and from text, for arguments, lines and output. There are three
+//! forms:
 //!
 //! ```text
 //! raw      the bytes themselves

@@ -201,7 +201,7 @@ impl Lines {
 struct Batch {
     lines: Vec<Line>,
     bytes: usize,
-    /// Number of the first line.
+    /// Number of the first input line in the batch.
     first: u64,
 }
 
@@ -222,7 +222,7 @@ impl Batch {
 /// The store to which the lines are written.
 struct Target<'a> {
     db: &'a Db,
-    /// Whether to write a WAL.
+    /// Whether the batches are written to the WAL.
     log: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Files into which a benchmark writes its results.
+//! Flags for the files into which a benchmark writes its results, and the writing of these files.
 use crate::args::Usage;
 use anyhow::{Context, Result};
 use std::{

@@ -1,5 +1,5 @@
-//! The place of the stores during a benchmark. Each cell (one engine in one round) gets a fresh
-//! place.
+//! Creates the places of the stores during a benchmark, such as a directory or a device. Each cell
+//! (one engine in one round) gets a fresh place.
 use crate::args::Usage;
 use anyhow::{Context, Result};
 use std::{

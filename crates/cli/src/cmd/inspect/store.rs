@@ -27,7 +27,7 @@ const PICTURE_COLUMNS: usize = 72;
 /// Number of edits that are printed, from the end of the manifest.
 const EDITS_SHOWN: usize = 12;
 
-/// The contents of a store's files.
+/// The contents of a store's files, as `inspect` prints them.
 struct Store {
     marker: Option<FormatFile>,
     manifest: LogId,
@@ -56,7 +56,7 @@ pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     store.show_segments(out)
 }
 
-/// Encodes a format file.
+/// Returns the JSON form of a format file.
 pub fn marker_json(marker: &FormatFile) -> Value {
     let mut object = layout::json(marker.layout);
     object["version"] = marker.version.into();
@@ -340,7 +340,7 @@ fn list_segments(files: &[(FileName, DirEntry)]) -> Result<Vec<(FileName, u64)>>
     Ok(segments)
 }
 
-/// Formats a level. Returns `None` if it is empty.
+/// Returns the columns of the line for a level. Returns `None` if the level is empty.
 fn level_row((level, tables): (usize, &BTreeMap<TableId, AddedTable>)) -> Option<Vec<String>> {
     let smallest = tables.values().map(|table| user(&table.smallest)).min()?;
     let largest = tables.values().map(|table| user(&table.largest)).max()?;
