@@ -3,14 +3,16 @@ use crate::{arguments::Bytes, db::Db, error};
 use pyo3::{prelude::*, types::PyBytes};
 use terrace::Op;
 
-/// The operation's name, its key, and the value or the end of a key range.
+/// An operation of a batch as a Python tuple: its name, its key, and its value or the end of its
+/// key range.
 type Operation<'py> = (&'static str, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
 
 /// Puts and deletes that are applied atomically.
 #[pyclass(module = "terracedb")]
 pub struct WriteBatch {
     pub operations: terrace::WriteBatch,
-    /// The store to which the end of a `with` block writes the batch, and whether with a sync.
+    /// The store to which the end of a `with` block writes the batch, and whether this write is
+    /// synced.
     target: Option<(Py<Db>, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! Batches of a WAL and edits of a manifest, one per line.
+//! Prints the batches of a WAL or the edits of a manifest, one per line.
 use super::{SHOWN_BYTES, edits};
 use crate::{bytes::quoted, json::text, log_file::LogFile};
 use anyhow::Result;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::{io::Write, path::Path};
 use terrace_format::{Batch, Edit, FamilyId, Op, log_record::Event};
 
-/// Counters over a whole WAL.
+/// Totals of a whole WAL.
 #[derive(Default)]
 pub struct Summary {
     /// Whether Terrace created the file (not LevelDB).
@@ -17,7 +17,7 @@ pub struct Summary {
     pub batches: u64,
     /// Number of operations in these batches.
     pub operations: u64,
-    /// First and last sequence number.
+    /// The first and the last sequence number of these operations, if there are any.
     pub sequences: Option<(u64, u64)>,
     /// Number of bytes that are not part of a valid record and batch.
     pub bad_bytes: u64,
@@ -26,7 +26,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Reads a WAL from start to end.
+    /// Reads a WAL from start to end and returns its totals.
     pub fn of(path: &Path) -> Result<Summary> {
         let mut log = LogFile::open(path)?;
         let mut summary = Summary { ours: log.ours, bytes: log.bytes, ..Summary::default() };
