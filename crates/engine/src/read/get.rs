@@ -1,6 +1,7 @@
-//! A point lookup searches the memtables, newest first. It then searches the levels, and in each
-//! level the newest run first. The first entry found is the newest one. A range tombstone over the
-//! key shadows all older entries, so nothing that would be searched later can be the result.
+//! Point lookups. A point lookup searches the memtables, newest first. It then searches the levels
+//! from level 0 down, and in each level the newest run first. The first entry found is the newest
+//! one, so the lookup ends there. A range tombstone over the key ends the lookup too, because all
+//! memtables and runs that were not searched yet have older entries only.
 use super::{pinned::PinnedValue, view::View};
 use crate::{
     Result,
@@ -11,9 +12,9 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, key};
 use terrace_storage::placement::{Bytes, Storage, Table, TableReadOptions};
 
-/// A value, and the memory that holds it.
+/// The value that a point lookup found.
 pub enum Value<'a> {
-    /// A value in a memtable.
+    /// A value in a memtable: the memtable and the value's node in it.
     Memory(&'a Arc<MemTable>, NodeId),
     /// A value that was read from an SSTable or from the value log.
     StoredValue(Bytes),
@@ -50,7 +51,8 @@ pub struct PointLookup<'a> {
     pub order: &'a KeyOrder,
     /// The user key and the sequence number at which to read, as an internal key.
     pub lookup: &'a [u8],
-    /// Whether SSTables may have range tombstones.
+    /// Whether SSTables of the store may have range tombstones. If not, the lookup does not search
+    /// for them.
     pub ranges: bool,
     /// Whether to follow a value pointer and read the value from the value log.
     pub resolve: bool,
@@ -58,8 +60,9 @@ pub struct PointLookup<'a> {
     pub how: TableReadOptions,
 }
 
-/// The result in one memtable or SSTable. The outer `None` means that it has no entry of the key,
-/// the inner `None` that its newest entry is a tombstone.
+/// The result of a lookup in one memtable or SSTable. The outer `None` means that the memtable or
+/// SSTable has no entry of the key. The inner `None` means that its newest entry of the key is a
+/// tombstone.
 type LookupResult<T> = Option<Option<T>>;
 
 /// Looks up `point` in `view`. If this lookup exhausts the seek budget of an SSTable, it calls
@@ -87,7 +90,7 @@ pub fn get<'a>(
             break;
         }
     }
-    // LevelDB's rule: if a lookup searches several SSTables, the first one is charged.
+    // As in LevelDB, a lookup that searches several SSTables charges the seek budget of the first.
     let charged = first.filter(|_| searched > 1);
     if let Some((level, table)) = charged.filter(|(_, table)| table.charge_seek()) {
         on_budget_spent(level, table.meta.id);
@@ -126,20 +129,22 @@ impl PointLookup<'_> {
         })
     }
 
-    /// Returns the value of the put at `seq`, whose SSTable or memtable stores the bytes `stored`.
+    /// Returns the value of the put with sequence number `seq`. `stored` are the bytes that an
+    /// SSTable or memtable stores for this put: the value, or a value pointer.
     fn value(&self, seq: SeqNo, stored: Bytes) -> Result<Bytes> {
         Ok(self.storage.value(key::user_key(self.lookup), seq, stored, self.how)?)
     }
 
-    /// Returns the newest range tombstone in `table` that shadows the key; zero if there is none.
+    /// Returns the sequence number of the newest range tombstone in `table` that shadows the key;
+    /// zero if there is none.
     fn newest_tombstone(&self, table: &dyn Table) -> Result<SeqNo> {
         let key::Parsed { user, seq, .. } = key::apart(self.lookup);
         Ok(table.range_tombstones()?.map_or(SeqNo::ZERO, |deletes| deletes.newest(self.order, user, seq)))
     }
 }
 
-/// Starts to read the block for which [`get`] would wait: a block of the first SSTable that may
-/// have the key.
+/// Starts to read the first block that [`get`] would read: a block of the first SSTable that may
+/// have the key. Does not wait for the block.
 pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8]) -> Result<()> {
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
@@ -154,9 +159,9 @@ pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8
     Ok(())
 }
 
-/// Implements LevelDB's read sampling. A scan at the key `internal` charges a seek as a point
-/// lookup of that key would: if several SSTables cover the key, the first one is charged. Returns
-/// that SSTable if the charge exhausts its seek budget.
+/// Implements LevelDB's read sampling: now and then a scan charges a seek budget, as a point lookup
+/// would. `internal` is the scan's current key. If several SSTables cover this key, the first one
+/// is charged. Returns that SSTable if the charge exhausts its seek budget.
 pub fn sample(order: &KeyOrder, view: &View, internal: &[u8]) -> Option<(usize, TableId)> {
     let mut holding = view.version.runs().iter().filter_map(|(level, run)| Some((*level, run.find(order, internal)?)));
     let (level, first) = holding.next()?;

@@ -1,16 +1,17 @@
 //! Finds the range tombstones that shadow keys for a reader, over all sources of a merging
 //! iterator.
 //!
-//! A lookup of one key returns a span: all neighbouring keys that the same newest range tombstone
-//! shadows, or that none shadows. The reader caches the span until it leaves the span. A scan
-//! therefore looks up range tombstones only once for each start or end of a range tombstone.
+//! A lookup of one key returns a span of neighbouring keys around it. Either the same newest range
+//! tombstone shadows all keys of the span, or no range tombstone shadows any of them. The iterator
+//! caches the span until the reader leaves it. A scan therefore looks up range tombstones only once
+//! for each start or end of a range tombstone.
 use super::view::View;
 use crate::{Result, mem::MemTable, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo};
 use terrace_storage::placement::Storage;
 
-/// A source of range tombstones.
+/// A source of range tombstones: a memtable or a sorted run.
 enum TombstoneSource {
     Memory(Arc<MemTable>),
     Run(Run),
@@ -36,8 +37,8 @@ pub struct TombstoneSpan {
     pub to: Option<Vec<u8>>,
     /// The sequence number of the newest range tombstone over the span; zero if there is none.
     pub newest: SeqNo,
-    /// Number of the source with that tombstone. Within the span every entry of a later source is
-    /// older than the tombstone.
+    /// The number of the source with that range tombstone. Entries of later sources are older than
+    /// the tombstone, as far as their keys are in the span.
     pub source: usize,
 }
 

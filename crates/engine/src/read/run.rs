@@ -1,5 +1,5 @@
-//! A cursor over a sorted run: it reads the run's SSTables one after the other. It opens an
-//! SSTable only when it reaches that SSTable.
+//! A cursor over a sorted run. It reads the SSTables of the run one after the other, and opens an
+//! SSTable only when it reaches the first entry that it needs from it.
 use crate::{Error, Result, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};

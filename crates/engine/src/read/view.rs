@@ -2,7 +2,8 @@
 use crate::{mem::MemTable, version::Version};
 use std::sync::Arc;
 
-/// Memtables and a version. Immutable; replaced as a whole.
+/// The memtables and the version of a store at one moment. A view never changes: when a memtable is
+/// sealed or flushed or the version changes, the store makes a new view.
 pub struct View {
     /// The mutable memtable; `None` in a store opened read-only.
     pub mem: Option<Arc<MemTable>>,
