@@ -1,10 +1,10 @@
-//! The input of a compaction policy.
+//! The situation of a store: the input of a compaction policy.
 use super::{limits::Limits, reservation::RunningCompactions};
 use crate::version::Version;
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{KeyOrder, LEVELS, SeqNo, TableId};
 
-/// Everything that a compaction policy looks at when it picks a compaction.
+/// All data from which a compaction policy picks a compaction.
 pub struct Situation<'a> {
     /// The order of user keys.
     pub order: &'a KeyOrder,
@@ -12,14 +12,15 @@ pub struct Situation<'a> {
     pub version: &'a Arc<Version>,
     /// The running compactions and other reservations.
     pub busy: &'a RunningCompactions,
-    /// For each level, the internal key at which the level's last compaction ended.
+    /// For each level, the last internal key of the level's last compaction. The next compaction of
+    /// the level starts after this key.
     pub pointers: &'a [Vec<u8>; LEVELS],
     /// The size limits of the tree.
     pub limits: &'a Limits,
     /// The table numbers that are reserved for outputs of intra-L0 compactions. Each of them is
     /// the number directly above that of a table in level 0.
     pub reserved_numbers: &'a BTreeSet<TableId>,
-    /// The table whose seek budget is exhausted, with its level.
+    /// The table whose seek budget is exhausted, with its level; `None` if there is no such table.
     pub seek_hint: Option<(usize, TableId)>,
     /// The lowest sequence number at which a reader may read.
     pub oldest_reader: SeqNo,

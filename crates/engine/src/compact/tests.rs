@@ -1,4 +1,5 @@
-//! Runs the policies on random trees. Compactions run concurrently and end in any order.
+//! Tests that run the compaction policies on random trees. Compactions run concurrently and end in
+//! any order.
 mod tree;
 
 use super::{
@@ -28,8 +29,8 @@ pub use tree::Tree;
 use tree::*;
 
 /// A compaction of level 0, which covers all keys, waits for a running compaction of level 1.
-/// Meanwhile level 1, which is less urgent, could start one compaction after the other. It must
-/// not, so that the compaction of level 0 can start.
+/// Meanwhile level 1, which is less urgent, could start further compactions one after the other,
+/// and the compaction of level 0 would never start. The reservation of level 0 must prevent this.
 #[test]
 fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     let limits = Limits {
@@ -70,7 +71,8 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now level 0 is compacted");
 }
 
-/// Overwritten keys in level 0 need not be compacted into level 1 again and again.
+/// If a workload overwrites the keys in level 0, level 0 need not be compacted into level 1 again
+/// and again while writes arrive.
 #[test]
 fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     let limits = Limits {
@@ -106,8 +108,8 @@ fn tables_that_overlap_several_ranges_count_once() {
     assert_eq!(bytes(&[(0, 149), (30, 30)]), 10_000);
 }
 
-/// Runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. If level 0 has less
-/// than half of the bytes of level 1, it is not worth the rewrite of level 1.
+/// The runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. While level 0 has
+/// less than half of the bytes of level 1, a compaction would rewrite too much of level 1.
 #[test]
 fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     let mut limits = Limits {
@@ -311,8 +313,8 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     assert_eq!(picked_ids(Some(5), u64::MAX), []);
 }
 
-/// The price of a table in level 0 includes the overlapping bytes of the first level that has an
-/// overlap, at any depth, and no others.
+/// The price of a table in level 0 includes the overlapping bytes of the first deeper level with an
+/// overlap, and the bytes of no other deeper level.
 #[test]
 fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let price = |levels| {
@@ -374,7 +376,8 @@ fn tombstones_in_the_last_level_are_dropped_by_a_rewrite_in_place() {
     assert_eq!((plan.level, plan.output_level), (LEVELS - 1, LEVELS - 1));
 }
 
-/// Sums of sizes that a manifest declares saturate. In tests an overflow would panic.
+/// Sums of sizes that a manifest declares saturate at the largest integer. An overflow would panic
+/// in tests.
 #[test]
 fn any_sizes_in_a_manifest_are_summed_without_overflow() {
     let limits = Limits { target_file_size: u64::MAX / 2, tombstone_compaction_percent: 50, ..Limits::default() };
