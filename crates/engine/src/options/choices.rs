@@ -1,15 +1,17 @@
 //! Options that choose between named behaviours of the engine.
 
-/// The way in which garbage in the value log is collected.
+/// The method of garbage collection (GC) in the value log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GcMode {
-    /// GC relocates no values: a segment is deleted when all of it is garbage.
+    /// GC moves no values. A segment (a file of the value log) is deleted when all of it is
+    /// garbage.
     Off,
-    /// Compactions relocate live values out of the segments in which this saves most.
+    /// Compactions relocate live values out of the segments in which this frees most space for its
+    /// cost.
     #[default]
     Segments,
     /// WiscKey's garbage collection: GC re-appends the live values of the oldest segments, as if a
-    /// user wrote them. It takes the oldest segments even if little of them is garbage.
+    /// user wrote them. It takes the oldest segments, even those with little garbage.
     Tail,
 }
 
@@ -27,10 +29,11 @@ impl GcMode {
     }
 }
 
-/// The way in which recovery handles a WAL that is damaged below its durable watermark.
+/// What recovery does with a WAL that is damaged below its durable watermark, that is, in writes
+/// that were synced.
 ///
-/// A torn tail is not such damage: a power cut explains it, and it ends the history under either
-/// choice.
+/// A torn tail is not such damage. A power cut explains a torn tail, and both choices end the
+/// history before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
     /// Fails the open with [`Error::Corrupt`](crate::Error::Corrupt), which contains the file, the
@@ -38,7 +41,7 @@ pub enum Recovery {
     #[default]
     Refuse,
     /// Recovers every durable write that can be read, before and after the damage, and reports the
-    /// loss. If a tombstone is lost, the older value of its key becomes visible again.
+    /// loss. If a tombstone is lost, an older value of its key becomes visible again.
     Salvage,
 }
 

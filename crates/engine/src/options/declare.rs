@@ -3,8 +3,8 @@
 use super::{Options, value::OptionValue};
 use std::{fmt::Display, ops::RangeInclusive};
 
-/// One declared option. The text form, the help, the validation and the page are made from this
-/// data.
+/// The data of one declared option. The text form, the help, the validation and the options page
+/// are made from it.
 pub(super) struct Spec {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
@@ -20,7 +20,7 @@ pub(super) struct Spec {
     pub check: fn(&Options) -> Option<String>,
 }
 
-/// Returns a description of the problem if `value` is outside of `bounds`.
+/// Returns a description of the problem if `value` is not within `bounds`.
 pub(super) fn out_of_bounds<T: PartialOrd + Display>(
     name: &str,
     value: T,
@@ -67,8 +67,8 @@ macro_rules! declare_options {
         }
 
         impl $struct {
-            /// Returns LevelDB's design and numbers: a store that LevelDB opens after a clean
-            /// close.
+            /// Returns the options that reproduce LevelDB's design and numbers. LevelDB can open
+            /// the store after a clean close.
             ///
             /// ```
             /// # use terrace::Options;

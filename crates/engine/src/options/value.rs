@@ -3,8 +3,8 @@ use super::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
-/// The text of a `None`. In a new store the preset then decides, in an existing store the format
-/// file.
+/// The text of the value `None`. In a new store the preset then decides, and in an existing store
+/// the format file.
 const PRESET: &str = "preset";
 
 /// A type of option values.
