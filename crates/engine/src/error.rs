@@ -113,8 +113,8 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// The engine has violated one of its invariants. It has made nothing durable after this. Close
-    /// and reopen the store, and report the text of the error.
+    /// The engine has violated one of its invariants. It has made no result of the violation
+    /// durable. Close and reopen the store, and report the text of the error.
     #[error("a bug in Terrace: {0}; close and reopen the store, and report this text")]
     Bug(String),
     /// An earlier write or sync failed, so the state of the storage is unknown. Reads continue. To

@@ -22,8 +22,8 @@ pub enum Event {
         /// The time since the start of the flush.
         time: Duration,
     },
-    /// A compaction into the next level, or within level 0, starts. Its end or its failure is the
-    /// next event of this compaction.
+    /// A compaction into the next level, or within level 0, starts. It ends with
+    /// [`CompactionEnd`](Event::CompactionEnd), or it fails.
     CompactionBegin {
         /// The input level of the compaction.
         level: usize,
