@@ -15,8 +15,8 @@ use crate::Options;
 pub struct BacklogBounds {
     /// The number of retained bytes at which writers with a full memtable wait.
     pub retained_bytes: u64,
-    /// Compaction debt at which writers with a full memtable wait while a compaction runs: a
-    /// quarter of the space that would be free without debt and retained bytes.
+    /// The compaction debt, in bytes, at which writers with a full memtable wait while a compaction
+    /// runs. It is a quarter of the space that would be free without debt and retained bytes.
     pub unmerged_bytes: u64,
     /// Whether writers are delayed before they wait (option `delayed_writes`).
     delays: bool,

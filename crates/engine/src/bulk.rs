@@ -15,8 +15,8 @@ pub const SEQUENCES_AHEAD: u64 = 1 << 24;
 /// The maximum number of SSTables in a batch.
 const TABLES_AT_ONCE: usize = 64;
 
-/// Writes tables in key order. If the writer is dropped before it is finished, it removes the
-/// tables.
+/// Writes SSTables in key order. If the writer is dropped before it is finished, it removes its
+/// SSTables.
 pub struct BulkTableWriter<'a> {
     to: &'a dyn Storage,
     /// The size in bytes at which the writer ends an SSTable.

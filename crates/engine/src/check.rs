@@ -50,8 +50,8 @@ pub struct CheckReport {
     pub lost: Vec<String>,
     /// The last sequence number of the history.
     pub last_sequence: u64,
-    /// The tables and temporary files that the manifest does not name. The next open for writing
-    /// removes them.
+    /// The tables, bundles, segments and temporary files that the manifest does not name. The next
+    /// open for writing removes them.
     pub leftovers: Vec<String>,
 }
 

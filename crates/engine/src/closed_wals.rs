@@ -33,7 +33,7 @@ impl ClosedWals {
         wals.drain(..kept).map(|(_, writer)| writer).collect()
     }
 
-    /// Returns the number of closed WALs before `replay_from`.
+    /// Returns the number of closed WALs whose number is below `replay_from`.
     pub fn count_before(&self, replay_from: LogId) -> usize {
         self.wals.lock().partition_point(|(id, _)| *id < replay_from)
     }

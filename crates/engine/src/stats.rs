@@ -7,7 +7,7 @@ use std::{
 use terrace_format::{LEVELS, Layout};
 use terrace_storage::{IoStats, Purpose, Syncs};
 
-/// The counters of a store since it was opened.
+/// The counters of a store. They are zero when the store is opened.
 #[derive(Debug, Default)]
 pub struct Counters {
     flushes: Work,
@@ -126,7 +126,7 @@ pub struct MemoryStatistics {
     pub cursors: u64,
     /// The memory of blocks in the block cache.
     pub blocks: u64,
-    /// The limit on the sum of these numbers, if there is a limit.
+    /// The limit on the sum of these numbers in bytes, if there is a limit.
     pub limit: Option<u64>,
 }
 

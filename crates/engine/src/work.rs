@@ -31,8 +31,8 @@ pub enum Lane {
     /// Tail GC, which re-appends live values to the value log. The job writes as a user does, so it
     /// may wait for jobs in all lanes above.
     Relocate,
-    /// The idle timer, and syncs for [`Durable`](crate::Durable). These jobs may wait for a
-    /// writer, which may wait for jobs in any other lane.
+    /// The idle timer, and the syncs that [`Durable`](crate::Durable) requests. These jobs may wait
+    /// for a writer, and the writer may wait for jobs in any other lane.
     Idle,
 }
 
@@ -41,7 +41,7 @@ pub enum Lane {
 pub enum Executor {
     /// Threads that the store starts.
     Threads,
-    /// The thread of the caller, step by step.
+    /// The thread of the caller, which runs the jobs step by step.
     Manual,
 }
 
@@ -255,12 +255,13 @@ impl Work {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Returns whether the executor is stopping. Long jobs check this from time to time.
+    /// Returns whether the executor is stopping. Long jobs call this from time to time and then end
+    /// early.
     pub fn stopping(&self) -> bool {
         self.queues.lock().stopping
     }
 
-    /// Drops waiting jobs and joins all threads except the calling thread.
+    /// Stops the executor: drops waiting jobs and joins all threads except the calling thread.
     pub fn stop(&self) {
         let dropped: Vec<_> = {
             let mut queues = self.queues.lock();

@@ -74,7 +74,7 @@ struct Seen {
     run: usize,
 }
 
-/// Walks over the entries of a sorted run, table by table.
+/// A cursor over the entries of a sorted run, table by table.
 struct Walk<'a> {
     storage: &'a dyn Storage,
     level: usize,

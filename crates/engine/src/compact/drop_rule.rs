@@ -59,7 +59,7 @@ impl DropRule {
         DropRule { readers, last_user: None, last_seq: SeqNo::MAX, begins: false }
     }
 
-    /// Returns the stripes that the rule was made with.
+    /// Returns the snapshot stripes that the rule uses.
     pub fn readers(&self) -> &SnapshotStripes {
         &self.readers
     }
@@ -82,7 +82,7 @@ impl DropRule {
         shadowed || obsolete_tombstone
     }
 
-    /// Returns the state of the rule, for [`rewind`](DropRule::rewind).
+    /// Returns a copy of the rule's state, which [`rewind`](DropRule::rewind) can restore.
     pub fn place(&self) -> (Option<Vec<u8>>, SeqNo, bool) {
         (self.last_user.clone(), self.last_seq, self.begins)
     }

@@ -9,7 +9,7 @@ const IDLE_FACTOR: u64 = 4;
 /// expected to shadow them. The reason: small puts have few bytes, so their level does not become
 /// due by its bytes, and the large garbage below it would stay.
 pub const SIZE_RATIO: u64 = 4;
-/// The assumed bytes of an entry if a table's number of entries is unknown.
+/// The assumed size of an entry in bytes, for a table whose number of entries is unknown.
 pub const ENTRY_BYTES: u64 = 1 << 10;
 
 /// The numbers from which the gain of a compaction is estimated.
@@ -63,7 +63,7 @@ pub fn is_worth_rewriting(contents: &Contents, percent: u64, idle: bool) -> bool
     exceeds(contents.garbage(), contents.entries.saturating_add(contents.ranges.len() as u64), percent, idle)
 }
 
-/// Returns whether all entries of the table are visible to every reader.
+/// Returns whether every reader sees all entries of the table. `contents` describes the table.
 pub fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
     contents.newest <= ctx.oldest_reader
 }

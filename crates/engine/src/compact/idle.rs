@@ -1,5 +1,6 @@
 //! The idle detector: it derives from a few observations whether the store receives writes. Some
-//! work is cheaper, or disturbs less, while no writes arrive. This module does no I/O.
+//! background work is cheaper, or disturbs users less, while no writes arrive. This module does no
+//! I/O.
 
 /// The last observations of the idle detector. The state lock guards them.
 #[derive(Debug, Default)]

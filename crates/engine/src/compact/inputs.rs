@@ -101,7 +101,8 @@ pub fn rewrite_in_place(
     Some(in_place(ctx, level, with_boundaries(ctx, level, vec![table.clone()])))
 }
 
-/// Returns the tables of `level`, the output level, that overlap `upper`.
+/// Returns the lower inputs of a compaction of `upper` into `level`: the tables of `level` that
+/// overlap `upper`.
 pub fn lower_inputs(ctx: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
     let (from, to) = span(ctx.order, upper.iter()).expect("a plan has inputs");
     with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }))

@@ -37,7 +37,7 @@ impl LevelTargets {
         }))
     }
 
-    /// Returns the target of `level`, which is 1 or deeper.
+    /// Returns the target size of `level` in bytes. `level` must be 1 or deeper.
     pub fn of(&self, level: usize) -> u64 {
         self.0[level]
     }

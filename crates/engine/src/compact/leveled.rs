@@ -140,7 +140,7 @@ impl Policy for Leveled {
     }
 }
 
-/// The result of picking inputs in a level that is due.
+/// The result of the search for inputs in a level that is due.
 enum Pick {
     Plan(Plan),
     /// A running compaction blocks the first choice. The reservation has the inputs of this choice.
@@ -174,7 +174,7 @@ fn admits(ctx: &Situation<'_>, reserved: &[Reservation], plan: &Plan) -> bool {
     ctx.busy.admits(ctx.order, plan) && (reserved.is_empty() || !blocks_reserved())
 }
 
-/// Picks the first table of `level`, in picking order, that can be compacted now.
+/// Picks the first table of `level`, in the order of the policy, whose compaction can start now.
 fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pick {
     let by_overlap = ctx.limits.min_overlapping_ratio && level > 0;
     let candidates = if by_overlap { by_min_overlap(ctx, level) } else { round_robin(ctx, level) };

@@ -35,7 +35,7 @@ use leveled::Leveled;
 use policy::Policy;
 use universal::Universal;
 
-/// Returns the policy that the options choose.
+/// Returns the compaction policy that `options` choose.
 pub fn policy_of(options: &Options) -> Box<dyn Policy> {
     match options.compaction_style {
         CompactionStyle::Leveled => Box::new(Leveled),

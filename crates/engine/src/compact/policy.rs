@@ -6,8 +6,7 @@ use crate::version::{KeyRange, Version};
 /// A compaction policy defines the shape of the tree and picks the compactions that keep this
 /// shape. A policy has no state other than the numbers that it copies from the options.
 ///
-/// Another policy is one more file in this folder and one more line in
-/// [`policy_of`](super::policy_of).
+/// To add a policy, add a file to this folder and a line to [`policy_of`](super::policy_of).
 pub trait Policy: Send + Sync {
     /// Returns the most urgent compaction that conflicts with no running compaction; `None` if no
     /// compaction is necessary or all of them conflict.

@@ -144,7 +144,8 @@ impl RunningCompactions {
         self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Reservation::of(order, plan)))
     }
 
-    /// Returns the inputs of running compactions and of compactions that met damaged tables.
+    /// Returns the inputs of running compactions, and of compactions that ended because of a
+    /// damaged table.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         let reservations = self.jobs.iter().chain(self.damaged.iter().map(|(reservation, _)| reservation));
         reservations.flat_map(|reservation| reservation.tables.iter().copied())
@@ -188,7 +189,8 @@ impl RunningCompactions {
         jobs.fold(LevelTotals::default(), |sum, job| sum.plus(&job.leaving))
     }
 
-    /// Returns whether `plan` conflicts with no running compaction and no known damage.
+    /// Returns whether `plan` may start now: it conflicts with no running compaction and with no
+    /// known damage.
     pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
         let reservation = Reservation::of(order, plan);
         let disjoint = |other: &Reservation| other.is_disjoint(order, &reservation);

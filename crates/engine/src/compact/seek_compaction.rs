@@ -45,7 +45,7 @@ pub fn left_of_hint(plan: &Plan, id: TableId, whole_price_paid: bool) -> Option<
     (whole_price_paid && plan.trivial_move).then_some((plan.output_level, id))
 }
 
-/// Returns table `id` if `level` has it and is not the last level.
+/// Returns the table with number `id` if it is in `level`, and `level` is not the last level.
 fn find<'a>(ctx: &Situation<'a>, level: usize, id: TableId) -> Option<&'a Arc<TableRef>> {
     let found = ctx.version.named(&[(level, id)]).next();
     found.filter(|(level, _)| level + 1 < LEVELS).map(|(_, table)| table)

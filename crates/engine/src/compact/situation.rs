@@ -10,7 +10,7 @@ pub struct Situation<'a> {
     pub order: &'a KeyOrder,
     /// The live version.
     pub version: &'a Arc<Version>,
-    /// The running compactions and other reservations.
+    /// The reservations of running compactions, and other reservations.
     pub busy: &'a RunningCompactions,
     /// For each level, the last internal key of the level's last compaction. The next compaction of
     /// the level starts after this key.
@@ -30,7 +30,7 @@ pub struct Situation<'a> {
 }
 
 impl Situation<'_> {
-    /// Returns a copy of the version, which a plan can own.
+    /// Returns a copy of the version that a plan can own. The copy pins no files.
     pub fn copied(&self) -> Arc<Version> {
         Arc::new(Version::clone(self.version))
     }

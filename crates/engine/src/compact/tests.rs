@@ -188,7 +188,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
-    /// The policy changes at some steps, as if the store was reopened with another policy.
+    /// Runs a random history. At some steps the compaction policy changes, as if the store was
+    /// reopened with another policy.
     #[test]
     fn any_interleaving_of_policies_keeps_every_read_right_and_bounds_the_runs(
         seed in any::<u64>(),
@@ -264,7 +265,7 @@ fn an_edit_may_list_the_tables_of_its_runs_in_any_order() {
     assert_eq!(runs, [vec![user(20), user(40), user(60)], vec![user(20), user(40)], vec![user(50)]], "newest first");
 }
 
-/// Tables with an unknown number of entries count by their bytes, also if other tables of the
+/// A table with an unknown number of entries must count by its bytes, even if other tables of the
 /// level have a known number.
 #[test]
 fn tables_with_unknown_entries_count_by_bytes() {
@@ -289,8 +290,8 @@ fn tables_with_unknown_entries_count_by_bytes() {
     );
 }
 
-/// A rewrite in place includes every older version of its keys in the level. Otherwise an older
-/// version would be visible again after the rewrite drops its tombstone.
+/// A rewrite in place must include every older version of its keys in the level. Otherwise the
+/// rewrite would drop a tombstone and an older version would be visible again.
 #[test]
 fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     let mut tree = Tree::new(0, Limits::default(), 1);

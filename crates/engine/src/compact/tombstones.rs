@@ -77,7 +77,7 @@ pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan>
     None
 }
 
-/// Picks the same compaction as [`plan`], by a scan of all tables.
+/// Picks the same compaction as [`plan`] with a scan of all tables. Tests compare the two.
 #[cfg(test)]
 pub fn plan_by_full_scan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
     let idle = ctx.busy.idle.is_long_idle();
@@ -104,7 +104,7 @@ fn visited() {
     VISITED.set(VISITED.get() + 1);
 }
 
-/// Returns the average size of an entry in the deepest level, in bytes.
+/// Returns the average size of an entry in the deepest level of `version`, in bytes.
 fn average_of_deepest(version: &Version) -> u64 {
     let deepest = version.levels.iter().rev().flat_map(|level| level.runs.first()).next();
     let (mut bytes, mut entries) = (0_u64, 0_u64);

@@ -46,7 +46,7 @@ pub struct Universal {
 }
 
 impl Universal {
-    /// Returns the policy with the limits that `options` set.
+    /// Makes the policy with the limits that `options` set.
     pub fn of(options: &Options) -> Universal {
         Universal {
             size_ratio: options.universal_size_ratio,
@@ -92,8 +92,8 @@ impl Universal {
         (0..bytes.len()).map(from).find(|range| range.len() >= self.min_merge_width.max(2))
     }
 
-    /// Returns the compaction of the runs `picked`. If a run of level 0 is among them, the
-    /// compaction includes all older runs of level 0.
+    /// Returns the compaction that merges the runs with the positions `picked`, newest first. If a
+    /// run of level 0 is among them, the compaction includes all older runs of level 0.
     fn merge(ctx: &Situation<'_>, mut picked: Range<usize>) -> Plan {
         let l0_runs = ctx.version.levels[0].runs.len();
         if picked.start < l0_runs {

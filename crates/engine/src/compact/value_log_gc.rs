@@ -139,8 +139,8 @@ pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) ->
     if mostly_shadowed { GcAction::Expose } else { GcAction::Collect }
 }
 
-/// Returns whether `part` is more than `percent` of `all`. The arithmetic cannot overflow, because
-/// a manifest may declare any size.
+/// Returns whether `part` is more than `percent` of `all`. The function calculates with 128 bits,
+/// because a damaged manifest may declare any size.
 fn exceeds(part: u64, all: u64, percent: u64) -> bool {
     u128::from(part) * 100 > u128::from(all) * u128::from(percent)
 }

@@ -68,7 +68,7 @@ pub struct NodeId(NonNull<Node>);
 // SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised), and
 // the arena keeps them allocated (Owner).
 unsafe impl Send for NodeId {}
-// SAFETY: as for `Send`; an id has no interior mutability.
+// SAFETY: as for `Send`. In addition, an id has no interior mutability.
 unsafe impl Sync for NodeId {}
 
 /// A link of a skip list: from one node to another, or to no node.
@@ -137,7 +137,8 @@ impl BlockMemory {
 impl Drop for BlockMemory {
     fn drop(&mut self) {
         if let BlockMemory::Heap(start, layout) = self {
-            // SAFETY: made by `alloc` with this layout, and freed only here.
+            // SAFETY: the memory was allocated by `alloc` with this layout, and only this drop
+            // frees it.
             unsafe { alloc::dealloc(start.as_ptr(), *layout) };
         }
     }
@@ -174,7 +175,7 @@ impl Arena {
         Arena { current: AtomicPtr::default(), blocks: Mutex::default(), held }
     }
 
-    /// Makes a node with `height` empty links. Its value is the concatenation of two pieces.
+    /// Makes a node with `height` empty links. Its value is the concatenation of `head` and `tail`.
     #[inline]
     pub fn node(&self, height: usize, user: &[u8], trailer: u64, [head, tail]: [&[u8]; 2]) -> NodeId {
         let higher = (height - 1) * size_of::<Link>();
@@ -247,7 +248,7 @@ impl Arena {
 
     /// Returns the node's value.
     pub fn value(&self, node: NodeId) -> &[u8] {
-        // SAFETY: as for the key, which the value follows.
+        // SAFETY: as for the key. The value follows the key.
         unsafe {
             let Node { user_bytes, value_bytes, initialised, .. } = &*node.0.as_ptr();
             initialised.read();
@@ -307,7 +308,8 @@ impl Block {
 impl Drop for Arena {
     fn drop(&mut self) {
         for block in self.blocks.get_mut().drain(..) {
-            // SAFETY: made by `Box::into_raw`; no reference is left. Nodes have nothing to drop.
+            // SAFETY: the block was made by `Box::into_raw`, and no reference to it is left. Nodes
+            // have nothing to drop.
             drop(unsafe { Box::from_raw(block.as_ptr()) });
         }
     }

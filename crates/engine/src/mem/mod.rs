@@ -1,4 +1,4 @@
-//! A memtable: the newest writes, sorted, in memory. Its WAL makes these writes durable.
+//! The memtable: a sorted map in memory of the newest writes. Its WAL makes these writes durable.
 //!
 //! ```text
 //! insert ─▶ Bloom filter ─▶ skip list (arena)      entries
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "an older snapshot sees only the older tombstone");
     }
 
-    /// A lookup returns the same result in a memtable with a filter and in one without.
+    /// A lookup must return the same result in a memtable with a filter and in one without.
     #[test]
     fn a_filter_changes_no_lookup() {
         let budget = Budget::new(&StorageConfig::default());

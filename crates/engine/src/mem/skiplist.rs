@@ -68,7 +68,7 @@ struct Splice {
     after: [Option<NodeId>; HEIGHT_MAX],
 }
 
-/// The skip list. Its keys are internal keys, and each key is inserted once.
+/// A skip list whose keys are internal keys. Each key is inserted once.
 pub struct SkipList {
     arena: Arena,
     order: KeyOrder,
@@ -235,8 +235,8 @@ impl SkipList {
         after
     }
 
-    /// Returns whether the node's key is before `target`. Most bytewise keys differ in their first
-    /// 16 bytes. For them the comparison costs two loads and no call.
+    /// Returns whether the node's key is before `target`. If the keys are bytewise and differ in
+    /// their first 16 bytes, as most do, the comparison costs two loads and no call.
     #[inline]
     fn is_before(&self, node: NodeId, target: &Target<'_>) -> bool {
         if self.bytewise
@@ -351,8 +351,8 @@ mod tests {
         }
     }
 
-    /// Writers that insert at the same positions lose no node. Readers see initialised nodes in key
-    /// order, in both directions.
+    /// Writers that insert at the same positions must lose no node. Readers must see initialised
+    /// nodes in key order, in both directions.
     #[test]
     fn readers_see_sorted_nodes_while_writers_add() {
         const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };

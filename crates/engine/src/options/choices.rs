@@ -19,7 +19,7 @@ impl GcMode {
     /// Every GC mode.
     pub const ALL: [GcMode; 3] = [GcMode::Segments, GcMode::Tail, GcMode::Off];
 
-    /// Returns the name in the text form of options.
+    /// Returns the name of the mode in the text form of options.
     pub fn name(self) -> &'static str {
         match self {
             GcMode::Off => "off",
@@ -49,7 +49,7 @@ impl Recovery {
     /// Every way of handling a damaged WAL.
     pub const ALL: [Recovery; 2] = [Recovery::Refuse, Recovery::Salvage];
 
-    /// Returns the name in the text form of options.
+    /// Returns the name of the choice in the text form of options.
     pub fn name(self) -> &'static str {
         match self {
             Recovery::Refuse => "refuse",
@@ -61,11 +61,11 @@ impl Recovery {
 /// The order in which the SSTables of a level are compacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionPri {
-    /// The next SSTable in key order after the SSTable that was compacted last, as in LevelDB.
+    /// Compacts the SSTable that follows the last compacted one in key order, as in LevelDB.
     #[default]
     RoundRobin,
-    /// The SSTable with the lowest ratio of the bytes that it overlaps in the next level to its
-    /// own bytes.
+    /// Compacts the SSTable with the lowest ratio of the bytes that it overlaps in the next level
+    /// to its own bytes.
     MinOverlappingRatio,
 }
 
@@ -73,7 +73,7 @@ impl CompactionPri {
     /// Every compaction order.
     pub const ALL: [CompactionPri; 2] = [CompactionPri::RoundRobin, CompactionPri::MinOverlappingRatio];
 
-    /// Returns the name in the text form of options.
+    /// Returns the name of the order in the text form of options.
     pub fn name(self) -> &'static str {
         match self {
             CompactionPri::RoundRobin => "round_robin",
@@ -85,11 +85,12 @@ impl CompactionPri {
 /// The compaction policy, which determines the shape of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionStyle {
-    /// One sorted run in each level below level 0. Each level is ten times larger than the level
-    /// above.
+    /// Leveled compaction: one sorted run in each level below level 0. Each level may be ten times
+    /// larger than the level above.
     #[default]
     Leveled,
-    /// Sorted runs of any number and size; neighbouring runs of similar size are merged whole.
+    /// Universal compaction: sorted runs of any number and size; neighbouring runs of similar size
+    /// are merged whole.
     Universal,
 }
 
@@ -97,7 +98,7 @@ impl CompactionStyle {
     /// Every compaction policy.
     pub const ALL: [CompactionStyle; 2] = [CompactionStyle::Leveled, CompactionStyle::Universal];
 
-    /// Returns the name in the text form of options.
+    /// Returns the name of the policy in the text form of options.
     pub fn name(self) -> &'static str {
         match self {
             CompactionStyle::Leveled => "leveled",

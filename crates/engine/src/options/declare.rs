@@ -1,5 +1,5 @@
-//! The macro that makes three things from the declarations in `table.rs`: the struct of all
-//! options, their defaults, and their text form.
+//! The macro that makes three things from the declarations of options in `table.rs`: the struct of
+//! all options, their defaults, and their text form.
 use super::{Options, value::OptionValue};
 use std::{fmt::Display, ops::RangeInclusive};
 
@@ -10,13 +10,13 @@ pub(super) struct Spec {
     pub aliases: &'static [&'static str],
     pub group: &'static str,
     pub unit: &'static str,
-    /// The rustdoc of the option, line by line.
+    /// The lines of the option's doc comment.
     pub doc: &'static str,
-    /// The smallest and the largest value; empty for a type that has no bounds.
+    /// The smallest and the largest allowed value; empty for a type without bounds.
     pub bounds: &'static [(i128, i128)],
     pub get: fn(&Options) -> String,
     pub set: fn(&mut Options, &str) -> Result<(), String>,
-    /// Returns the problem with the current value, if there is one.
+    /// Returns a description of the problem with the option's value, if there is one.
     pub check: fn(&Options) -> Option<String>,
 }
 

@@ -49,7 +49,7 @@ impl OptionValue for i64 {
     }
 }
 
-/// A type with a fixed set of named values.
+/// A type of option values with a fixed set of named values.
 trait Choice: Copy + PartialEq + 'static {
     /// Returns each value with its name.
     fn choices() -> Vec<(&'static str, Self)>;

@@ -65,8 +65,8 @@ pub struct PointLookup<'a> {
 /// tombstone.
 type LookupResult<T> = Option<Option<T>>;
 
-/// Looks up `point` in `view`. If this lookup exhausts the seek budget of an SSTable, it calls
-/// `on_budget_spent` with the SSTable and its level.
+/// Looks up the key of `point` in `view`. If this lookup exhausts the seek budget of an SSTable,
+/// the function calls `on_budget_spent` with the level and the SSTable.
 pub fn get<'a>(
     point: &PointLookup<'_>,
     view: &'a View,
@@ -114,8 +114,8 @@ fn search_memtables<'a>(view: &'a View, lookup: &[u8]) -> LookupResult<Value<'a>
 }
 
 impl PointLookup<'_> {
-    /// Searches one SSTable. The function is not inlined, so that the loop over the runs needs few
-    /// registers.
+    /// Searches one SSTable. The function is not inlined, because the loop over the runs then needs
+    /// fewer registers.
     #[inline(never)]
     fn search_table(&self, table: &TableRef) -> Result<LookupResult<Bytes>> {
         let table = table.open(self.storage)?;

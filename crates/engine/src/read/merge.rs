@@ -35,8 +35,8 @@ use terrace_storage::placement::{EntryRef, Origin, WholeBlock};
 pub struct Merge {
     order: KeyOrder,
     sources: Sources,
-    /// Numbers of the sources that are at an entry, in the order of `direction`. The first is the
-    /// current source.
+    /// The numbers of the sources that are at an entry, in the order of iteration of their current
+    /// entries. The first is the current source.
     queue: Vec<usize>,
     direction: Direction,
     /// Whether all decoded entries of the current source that follow in `direction` precede the
@@ -103,8 +103,8 @@ impl Merge {
         self.position_all(Direction::Backward, |_, source| source.seek_last())
     }
 
-    /// Moves the iterator to the next entry. If there is none, it is at no entry afterwards. The
-    /// iterator must be at an entry.
+    /// Moves the iterator to the next entry. If there is none, the iterator is at no entry
+    /// afterwards. The iterator must be at an entry.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         if self.direction == Direction::Backward {
@@ -124,8 +124,8 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves the iterator to the previous entry. If there is none, it is at no entry afterwards.
-    /// The iterator must be at an entry.
+    /// Moves the iterator to the previous entry. If there is none, the iterator is at no entry
+    /// afterwards. The iterator must be at an entry.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.direction == Direction::Forward {
@@ -183,13 +183,13 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Returns the internal key. The iterator must be at an entry.
+    /// Returns the internal key of the current entry. The iterator must be at an entry.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.sources[self.at()].key()
     }
 
-    /// Returns the parsed internal key. The iterator must be at an entry.
+    /// Returns the parsed internal key of the current entry. The iterator must be at an entry.
     #[inline]
     pub fn parsed(&self) -> Parsed<'_> {
         key::apart(self.key())
@@ -257,7 +257,8 @@ impl Merge {
         self.queue.get(1).is_none_or(|&second| self.precedes(bound, self.at(), second))
     }
 
-    /// Returns the block at the current entry, if it can be copied unchanged.
+    /// Returns the SSTable block that begins at the current entry, if a compaction can copy it
+    /// unchanged.
     pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
         let at = self.at();
         let Source::Run(c) = &mut self.sources[at] else { return Ok(None) };
@@ -306,7 +307,8 @@ impl Merge {
         }
     }
 
-    /// Returns whether the last move was backward or a seek to the last entry.
+    /// Returns whether the iteration is backward: the last move was backward or a seek to the last
+    /// entry.
     #[inline]
     pub fn is_backward(&self) -> bool {
         self.direction == Direction::Backward

@@ -17,7 +17,7 @@ enum TombstoneSource {
     Run(Run),
 }
 
-/// The range tombstones that a reader sees.
+/// Finds the range tombstones that a reader sees.
 pub struct RangeTombstoneIter {
     storage: Arc<dyn Storage>,
     order: KeyOrder,
@@ -52,7 +52,7 @@ impl TombstoneSpan {
             && self.to.as_ref().is_none_or(|to| order.user(user, to).is_lt())
     }
 
-    /// Narrows the span to its part within `from .. to`.
+    /// Narrows the span to the part of it that is within the range from `from` to `to` (exclusive).
     fn narrow(&mut self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) {
         if let Some(from) = from
             && self.from.as_ref().is_none_or(|own| order.user(own, from).is_lt())
@@ -68,7 +68,7 @@ impl TombstoneSpan {
 }
 
 impl RangeTombstoneIter {
-    /// Makes the iterator for a reader of `view` at `seq`.
+    /// Makes the iterator for a reader of `view` at the sequence number `seq`.
     pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, view: &View, seq: SeqNo) -> RangeTombstoneIter {
         let memtables = view.memtables().map(|mem| TombstoneSource::Memory(mem.clone()));
         let sources =
@@ -76,7 +76,7 @@ impl RangeTombstoneIter {
         RangeTombstoneIter { storage, order, sources, seq, span: None }
     }
 
-    /// Returns the span around `user`. Does I/O if an SSTable must be opened.
+    /// Returns the span around the key `user`. Does I/O if an SSTable must be opened.
     pub fn span_at(&mut self, user: &[u8]) -> Result<&TombstoneSpan> {
         if !self.span.as_ref().is_some_and(|span| span.contains(&self.order, user)) {
             self.span = Some(self.find(user)?);

@@ -15,16 +15,16 @@ use crate::Result;
 use std::{cmp::Ordering, collections::VecDeque};
 use terrace_format::KeyOrder;
 
-/// Number of moves in one direction before the prefetcher starts.
+/// The number of moves in one direction after which the prefetcher may start.
 const MOVES_MIN: u32 = 3;
-/// Bytes that the prefetcher requests at first.
+/// The number of bytes that the prefetcher requests ahead at first.
 const BYTES_FIRST: u64 = 16 << 10;
 /// The maximum number of requested values that the scan has not reached yet.
 const PAIRS_MAX: usize = 256;
 /// The number of values after which the prefetcher stops until the next wait.
 const PREFETCH_RUN_MAX: usize = 4096;
 
-/// Walks ahead of a cursor and requests values.
+/// A prefetcher: it moves ahead of a cursor and requests values from the device.
 pub trait Prefetcher: Send {
     /// Moves the prefetcher to the pair of key `user`. Later calls of
     /// [`prefetch_next`](Prefetcher::prefetch_next) move it from there, forward if `forward` is
@@ -95,7 +95,7 @@ impl<S: Prefetcher> ReadAhead<S> {
         }
     }
 
-    /// Records that the scan had to wait for a value.
+    /// Records that the scan had to wait for the read of a value.
     pub fn stalled(&mut self) {
         self.stalled = true;
     }

@@ -444,7 +444,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads the value of the current pair if it is not in the SSTable's blocks.
+    /// Reads the value of the current pair if the value is outside the blocks of the SSTable.
     #[inline(never)]
     fn fetch(&mut self) -> Result<()> {
         self.iter.fetch()?;
@@ -456,7 +456,7 @@ impl Cursor {
     }
 }
 
-/// An iterator over the pairs of a range. It ends after its first error.
+/// An iterator over the pairs of a range. The iterator ends after its first error.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};

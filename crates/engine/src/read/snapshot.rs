@@ -45,8 +45,8 @@ impl Snapshot {
         self.0.seq.0
     }
 
-    /// Returns the sequence number if the snapshot belongs to the store whose snapshots are
-    /// `registry`.
+    /// Returns the sequence number of the snapshot, or an error if it belongs to another store.
+    /// `registry` has the snapshots of the caller's store.
     pub(crate) fn seq_in(&self, registry: &Arc<Snapshots>) -> Result<SeqNo> {
         if Arc::ptr_eq(&self.0.registry, registry) {
             return Ok(self.0.seq);

@@ -38,13 +38,13 @@ const SKIPPED_KEYS_MAX: usize = 64;
 /// snapshot. A skipped entry costs as much as any other to read, and a compaction could remove it.
 #[derive(Default)]
 struct SkippedEntries {
-    /// Bytes skipped since the last sampled key.
+    /// The number of bytes skipped since the last sampled key.
     bytes: usize,
     keys: Vec<Vec<u8>>,
 }
 
 impl SkippedEntries {
-    /// Records that the iterator skips the current entry of `merge`.
+    /// Records that the iterator skips the current entry of the merging iterator `merge`.
     #[inline]
     fn add(&mut self, merge: &Merge) {
         let (internal, bytes) = merge.sized_key();
@@ -58,12 +58,12 @@ impl SkippedEntries {
     }
 }
 
-/// Iterates over the user keys and values that a snapshot sees. Each key is returned once; deleted
-/// keys are not returned.
+/// An iterator over the user keys and values that a snapshot sees. It returns each key once, and no
+/// deleted key.
 pub struct SnapshotIter {
     order: KeyOrder,
     merge: Merge,
-    /// Range tombstones of the same sources; `None` if the store has none.
+    /// Finds the range tombstones of the same sources; `None` if the store has none.
     tombstones: Option<RangeTombstoneIter>,
     seq: SeqNo,
     position: Position,
@@ -76,7 +76,7 @@ pub struct SnapshotIter {
 }
 
 impl SnapshotIter {
-    /// Makes an iterator at `seq` that is not positioned.
+    /// Makes an iterator for a reader at the sequence number `seq`. It is not positioned.
     #[inline]
     pub fn new(order: KeyOrder, merge: Merge, tombstones: Option<RangeTombstoneIter>, seq: SeqNo) -> SnapshotIter {
         SnapshotIter {
@@ -107,8 +107,8 @@ impl SnapshotIter {
         }
     }
 
-    /// Reads the value of the current pair if it is stored in a separate file. The iterator must
-    /// be at a pair.
+    /// Reads the value of the current pair if the value is in a separate file, as in directory
+    /// tables. The iterator must be at a pair.
     pub fn fetch(&mut self) -> Result<()> {
         match self.position {
             Position::Saved => Ok(()), // saved with its value

@@ -23,7 +23,7 @@ pub enum Source {
     Run(RunCursor),
 }
 
-/// Calls the method of the same name of the source's cursor. Methods of memtable cursors cannot
+/// Calls the method of the same name on the cursor of a source. Methods of memtable cursors cannot
 /// fail.
 macro_rules! dispatch {
     ($source:expr, $cursor:ident => $mem:expr, $run:expr) => {

@@ -32,7 +32,7 @@ use terrace_storage::{
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// Sequence number of the first operation. Each further operation has the next number.
+    /// The sequence number of the first operation. Each further operation has the next number.
     pub sequence: u64,
     /// The operations. All batches of one write group are in one update, and no batch is split.
     pub batch: WriteBatch,

@@ -24,9 +24,9 @@ impl Witness {
     pub fn read(&self) {}
 }
 
-/// Spins until `ready` returns true, but only for a short time. The thread yields after a few
-/// checks. Returns whether `ready` has returned true. Source of the idea: RocksDB's
-/// `WriteThread::AwaitState`.
+/// Spins until `ready` returns true, but only for a short time. After a few checks the thread
+/// yields the processor between checks. Returns whether `ready` has returned true. Source of the
+/// idea: RocksDB's `WriteThread::AwaitState`.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     for _ in 0..SPINS {
         if ready() {

@@ -30,7 +30,7 @@ fn store() -> Files {
     let levels: Vec<usize> = db.layout().iter().map(|level| level.tables.len()).collect();
     assert_eq!(levels[..3], [1, 1, 1]);
     drop(db);
-    // The store is opened once more, so that its manifest is a single edit.
+    // Opens the store once more, so that its manifest is a single edit.
     drop(kit::open(&fs, &layout(), true).unwrap());
     files::files(&*fs)
 }

@@ -35,7 +35,7 @@ fn handles_are_send_and_sync() {
     sent::<Scan>();
 }
 
-/// Options under which compactions run in parallel in all possible ways.
+/// Options with which compactions run in parallel in all possible ways.
 const PARALLEL: &[(&str, &str)] = &[
     ("max_background_compactions", "3"),
     ("max_subcompactions", "3"),

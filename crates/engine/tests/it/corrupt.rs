@@ -34,7 +34,7 @@ fn legal_for(name: &str) -> impl Fn(Verdict) -> bool + use<> {
     let is_log = name.ends_with(".log");
     move |verdict| match verdict {
         Verdict::Holds(count) => count == BATCHES || is_log && count >= FLUSHED,
-        // Damage to an unsynced WAL is a normal crash state.
+        // The store never synced this WAL, so damage to it is a normal crash state.
         Verdict::Refused | Verdict::PartlyReadable => !is_log,
     }
 }

@@ -23,7 +23,7 @@ fn seeds_per_step() -> u64 {
     std::env::var("TERRACE_CRASH_SEEDS").map_or(default, |text| text.parse().expect("TERRACE_CRASH_SEEDS is a number"))
 }
 
-/// The combined outcome of several histories.
+/// The sum of the outcomes of several histories.
 #[derive(Default)]
 struct Sum {
     states: usize,

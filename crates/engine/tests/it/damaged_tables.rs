@@ -22,7 +22,7 @@ fn key(number: usize) -> Vec<u8> {
     format!("m{number:04}").into_bytes()
 }
 
-/// Returns all pairs. Values have `value_bytes` bytes.
+/// Returns the expected pairs of the tests' store. Values have `value_bytes` bytes.
 fn model(value_bytes: usize) -> Model {
     (0..PAIRS)
         .map(|number| (key(number), number.to_string().into_bytes().repeat(value_bytes)[..value_bytes].to_vec()))

@@ -110,7 +110,7 @@ impl Run<'_> {
         Run { disk, faults, states, how, acknowledged, promised, sequences, reported, compactions, collected }
     }
 
-    /// Asserts that an error is the planned one, and that it states the operation and the file.
+    /// Asserts that `error` is the planned one, and that it states the operation and the file.
     fn note(&mut self, error: &Error) {
         assert!(self.faults.failed() > 0, "nothing was to fail: {error}");
         assert!(names_operation_and_file(error), "operation or file is missing: {error:?}");
@@ -396,7 +396,7 @@ fn of_form(tables: &str) -> Options {
     kit::plain(&[TIGHT, &[("tables", tables), ("min_value_file_size", "20")]].concat())
 }
 
-/// Makes a complete store with tables and WALs.
+/// Makes a store with tables and WALs. Returns its file system.
 fn finished(tables: &str) -> Arc<dyn FileSystem> {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &of_form(tables), true).unwrap();
@@ -432,7 +432,7 @@ fn every_call_of_a_read_only_open_may_fail() {
     }
 }
 
-/// A failed read returns an error, which affects only that read.
+/// A failed read must return an error, and it must affect only that read.
 #[test]
 fn every_read_may_fail_and_be_retried() {
     forms().for_each(reads_may_fail);

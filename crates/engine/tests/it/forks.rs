@@ -42,7 +42,7 @@ fn is_forked<T>(outcome: Result<T, Error>) -> bool {
     matches!(&outcome, Err(Error::Forked { object, pid, own }) if !object.is_empty() && pid != own)
 }
 
-/// Calls every function that could write, wait or lock.
+/// Calls every function of the store that could write, wait or lock.
 fn call_everything(db: &Db, other: &Path) {
     let mut batch = WriteBatch::new();
     batch.put("child", "1");

@@ -382,7 +382,7 @@ fn seeds(usual: RangeInclusive<u64>) -> Vec<u64> {
     }
 }
 
-/// Prints the seed if the test fails while this value exists.
+/// A drop guard that prints the seed if the test fails while the guard exists.
 struct OnFailure(u64);
 
 impl Drop for OnFailure {

@@ -152,7 +152,7 @@ fn others_asleep() -> Option<Vec<(String, String)>> {
             continue;
         }
         let stat = fs::read_to_string(path.join("stat")).ok()?;
-        // The thread name before this field may contain any character.
+        // The thread name, which precedes this field, may contain any character.
         let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
         if state != 'S' {
             return None;

@@ -237,7 +237,7 @@ impl Drop for Context {
     }
 }
 
-/// All results of a run that a user can see.
+/// The results of a run, as far as a user of the store can see them.
 #[derive(PartialEq, Eq)]
 struct Answers {
     contents: Pairs,
@@ -347,7 +347,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
         // In a bundle, tables begin at multiples of a 4 KiB block, and the directory follows them.
         // All tables but the last one have several blocks; the last one may be short.
         TableForm::Bundled => compacted..=compacted + compacted / 4 + synced("tables") * (8 << 10),
-        // Linked values are not written again, but keys are.
+        // Compactions of directory tables write the keys again, but link the files of values.
         TableForm::Directory => 1..=compacted,
     };
     assert!(compacted == 0 || may_be.contains(&bytes("compaction")), "{said:?}");

@@ -81,8 +81,8 @@ fn a_filter_saves_the_read() {
     calls(&mut (0..KEYS)); // opens tables
     assert!(calls(&mut (0..KEYS).step_by(2)) >= KEYS / 2, "without a cache, each answer is read");
     let unnecessary_reads = calls(&mut (1..KEYS).step_by(2));
-    // A Bloom filter with ten bits for each key passes one absent key in a hundred, and a lookup
-    // checks the filters of several tables.
+    // The limit: a Bloom filter with ten bits for each key passes one absent key in a hundred, and
+    // a lookup checks the filters of several tables.
     assert!(unnecessary_reads < KEYS / 2 / 5, "of {} absent keys, {unnecessary_reads} cost a read", KEYS / 2);
 }
 

@@ -36,7 +36,7 @@ fn layout() -> Options {
     )
 }
 
-/// Returns the options with this table form.
+/// Returns the options of these tests with the table form `tables`.
 fn layout_of(tables: TableForm) -> Options {
     let mut options = layout();
     options.tables = Some(tables);

@@ -15,7 +15,7 @@ fn key(number: usize) -> String {
 }
 
 fn value(number: usize) -> Vec<u8> {
-    // Every fifth value is large enough for the value log.
+    // Every fifth value is long enough for the value log.
     vec![number as u8; if number.is_multiple_of(5) { 900 } else { 40 }]
 }
 

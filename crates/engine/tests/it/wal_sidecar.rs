@@ -68,7 +68,7 @@ fn segment_and_sidecar_are_one_history() {
     assert_eq!(judge(&files, &states, "no damage"), BATCHES);
 }
 
-/// One of the two files ends early, as after a power cut.
+/// The segment or the sidecar ends early, as after a power cut.
 #[test]
 fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
@@ -86,7 +86,7 @@ fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     }
 }
 
-/// A page of a file never reached the disk, or it has other contents.
+/// A page of the segment or of the sidecar never reached the disk, or it has other contents.
 #[test]
 fn damage_to_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();

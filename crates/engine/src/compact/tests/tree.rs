@@ -38,7 +38,7 @@ pub type Picker = fn(&Situation<'_>, Admits) -> Option<Plan>;
 /// How long the most urgent level has waited for its compaction.
 pub struct Waiting {
     pub level: usize,
-    /// One input of each compaction that ran when the wait began.
+    /// The compactions that ran when the wait began: one input of each.
     pub jobs: Vec<TableId>,
     /// How many times all of these compactions have ended.
     pub rounds: usize,
@@ -98,7 +98,7 @@ impl Tree {
         tree
     }
 
-    /// Runs compactions until no level is due. Returns the number of rewritten bytes.
+    /// Runs compactions until no level is due. Returns how many bytes they rewrote.
     pub fn settle(&mut self) -> u64 {
         let mut merged = 0;
         while let Some(plan) = self.situated(|ctx| self.policy.plan(ctx)) {
@@ -148,7 +148,7 @@ impl Tree {
         self.sealed.push_back((table, entries));
     }
 
-    /// Flushes a run that has only the first and the last key, so that it overlaps everything.
+    /// Flushes a run that has only the first and the last key. Its range overlaps every table.
     pub fn flush_wide(&mut self) {
         let table = self.versions.new_sealed_number(true);
         self.last += 1;

@@ -84,8 +84,8 @@ pub struct Entry {
 }
 
 /// Changes the entry of user key `key` in `store` and corrects the checksums. `change` gets the
-/// entry and the previous entry of the table. It must not change the lengths of key and value.
-/// Returns the changed file.
+/// entry and the previous entry of the table. `change` must not change the lengths of key and
+/// value. Returns the changed file.
 pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entry>)) -> PathBuf {
     for (path, range) in tables(store) {
         let mut file = fs::read(&path).unwrap();

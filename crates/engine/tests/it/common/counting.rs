@@ -68,13 +68,14 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
+        // SAFETY: by the caller's contract, `pointer` came from `System` with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.wrapping_sub(layout.size()));
-        // SAFETY: as above, and the caller keeps `realloc`'s contract for `size`.
+        // SAFETY: `pointer` came from `System` with this layout, and the caller fulfils the
+        // contract of `realloc` for `size`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

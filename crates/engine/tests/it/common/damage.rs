@@ -24,7 +24,8 @@ pub fn layout(with_format_file: bool) -> Options {
     options(&[&own, kit::TIGHT, &tables].concat())
 }
 
-/// Makes the store of [`store_on`] in memory.
+/// Makes the store of [`store_on`] in memory. Returns its files and the expected contents after
+/// each batch.
 pub fn store(with_format_file: bool) -> (Files, Vec<Model>) {
     store_on(Arc::new(Memory::new()), with_format_file)
 }
@@ -71,7 +72,8 @@ pub enum Verdict {
     Holds(usize),
 }
 
-/// Opens a damaged store, first read-only and then for writing, and reads it in every way.
+/// Judges a damaged store: opens it, first read-only and then for writing, and reads it in every
+/// way.
 pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdict, String> {
     let fs = directory(files);
     let checked = kit::storage(&fs, OpenMode::ReadOnly, options).and_then(|place| check_on(&*place, options, true));

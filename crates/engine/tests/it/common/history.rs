@@ -48,7 +48,7 @@ impl Tracker {
         Tracker::LateFailing,
     ];
 
-    /// Returns the trackers of `PROMISING` under which no build fails.
+    /// Returns the trackers of `PROMISING` with which no table build fails.
     pub fn without_failures() -> impl Iterator<Item = Tracker> {
         Tracker::PROMISING.into_iter().filter(|tracker| *tracker != Tracker::LateFailing)
     }
@@ -111,7 +111,7 @@ pub fn tight(mut options: Options) -> Options {
     options
 }
 
-/// Changes options as [`tight`] does, and also enables subcompactions and intra-L0 compactions.
+/// Changes `options` as [`tight`] does, and enables subcompactions and intra-L0 compactions.
 fn parallel(options: Options) -> Options {
     let mut options = tight(options);
     options.max_background_compactions = 4;
@@ -232,7 +232,8 @@ impl<'a> History<'a> {
         Ok(self.db.clone().expect("just opened"))
     }
 
-    /// Removes the refused batch from the expected history, because it did not reach the WAL.
+    /// Removes the refused batch from the expected history, because the batch did not reach the
+    /// WAL.
     fn forget_after(&mut self, batches: usize) {
         self.states.truncate(batches + 1);
         self.began.truncate(batches);

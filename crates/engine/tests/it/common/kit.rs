@@ -26,7 +26,7 @@ use terrace_storage::{
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A place for one store, with its file system.
+/// A place where a test can have one store, with its file system.
 pub struct Place {
     pub name: &'static str,
     pub fs: Arc<dyn FileSystem>,
@@ -351,7 +351,7 @@ pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
     }
 }
 
-/// Returns whether an error of the operating system states its operation and its file.
+/// Returns whether `error`, an error of the operating system, states its operation and its file.
 pub fn names_operation_and_file(error: &Error) -> bool {
     match error {
         Error::Io { op, object, .. } | Error::NoSpace { op, object, .. } => !op.is_empty() && !object.is_empty(),

@@ -249,7 +249,7 @@ pub fn child_argument(name: &str) -> String {
     env::var(format!("TERRACE_TEST_{name}")).unwrap_or_else(|_| panic!("the parent gives {name}"))
 }
 
-/// Returns the name of a side, for an argument of a child process.
+/// Returns the name of an engine, for an argument of a child process.
 pub fn side_name(side: Side) -> String {
     format!("{side:?}")
 }
