@@ -24,10 +24,11 @@ const READER_RETRY_BUDGET: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 impl DbInner {
-    /// Runs `attempt`, an operation that needs disk space. The caller is one of the running jobs,
-    /// or several: `own_jobs` is their number. On ENOSPC the function commits all pending edits,
-    /// deletes the files that become obsolete, releases the reserve, and retries. After that it
-    /// retries whenever space has been freed, within the retry budget.
+    /// Runs `attempt`, an operation that needs disk space. `own_jobs` is 1 if a flush or compaction
+    /// job makes the call, and 0 otherwise; a job that waits here frees no space for others. On
+    /// ENOSPC the function commits all pending edits, deletes the files that become obsolete,
+    /// releases the reserve, and retries. After that it retries whenever space has been freed,
+    /// within the retry budget.
     pub fn retry_on_no_space<T>(
         self: &Arc<Self>,
         own_jobs: usize,

@@ -79,7 +79,8 @@ pub enum Event {
     /// power cut, or corruption. A copy of the file is kept in `lost/`, unless the store was
     /// opened read-only.
     Damaged {
-        /// The location of the bytes, and the reason why they are not part of the history.
+        /// The location of the bytes in the WAL, and the reason why they are not part of the
+        /// history.
         damage: Damage,
     },
     /// A failure has stopped writes and background work.

@@ -1,5 +1,4 @@
-//! The asynchronous tasks that wait until writes are durable. They need no thread that waits for
-//! them.
+//! The asynchronous tasks that wait until writes are durable. No thread is blocked while they wait.
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, task::Waker};
 

@@ -31,7 +31,7 @@ pub struct Limits {
     /// level. If not, it picks the tables of the level in turn (round-robin).
     pub min_overlapping_ratio: bool,
     /// The share of a compaction's input bytes, in percent, that tombstones must make reclaimable
-    /// before the compaction starts because of them; 0 means that no compaction starts for this
+    /// before the compaction starts because of them. 0 means that no compaction starts for this
     /// reason.
     pub tombstone_compaction_percent: u64,
 }

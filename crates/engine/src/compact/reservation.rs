@@ -94,8 +94,8 @@ impl RunningCompactions {
         self.jobs.iter().map(|job| job.bytes).sum()
     }
 
-    /// Removes the reservation of `plan`, whose compaction has ended because of damage, and keeps
-    /// it as damaged with the error `error`.
+    /// Moves the reservation of `plan` to the damaged ones: the compaction has ended because of
+    /// damage, which `error` describes.
     pub fn end_damaged(&mut self, order: &KeyOrder, plan: &Plan, error: Error) {
         self.end(plan);
         self.damaged.push((Reservation::of(order, plan), error));

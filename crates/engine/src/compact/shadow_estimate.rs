@@ -10,8 +10,8 @@ use terrace_format::TableId;
 use terrace_storage::placement::TableMeta;
 
 /// The size of the sample of observations, in tables of `target_file_size` bytes. Each new
-/// observation lowers the weight of the older ones; an observation of this size halves it. A sample
-/// of fewer bytes is too small.
+/// observation lowers the weight of the older ones, and a new observation of this size halves their
+/// weight. A sample of fewer bytes is too small.
 const WINDOW_TABLES: u64 = 4;
 /// The factor of extrapolation: a compaction of one byte into the deepest level is an observation
 /// for this many bytes of all bytes that have entered the tree.

@@ -71,8 +71,8 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now level 0 is compacted");
 }
 
-/// If a workload overwrites the keys in level 0, level 0 need not be compacted into level 1 again
-/// and again while writes arrive.
+/// Level 0 is due by its bytes only in an idle store. While a workload overwrites the same keys
+/// again and again, compactions of level 0 into level 1 would write much and gain little.
 #[test]
 fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     let limits = Limits {

@@ -40,8 +40,8 @@ pub struct Universal {
     size_ratio: u64,
     /// The smallest number of runs that a compaction by size ratio merges.
     min_merge_width: usize,
-    /// The maximum bytes of all runs but the oldest, in percent of the oldest run's bytes. At this
-    /// value all runs are merged.
+    /// The limit of space amplification. When all runs but the oldest have this percentage of the
+    /// oldest run's bytes, all runs are merged.
     max_size_amplification_percent: u64,
 }
 

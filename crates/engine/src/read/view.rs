@@ -2,8 +2,9 @@
 use crate::{mem::MemTable, version::Version};
 use std::sync::Arc;
 
-/// The memtables and the version of a store at one moment. A view never changes: when a memtable is
-/// sealed or flushed or the version changes, the store makes a new view.
+/// The memtables and the version of a store at one moment. The list of memtables and the version
+/// never change in a view: when a memtable is sealed or flushed or the version changes, the store
+/// makes a new view.
 pub struct View {
     /// The mutable memtable; `None` in a store opened read-only.
     pub mem: Option<Arc<MemTable>>,

@@ -40,8 +40,8 @@ fn a_single_write_allocates_only_memtable_blocks() {
 const KEYS: u64 = 20_000;
 const RUNS: u64 = 3;
 
-/// Makes a store with a memtable and several sorted runs, of which a sixth of the keys are in
-/// several runs. Blocks are as large as tables, so reads of blocks hardly affect the count.
+/// Makes a store with several sorted runs and a memtable. The runs overlap in a sixth of their
+/// keys. Blocks are as large as tables, so reads of blocks hardly affect the count.
 fn store() -> Db {
     let mut options = Options::preset("leveldb").unwrap();
     options.block_size = 4 << 20;

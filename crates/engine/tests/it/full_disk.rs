@@ -174,9 +174,9 @@ impl Run<'_> {
         self.resumed.len()
     }
 
-    /// Asserts that the store is intact and has at least `at_least` batches. Its state is that
-    /// after a kill at `step` (`everything`: no written byte is lost), or that after a power cut at
-    /// `until`.
+    /// Opens the store after a kill at `step` (if `everything` is set: no written byte is lost) or
+    /// after a power cut at `until`. Asserts that the store is intact and has at least `at_least`
+    /// batches.
     fn survives(&self, step: usize, until: usize, at_least: usize, everything: bool, seed: u64) {
         let image = if everything { self.disk.state_after(step) } else { self.disk.power_loss(until, seed) };
         let (fs, options) = (image.file_system(), self.how.options());

@@ -134,8 +134,8 @@ fn tables_added_and_deleted_within_one_commit_are_removed() {
     }
 }
 
-/// The same bug with threads, syncs and a real directory: tables that were added and deleted within
-/// one commit must be removed.
+/// Tables that were added and deleted within one commit of edits must be removed, also with
+/// threads, syncs and a real directory. (See the test above for the fixed bug.)
 #[test]
 fn an_idle_directory_holds_the_live_tables_and_no_others() {
     let directory = tempfile::tempdir().unwrap();

@@ -79,7 +79,7 @@ fn long_scans_exhaust_the_seek_budget() {
     }
 }
 
-/// A scan that skips a deleted pair has the same cost as for a live pair, so it must charge the
+/// A scan needs as much time to skip a deleted pair as to read a live pair, so both must charge the
 /// seek budget by the same amount.
 #[test]
 fn scans_over_tombstones_exhaust_the_seek_budget() {

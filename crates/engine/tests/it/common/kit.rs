@@ -313,8 +313,7 @@ pub fn apply(model: &mut Model, ops: &[(Vec<u8>, Option<Vec<u8>>)]) {
     }
 }
 
-/// Returns the expected contents of the store after each number of batches of the history of
-/// `seed`, from 0 on.
+/// Returns the expected contents of the store after 0, 1, 2, … batches of the history of `seed`.
 pub fn states(seed: u64, batches: usize) -> Vec<Model> {
     let mut states = vec![Model::new()];
     for number in 1..=batches {
