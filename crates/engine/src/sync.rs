@@ -1,5 +1,5 @@
-//! Synchronisation primitives (atomics, locks and condition variables) for the modules that `make
-//! loom` model-checks.
+//! Synchronisation primitives (atomics, locks and condition variables) for the modules that
+//! `make loom` model-checks.
 //!
 //! With `cfg(loom)` the primitives are those of the model checker Loom. It runs every interleaving
 //! of a few threads, with every value that their loads may return. In all other builds the

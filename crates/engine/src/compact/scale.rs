@@ -1,6 +1,6 @@
 //! A test that measures the costs of version edits, plans and manifest snapshots in a store with
-//! 100,000 tables. It prints the times and asserts only numbers of operations. Command: `cargo test
-//! -p terrace --lib scale -- --nocapture`.
+//! 100,000 tables. It prints the times and asserts only numbers of operations. Command:
+//! `cargo test -p terrace --lib scale -- --nocapture`.
 use super::{
     leveled::Leveled, limits::Limits, policy::Policy, reservation::RunningCompactions, situation::Situation,
     tombstones::VISITED,

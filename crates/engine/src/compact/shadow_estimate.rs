@@ -51,10 +51,10 @@ impl ShadowStats {
         self.unmerged_bytes += bytes as f64;
     }
 
-    /// Returns the share of the bytes above the deepest level that shadow older entries, from 0 to
-    /// 1. Bytes that no observation represents yet are assumed to shadow, until a compaction into
-    /// the deepest level shows otherwise. The reason: a workload that overwrites the same keys can
-    /// fill the upper levels without any compaction into the deepest level.
+    /// Returns the share, from 0 to 1, of the bytes above the deepest level that shadow older
+    /// entries. Bytes that no observation represents yet are assumed to shadow, until a compaction
+    /// into the deepest level shows otherwise. The reason: a workload that overwrites the same keys
+    /// can fill the upper levels without any compaction into the deepest level.
     pub fn share(&self, limits: &Limits) -> f64 {
         (self.reclaimed_bytes + self.unmerged_bytes)
             / (self.merged_bytes + self.unmerged_bytes).max(window_bytes(limits))
