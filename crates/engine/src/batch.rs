@@ -1,5 +1,5 @@
-//! Write batches. A batch records the size of its longest key and value. The write checks these
-//! sizes against the limits of the store.
+//! Write batches. A batch records the sizes of its longest key and its longest value, and a write
+//! compares them with the limits of the store.
 use terrace_format::{
     FamilyId, SeqNo,
     batch::{self, Op},
@@ -20,8 +20,7 @@ use terrace_format::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteBatch {
     pub(crate) batch: batch::Batch,
-    /// The sizes of the longest key and the longest value, which a write checks against the limits
-    /// of the store.
+    /// The size of the longest key in bytes. A write compares it with the limit of the store.
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
     /// Whether the batch has range tombstones.
@@ -39,7 +38,7 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// Appends a put of `value` under `key`. The later write checks the sizes.
+    /// Appends a put of `value` under `key`. The sizes are checked only when the batch is written.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.fits(key.len() as u64, value.len() as u64) {
@@ -48,7 +47,7 @@ impl WriteBatch {
         self
     }
 
-    /// Appends a delete of `key`, which need not exist.
+    /// Appends a delete of `key`. The key need not exist.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut WriteBatch {
         let key = key.as_ref();
         if self.fits(key.len() as u64, 0) {
@@ -102,8 +101,8 @@ impl WriteBatch {
 
     /// Appends a range tombstone for the keys from `from` (included) to `to` (excluded). The range
     /// is empty unless `from` is before `to` in the store's order. The store needs the feature
-    /// `range-deletes`; without it, [`Db::write`](crate::Db::write) refuses the batch, unless the
-    /// range is empty. See [`Db::delete_range`](crate::Db::delete_range).
+    /// `range-deletes`. Without this feature, [`Db::write`](crate::Db::write) refuses the batch,
+    /// unless the range is empty. See [`Db::delete_range`](crate::Db::delete_range).
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -146,8 +145,8 @@ impl WriteBatch {
         self.batch.byte_len()
     }
 
-    /// Returns a batch that was read from a WAL, without its sequence number. Such a batch always
-    /// fits the format.
+    /// Makes a write batch from a batch that was read from a WAL, without its sequence number. A
+    /// batch from a WAL always fits the format.
     pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
         batch.set_sequence(SeqNo::ZERO);
         let longest = |(key, value): (u64, u64), op: Op<'_>| {
@@ -190,7 +189,8 @@ fn too_many() -> String {
     format!("a batch has at most {} operations", u32::MAX)
 }
 
-/// Returns a description of the problem if an operation with these sizes does not fit the format.
+/// Returns a description of the problem if an operation with a key and value of these sizes, in
+/// bytes, does not fit the format.
 pub(crate) fn oversized(key_bytes: u64, value_bytes: u64) -> Option<String> {
     const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
     if key_bytes > KEY_BYTES_MAX {

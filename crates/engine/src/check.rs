@@ -1,7 +1,7 @@
-//! Checks a closed store without changing it.
+//! Checks a closed store without changing it: the implementation of `terrace check`.
 //!
-//! The check takes the memory of one memtable, of one SSTable's index, and of one block per sorted
-//! run. It counts the entries of WALs but does not keep them.
+//! The check needs the memory of one memtable, of one SSTable's index, and of one block per sorted
+//! run. It counts the entries of WALs but does not keep them in memory.
 mod values;
 mod version_order;
 
@@ -28,31 +28,31 @@ pub struct CheckReport {
     pub problems: Vec<String>,
     /// The layout of the store.
     pub layout: Layout,
-    /// Number of tables that were checked.
+    /// The number of SSTables that were checked.
     pub tables: u64,
-    /// Number of bytes of these tables.
+    /// The total size of these SSTables, in bytes.
     pub table_bytes: u64,
-    /// Number of entries in tables, including tombstones and old versions. Only a deep check
-    /// counts them.
+    /// The number of entries in SSTables, including tombstones and old versions. Only a deep check
+    /// counts them; otherwise the number is 0.
     pub entries: u64,
-    /// Number of range tombstones in tables. A range tombstone that overlaps others is divided
-    /// into fragments, which are counted one by one.
+    /// The number of range tombstones in SSTables. A range tombstone that overlaps others is
+    /// divided into fragments, and each fragment is counted.
     pub range_tombstones: u64,
-    /// Number of entries that were replayed from WALs.
+    /// The number of entries that were replayed from WALs.
     pub wal_entries: u64,
-    /// The numbers of WALs that have records which are not part of the history, because of a torn
-    /// tail after a power cut or because of damage. The next open for writing saves copies of
-    /// these WALs in `lost/`.
+    /// The numbers of the WALs with records that are not part of the history. The cause is a torn
+    /// tail after a power cut, or damage. The next open for writing saves copies of these WALs in
+    /// `lost/`.
     pub torn_wals: Vec<u64>,
     /// The damage in these WALs.
     pub damage: Vec<Damage>,
-    /// The files in `lost/`: copies of such WALs that earlier opens made, and files that LevelDB's
-    /// repair has moved there.
+    /// The files in `lost/`. They are copies of damaged WALs that earlier opens made, and files
+    /// that LevelDB's repair has moved there.
     pub lost: Vec<String>,
     /// The last sequence number of the history.
     pub last_sequence: u64,
-    /// The tables and temporary files that the manifest does not name. The next open for writing
-    /// removes them.
+    /// The tables, bundles, segments and temporary files that the manifest does not name. The next
+    /// open for writing removes them.
     pub leftovers: Vec<String>,
 }
 
@@ -60,13 +60,13 @@ pub struct CheckReport {
 ///
 /// - Without `deep` it checks the root file, the manifest, the format file, the WALs, and the
 ///   footer and bounds of every SSTable.
-/// - With `deep` it reads everything. It checks every checksum, the order of entries, that filters
-///   admit every key, and that table properties are true. It also checks that no newer run has an
-///   older version of a key than an older run, and that no table has a sequence number above that
-///   of the manifest.
+/// - With `deep` it reads the whole store. It checks every checksum, the order of entries, that
+///   filters admit every key, and that table properties are true. It also checks that no newer
+///   sorted run has an older version of a key than an older run, and that no table has a sequence
+///   number above the last one that the manifest records.
 ///
-/// Damage inside the store is in the report. A store that cannot be opened (a missing file,
-/// overlapping tables, an unknown feature) is an error.
+/// The report lists damage inside the store. A store that cannot be opened is an error instead (a
+/// missing file, overlapping tables, an unknown feature).
 ///
 /// # Errors
 /// The errors of an open for reading only; see [`Db::open_read_only`](crate::Db::open_read_only).
@@ -167,8 +167,8 @@ fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec
     listed.iter().map(|found| found.object).filter(idle).map(|object| storage.place_of(object)).collect()
 }
 
-/// Returns the problems of bundles whose internal directory cannot be read. Only a repair without
-/// a manifest needs this directory.
+/// Returns the problems of bundles (files with several SSTables) whose internal directory cannot be
+/// read. Only a repair without a manifest needs this directory.
 fn bundles_without_directory(storage: &dyn Storage, version: &Version) -> Vec<String> {
     let within = version.all_tables().filter_map(|(_, table)| table.meta.within);
     let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();

@@ -1,10 +1,10 @@
-//! The input of a compaction policy.
+//! The situation of a store: the input of a compaction policy.
 use super::{limits::Limits, reservation::RunningCompactions};
 use crate::version::{Version, set::Pointers};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId};
 
-/// Everything that a compaction policy looks at when it picks a compaction.
+/// All data from which a compaction policy picks a compaction.
 pub struct Situation<'a> {
     /// The order of user keys.
     pub order: &'a KeyOrder,
@@ -12,7 +12,7 @@ pub struct Situation<'a> {
     pub family: FamilyId,
     /// The live version of the column family.
     pub version: &'a Arc<Version>,
-    /// The running compactions and other reservations.
+    /// The reservations of running compactions, and other reservations.
     pub busy: &'a RunningCompactions,
     /// The internal keys at which the last compactions of levels ended.
     pub pointers: &'a Pointers,
@@ -21,7 +21,7 @@ pub struct Situation<'a> {
     /// The table numbers that are reserved for outputs of intra-L0 compactions. Each of them is
     /// the number directly above that of a table in level 0.
     pub reserved_numbers: &'a BTreeSet<TableId>,
-    /// The table whose seek budget is exhausted, with its level.
+    /// The table whose seek budget is exhausted, with its level; `None` if there is no such table.
     pub seek_hint: Option<(usize, TableId)>,
     /// The lowest sequence number at which a reader may read.
     pub oldest_reader: SeqNo,

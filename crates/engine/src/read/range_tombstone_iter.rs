@@ -10,13 +10,13 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo};
 use terrace_storage::placement::Storage;
 
-/// A source of range tombstones.
+/// A source of range tombstones: a memtable or a sorted run.
 enum TombstoneSource {
     Memory(Arc<MemTable>),
     Run(Run),
 }
 
-/// The range tombstones that a reader sees.
+/// Finds the range tombstones that a reader sees.
 pub struct RangeTombstoneIter {
     storage: Arc<dyn Storage>,
     order: KeyOrder,
@@ -36,8 +36,8 @@ pub struct TombstoneSpan {
     pub to: Option<Vec<u8>>,
     /// The sequence number of the newest range tombstone over the span; zero if there is none.
     pub newest: SeqNo,
-    /// Number of the source with that tombstone. Within the span every entry of a later source is
-    /// older than the tombstone.
+    /// The number of the source with that range tombstone. Entries of later sources are older than
+    /// the tombstone, as far as their keys are in the span.
     pub source: usize,
 }
 
@@ -51,7 +51,7 @@ impl TombstoneSpan {
             && self.to.as_ref().is_none_or(|to| order.user(user, to).is_lt())
     }
 
-    /// Narrows the span to its part within `from .. to`.
+    /// Narrows the span to the part of it that is within the range from `from` to `to` (exclusive).
     fn narrow(&mut self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) {
         if let Some(from) = from
             && self.from.as_ref().is_none_or(|own| order.user(own, from).is_lt())
@@ -75,7 +75,7 @@ impl RangeTombstoneIter {
         RangeTombstoneIter { storage, order, sources, seq, span: None }
     }
 
-    /// Returns the span around `user`. Does I/O if an SSTable must be opened.
+    /// Returns the span around the key `user`. Does I/O if an SSTable must be opened.
     pub fn span_at(&mut self, user: &[u8]) -> Result<&TombstoneSpan> {
         if !self.span.as_ref().is_some_and(|span| span.contains(&self.order, user)) {
             self.span = Some(self.find(user)?);

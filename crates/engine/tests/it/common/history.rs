@@ -1,7 +1,7 @@
-//! A random history of writes, which follows from a seed, on a store whose background jobs the
-//! test runs step by step. The module also has the oracle that judges a crash state: the contents
-//! of the store must equal a prefix of the history, and the prefix must include every batch that
-//! was acknowledged as durable.
+//! A random history of writes, derived from a seed. The test runs the background jobs of the store
+//! step by step. The module also has the oracle that judges a crash state: the contents of the
+//! store must equal a prefix of the history, and the prefix must include every batch that was
+//! acknowledged as durable.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use terrace::{Db, Options, ReadOptions, WalWriteMode, WriteBatch, WriteOptions};
@@ -36,17 +36,17 @@ pub enum Tracker {
     Journal,
     JournalBpf,
     Late,
-    /// Some table builds fail.
+    /// Tables become durable late, and some table builds fail.
     LateFailing,
-    /// Never syncs. This is a control: a test must find that it loses data.
+    /// Never syncs a table. This is a control: a test must find that this tracker loses data.
     Never,
-    /// Reports tables as durable that are not. This is a control too: a test must find that it
-    /// loses data.
+    /// Reports tables as durable that are not. This is a control too: a test must find that this
+    /// tracker loses data.
     Lying,
 }
 
 impl Tracker {
-    /// Trackers that must not lose data.
+    /// The trackers that must not lose data.
     pub const PROMISING: [Tracker; 7] = [
         Tracker::Sync,
         Tracker::Group,
@@ -57,7 +57,7 @@ impl Tracker {
         Tracker::LateFailing,
     ];
 
-    /// Returns the trackers of `PROMISING` under which no build fails.
+    /// Returns the trackers of `PROMISING` with which no table build fails.
     pub fn without_failures() -> impl Iterator<Item = Tracker> {
         Tracker::PROMISING.into_iter().filter(|tracker| *tracker != Tracker::LateFailing)
     }
@@ -77,7 +77,8 @@ impl Tracker {
         }
     }
 
-    /// Makes the tracker. For every third seed the limit of descriptors for waiting files is 0.
+    /// Makes the tracker. For every third seed it may keep no descriptor open for a file that waits
+    /// to become durable.
     pub fn make(self, seed: u64) -> Arc<dyn DurabilityTracker> {
         let files_max = if seed.is_multiple_of(3) { 0 } else { usize::MAX };
         let journal = |evidence| {
@@ -99,13 +100,13 @@ impl Tracker {
     }
 }
 
-/// Returns the default options with the changes of [`tight`].
+/// Returns the default options, changed by [`tight`].
 pub fn tight_options() -> Options {
     tight(Options::default())
 }
 
-/// Changes sizes so that few writes use every component: tables are small, and level 0 is due for
-/// compaction after two tables.
+/// Changes `options` so that few writes use every component of the engine. Tables are small, and
+/// level 0 is due for a compaction as soon as it has two tables.
 pub fn tight(mut options: Options) -> Options {
     options.write_buffer_size = 64 << 10;
     options.target_file_size = 64 << 10;
@@ -119,7 +120,7 @@ pub fn tight(mut options: Options) -> Options {
     options
 }
 
-/// Changes options as [`tight`] does, and also enables subcompactions and intra-L0 compactions.
+/// Changes `options` as [`tight`] does, and enables subcompactions and intra-L0 compactions.
 fn parallel(options: Options) -> Options {
     let mut options = tight(options);
     options.max_background_compactions = 4;
@@ -140,8 +141,8 @@ pub fn storage(
     Ok(open_files(fs.clone(), OpenMode::Create, tracker, &options.setup())?)
 }
 
-/// The writes of a run, the times of the writes, and the promises about them. Times are numbers of
-/// steps; `clock` counts the steps of the file system.
+/// A run: its writes, the times of the writes, and the promises that the store made about them. A
+/// time is the number of steps that the file system had made; `clock` returns it.
 pub struct History<'a> {
     /// Whether the keys are in several column families.
     families: bool,
@@ -155,15 +156,15 @@ pub struct History<'a> {
     clock: &'a dyn Fn() -> usize,
     db: Option<Db>,
     opened: u64,
-    /// `states[k]` has the contents of the store after the first k batches.
+    /// `states[k]` has the expected contents of the store after the first k batches.
     pub states: Vec<Model>,
-    /// The step at which batch k began. The batch must not be visible in a crash state of an
-    /// earlier step.
+    /// For each batch, the step at which its write began. The batch must not be visible in a crash
+    /// state of an earlier step.
     pub began: Vec<usize>,
-    /// The sequence number of the last operation of batch k.
+    /// For each batch, the sequence number of its last operation.
     last_sequences: Vec<u64>,
-    /// Promises as pairs (step, count): after a power cut at this step or later, at least the first
-    /// `count` batches survive.
+    /// The promises of the store as pairs (step, count): after a power cut at this step or later,
+    /// at least the first `count` batches survive.
     pub promises: Vec<(usize, usize)>,
     /// Snapshots, each with the contents that it must show.
     snapshots: Vec<(terrace::Snapshot, Model)>,
@@ -191,8 +192,8 @@ pub struct Collected {
 }
 
 impl<'a> History<'a> {
-    /// Runs on a store with the layout of `options`. This module sets the sizes and the
-    /// parallelism.
+    /// Makes a run on a store with the layout of `options`. The other options depend on the seed:
+    /// the sizes, the parallelism, and how the WAL is written.
     pub fn new(
         (options, families): (Options, bool),
         seed: u64,
@@ -242,8 +243,8 @@ impl<'a> History<'a> {
             let tracker = self.tracker.make(self.seed.wrapping_mul(31).wrapping_add(self.opened));
             let db = Db::open_manual(storage(&self.fs, tracker, &self.options)?, self.options.clone())?;
             let applied = applied(&db)?;
-            // A batch whose write was refused may still be in the WAL. All other contents must be
-            // as expected.
+            // A batch whose write was refused may still be in the WAL. Apart from it, the contents
+            // must be as expected.
             assert!(
                 applied == self.states.len() - 1 || applied == self.states.len() - 2,
                 "seed {}: a kill lost something",
@@ -410,8 +411,9 @@ impl<'a> History<'a> {
         self.promises.push(((self.clock)(), batches));
     }
 
-    /// Judges the crash state of a power cut right after `step`. `db` is the store opened in that
-    /// state. Returns the number of batches that survived. The error describes the broken promise.
+    /// Judges the crash state of a power cut right after `step`. `db` is the store that was opened
+    /// in that state. Returns the number of batches that survived. The error describes the broken
+    /// promise.
     pub fn judge(&self, step: usize, db: &Db) -> Result<usize, String> {
         let applied = applied(db).map_err(|e| format!("cannot read: {e}"))?;
         let promised =
