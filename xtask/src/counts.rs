@@ -4,8 +4,8 @@
 //! Runs the example of each [`Subject`] under callgrind. The counts differ by only a few percent
 //! between machines. Each crate has its limits in a file `counts.txt`, in lines of the form
 //! `PRESET KIND INSTRUCTIONS ALLOCATIONS CALLS`. The three numbers are for one operation. `CALLS`
-//! is the number of system calls that read or write. It is an error if a count exceeds its limit by
-//! more than [`TOLERANCE`].
+//! is the number of system calls that read or write. It is an error if a count exceeds its limit
+//! by more than [`TOLERANCE`].
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeSet,

@@ -1,6 +1,7 @@
 //! `cargo xtask licences`: checks all dependencies, their licences and their sources against
-//! `deny.toml`. The file has the syntax of `cargo deny`, but this check does not need that program.
-//! The check also fails if the list of dependencies in docs/licences.md is not up to date.
+//! `deny.toml`. The file has the syntax of `cargo deny`, but this check does not need that
+//! program. The check also fails if the list of dependencies in docs/licences.md is not up to
+//! date.
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{

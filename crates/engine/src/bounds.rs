@@ -1,13 +1,15 @@
 //! The limits on the backlog of background work at which writes stall. This module does no I/O.
 //!
 //! The backlog has two parts. The first part is compaction debt: the bytes that compactions still
-//! have to merge, because they are in level 0 or above the target sizes of the levels. They contain
-//! obsolete versions. The second part is retained bytes: obsolete files that stay on the disk until
-//! the files that replace them are durable. Background work frees the space of both parts.
+//! have to merge, because they are in level 0 or above the target sizes of the levels. They
+//! contain obsolete versions. The second part is retained bytes: obsolete files that stay on the
+//! disk until the files that replace them are durable. Background work frees the space of both
+//! parts.
 //!
 //! The limits are the values of options. On a nearly full disk the limits are lower, so that the
-//! backlog never takes all the space that would be free without it. Therefore a disk that has space
-//! for the live pairs and for running work does not become full, even if background work is slow.
+//! backlog never takes all the space that would be free without it. Therefore a disk that has
+//! space for the live pairs and for running work does not become full, even if background work is
+//! slow.
 use crate::Options;
 
 /// The limits on the backlog, in bytes.

@@ -117,8 +117,8 @@ impl Options {
 /// Memory: memtables take at most 4 × 32 MiB and the block cache 64 MiB. Indexes and filters take
 /// about 1/100 of the size of the open SSTables in addition.
 ///
-/// Recovery: a crash leaves WALs to replay. They have as many bytes as the memtables held, plus the
-/// bytes of flushed memtables whose SSTables waited for a batch sync.
+/// Recovery: a crash leaves WALs to replay. They have as many bytes as the memtables held, plus
+/// the bytes of flushed memtables whose SSTables waited for a batch sync.
 ///
 /// Stalls: writes stall when these WALs and the obsolete SSTables that wait for a sync have 2 GiB.
 /// With a lower limit, a compaction of a full level 0 would stall writes until its outputs are
@@ -193,8 +193,8 @@ fn noblsm() -> Options {
     options
 }
 
-/// Returns the preset of the DeLSM paper. As in the paper, level 0 holds 10,000 entries. The limits
-/// on its number of runs matter only for large values.
+/// Returns the preset of the DeLSM paper. As in the paper, level 0 holds 10,000 entries. The
+/// limits on its number of runs matter only for large values.
 ///
 /// As in the paper, a WAL is synced when its memtable is sealed, and the files of pairs are not
 /// synced. In the paper the file system writes these files back by itself, and WALs are kept for a

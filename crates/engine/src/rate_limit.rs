@@ -1,5 +1,5 @@
-//! The rate limiter of background I/O (`rate_bytes_per_sec`). It makes compactions and value-log GC
-//! wait if together they write faster than this rate.
+//! The rate limiter of background I/O (`rate_bytes_per_sec`). It makes compactions and value-log
+//! GC wait if together they write faster than this rate.
 use crate::{bounds::BacklogBounds, compact::parallelism, state::DbInner};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
@@ -16,7 +16,8 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Waits while compactions and value-log GC exceed `rate_bytes_per_sec`, if this option is set.
 /// `bytes_at_last_check` is the number of bytes that they had written at the caller's last check.
 /// The function does not wait while compactions are so slow that writers are slowed or soon would
-/// be. It does not wait after a failure either, because `Db::resume` waits for the end of all jobs.
+/// be. It does not wait after a failure either, because `Db::resume` waits for the end of all
+/// jobs.
 #[inline]
 pub fn throttle(shared: &DbInner, bytes_at_last_check: &mut u64) {
     if shared.options.rate_bytes_per_sec > 0 {

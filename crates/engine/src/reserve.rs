@@ -1,5 +1,5 @@
-//! The reserve: disk space that a store allocates in advance and releases when the disk is full. It
-//! is large enough for the manifest and one batch.
+//! The reserve: disk space that a store allocates in advance and releases when the disk is full.
+//! It is large enough for the manifest and one batch.
 use crate::Result;
 use parking_lot::Mutex;
 use terrace_storage::placement::Storage;

@@ -137,8 +137,8 @@ impl MemoryStatistics {
     }
 }
 
-/// The current state of the value log (the files of separated values). All numbers are 0 in a store
-/// without a value log.
+/// The current state of the value log (the files of separated values). All numbers are 0 in a
+/// store without a value log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValueLogStatistics {
     /// The number of segments (files of the value log) that SSTables point into.

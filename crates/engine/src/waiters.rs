@@ -1,4 +1,5 @@
-//! The asynchronous tasks that wait until writes are durable. No thread is blocked while they wait.
+//! The asynchronous tasks that wait until writes are durable. No thread is blocked while they
+//! wait.
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, task::Waker};
 

@@ -18,8 +18,8 @@ use std::{
     time::Duration,
 };
 
-/// The lanes of the executor. Each lane has its own threads, so a job in one lane never waits for a
-/// thread of another lane.
+/// The lanes of the executor. Each lane has its own threads, so a job in one lane never waits for
+/// a thread of another lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// Flush jobs, which write memtables to SSTables.

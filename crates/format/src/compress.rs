@@ -15,8 +15,8 @@ use crate::Corrupt;
 use crate::coding::{Input, put_varint32};
 use std::io::Read;
 
-/// Maximum size in bytes of a block that is compressed. Larger blocks are stored uncompressed. This
-/// size is far below the limits of every codec.
+/// Maximum size in bytes of a block that is compressed. Larger blocks are stored uncompressed.
+/// This size is far below the limits of every codec.
 const RAW_BYTES_MAX: usize = 1 << 30;
 /// Maximum size in bytes of a decompressed stream: the maximum size of a block or value.
 const EXPANDED_BYTES_MAX: u64 = u32::MAX as u64;
@@ -212,8 +212,8 @@ fn window_log2(stored: usize) -> u32 {
     (expanded - 1).ilog2().saturating_add(1).clamp(23, 31)
 }
 
-/// Decompresses a whole stream. The output buffer grows while data are decompressed. `left` returns
-/// the number of input bytes that the decompressor did not use.
+/// Decompresses a whole stream. The output buffer grows while data are decompressed. `left`
+/// returns the number of input bytes that the decompressor did not use.
 fn inflate<R: Read>(what: &'static str, mut stream: R, left: impl FnOnce(R) -> usize) -> Result<Vec<u8>, Corrupt> {
     let mut raw = Vec::new();
     let bad = |detail: String| Corrupt::new(what, 0, detail);

@@ -8,10 +8,10 @@
 //!                  ++ 11 (1 byte): log2 of the 2048 bytes of the SSTable that a filter covers
 //!                  filter i covers the data blocks that start in [2048 i, 2048 (i + 1))
 //! ```
-//! LevelDB stores a filter block under the name `filter.NAME`. Terrace can instead store one filter
-//! for the whole SSTable, under the name `terrace.filter.NAME`. A filter policy receives user keys,
-//! not internal keys. Source: LevelDB's `util/bloom.cc`, `util/hash.cc`, `table/filter_block.cc`;
-//! spec: docs/format/table.md.
+//! LevelDB stores a filter block under the name `filter.NAME`. Terrace can instead store one
+//! filter for the whole SSTable, under the name `terrace.filter.NAME`. A filter policy receives
+//! user keys, not internal keys. Source: LevelDB's `util/bloom.cc`, `util/hash.cc`,
+//! `table/filter_block.cc`; spec: docs/format/table.md.
 mod block;
 mod bloom;
 

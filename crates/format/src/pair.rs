@@ -1,6 +1,7 @@
 //! The format of directory tables. A directory table is an SSTable that is stored as a directory.
 //! Each value is in a separate file or inline in the index file. This module defines the names of
-//! the files, the bytes before the value in a file, and the references from the index to the files.
+//! the files, the bytes before the value in a file, and the references from the index to the
+//! files.
 //!
 //! ```text
 //! name      = key "." sequence "." checksum   sequence in decimal, checksum in 8 hexadecimal digits

@@ -1,5 +1,6 @@
 //! Runs a job on several threads that start together. Measures the time of the job, and the
-//! latencies by kind of operation. The latencies have a histogram of the whole run, and a timeline.
+//! latencies by kind of operation. The latencies have a histogram of the whole run, and a
+//! timeline.
 mod kind;
 mod latencies;
 mod timeline;

@@ -1,5 +1,6 @@
-//! The order of the cells in a comparison. A cell is one engine in one round. A plan alternates the
-//! engines in each round, reuses the results of finished cells, and repeats disturbed rounds once.
+//! The order of the cells in a comparison. A cell is one engine in one round. A plan alternates
+//! the engines in each round, reuses the results of finished cells, and repeats disturbed rounds
+//! once.
 //!
 //! | module | contents |
 //! |---|---|
@@ -25,8 +26,8 @@ use std::path::PathBuf;
 /// same time.
 const OPERATION_BYTES: usize = 500;
 
-/// A comparison of engines. All engines run the same number of rounds, and each cell (one engine in
-/// one round) has its own store.
+/// A comparison of engines. All engines run the same number of rounds, and each cell (one engine
+/// in one round) has its own store.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The parameters that all cells have in common. Engine, round and device are set for each

@@ -1,5 +1,5 @@
-//! The lab's interface to an engine. The engine is Terrace, a peer (another engine), or a fake with
-//! known costs.
+//! The lab's interface to an engine. The engine is Terrace, a peer (another engine), or a fake
+//! with known costs.
 //!
 //! An [`Engine`] opens stores, and a [`Target`] is one open store. Several threads call a target.
 //! During a measurement the driver makes no other calls, and a target must do only the work of the
@@ -203,8 +203,8 @@ pub trait Target: Send + Sync {
     }
 }
 
-/// Two positions in the sequence of writes. A position is a number that the engine defines and that
-/// increases with each write.
+/// Two positions in the sequence of writes. A position is a number that the engine defines and
+/// that increases with each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
     /// The position of the last write.

@@ -1,8 +1,8 @@
 //! Errors of calls into other key-value stores.
 use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
-/// An error of a call into another key-value store. If that store returned an error text, the error
-/// contains this text.
+/// An error of a call into another key-value store. If that store returned an error text, the
+/// error contains this text.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {

@@ -155,8 +155,8 @@ unsafe impl<T: SendObject> Send for Handle<T> {}
 unsafe impl<T: SyncObject> Sync for Handle<T> {}
 
 /// Marks the types of a library as movable to other threads, or as shared between threads. An
-/// example is `threads! { SendObject: Batch; SyncObject: Db Options }`. Each use of the macro has a
-/// comment with the safety argument.
+/// example is `threads! { SendObject: Batch; SyncObject: Db Options }`. Each use of the macro has
+/// a comment with the safety argument.
 macro_rules! threads {
     (SendObject: $($movable:ident)*; SyncObject: $($shared:ident)*) => {
         $(

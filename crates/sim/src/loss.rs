@@ -137,8 +137,8 @@ impl History {
 }
 
 /// Returns the content of a file after a power cut at `step`. `reached` is the last step whose
-/// growth of the file is on disk. The synced length is the one at `step`, not at `reached`, because
-/// a commit may make bytes durable long after the step that it covers.
+/// growth of the file is on disk. The synced length is the one at `step`, not at `reached`,
+/// because a commit may make bytes durable long after the step that it covers.
 fn surviving_content(file: &File, step: usize, reached: usize, bias: Bias, rng: &mut Rng) -> Content {
     let written = file.written.at(reached).expect("a named file exists");
     let synced = file.synced.at(step).expect("a named file exists").min(written);

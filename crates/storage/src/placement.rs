@@ -49,8 +49,8 @@ impl OpenMode {
     }
 }
 
-/// The size limits of storage, in bytes. The engine returns an error for larger keys and values; it
-/// never truncates them.
+/// The size limits of storage, in bytes. The engine returns an error for larger keys and values;
+/// it never truncates them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest user key, in bytes.

@@ -22,8 +22,8 @@ use std::{
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
-/// The scheduler slice of a background thread in nanoseconds. It is longer than the slices of other
-/// threads, which are 3 ms or less. The scheduler therefore lets other threads preempt it.
+/// The scheduler slice of a background thread in nanoseconds. It is longer than the slices of
+/// other threads, which are 3 ms or less. The scheduler therefore lets other threads preempt it.
 const TURN_NS: u64 = 20_000_000;
 
 /// A mapped range of a file that is being written. Bytes that are copied into it are immediately

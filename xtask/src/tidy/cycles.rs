@@ -1,9 +1,9 @@
 //! Import cycles between the source files of a crate.
 //!
-//! The files are the nodes of a graph. The graph has an edge from file A to file B if A uses a name
-//! that B defines. If A uses a name that another file re-exports (`pub use`), the edge leads to the
-//! file with the definition. A re-export is itself an edge only if its file also uses the name. A
-//! declaration `mod name;` is not an edge. Unit tests are ignored.
+//! The files are the nodes of a graph. The graph has an edge from file A to file B if A uses a
+//! name that B defines. If A uses a name that another file re-exports (`pub use`), the edge leads
+//! to the file with the definition. A re-export is itself an edge only if its file also uses the
+//! name. A declaration `mod name;` is not an edge. Unit tests are ignored.
 use super::{Report, source::Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -117,8 +117,8 @@ fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
     assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0, "left behind");
 }
 
-/// A row of an ext4 with a journal must have the count of journal commits. A row of an ext4 without
-/// a journal must not have it.
+/// A row of an ext4 with a journal must have the count of journal commits. A row of an ext4
+/// without a journal must not have it.
 #[test]
 fn an_ext4_has_a_journal_unless_none_is_asked_for() {
     let Some(()) = root("a device takes root") else { return };

@@ -1,7 +1,7 @@
 //! Appends to a file with direct I/O. A recording server must not use the page cache, because the
-//! processes that wait for the server may need the memory. It also must not spend processor time on
-//! cached pages that are never read. The appender collects bytes in two buffers. A thread writes
-//! one buffer while the caller fills the other.
+//! processes that wait for the server may need the memory. It also must not spend processor time
+//! on cached pages that are never read. The appender collects bytes in two buffers. A thread
+//! writes one buffer while the caller fills the other.
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},

@@ -15,13 +15,13 @@ use std::{
 
 const LISTS: [&str; 2] =
     ["/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device", "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device"];
-/// A file that exists only in the true root group of the cgroup hierarchy, not in the root group of
-/// a container.
+/// A file that exists only in the true root group of the cgroup hierarchy, not in the root group
+/// of a container.
 const ROOT: &str = "/sys/fs/cgroup/blkio/release_agent";
 const GROUPS: &str = "/proc/self/cgroup";
 
-/// Checks whether the kernel can limit the I/O of this process and its children, and the write-back
-/// of their dirty pages.
+/// Checks whether the kernel can limit the I/O of this process and its children, and the
+/// write-back of their dirty pages.
 ///
 /// # Errors
 /// If the kernel has no such limits, if this process may not set them, or if this process is not

@@ -2,9 +2,9 @@
 //! Any process can remove those of a server that was killed.
 //!
 //! All mounts and loop devices of a server belong to one directory, whose name identifies the
-//! server: `WORK/terrace-ssd-PID-START-N`. The server keeps no list of its mounts, loop devices and
-//! rate limits, because the kernel lists them. [`cleanup`] therefore finds everything that a server
-//! leaves, whenever it was killed.
+//! server: `WORK/terrace-ssd-PID-START-N`. The server keeps no list of its mounts, loop devices
+//! and rate limits, because the kernel lists them. [`cleanup`] therefore finds everything that a
+//! server leaves, whenever it was killed.
 use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
@@ -96,8 +96,8 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     Ok(cleaned)
 }
 
-/// Removes everything that belongs to `dir`, innermost first. It removes only objects that a server
-/// creates, and never a directory tree.
+/// Removes everything that belongs to `dir`, innermost first. It removes only objects that a
+/// server creates, and never a directory tree.
 ///
 /// Steps that may wait for the device run in other processes, because the caller may be the server
 /// of the device. A process that waits for its own device cannot be killed.
@@ -141,9 +141,9 @@ pub fn take_down(dir: &Path) -> Result<()> {
     }
 }
 
-/// Unmounts served drives, and file systems on them, from this process's mount namespace. The drive
-/// of file `own` stays mounted. If this namespace is a copy of the machine's namespace, its mounts
-/// would keep the other drives busy after they are unmounted in the machine's namespace.
+/// Unmounts served drives, and file systems on them, from this process's mount namespace. The
+/// drive of file `own` stays mounted. If this namespace is a copy of the machine's namespace, its
+/// mounts would keep the other drives busy after they are unmounted in the machine's namespace.
 pub fn let_go_of_others(own: &Path) -> Result<()> {
     let detach = |point: &Path| match umount2(point, MntFlags::MNT_DETACH) {
         Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()), // unmounted in the meantime
@@ -195,7 +195,8 @@ fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
     }
 }
 
-/// Returns the error for a loop device in use. The kernel detaches it when its last user closes it.
+/// Returns the error for a loop device in use. The kernel detaches it when its last user closes
+/// it.
 fn in_use(node: &Path) -> Error {
     Error::Io { what: format!("detach {}", node.display()), source: io::ErrorKind::ResourceBusy.into() }
 }

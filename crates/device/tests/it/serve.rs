@@ -320,9 +320,10 @@ fn fio_verifies_it() {
     server.stop();
 }
 
-/// Requests must arrive at the server without being merged, split or delayed. Otherwise a recording
-/// would differ from the requests of the file system. (The block layer itself splits direct writes
-/// of more than 512 KiB, because a loop device accepts at most 128 non-contiguous pages.)
+/// Requests must arrive at the server without being merged, split or delayed. Otherwise a
+/// recording would differ from the requests of the file system. (The block layer itself splits
+/// direct writes of more than 512 KiB, because a loop device accepts at most 128 non-contiguous
+/// pages.)
 #[test]
 fn requests_arrive_one_for_one() {
     let Some(server) = Server::start("memory") else { return };

@@ -6,8 +6,8 @@ use terrace_device::ssd::{Ftl, GcFrontier, Latency, Profile};
 const PAGE: u64 = 4096;
 
 /// A drive on which reading a program unit from the cells takes 60 µs, and programming a unit of
-/// four pages takes 500 µs. The transfer of a page takes 4.096 µs through the channel, and 4.096 µs
-/// through the interface.
+/// four pages takes 500 µs. The transfer of a page takes 4.096 µs through the channel, and 4.096
+/// µs through the interface.
 fn profile() -> Profile {
     Profile {
         capacity_bytes: 256 << 20,

@@ -1,6 +1,6 @@
-//! Checks the order of the versions of each key over all sorted runs. Of two versions of a key, the
-//! newer one must be in the newer sorted run, because a point lookup returns the first version that
-//! it finds.
+//! Checks the order of the versions of each key over all sorted runs. Of two versions of a key,
+//! the newer one must be in the newer sorted run, because a point lookup returns the first version
+//! that it finds.
 use crate::version::{TableRef, Version, run::TableIter};
 use std::collections::BTreeMap;
 use terrace_format::{KeyOrder, SeqNo, key};
@@ -13,9 +13,10 @@ use terrace_storage::{
 /// counted.
 const REPORTED_MAX: usize = 10;
 
-/// Merges all entries of `version`, and returns the problems. One kind of problem is a key that has
-/// an older version in a newer run. The other kind is a table with a sequence number above `base`,
-/// the last sequence number that the manifest records. Returns an error if a table cannot be read.
+/// Merges all entries of `version`, and returns the problems. One kind of problem is a key that
+/// has an older version in a newer run. The other kind is a table with a sequence number above
+/// `base`, the last sequence number that the manifest records. Returns an error if a table cannot
+/// be read.
 pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: SeqNo) -> Result<Vec<String>> {
     let mut walks: Vec<Walk<'_>> = Vec::new();
     for &(level, ref run) in version.runs() {

@@ -66,8 +66,8 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
 }
 
 /// Returns the tables of `level` that overlap `range`. In level 0, and in a level with several
-/// runs, tables overlap each other. In such a level the function extends the range until no further
-/// table overlaps it.
+/// runs, tables overlap each other. In such a level the function extends the range until no
+/// further table overlaps it.
 pub fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
     let tables = &ctx.version.levels[level];
     let mut found = tables.overlapping(ctx.order, range);

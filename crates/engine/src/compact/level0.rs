@@ -17,8 +17,8 @@ use super::{
 use crate::version::{TableRef, reserved_above};
 use std::sync::Arc;
 
-/// Returns whether level 0 should wait for more runs, although its number of runs makes it due. All
-/// of these conditions must be true:
+/// Returns whether level 0 should wait for more runs, although its number of runs makes it due.
+/// All of these conditions must be true:
 ///
 /// - The bytes of level 0 are few compared to the bytes of level 1 that the compaction would
 ///   rewrite.
@@ -45,9 +45,9 @@ pub fn should_wait(ctx: &Situation<'_>) -> bool {
     upper_bytes * 100 < lower_bytes * u128::from(limits.level0_min_overlap_percent)
 }
 
-/// Picks an intra-L0 compaction. It takes neighbouring runs that are not being compacted. The first
-/// of them is the newest run whose output number is reserved. Older runs are added as long as each
-/// of them lowers the bytes per removed run. Returns `None` if these are too few runs.
+/// Picks an intra-L0 compaction. It takes neighbouring runs that are not being compacted. The
+/// first of them is the newest run whose output number is reserved. Older runs are added as long
+/// as each of them lowers the bytes per removed run. Returns `None` if these are too few runs.
 pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = ctx;
     let min_runs = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|min_runs| *min_runs > 0)?;

@@ -12,9 +12,9 @@
 //!
 //! The policy picks the tables of a level round-robin over the key space, or it picks the table
 //! with the least overlap with the next level. A level that moves down as a whole
-//! ([`move_level_down`]) has priority over all others. If running compactions block the inputs of a
-//! due level, the policy reserves these inputs: no compaction of a less urgent level may start if
-//! it overlaps them.
+//! ([`move_level_down`]) has priority over all others. If running compactions block the inputs of
+//! a due level, the policy reserves these inputs: no compaction of a less urgent level may start
+//! if it overlaps them.
 //!
 //! A level that another policy has left with several sorted runs is always due. Its overlapping
 //! tables move down together, as tables of level 0 do.
@@ -149,8 +149,8 @@ enum Pick {
     None,
 }
 
-/// Returns the levels that are due, with the highest score first. The score ignores tables that are
-/// being compacted. A level 0 that should wait is left out.
+/// Returns the levels that are due, with the highest score first. The score ignores tables that
+/// are being compacted. A level 0 that should wait is left out.
 fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)

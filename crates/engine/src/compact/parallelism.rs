@@ -1,10 +1,10 @@
 //! The number of threads that compactions may use. This module does no I/O.
 //!
-//! Compactions compete with readers and writers for processors. While level 0 has few runs, pending
-//! compactions do not slow writers yet, so compactions may use only few threads. They may use all
-//! configured threads in two cases. The first case: the number of level-0 runs is half way from the
-//! compaction trigger to the slowdown trigger, because a write stall would cost more than the
-//! threads. The second case: the store is idle.
+//! Compactions compete with readers and writers for processors. While level 0 has few runs,
+//! pending compactions do not slow writers yet, so compactions may use only few threads. They may
+//! use all configured threads in two cases. The first case: the number of level-0 runs is half way
+//! from the compaction trigger to the slowdown trigger, because a write stall would cost more than
+//! the threads. The second case: the store is idle.
 use crate::Options;
 
 /// Returns the number of threads that compactions may use now. `max_threads` is the configured

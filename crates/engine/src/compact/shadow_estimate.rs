@@ -1,8 +1,8 @@
-//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value whose pointer is in
-//! a shadowed entry: the entry is still in a deeper level, and a newer entry of the same key is in
-//! a level above. The tables still reference such a value, so their reference counts do not show
-//! that it is garbage. A compaction that merges both entries drops the older one and so exposes the
-//! garbage. Then value-log GC can reclaim it. This module does no I/O.
+//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value whose pointer is
+//! in a shadowed entry: the entry is still in a deeper level, and a newer entry of the same key is
+//! in a level above. The tables still reference such a value, so their reference counts do not
+//! show that it is garbage. A compaction that merges both entries drops the older one and so
+//! exposes the garbage. Then value-log GC can reclaim it. This module does no I/O.
 use super::{inputs::bytes, level_targets, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
@@ -10,15 +10,15 @@ use terrace_format::TableId;
 use terrace_storage::placement::TableMeta;
 
 /// The size of the sample of observations, in tables of `target_file_size` bytes. Each new
-/// observation lowers the weight of the older ones, and a new observation of this size halves their
-/// weight. A sample of fewer bytes is too small.
+/// observation lowers the weight of the older ones, and a new observation of this size halves
+/// their weight. A sample of fewer bytes is too small.
 const WINDOW_TABLES: u64 = 4;
 /// The factor of extrapolation: a compaction of one byte into the deepest level is an observation
 /// for this many bytes of all bytes that have entered the tree.
 const EXTRAPOLATION: f64 = 4.0;
 
-/// The observations of compactions into the deepest level: which share of the merged bytes shadowed
-/// entries there. The state lock guards them.
+/// The observations of compactions into the deepest level: which share of the merged bytes
+/// shadowed entries there. The state lock guards them.
 #[derive(Debug, Default)]
 pub struct ShadowStats {
     /// The bytes of the upper inputs of compactions into the deepest level, at most as many as the
@@ -73,8 +73,8 @@ pub fn shadowed_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
 }
 
 /// Returns the bytes of shadowed values. `bytes` are the table bytes that may shadow, and `share`
-/// of them do. Values are spread over the levels as keys are. So the shadowed values are assumed to
-/// be the same fraction of all values as the shadowing bytes are of all table bytes.
+/// of them do. Values are spread over the levels as keys are. So the shadowed values are assumed
+/// to be the same fraction of all values as the shadowing bytes are of all table bytes.
 fn shadowed_bytes(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
     let tree = version.held().into_iter().fold(1, u64::saturating_add);
     (all.live as f64 * share * bytes as f64 / tree as f64) as u64

@@ -2,9 +2,9 @@
 //! compact the ranges at the same time. This module does no I/O.
 use terrace_format::KeyOrder;
 
-/// Returns how many anchor keys (keys that divide a table into parts of known size) to request from
-/// each input table for `parts` subcompactions. With this number, the size of each subcompaction
-/// differs from an equal share by a few percent only.
+/// Returns how many anchor keys (keys that divide a table into parts of known size) to request
+/// from each input table for `parts` subcompactions. With this number, the size of each
+/// subcompaction differs from an equal share by a few percent only.
 pub fn anchors_per_table(parts: usize) -> usize {
     16 * parts
 }

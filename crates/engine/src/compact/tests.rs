@@ -105,8 +105,8 @@ fn tables_that_overlap_several_ranges_count_once() {
     assert_eq!(bytes(&[(0, 149), (30, 30)]), 10_000);
 }
 
-/// The runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. While level 0 has
-/// less than half of the bytes of level 1, a compaction would rewrite too much of level 1.
+/// The runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. While level 0
+/// has less than half of the bytes of level 1, a compaction would rewrite too much of level 1.
 #[test]
 fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     let mut limits = Limits {
@@ -311,8 +311,8 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     assert_eq!(picked_ids(Some(5), u64::MAX), []);
 }
 
-/// The price of a table in level 0 includes the overlapping bytes of the first deeper level with an
-/// overlap, and the bytes of no other deeper level.
+/// The price of a table in level 0 includes the overlapping bytes of the first deeper level with
+/// an overlap, and the bytes of no other deeper level.
 #[test]
 fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let price = |levels| {

@@ -16,8 +16,8 @@
 //! shadow it is at most this share of their bytes.
 //!
 //! A table with no older table below it is rewritten in place. The rewrite drops its tombstones,
-//! and entries that only released snapshots saw. It starts once these entries are the same share of
-//! the table's entries. This module does no I/O.
+//! and entries that only released snapshots saw. It starts once these entries are the same share
+//! of the table's entries. This module does no I/O.
 use super::{
     gain::{ENTRY_BYTES, Gain, SIZE_RATIO, is_worth_rewriting, visible_to_all},
     inputs::{bytes, expand_table, has_several_runs, in_place, with_boundaries},

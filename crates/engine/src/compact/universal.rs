@@ -8,8 +8,9 @@
 //! merge r9, r8      ─▶ level 1   [··r9··] [····r7····] [········r3········]
 //! merge r9, r7      ─▶ level 1   [······r9······] [········r3········]
 //! ```
-//! A compaction is due once the number of sorted runs reaches `level0_file_num_compaction_trigger`.
-//! The policy picks the runs by the first of these rules that applies:
+//! A compaction is due once the number of sorted runs reaches
+//! `level0_file_num_compaction_trigger`. The policy picks the runs by the first of these rules
+//! that applies:
 //!
 //! 1. Space amplification: if the bytes of all runs but the oldest are too large a percentage of
 //!    the oldest run's bytes, all runs are merged.

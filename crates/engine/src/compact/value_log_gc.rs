@@ -1,6 +1,6 @@
 //! Garbage collection (GC) of the value log. The module decides which segments GC empties, and
-//! which SSTable to rewrite next so that a segment becomes empty. A segment is a value-log file, or
-//! a WAL that tables point into. This module does no I/O.
+//! which SSTable to rewrite next so that a segment becomes empty. A segment is a value-log file,
+//! or a WAL that tables point into. This module does no I/O.
 //!
 //! ```text
 //!            garbage > value_log_gc_percent?
@@ -124,9 +124,9 @@ pub enum GcAction {
 /// shadowed garbage, and `percent` is the garbage limit in percent of all bytes.
 ///
 /// `baseline` is the size of the log when little of it was garbage. It is set while the store
-/// receives writes. GC is then less eager, because values that are live now may soon be garbage. It
-/// treats the log as smaller by a ninth, and it starts only if the log has grown by an eighth over
-/// `baseline`.
+/// receives writes. GC is then less eager, because values that are live now may soon be garbage.
+/// It treats the log as smaller by a ninth, and it starts only if the log has grown by an eighth
+/// over `baseline`.
 pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) -> GcAction {
     let known_garbage = all.garbage();
     let bytes = if baseline.is_some() { all.bytes / 9 * 8 } else { all.bytes };
@@ -145,8 +145,8 @@ fn exceeds(part: u64, all: u64, percent: u64) -> bool {
     u128::from(part) * 100 > u128::from(all) * u128::from(percent)
 }
 
-/// Picks the victims of tail GC if garbage is more than `percent` of all bytes. The victims are the
-/// oldest segment and the segments that follow it, as long as each has more than `percent` of
+/// Picks the victims of tail GC if garbage is more than `percent` of all bytes. The victims are
+/// the oldest segment and the segments that follow it, as long as each has more than `percent` of
 /// garbage. All victims together have at most a quarter of all bytes, because their live values
 /// exist twice for a while. The oldest segment is picked even if it alone is larger. No segment in
 /// `spared` is picked.

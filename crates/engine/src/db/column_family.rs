@@ -13,8 +13,8 @@ use terrace_format::{FamilyId, Values, batch::Op, edit::FamilyChange};
 /// use this one.
 const DEFAULT: &str = "default";
 
-/// A column family: a key space of a store with its own memtables and SSTables. A clone is a handle
-/// to the same family, and keeps the store open as a clone of [`Db`] does.
+/// A column family: a key space of a store with its own memtables and SSTables. A clone is a
+/// handle to the same family, and keeps the store open as a clone of [`Db`] does.
 ///
 /// All families of a store share one WAL and one sequence of writes. A [`WriteBatch`] with
 /// operations on several families is atomic, a [`Snapshot`](crate::Snapshot) shows all families at

@@ -85,8 +85,8 @@ struct FlushedTable {
 
 /// Flushes all waiting immutable memtables, into one SSTable for each column family, and installs
 /// the SSTables. Only one flush runs at a time, so flushes end in the order of their memtables. If
-/// writes are faster than flushes, several memtables wait. One flush of all of them writes only one
-/// output table, which is only one sorted run in level 0.
+/// writes are faster than flushes, several memtables wait. One flush of all of them writes only
+/// one output table, which is only one sorted run in level 0.
 ///
 /// The tables of all column families are in one edit. Without this rule the manifest could cover a
 /// write to one family while a power cut loses an earlier write to another family from the WAL.

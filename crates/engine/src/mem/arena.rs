@@ -1,6 +1,6 @@
 //! The arena of a memtable's skip list. It allocates the nodes of the list from large blocks. The
-//! blocks never move, and they are freed together. All of the engine's unsafe code is in this file,
-//! except one line in `skiplist` that follows a link.
+//! blocks never move, and they are freed together. All of the engine's unsafe code is in this
+//! file, except one line in `skiplist` that follows a link.
 //!
 //! ```text
 //!                          NodeId, 8-aligned
@@ -37,8 +37,8 @@ use terrace_format::key::TRAILER_BYTES;
 use terrace_storage::{Budget, Held, Pages, PooledPages};
 
 const ALIGN: usize = align_of::<Node>();
-/// The size of the first block, in bytes. Each further block is twice as large as the previous one,
-/// up to the maximum.
+/// The size of the first block, in bytes. Each further block is twice as large as the previous
+/// one, up to the maximum.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// Blocks of at least this size, in bytes, are mapped pages. When the arena is dropped, the page
@@ -65,8 +65,8 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId(NonNull<Node>);
 
-// SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised), and
-// the arena keeps them allocated (Owner).
+// SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised),
+// and the arena keeps them allocated (Owner).
 unsafe impl Send for NodeId {}
 // SAFETY: as for `Send`. In addition, an id has no interior mutability.
 unsafe impl Sync for NodeId {}

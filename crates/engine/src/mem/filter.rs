@@ -1,6 +1,6 @@
-//! A Bloom filter of a memtable's keys. Lookups read the filter while writers add keys. Without the
-//! filter, a lookup of an absent key in a large memtable visits about a dozen nodes that are in no
-//! processor cache.
+//! A Bloom filter of a memtable's keys. Lookups read the filter while writers add keys. Without
+//! the filter, a lookup of an absent key in a large memtable visits about a dozen nodes that are
+//! in no processor cache.
 //!
 //! All bits of a key are in one word of the filter, so a lookup needs one load and an insert one
 //! atomic operation.

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use terrace_format::KeyOrder;
 use terrace_storage::{Budget, Holder, StorageConfig};
 
-/// The maximum number of preemptions of threads in one execution. Most concurrency bugs need one or
-/// two.
+/// The maximum number of preemptions of threads in one execution. Most concurrency bugs need one
+/// or two.
 const PREEMPTIONS_MAX: usize = 3;
 
 /// The memory budget of all lists in these checks. The model does not include its locks and

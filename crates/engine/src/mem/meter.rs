@@ -1,6 +1,6 @@
-//! Counts a memtable's memory in the same way as LevelDB's arena. `write_buffer_size` therefore has
-//! the same meaning as in LevelDB, and the same writes fill a memtable after the same entry as in
-//! LevelDB. Source of the rules: LevelDB's `util/arena.cc`.
+//! Counts a memtable's memory in the same way as LevelDB's arena. `write_buffer_size` therefore
+//! has the same meaning as in LevelDB, and the same writes fill a memtable after the same entry as
+//! in LevelDB. Source of the rules: LevelDB's `util/arena.cc`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -34,8 +34,8 @@ use terrace_format::{
 };
 use terrace_storage::{Budget, Held, Holder};
 
-/// A sorted map of entries in memory. Readers and writers use it concurrently. Entries never change
-/// and are never removed.
+/// A sorted map of entries in memory. Readers and writers use it concurrently. Entries never
+/// change and are never removed.
 pub struct MemTable {
     list: SkipList,
     /// The Bloom filter of the keys in the list; `None` if the option is off or the key order is

@@ -34,8 +34,8 @@ pub(crate) fn unknown<'a>(noun: &str, typed: &str, names: impl Iterator<Item = &
 }
 
 /// Returns the name that is most similar to `typed`. This is a name that contains `typed`, or else
-/// the name with the smallest edit distance. Each letter of a common beginning reduces the distance
-/// by half an edit.
+/// the name with the smallest edit distance. Each letter of a common beginning reduces the
+/// distance by half an edit.
 fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
     let plain = |name: &str| name.to_lowercase().replace('-', "_");
     let typed = plain(typed);

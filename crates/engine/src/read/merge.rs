@@ -1,5 +1,5 @@
-//! The merging iterator: many sorted sources as one, in internal-key order, forward and backward. A
-//! source is a memtable or a sorted run.
+//! The merging iterator: many sorted sources as one, in internal-key order, forward and backward.
+//! A source is a memtable or a sorted run.
 //!
 //! ```text
 //! source 0 (memtable)   ─▶ ┐   queue, sorted by each source's current entry
@@ -8,15 +8,15 @@
 //! source 2 (run, L1)        deferred or exhausted: not in the queue
 //! ```
 //! A move advances the source at the head of the queue. Usually its next entry still precedes the
-//! entry of the second source, and one comparison shows this. Often the head has further entries in
-//! memory (decoded) that are known to precede the second source's entry. A move over these entries
-//! needs no comparison. If two sources have the same internal key, both entries are the same write,
-//! and the source with the lower number precedes the other.
+//! entry of the second source, and one comparison shows this. Often the head has further entries
+//! in memory (decoded) that are known to precede the second source's entry. A move over these
+//! entries needs no comparison. If two sources have the same internal key, both entries are the
+//! same write, and the source with the lower number precedes the other.
 //!
 //! Each source moves strictly in the direction of iteration, so every iteration ends. Memtables
-//! guarantee this by construction. Cursors over SSTables report corruption if a key does not follow
-//! the previous key. After a skip, the merging iterator itself compares the new key with the old
-//! one.
+//! guarantee this by construction. Cursors over SSTables report corruption if a key does not
+//! follow the previous key. After a skip, the merging iterator itself compares the new key with
+//! the old one.
 //!
 //! A lookup of one key often needs only one source. [`Merge::find`] therefore checks the filters
 //! first. It defers (does not position yet) the sources that the lookup does not need, until the

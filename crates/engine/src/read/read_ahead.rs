@@ -3,14 +3,15 @@
 //! several reads in parallel then reads these values together.
 //!
 //! The prefetcher starts after a cursor has moved a few times in one direction and has waited for
-//! the read of a value. At first it requests the values of only a few pairs. While the scan reaches
-//! the predicted pairs, the prefetcher looks further ahead. The scan of a short range therefore
-//! requests almost no value that it does not use. Values in memory cause no read-ahead, because the
-//! scan does not wait for them.
+//! the read of a value. At first it requests the values of only a few pairs. While the scan
+//! reaches the predicted pairs, the prefetcher looks further ahead. The scan of a short range
+//! therefore requests almost no value that it does not use. Values in memory cause no read-ahead,
+//! because the scan does not wait for them.
 //!
-//! After a number of values the prefetcher stops, and it starts again at the next wait. The reason:
-//! it cannot distinguish a value that it prefetched in time from a value that was in memory. Errors
-//! of the prefetcher are ignored, because the scan returns them itself when it reaches the pair.
+//! After a number of values the prefetcher stops, and it starts again at the next wait. The
+//! reason: it cannot distinguish a value that it prefetched in time from a value that was in
+//! memory. Errors of the prefetcher are ignored, because the scan returns them itself when it
+//! reaches the pair.
 use crate::Result;
 use std::{cmp::Ordering, collections::VecDeque};
 use terrace_format::KeyOrder;

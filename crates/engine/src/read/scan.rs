@@ -169,9 +169,9 @@ pub struct Cursor {
 }
 
 /// Charges the reads of a cursor to the SSTables that cause their cost. A seek that searches every
-/// run is charged to the runs of level 0. Read and skipped bytes are charged to the seek budgets of
-/// SSTables. If a compaction of the charged SSTables would save more than it costs, reports this to
-/// `store`.
+/// run is charged to the runs of level 0. Read and skipped bytes are charged to the seek budgets
+/// of SSTables. If a compaction of the charged SSTables would save more than it costs, reports
+/// this to `store`.
 pub(crate) struct ReadSampler {
     /// The view that the cursor reads. The field also pins the view's version.
     view: Arc<View>,

@@ -23,8 +23,8 @@ enum Position {
     Saved,
 }
 
-/// The period of read sampling, in bytes of keys and values: after so many bytes a scan charges one
-/// seek to a seek budget. The number is LevelDB's.
+/// The period of read sampling, in bytes of keys and values: after so many bytes a scan charges
+/// one seek to a seek budget. The number is LevelDB's.
 pub const SAMPLE_BYTES: usize = 1 << 20;
 /// The minimum number of bytes that one skipped entry adds to the period of read sampling.
 /// Tombstones are short, so without this minimum a scan over many of them would charge almost
@@ -58,8 +58,8 @@ impl SkippedEntries {
     }
 }
 
-/// An iterator over the user keys and values that a snapshot sees. It returns each key once, and no
-/// deleted key.
+/// An iterator over the user keys and values that a snapshot sees. It returns each key once, and
+/// no deleted key.
 pub struct SnapshotIter {
     order: KeyOrder,
     merge: Merge,

@@ -115,9 +115,9 @@ impl Source {
     }
 }
 
-/// The sources of a merging iterator. When the list is dropped, the thread keeps its memory for its
-/// next list. The reason: a cursor often seeks only once, and an allocation of two kilobytes is a
-/// notable part of the cost of one seek.
+/// The sources of a merging iterator. When the list is dropped, the thread keeps its memory for
+/// its next list. The reason: a cursor often seeks only once, and an allocation of two kilobytes
+/// is a notable part of the cost of one seek.
 pub struct Sources(Vec<Source>);
 
 /// The maximum number of sources for which a thread keeps the memory (18 KiB).

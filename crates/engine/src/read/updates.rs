@@ -1,11 +1,11 @@
 //! Reads the newest part of the history: the writes that are still in WALs, in the order in which
 //! they were written.
 //!
-//! The first record of a WAL is empty. It states the sequence number at which the WAL begins. A WAL
-//! ends at the sequence number at which the next one begins, even if its file has more records.
-//! Those records are writes that recovery dropped after a power cut, or that failed because the
-//! disk was full. They never became part of the history, and the next WAL reuses their sequence
-//! numbers.
+//! The first record of a WAL is empty. It states the sequence number at which the WAL begins. A
+//! WAL ends at the sequence number at which the next one begins, even if its file has more
+//! records. Those records are writes that recovery dropped after a power cut, or that failed
+//! because the disk was full. They never became part of the history, and the next WAL reuses their
+//! sequence numbers.
 //!
 //! In a chain of WALs the first sequence numbers therefore ascend. A WAL whose first sequence
 //! number is not below that of every later WAL contributes nothing to the history. The first
@@ -45,8 +45,9 @@ impl Update {
     }
 }
 
-/// An iterator over the writes that follow a sequence number, up to the last write before the call;
-/// see [`Db::updates_since`](crate::Db::updates_since). The iterator ends after its first error.
+/// An iterator over the writes that follow a sequence number, up to the last write before the
+/// call; see [`Db::updates_since`](crate::Db::updates_since). The iterator ends after its first
+/// error.
 pub struct Updates {
     storage: Arc<dyn Storage>,
     /// Prevents the deletion of WALs that the iterator has not read yet.

@@ -56,8 +56,8 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     Ok(file.features)
 }
 
-/// Adds the feature for column families to the format file. `known` are the features with which the
-/// store was opened.
+/// Adds the feature for column families to the format file. `known` are the features with which
+/// the store was opened.
 pub fn announce_families(storage: &dyn Storage, known: &[String]) -> Result<()> {
     if known.iter().any(|feature| feature == COLUMN_FAMILIES) {
         return Ok(());

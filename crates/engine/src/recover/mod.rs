@@ -209,8 +209,8 @@ fn above(listed: &[Listed]) -> u64 {
     listed.iter().map(|found| found.object.number() + 1).max().unwrap_or(0)
 }
 
-/// Divides replayed memtables, oldest first, into those of the default column family, newest first,
-/// and those of the other families.
+/// Divides replayed memtables, oldest first, into those of the default column family, newest
+/// first, and those of the other families.
 fn newest_first(
     memtables: Vec<(FamilyId, Arc<MemTable>)>,
 ) -> (Vec<Arc<MemTable>>, BTreeMap<FamilyId, FamilyMemtables>) {

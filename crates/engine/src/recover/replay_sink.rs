@@ -1,9 +1,9 @@
 //! The destination of replayed entries. Replay either keeps them in memtables, writes them to
 //! tables of level 0, or only counts them.
 //!
-//! Replay fills one memtable of each column family at a time. [`ReplayTarget`] decides whether full
-//! memtables are kept, written as tables, or counted and dropped. With the last two targets, replay
-//! has only these memtables in memory, whatever the size of the WALs.
+//! Replay fills one memtable of each column family at a time. [`ReplayTarget`] decides whether
+//! full memtables are kept, written as tables, or counted and dropped. With the last two targets,
+//! replay has only these memtables in memory, whatever the size of the WALs.
 //!
 //! No manifest names a table that replay writes until the open publishes a new manifest. If a
 //! crash happens before that, the table is an obsolete file. The next open removes it and replays

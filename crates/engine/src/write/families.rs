@@ -38,8 +38,8 @@ pub fn insert(shared: &DbInner, writer: &mut WriterState, head: &[u8], batch: &B
     }
 }
 
-/// Returns the memtables of the column families of `batch`. An operation on a dropped family has no
-/// memtable: it is ordered before the drop, so no reader can see it, and replay ignores it too.
+/// Returns the memtables of the column families of `batch`. An operation on a dropped family has
+/// no memtable: it is ordered before the drop, so no reader can see it, and replay ignores it too.
 #[cold]
 fn families_of(shared: &DbInner, writer: &mut WriterState, batch: &Batch) -> Vec<(FamilyId, Arc<MemTable>)> {
     let ids = batch.ops().map(|op| op.split().0).filter(|id| *id != FamilyId::DEFAULT);

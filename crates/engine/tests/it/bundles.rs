@@ -51,8 +51,8 @@ fn written(said: &Statistics) -> u64 {
 }
 
 /// Writes a fixed history to a store with `preset`, and runs every due job immediately. The keys
-/// are random, so compactions rewrite tables instead of moving them. Returns the statistics and the
-/// number of flushes and compactions.
+/// are random, so compactions rewrite tables instead of moving them. Returns the statistics and
+/// the number of flushes and compactions.
 fn filled(preset: &str) -> (Statistics, u64) {
     let mut options = Options::preset(preset).unwrap();
     options.seek_compaction = false;

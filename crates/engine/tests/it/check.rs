@@ -1,5 +1,5 @@
-//! Tests of `check`, which verifies several invariants of a store. Each test violates one invariant
-//! and expects that `check` reports it.
+//! Tests of `check`, which verifies several invariants of a store. Each test violates one
+//! invariant and expects that `check` reports it.
 use crate::common::{files, kit};
 use files::{Files, Writer, framed, holding, manifest_of, records};
 use std::sync::Arc;

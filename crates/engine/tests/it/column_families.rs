@@ -104,8 +104,8 @@ fn wrong_calls_are_refused_and_change_nothing() {
     assert!(matches!(db.copy_into(&other, |_| ()), Err(Error::Unsupported(_))));
 }
 
-/// A handle to a dropped family returns an error from every call, also after a family with the same
-/// name exists again. Iterators and the files that they read stay.
+/// A handle to a dropped family returns an error from every call, also after a family with the
+/// same name exists again. Iterators and the files that they read stay.
 #[test]
 fn a_dropped_family_is_gone() {
     let place = tempfile::tempdir().unwrap();
@@ -257,8 +257,8 @@ fn the_feed_of_updates_names_families() {
     assert!(matches!(db.write(update.batch, WriteOptions::default()), Err(Error::Invalid(_))));
 }
 
-/// Writes to one family fill the memory budget for memtables, and are flushed, although the default
-/// family has no write.
+/// Writes to one family fill the memory budget for memtables, and are flushed, although the
+/// default family has no write.
 #[test]
 fn writes_to_one_family_are_flushed() {
     let options = plain(TIGHT);

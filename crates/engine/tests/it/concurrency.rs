@@ -1,6 +1,6 @@
-//! Tests in which many threads use one store. Batches must be atomic, counters must never decrease,
-//! snapshots must not change, and a close or drop must end all work cleanly. Threads interleave at
-//! random, and these properties must be true for every interleaving.
+//! Tests in which many threads use one store. Batches must be atomic, counters must never
+//! decrease, snapshots must not change, and a close or drop must end all work cleanly. Threads
+//! interleave at random, and these properties must be true for every interleaving.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{
@@ -72,8 +72,8 @@ fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     unreachable!("the loop has no end")
 }
 
-/// Reads both counters of each writer in one scan. The two counters must be equal; otherwise a part
-/// of a batch is visible.
+/// Reads both counters of each writer in one scan. The two counters must be equal; otherwise a
+/// part of a batch is visible.
 fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<u64> {
     let pairs: BTreeMap<_, _> = pairs.collect::<terrace::Result<_>>().expect("scan");
     let read = |name: &str, w: usize| number(pairs.get(format!("{name}/{w}").as_bytes()).cloned());

@@ -1,6 +1,6 @@
-//! Runs the fuzz targets (`make fuzz`) without a fuzzer. The inputs are of four kinds: the seeds of
-//! a target, slightly damaged seeds, inputs each of which reaches code that no other input reaches
-//! (`fuzz/corpus/TARGET`), and inputs that once failed (`fuzz/found/TARGET`).
+//! Runs the fuzz targets (`make fuzz`) without a fuzzer. The inputs are of four kinds: the seeds
+//! of a target, slightly damaged seeds, inputs each of which reaches code that no other input
+//! reaches (`fuzz/corpus/TARGET`), and inputs that once failed (`fuzz/found/TARGET`).
 #[path = "../../../../fuzz/src/lib.rs"]
 pub mod fuzz;
 

@@ -2,9 +2,10 @@
 //! subset of the unsynced data. The store must open and contain a prefix of the history, and the
 //! prefix must include everything that was acknowledged as durable (docs/durability.md).
 //!
-//! `TERRACE_CRASH_SEEDS` sets the size of the campaign: the number of disk images per step (default
-//! 1, with `TERRACE_FULL` 8). A failure names the durability tracker, the rules of the file system,
-//! the history seed, the step and the image seed. The same numbers reproduce the image.
+//! `TERRACE_CRASH_SEEDS` sets the size of the campaign: the number of disk images per step
+//! (default 1, with `TERRACE_FULL` 8). A failure names the durability tracker, the rules of the
+//! file system, the history seed, the step and the image seed. The same numbers reproduce the
+//! image.
 use crate::common::{cuts, history, kit};
 use cuts::{Cuts, histories};
 use history::{Collected, Tracker};
@@ -156,8 +157,8 @@ fn any_power_cut_leaves_directory_tables_whole() {
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// Power cuts of stores with key-value separation, with and without a WAL sidecar, and with each GC
-/// mode. The options keep GC always active.
+/// Power cuts of stores with key-value separation, with and without a WAL sidecar, and with each
+/// GC mode. The options keep GC always active.
 #[test]
 fn any_power_cut_leaves_a_prefix_with_separated_values() {
     let mut tail = Options::preset("wisckey").expect("there is one");

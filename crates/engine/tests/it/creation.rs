@@ -1,6 +1,6 @@
-//! Tests of the creation of a store in a directory that is not empty. The remains of an interrupted
-//! creation or removal must do no harm. A store that has lost its root (`CURRENT`) must not be
-//! overwritten.
+//! Tests of the creation of a store in a directory that is not empty. The remains of an
+//! interrupted creation or removal must do no harm. A store that has lost its root (`CURRENT`)
+//! must not be overwritten.
 use crate::common::kit;
 use kit::{files_below, open};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
@@ -89,9 +89,9 @@ fn names(path: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.ends_with("LOCK")).collect()
 }
 
-/// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a WAL
-/// of another layout. Fixed bug: the open created a new store over these files and removed the old
-/// manifest.
+/// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a
+/// WAL of another layout. Fixed bug: the open created a new store over these files and removed the
+/// old manifest.
 #[test]
 fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {

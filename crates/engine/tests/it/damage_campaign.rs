@@ -1,7 +1,7 @@
 //! A campaign with every kind of damage to every file of small stores, in each table form. After
 //! the damage, an open, a scan, a check or a repair must report each difference from the written
-//! data. A difference that none of them reports is called *silent*. The tests require that there is
-//! no silent difference.
+//! data. A difference that none of them reports is called *silent*. The tests require that there
+//! is no silent difference.
 //!
 //! By default a sample of offsets is tried. `TERRACE_DAMAGES` sets the number of offsets for each
 //! file, and `TERRACE_SEED` selects the sample.
@@ -31,8 +31,8 @@ fn options(form: &[(&str, &str)]) -> Options {
     options
 }
 
-/// Makes a store with tables in several levels and empty WALs. Returns its directory, its pairs and
-/// its deleted keys.
+/// Makes a store with tables in several levels and empty WALs. Returns its directory, its pairs
+/// and its deleted keys.
 fn store(form: &[(&str, &str)]) -> (TempDir, Model, BTreeSet<Vec<u8>>) {
     let (folder, mut model, mut ever) = (tempfile::tempdir().unwrap(), Model::new(), BTreeSet::new());
     let path = folder.path().join("store");

@@ -1,7 +1,7 @@
-//! Tests of SSTables with correct checksums that are damaged in another way: keys are out of order,
-//! a table was replaced by another one, or a file has a wrong length. Reads that need such a table
-//! must fail, and the error must name the table. All other reads must succeed, and writes must
-//! continue. `check` and `repair` must report the damage.
+//! Tests of SSTables with correct checksums that are damaged in another way: keys are out of
+//! order, a table was replaced by another one, or a file has a wrong length. Reads that need such
+//! a table must fail, and the error must name the table. All other reads must succeed, and writes
+//! must continue. `check` and `repair` must report the damage.
 use crate::common::{corrupt_entries, files, kit};
 use corrupt_entries::FORMS;
 use files::{Writer, framed, manifest_of, records};
@@ -272,8 +272,8 @@ fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
 }
 
 /// A compaction that reads damaged data must not be retried endlessly, and writes must continue.
-/// The damage prevents that level 0 shrinks. When level 0 is full, writes that wait for it must end
-/// with the compaction's error instead of waiting for ever.
+/// The damage prevents that level 0 shrinks. When level 0 is full, writes that wait for it must
+/// end with the compaction's error instead of waiting for ever.
 #[test]
 fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0() {
     let folder = tempfile::tempdir().unwrap();
@@ -325,8 +325,8 @@ fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0
     assert!((1..=3).contains(&failures.len()), "{failures:?}");
 }
 
-/// Fixed bug: if the manifest had a wrong bound of a table, a backward scan returned the same pairs
-/// endlessly.
+/// Fixed bug: if the manifest had a wrong bound of a table, a backward scan returned the same
+/// pairs endlessly.
 #[test]
 fn a_wrong_bound_in_the_manifest_ends_scans() {
     let folder = tempfile::tempdir().unwrap();

@@ -204,8 +204,8 @@ fn open_files_stay_below_the_process_limit() {
     assert!(fs::read_dir(folder.path().join("log")).unwrap().count() > USUAL as usize);
 }
 
-/// The limit of descriptors belongs to the process, and all its stores share it. An open of a store
-/// must take unused descriptors from the other stores.
+/// The limit of descriptors belongs to the process, and all its stores share it. An open of a
+/// store must take unused descriptors from the other stores.
 #[test]
 fn stores_share_the_descriptors_of_a_process() {
     in_own_process(|| {

@@ -398,8 +398,8 @@ fn small_pairs_leave_inodes_for_small_tables() {
 }
 
 /// A compaction makes hard links to value files of its inputs. Such files must not count as
-/// unsynced bytes. Files that become obsolete with the compaction do count, because they stay until
-/// the compaction is durable.
+/// unsynced bytes. Files that become obsolete with the compaction do count, because they stay
+/// until the compaction is durable.
 #[test]
 fn linked_files_do_not_count_as_unsynced() {
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];

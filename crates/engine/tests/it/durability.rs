@@ -78,8 +78,8 @@ fn mode_none_promises_and_syncs_nothing() {
     assert_eq!(contents(&place.open(&volatile, false).unwrap()).unwrap().len(), 2);
 }
 
-/// Fixed bug: if edits were added after the last commit of a close, the close waited until the next
-/// batch of tables was due.
+/// Fixed bug: if edits were added after the last commit of a close, the close waited until the
+/// next batch of tables was due.
 #[test]
 fn a_close_does_not_wait_until_a_batch_is_due() {
     for round in 0..5u32 {
@@ -244,8 +244,8 @@ fn a_closed_store_leaves_no_obsolete_table() {
     assert_eq!(there(), 1);
 }
 
-/// Unsynced bytes are limited even if batches of tables are rare. Writes must wait for a batch, and
-/// the time must be reported as a stall.
+/// Unsynced bytes are limited even if batches of tables are rare. Writes must wait for a batch,
+/// and the time must be reported as a stall.
 #[test]
 fn unsynced_wals_and_tables_are_bounded() {
     ["group", "background", "journal"].into_iter().for_each(are_bounded_under);
@@ -279,8 +279,8 @@ fn are_bounded_under(durability_mode: &str) {
     db.close().unwrap();
 }
 
-/// With the NobLSM paper's settings, a flush must be durable immediately and make its WAL obsolete,
-/// even while earlier compactions wait for the journal.
+/// With the NobLSM paper's settings, a flush must be durable immediately and make its WAL
+/// obsolete, even while earlier compactions wait for the journal.
 #[test]
 fn a_durable_flush_overtakes_unsynced_compactions() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -355,7 +355,8 @@ fn a_batch_makes_all_earlier_tables_durable() {
 }
 
 /// A compaction into many tables passes them to the durability tracker in parts, and the parts
-/// become durable in any order. The inputs of the compaction must stay until all parts are durable.
+/// become durable in any order. The inputs of the compaction must stay until all parts are
+/// durable.
 #[test]
 fn compaction_inputs_stay_until_all_outputs_are_durable() {
     let options = options(&[TIGHT, &[("write_buffer_size", "1MiB"), ("compression", "none")]].concat());

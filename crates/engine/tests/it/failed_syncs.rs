@@ -94,8 +94,8 @@ fn variants() -> impl Iterator<Item = (&'static str, &'static str)> {
         .filter(|(durability_mode, wal_write_mode)| !kit::is_refused(&apart(durability_mode, wal_write_mode)))
 }
 
-/// The sync of a WAL fails while a caller waits for it. The test repeats this at different times in
-/// the life of a store.
+/// The sync of a WAL fails while a caller waits for it. The test repeats this at different times
+/// in the life of a store.
 #[test]
 fn nothing_depends_on_a_wal_that_failed_to_sync() {
     let states = states(SEED, BATCHES);
@@ -116,8 +116,8 @@ fn nothing_depends_on_a_wal_that_failed_to_sync() {
 }
 
 /// A store is closed before any sync was requested. The next open syncs the WAL, the sync fails,
-/// and the open must return the error. A further open gets no error from the kernel, and must still
-/// not depend on the lost data.
+/// and the open must return the error. A further open gets no error from the kernel, and must
+/// still not depend on the lost data.
 #[test]
 fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
     let states = states(SEED, BATCHES);

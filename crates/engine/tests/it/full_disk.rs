@@ -464,9 +464,9 @@ fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     assert!(removed > 5, "only {removed} openings removed tables");
 }
 
-/// Fixed bug: a process was killed during value relocation, and left a full disk and a segment that
-/// no table names. The segment occupied the space that an open for writing needs, so no such open
-/// succeeded.
+/// Fixed bug: a process was killed during value relocation, and left a full disk and a segment
+/// that no table names. The segment occupied the space that an open for writing needs, so no such
+/// open succeeded.
 #[test]
 fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());

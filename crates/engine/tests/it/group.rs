@@ -127,8 +127,8 @@ fn data_of_a_journal_commit_is_on_the_device() {
     drop(db);
 }
 
-/// Measures the cost of waiting for the journal: the processor time of a thread that polls as often
-/// as a store does.
+/// Measures the cost of waiting for the journal: the processor time of a thread that polls as
+/// often as a store does.
 #[test]
 fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     let Some(()) = require("root", is_root()) else { return };
@@ -154,8 +154,8 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
 }
 
 /// Checks the claims of the NobLSM paper as counts. There must be as many table syncs as flushes,
-/// they must sync as many bytes as the flushes wrote, and compactions must make none. In modes with
-/// batches no sync of a table may block a write.
+/// they must sync as many bytes as the flushes wrote, and compactions must make none. In modes
+/// with batches no sync of a table may block a write.
 #[test]
 fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     let Some(()) = require("root", is_root()) else { return };
@@ -211,8 +211,8 @@ fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     }
 }
 
-/// When a window of the WAL has been written once, a synced record changes no metadata of the file.
-/// The journal then has nothing to commit, so the sync must force no commit.
+/// When a window of the WAL has been written once, a synced record changes no metadata of the
+/// file. The journal then has nothing to commit, so the sync must force no commit.
 #[test]
 fn synced_mapped_writes_force_no_journal_commit() {
     const WRITES: u64 = 400;

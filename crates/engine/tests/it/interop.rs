@@ -1,10 +1,10 @@
 //! Interoperability tests: LevelDB and Terrace use one directory in turn. LevelDB must read
-//! everything that Terrace writes, and Terrace everything that LevelDB writes. The tests run random
-//! histories with many opens and with kills of either engine. LevelDB must refuse a store that it
-//! cannot read.
+//! everything that Terrace writes, and Terrace everything that LevelDB writes. The tests run
+//! random histories with many opens and with kills of either engine. LevelDB must refuse a store
+//! that it cannot read.
 //!
-//! Every random choice is derived from a seed, and a failure prints the seed. `TERRACE_SEED=n` runs
-//! only that seed.
+//! Every random choice is derived from a seed, and a failure prints the seed. `TERRACE_SEED=n`
+//! runs only that seed.
 use crate::common::leveldb;
 use leveldb::{Layout, Op, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use std::{
@@ -206,8 +206,8 @@ fn a_leveldb_store_remains_a_leveldb_store() {
     assert_eq!(keys, [&b"leveldb"[..], b"theirs", b"volatile"]);
 }
 
-/// LevelDB must open a store that was created with the default preset, although its format file has
-/// a durability mode.
+/// LevelDB must open a store that was created with the default preset, although its format file
+/// has a durability mode.
 #[test]
 fn leveldb_opens_a_store_created_by_default() {
     let Some(_) = require("leveldb", Library::load()) else { return };
@@ -228,8 +228,8 @@ fn leveldb_opens_a_store_created_by_default() {
     assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
 }
 
-/// LevelDB 1.23 can read every store without a format file, except for blocks compressed with Zstd.
-/// Terrace writes such blocks only on explicit request, and it always reads them.
+/// LevelDB 1.23 can read every store without a format file, except for blocks compressed with
+/// Zstd. Terrace writes such blocks only on explicit request, and it always reads them.
 #[test]
 fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     let Some(library) = require("leveldb", Library::load()) else { return };

@@ -1,13 +1,13 @@
 //! A test that Terrace with the preset `leveldb` has the costs of LevelDB 1.23. For the same
-//! history it must sync as many tables, write as many bytes to the device, and leave a store of the
-//! same size.
+//! history it must sync as many tables, write as many bytes to the device, and leave a store of
+//! the same size.
 //!
 //! Each run uses a new ext4 file system on a loop device, and a child process under `strace` that
 //! writes the history. After every [`PACE`] puts the child waits until it is idle, so that the
 //! result depends little on timing. Five runs of LevelDB give a range for each figure. The median
-//! of three runs of Terrace must be in this range, with a tolerance of 2 % on either side. The test
-//! needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`, `strace`,
-//! `leveldb`).
+//! of three runs of Terrace must be in this range, with a tolerance of 2 % on either side. The
+//! test needs root, loop devices, strace and LevelDB (`TERRACE_REQUIRE` names: `root`, `loop`,
+//! `strace`, `leveldb`).
 use crate::common::{leveldb, loop_fs};
 use leveldb::{Layout, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use loop_fs::{LoopFs, is_root};
@@ -26,8 +26,8 @@ use terrace_peers::{leveldb::Library, require};
 const PUTS: u64 = 60_000;
 const KEYS: u64 = 30_000;
 const VALUE_BYTES: usize = 400;
-/// The number of puts between two waits. They have 0.8 MB in total, so at most one memtable becomes
-/// full between two waits.
+/// The number of puts between two waits. They have 0.8 MB in total, so at most one memtable
+/// becomes full between two waits.
 const PACE: u64 = 2000;
 const SHAPE: Layout =
     Layout { snappy: false, write_buffer_size: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
@@ -127,8 +127,8 @@ fn expected() -> Pairs {
     history().collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-/// Returns when the process is idle: all its other threads were asleep in five consecutive samples,
-/// 2 ms apart, and have not run in between.
+/// Returns when the process is idle: all its other threads were asleep in five consecutive
+/// samples, 2 ms apart, and have not run in between.
 fn wait_until_idle() {
     let deadline = Instant::now() + Duration::from_secs(30);
     let (mut quiet, mut last) = (0, None);

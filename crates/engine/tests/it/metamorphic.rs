@@ -1,7 +1,7 @@
-//! A metamorphic test: one random history of thousands of operations runs with many sets of options
-//! and in every place (directory, memory, raw device, split store). The results must be equal in
-//! all runs, and the statistics must be consistent. If two runs differ, the failure names the
-//! options, the place and the seed.
+//! A metamorphic test: one random history of thousands of operations runs with many sets of
+//! options and in every place (directory, memory, raw device, split store). The results must be
+//! equal in all runs, and the statistics must be consistent. If two runs differ, the failure names
+//! the options, the place and the seed.
 use crate::common::kit;
 use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
@@ -17,7 +17,8 @@ type Layout = &'static [(&'static str, &'static str)];
 const SMALL: Layout =
     &[("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("max_bytes_for_level_base", "64KiB")];
 
-/// The sets of options. Each is applied after `SMALL`, whose sizes let one history use every level.
+/// The sets of options. Each is applied after `SMALL`, whose sizes let one history use every
+/// level.
 const LAYOUTS: &[Layout] = &[
     &[],
     &[("write_buffer_size", "4MiB")],

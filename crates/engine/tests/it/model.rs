@@ -1,8 +1,8 @@
 //! The model test: for any operations, options, executor and place, a store must return the same
 //! results as a sorted map.
 //!
-//! Cases are generated from the seed `TERRACE_MODEL_SEED` (default 1). `TERRACE_MODEL_CASES` is the
-//! number of cases. A failure prints the seed and the smallest case that fails.
+//! Cases are generated from the seed `TERRACE_MODEL_SEED` (default 1). `TERRACE_MODEL_CASES` is
+//! the number of cases. A failure prints the seed and the smallest case that fails.
 use crate::common::{kit, ops};
 use kit::{Backwards, Place, check_layout};
 use ops::{Config, Key, Move, Op, Range, Value, any_config, any_op};

@@ -1,6 +1,6 @@
 //! Tests of several opens of one store, in a directory or on a raw device. A store has one writer
-//! or many readers. The tests check the error of a refused open, and that a reader changes no file.
-//! A reader must also work on a read-only file system; that test needs root for a mount.
+//! or many readers. The tests check the error of a refused open, and that a reader changes no
+//! file. A reader must also work on a read-only file system; that test needs root for a mount.
 use crate::common::kit;
 use kit::{TIGHT, contents};
 use std::{
@@ -107,8 +107,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Calls every operation that a reader may call, and operations that a reader may not call. No byte
-/// at `path` may change.
+/// Calls every operation that a reader may call, and operations that a reader may not call. No
+/// byte at `path` may change.
 fn read_everything(path: &Path, options: &Options) {
     let before = kit::files_below(path);
     let db = Db::open_read_only(path, options.clone()).unwrap();
@@ -177,8 +177,8 @@ fn a_reader_opens_on_a_read_only_file_system() {
     }
 }
 
-/// Opens and closes of other stores redistribute the file descriptors of the process. This must not
-/// keep a closed store locked.
+/// Opens and closes of other stores redistribute the file descriptors of the process. This must
+/// not keep a closed store locked.
 #[test]
 fn a_closed_store_can_be_opened_again_while_other_stores_come_and_go() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Tests of LevelDB's property strings. For the same directory, Terrace and LevelDB must return the
-//! same text.
+//! Tests of LevelDB's property strings. For the same directory, Terrace and LevelDB must return
+//! the same text.
 use crate::common::{kit, leveldb};
 use kit::Place;
 use leveldb::{Layout, Side, Store};

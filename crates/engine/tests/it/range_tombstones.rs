@@ -139,8 +139,8 @@ fn leveldb_refuses_a_store_with_range_tombstones() {
     assert!(update.batch.ops().eq([Op::DeleteRange(b"a", b"b"), Op::Put(b"b", b"2")]), "{update:?}");
 }
 
-/// The comparator decides which ranges are empty. An empty range must not make the other operations
-/// of its batch fail.
+/// The comparator decides which ranges are empty. An empty range must not make the other
+/// operations of its batch fail.
 #[test]
 fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
     for (ranges, backwards) in [(true, false), (true, true), (false, false), (false, true)] {

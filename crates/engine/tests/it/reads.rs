@@ -256,7 +256,8 @@ fn multi_get_prefetches_separated_values() {
     assert!(fs.expected() - before >= 15, "{} of 16 values", fs.expected() - before);
 }
 
-/// A scan that waits for values of the value log must prefetch the next values, in both directions.
+/// A scan that waits for values of the value log must prefetch the next values, in both
+/// directions.
 #[test]
 fn a_scan_prefetches_separated_values() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());

@@ -1,6 +1,6 @@
 //! Tests of opens that must be refused: wrong options, the directory of another engine, a store
-//! that has lost a part. The error must state the reason. Every file must stay as it was, including
-//! files that do not belong to a store.
+//! that has lost a part. The error must state the reason. Every file must stay as it was,
+//! including files that do not belong to a store.
 use crate::common::kit;
 use kit::{Backwards, Place};
 use std::{collections::BTreeSet, fs, sync::Arc};
@@ -150,8 +150,8 @@ fn filters_of_another_policy_are_ignored() {
     }
 }
 
-/// A snapshot pins entries only in its own store, and its sequence number has no meaning in another
-/// store. So another store must refuse it.
+/// A snapshot pins entries only in its own store, and its sequence number has no meaning in
+/// another store. So another store must refuse it.
 #[test]
 fn a_snapshot_of_another_store_is_refused() {
     let (here, there) = (kit::store(Options::default()), kit::store(Options::default()));

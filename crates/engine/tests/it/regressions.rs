@@ -270,8 +270,8 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
 }
 
 /// Fixed bug: an ingest whose comparator panicked after the install left the writers' sequence
-/// number below that of the ingested entries. The next write was acknowledged, but recovery dropped
-/// it, because its sequence number seemed to be in tables already.
+/// number below that of the ingested entries. The next write was acknowledged, but recovery
+/// dropped it, because its sequence number seemed to be in tables already.
 #[test]
 fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
@@ -312,9 +312,9 @@ fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     assert!(went_off > 20 && refused > 0, "{went_off} panics, {refused} of them stopped the store");
 }
 
-/// Fixed bug: a writer that waited for space in the memtable ran the first job of the queue, even a
-/// job that syncs. Such a job needs the writer state, which the waiting writer held, so both waited
-/// for ever.
+/// Fixed bug: a writer that waited for space in the memtable ran the first job of the queue, even
+/// a job that syncs. Such a job needs the writer state, which the waiting writer held, so both
+/// waited for ever.
 #[test]
 fn a_stalled_writer_runs_no_job_that_needs_the_writer_state() {
     let (reported, names_operation_and_file) = mpsc::channel();
@@ -352,7 +352,8 @@ fn flush_after_close_is_refused_and_creates_no_file() {
     assert_eq!(fs.list().unwrap(), before);
 }
 
-/// A durability tracker that makes nothing durable until it is forced, so that commits are retried.
+/// A durability tracker that makes nothing durable until it is forced, so that commits are
+/// retried.
 struct ForcedOnlyTracker(LateTracker);
 
 impl DurabilityTracker for ForcedOnlyTracker {

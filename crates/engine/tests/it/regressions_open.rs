@@ -1,5 +1,5 @@
-//! Fixed bugs in the open of a store. Each comment describes the former wrong behaviour. Fixed bugs
-//! in running stores are in `regressions.rs`.
+//! Fixed bugs in the open of a store. Each comment describes the former wrong behaviour. Fixed
+//! bugs in running stores are in `regressions.rs`.
 use crate::common::{files, history};
 use files::{
     Files, Writer, bytes_of, directory, files, framed, leveldb_edit, leveldb_store, manifest_of, newest_log, put,
@@ -64,8 +64,8 @@ fn refused(files: &Files, options: &Options) -> Error {
 }
 
 /// Fixed bug: the open treated a bad record in any manifest as a torn tail. It ignored all later
-/// edits and removed their tables as orphans. LevelDB syncs each edit, so a bad record in LevelDB's
-/// manifest is damage, and the open must be refused.
+/// edits and removed their tables as orphans. LevelDB syncs each edit, so a bad record in
+/// LevelDB's manifest is damage, and the open must be refused.
 #[test]
 fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     let mut files = files_after(|db| {
@@ -92,8 +92,8 @@ fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
 
 /// LevelDB with the option `reuse_logs` appends to Terrace's manifest and WAL. LevelDB's
 /// `last_sequence` in a manifest is the newest sequence number that was assigned. Terrace's is the
-/// newest sequence number in tables. Fixed bug: Terrace read LevelDB's number with its own meaning.
-/// It treated the entries of the WAL as flushed and dropped them.
+/// newest sequence number in tables. Fixed bug: Terrace read LevelDB's number with its own
+/// meaning. It treated the entries of the WAL as flushed and dropped them.
 #[test]
 fn records_appended_by_leveldb_are_kept() {
     let mut files = files_after(|db| db.put("a", "1").unwrap());
@@ -166,8 +166,8 @@ fn a_store_without_sequences_refuses_writes_and_still_opens() {
 }
 
 /// The mode `none` syncs nothing. Fixed bug: when the store was next opened in mode `sync`, its
-/// tables were treated as durable. Later promises depended on these tables, and a power cut removed
-/// them. Now the open syncs these tables first.
+/// tables were treated as durable. Later promises depended on these tables, and a power cut
+/// removed them. Now the open syncs these tables first.
 #[test]
 fn a_session_in_mode_sync_first_syncs_tables_of_mode_none() {
     for rules in [Rules::Ext4, Rules::Posix] {
@@ -246,7 +246,8 @@ fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
 
 /// Fixed bug: when a WAL was replaced, its torn tail was lost without a report. A torn tail may in
 /// fact be a damaged length field with many records after it. Therefore the open now keeps an
-/// unchanged copy of the WAL. (If the writes were synced, this is damage: see `wal_corruption.rs`.)
+/// unchanged copy of the WAL. (If the writes were synced, this is damage: see
+/// `wal_corruption.rs`.)
 #[test]
 fn a_torn_wal_tail_is_set_aside() {
     let files = files_after(|db| (0..20u8).for_each(|key| db.put([key], "value").unwrap()));
@@ -285,8 +286,8 @@ fn impossible_numbers_in_a_manifest_are_refused() {
     }
 }
 
-/// A file has a file number near the end of the range in its name. The open is refused, because the
-/// next file number must be larger than every file number.
+/// A file has a file number near the end of the range in its name. The open is refused, because
+/// the next file number must be larger than every file number.
 #[test]
 fn impossible_file_numbers_are_refused_by_name() {
     let store = leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]);
@@ -304,9 +305,9 @@ fn impossible_file_numbers_are_refused_by_name() {
     }
 }
 
-/// Fixed bug: a record with a correct checksum that is not a batch prevented the open. Now the open
-/// treats it as any other bad record. In a WAL of Terrace the history ends before the record. In a
-/// WAL of LevelDB the history continues after it. In both cases a copy of the WAL is kept in
+/// Fixed bug: a record with a correct checksum that is not a batch prevented the open. Now the
+/// open treats it as any other bad record. In a WAL of Terrace the history ends before the record.
+/// In a WAL of LevelDB the history continues after it. In both cases a copy of the WAL is kept in
 /// `lost/`.
 #[test]
 fn an_undecodable_batch_counts_as_a_bad_record() {

@@ -1,5 +1,5 @@
-//! Tests of the repair of damaged stores. A repair must salvage every entry whose bytes are intact,
-//! use the newest version of each key, and leave the damaged store unchanged.
+//! Tests of the repair of damaged stores. A repair must salvage every entry whose bytes are
+//! intact, use the newest version of each key, and leave the damaged store unchanged.
 //!
 //! The oracle reads the undamaged files with its own code. It therefore knows which bytes contain
 //! each version of each key.
@@ -43,8 +43,8 @@ fn layout_of(tables: TableForm) -> Options {
     options
 }
 
-/// Makes a store with tables in several levels and two WALs. Returns its files and its contents. If
-/// `leftovers` is set, the files include all files that have become obsolete.
+/// Makes a store with tables in several levels and two WALs. Returns its files and its contents.
+/// If `leftovers` is set, the files include all files that have become obsolete.
 fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout_of(tables), true).unwrap();
@@ -84,8 +84,8 @@ fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     (files, model)
 }
 
-/// Repairs `files` into a new store. Returns the contents of the new store, and the report. The old
-/// store must not change.
+/// Repairs `files` into a new store. Returns the contents of the new store, and the report. The
+/// old store must not change.
 fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     let (from, to) = (directory(files), kit::anywhere());
     let report = {
@@ -377,8 +377,8 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
     assert!(store.forward().into_iter().collect::<Model>() == model);
 }
 
-/// A process is killed during an ingest. A repair of the store must return as much of the ingest as
-/// an open does: all of it or nothing.
+/// A process is killed during an ingest. A repair of the store must return as much of the ingest
+/// as an open does: all of it or nothing.
 #[test]
 fn an_unfinished_ingest_is_not_revived() {
     let folder = tempfile::tempdir().unwrap();

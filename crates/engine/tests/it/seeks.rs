@@ -79,8 +79,8 @@ fn long_scans_exhaust_the_seek_budget() {
     }
 }
 
-/// A scan needs as much time to skip a deleted pair as to read a live pair, so both must charge the
-/// seek budget by the same amount.
+/// A scan needs as much time to skip a deleted pair as to read a live pair, so both must charge
+/// the seek budget by the same amount.
 #[test]
 fn scans_over_tombstones_exhaust_the_seek_budget() {
     for (wanted, goes) in [(true, true), (false, false)] {
@@ -108,8 +108,8 @@ fn scans_over_tombstones_exhaust_the_seek_budget() {
     }
 }
 
-/// A cursor must charge the seek budgets of the tables that it must read. It must not charge tables
-/// that a filter excludes, or tables that it does not need after it has found the key.
+/// A cursor must charge the seek budgets of the tables that it must read. It must not charge
+/// tables that a filter excludes, or tables that it does not need after it has found the key.
 #[test]
 fn seeks_compact_level_0_when_it_pays() {
     #[derive(Clone, Copy, Debug)]

@@ -108,9 +108,9 @@ fn one_manifest_commit_is_queued_at_a_time() {
     assert_eq!(rest, ["commit edits"]);
 }
 
-/// Obsolete entries that wait for compaction, and unsynced bytes, may take as much space as a large
-/// disk allows. On a small disk they must take no more than the disk has, even if jobs run only
-/// while a writer waits for them.
+/// Obsolete entries that wait for compaction, and unsynced bytes, may take as much space as a
+/// large disk allows. On a small disk they must take no more than the disk has, even if jobs run
+/// only while a writer waits for them.
 #[test]
 fn overwrites_need_no_large_disk() {
     [false, true].into_iter().for_each(overwrite_repeatedly);
@@ -185,8 +185,8 @@ fn store_with_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
     (disk, db, reader)
 }
 
-/// A reader pins an obsolete table. A flush that finds the disk full must wait a short time for the
-/// end of the reader before the store stops.
+/// A reader pins an obsolete table. A flush that finds the disk full must wait a short time for
+/// the end of the reader before the store stops.
 #[test]
 fn a_flush_waits_for_space_pinned_by_a_reader() {
     let (disk, db, reader) = store_with_reader("0");

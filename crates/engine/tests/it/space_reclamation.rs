@@ -1,5 +1,5 @@
-//! Tests of space reclamation: deleted and overwritten entries may take at most a fixed fraction of
-//! the size of the live data. This must be true both when the store is idle and under load, for
+//! Tests of space reclamation: deleted and overwritten entries may take at most a fixed fraction
+//! of the size of the live data. This must be true both when the store is idle and under load, for
 //! every kind of history that creates garbage: queues, truncated logs, rolling time series, prefix
 //! deletes, expiring entries, and shrinking values.
 //!
@@ -20,8 +20,8 @@ const MEMTABLE: u64 = 128 << 10;
 /// The number of memtables that may be written before garbage is dropped. During this time the
 /// garbage is in the active memtable, then in level 0.
 const LAG: usize = 6;
-/// The allowed bytes at rest that do not depend on the size of the live data. The number is for the
-/// sizes in the presets; the tests scale it down.
+/// The allowed bytes at rest that do not depend on the size of the live data. The number is for
+/// the sizes in the presets; the tests scale it down.
 const SLACK: u64 = 64 << 20;
 
 /// How a history deletes several keys in one call.
@@ -253,8 +253,8 @@ fn a_snapshot_pins_one_version_of_a_key() {
     }
 }
 
-/// Without tombstones the store does not know which entries are shadowed, and it compacts levels as
-/// usual.
+/// Without tombstones the store does not know which entries are shadowed, and it compacts levels
+/// as usual.
 #[test]
 fn without_tombstones_write_amplification_hardly_grows() {
     let filling = |store: &mut Store| {

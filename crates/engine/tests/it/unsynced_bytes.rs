@@ -56,8 +56,8 @@ fn live(layout: &[LevelInfo]) -> u64 {
     layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum()
 }
 
-/// Returns the unsynced bytes as the store counts them and as the write controller uses them. For a
-/// WAL the store counts the size of its memtable, which is a little larger than the WAL.
+/// Returns the unsynced bytes as the store counts them and as the write controller uses them. For
+/// a WAL the store counts the size of its memtable, which is a little larger than the WAL.
 fn unsynced(db: &Db) -> u64 {
     let statistics = db.statistics();
     statistics.retained_wal_bytes + statistics.shadow_bytes
@@ -135,8 +135,8 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
 }
 
 /// Tables that were added and deleted between two commits must be removed after the second commit.
-/// Some of these tables are in no manifest, and for others the inputs from which they were made are
-/// in no manifest. Background jobs run in any order.
+/// Some of these tables are in no manifest, and for others the inputs from which they were made
+/// are in no manifest. Background jobs run in any order.
 #[test]
 fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     for (seed, tables) in (0..12).map(|seed| (seed, ["block", "bundled"][seed as usize % 2])) {
@@ -199,8 +199,8 @@ fn followers_of_a_group_commit_are_delayed_too() {
     assert_eq!(db.statistics().stall_time, before, "it pays debt of an ended delay");
 }
 
-/// The statistics must count a commit as blocking only if the limit of unsynced bytes makes writers
-/// wait for it.
+/// The statistics must count a commit as blocking only if the limit of unsynced bytes makes
+/// writers wait for it.
 #[test]
 fn a_commit_that_stops_writers_counts_as_blocking() {
     const MAX: u64 = 1 << 20;

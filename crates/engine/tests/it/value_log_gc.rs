@@ -17,7 +17,8 @@ fn stored_bytes(place: &Place) -> u64 {
     place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
 }
 
-/// Makes a store of 2000 values in `place` and overwrites half of them, without garbage collection.
+/// Makes a store of 2000 values in `place` and overwrites half of them, without garbage
+/// collection.
 fn leave_garbage(place: &Place, seed: u64) {
     let mut rng = Rng::new(seed);
     let db = place.open(&options(&[SMALL, &[("value_log_gc", "off")]].concat()), true).expect("open");
@@ -215,9 +216,9 @@ fn tail_gc_revives_nothing() {
     check(&place, &options);
 }
 
-/// The three stages of the DeLSM paper's experiment, with random keys: all keys are written, a part
-/// of them is deleted, and all are written again. The test waits after each stage until the store
-/// is idle.
+/// The three stages of the DeLSM paper's experiment, with random keys: all keys are written, a
+/// part of them is deleted, and all are written again. The test waits after each stage until the
+/// store is idle.
 #[test]
 fn write_delete_write_costs_only_relocation() {
     for (bytes, pairs, limit) in [(4096, 4000, 2.0), (512, 16_000, 2.6)] {
@@ -232,8 +233,8 @@ fn write_delete_write_costs_only_relocation() {
     }
 }
 
-/// The write amplification of each stage and of all stages together, and the space amplification at
-/// the end.
+/// The write amplification of each stage and of all stages together, and the space amplification
+/// at the end.
 #[derive(Debug)]
 struct Stages {
     stages: [f64; 3],
@@ -401,8 +402,8 @@ fn starved_by_a_full_disk(collection: &str) {
     db.close().expect("close");
 }
 
-/// GC in an idle store must leave less garbage than GC under load. It must also remove garbage that
-/// no reference count shows yet.
+/// GC in an idle store must leave less garbage than GC under load. It must also remove garbage
+/// that no reference count shows yet.
 #[test]
 fn an_idle_store_keeps_less_garbage() {
     let (place, mut rng) = (Place::any(), Rng::new(24));
@@ -465,8 +466,8 @@ fn gc_respects_the_compaction_rate_limit() {
     }
 }
 
-/// One range tombstone in an upper level shadows all values, and no later write causes a compaction
-/// of it. The idle store must compact it, so that GC can reclaim the values.
+/// One range tombstone in an upper level shadows all values, and no later write causes a
+/// compaction of it. The idle store must compact it, so that GC can reclaim the values.
 #[test]
 fn a_range_delete_makes_garbage() {
     let changes: &[_] = &[("range_tombstones", "true"), ("idle_durability_ms", "100")];
@@ -520,8 +521,8 @@ fn gc_keeps_values_of_a_snapshot() {
     }
 }
 
-/// A scan reads a memtable whose values are in a WAL. When the scan reads the last values, no table
-/// needs this WAL any more. The WAL must exist until the scan ends.
+/// A scan reads a memtable whose values are in a WAL. When the scan reads the last values, no
+/// table needs this WAL any more. The WAL must exist until the scan ends.
 #[test]
 fn gc_keeps_values_of_a_memtable_scan() {
     let changes: &[_] = &[("value_log_gc_percent", "1"), ("write_buffer_size", "1MiB")];

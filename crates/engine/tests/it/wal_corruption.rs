@@ -211,8 +211,8 @@ fn a_bad_record_within_a_manifest_is_corruption() {
     assert!(refused > tried * 9 / 10, "{refused} of {tried}");
 }
 
-/// LevelDB's WALs have no durable marks. They must be replayed by LevelDB's rules, and records that
-/// are skipped must be reported.
+/// LevelDB's WALs have no durable marks. They must be replayed by LevelDB's rules, and records
+/// that are skipped must be reported.
 #[test]
 fn a_hole_in_a_leveldb_wal_is_reported() {
     let records: Vec<_> = (1..=3000u64).map(|n| put(n, &format!("{n:05}"), "value")).collect();

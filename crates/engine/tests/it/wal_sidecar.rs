@@ -23,8 +23,8 @@ fn names(fs: &dyn FileSystem, ending: &str) -> Vec<String> {
     names.filter(|name| name.ends_with(ending)).collect()
 }
 
-/// Makes a store with one WAL and kills it. Returns its files, including both files of the WAL, and
-/// the expected contents after each batch.
+/// Makes a store with one WAL and kills it. Returns its files, including both files of the WAL,
+/// and the expected contents after each batch.
 fn killed() -> (Files, Vec<Model>) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
@@ -197,8 +197,8 @@ fn a_missing_file_with_durable_writes_is_refused() {
     }
 }
 
-/// With another threshold at the next open, a value that was small when it was written may be large
-/// when it is replayed, or the reverse. The history must be the same.
+/// With another threshold at the next open, a value that was small when it was written may be
+/// large when it is replayed, or the reverse. The history must be the same.
 #[test]
 fn another_threshold_replays_the_same_history() {
     let (files, states) = killed();

@@ -1,5 +1,5 @@
-//! Tests of `Db::when_durable`, with which an asynchronous task waits until writes are durable. The
-//! future must resolve, share a sync with other futures, and report failures.
+//! Tests of `Db::when_durable`, with which an asynchronous task waits until writes are durable.
+//! The future must resolve, share a sync with other futures, and report failures.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{

@@ -96,8 +96,8 @@ pub fn encode_entry(head: &Head, changes: &[Change]) -> Vec<u8> {
 
 /// Decodes a half. Returns `None` if the half has another format id, or if a power cut interrupted
 /// the writing of its checkpoint. All other invalid bytes are an error, because no power cut can
-/// leave them. A head is within one sector, so it is never torn. Entries are written only after the
-/// checkpoint is durable. Bytes with a valid checksum can always be decoded.
+/// leave them. A head is within one sector, so it is never torn. Entries are written only after
+/// the checkpoint is durable. Bytes with a valid checksum can always be decoded.
 pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
     if half.iter().take(HEAD_BYTES).all(|byte| *byte == 0) {
         return Ok(None);
@@ -190,11 +190,11 @@ impl Perhaps<'_> {
     }
 }
 
-/// Returns whether an entry after `end` records a device flush that covered the bytes at `end`. The
-/// caller knows that no valid entry starts at `end`. The function searches an entry at each offset
-/// after `end`. At each offset it decodes the bytes before it computes their checksum, because
-/// decoding rejects most bytes after a few of them. Computing the checksums first would be slow:
-/// the lengths found in entries of an earlier generation add up to megabytes.
+/// Returns whether an entry after `end` records a device flush that covered the bytes at `end`.
+/// The caller knows that no valid entry starts at `end`. The function searches an entry at each
+/// offset after `end`. At each offset it decodes the bytes before it computes their checksum,
+/// because decoding rejects most bytes after a few of them. Computing the checksums first would be
+/// slow: the lengths found in entries of an earlier generation add up to megabytes.
 fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
     let tells = |bytes| Change::decode_all(bytes).is_ok_and(|changes| changes.iter().any(is_later));

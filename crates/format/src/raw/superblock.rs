@@ -1,6 +1,6 @@
-//! The superblock: identity and geometry of a raw device (a block device that holds a store without
-//! a file system). Formatting the device writes two copies of the superblock, which never change
-//! afterwards.
+//! The superblock: identity and geometry of a raw device (a block device that holds a store
+//! without a file system). Formatting the device writes two copies of the superblock, which never
+//! change afterwards.
 //!
 //! ```text
 //! offset  size  field

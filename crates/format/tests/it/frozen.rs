@@ -2,8 +2,8 @@
 //! versions.
 //!
 //! The files in tests/golden/terrace contain these bytes in hex. After a deliberate change of a
-//! format, `TERRACE_BLESS=1 cargo test -p terrace-format --test it -- frozen::` rewrites the files.
-//! Such a change must keep the old format readable.
+//! format, `TERRACE_BLESS=1 cargo test -p terrace-format --test it -- frozen::` rewrites the
+//! files. Such a change must keep the old format readable.
 use std::{convert::Infallible, fs, path::PathBuf};
 use terrace_format::{
     Batch, Codec, Edit, FormatFile, Layout, LogId, Referred, SegmentId, SeqNo, TableId, TableProperties,

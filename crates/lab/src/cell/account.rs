@@ -1,6 +1,6 @@
-//! Computes a row (the result of one engine in one workload) from counters: differences, ratios and
-//! percentiles. The functions perform no I/O. A figure is `None` (unknown) if one of its inputs is
-//! unknown.
+//! Computes a row (the result of one engine in one workload) from counters: differences, ratios
+//! and percentiles. The functions perform no I/O. A figure is `None` (unknown) if one of its
+//! inputs is unknown.
 use super::{Amplification, Bytes, CpuSeconds, Latency, OverTime, Row, SYNC_KINDS, SyncRow, SyncRows};
 use crate::{
     ledger::LedgerDelta,

@@ -18,7 +18,8 @@ const OPS_MAX: u64 = 1_000_000;
 /// Number of entries in the measured scan. All of these entries fit into the processor's cache,
 /// because entries that an engine has just returned are in that cache, too.
 const PAIRS_MAX: u64 = 1000;
-/// Number of repetitions. The fastest repetition is the result, because disturbances only add time.
+/// Number of repetitions. The fastest repetition is the result, because disturbances only add
+/// time.
 const ROUNDS: usize = 3;
 
 /// Measures the driver on one thread, with the keys and values of `spec`.

@@ -33,7 +33,8 @@ struct CgroupFiles {
 const V1: CgroupFiles = CgroupFiles { file: "memory.limit_in_bytes", no_limit: "-1" };
 const V2: CgroupFiles = CgroupFiles { file: "memory.max", no_limit: "max" };
 
-/// Checks that a memory limit can be set on this machine. The error gives the reason why it cannot.
+/// Checks that a memory limit can be set on this machine. The error gives the reason why it
+/// cannot.
 pub fn check() -> Result<()> {
     let probe = parent()?.0.join(format!("{PREFIX}check-{}", process::id()));
     fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).context("memory: make a control group")

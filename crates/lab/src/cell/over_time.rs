@@ -4,8 +4,8 @@ use crate::measure::{Kind, Span, Timeline};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Operations and latencies in up to 128 spans (periods of time) of equal length. Each list has one
-/// item per span, in order of time.
+/// Operations and latencies in up to 128 spans (periods of time) of equal length. Each list has
+/// one item per span, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// Length of a span in seconds; the last span ends with the last operation.

@@ -84,8 +84,8 @@ pub struct Bytes {
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
 }
 
-/// Write amplification. Each field is a ratio between the bytes of two layers, which are two fields
-/// of [`Bytes`].
+/// Write amplification. Each field is a ratio between the bytes of two layers, which are two
+/// fields of [`Bytes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amplification {
     /// Bytes written by the engine / bytes written by the user.

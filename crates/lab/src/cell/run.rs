@@ -1,5 +1,5 @@
-//! Runs a cell (one engine in one round): opens an empty store, runs and measures each stage of its
-//! workloads, and closes the store.
+//! Runs a cell (one engine in one round): opens an empty store, runs and measures each stage of
+//! its workloads, and closes the store.
 use super::{
     CellSpec, Event, Progress, Row,
     account::{self, EngineCountsPair},

@@ -1,7 +1,7 @@
-//! The crash-test campaign on a recorded block device, which is in memory and records all requests.
-//! A worker process fills a store on a real file system on that device, or on the device itself.
-//! Then several worker processes in parallel mount, open and judge the disk contents that a power
-//! cut could have left (crash states).
+//! The crash-test campaign on a recorded block device, which is in memory and records all
+//! requests. A worker process fills a store on a real file system on that device, or on the device
+//! itself. Then several worker processes in parallel mount, open and judge the disk contents that
+//! a power cut could have left (crash states).
 use super::{
     Campaign, NegativeControl, Tally,
     crash_state::{CrashState, CrashStateSelector},

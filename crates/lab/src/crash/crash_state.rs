@@ -1,9 +1,10 @@
-//! Selects the crash states to judge. A crash state is one disk content that a power cut could have
-//! left. The input is a history: the requests that a device received while a store was filled. The
-//! selection performs no I/O. The history, its seed and a number determine a crash state.
+//! Selects the crash states to judge. A crash state is one disk content that a power cut could
+//! have left. The input is a history: the requests that a device received while a store was
+//! filled. The selection performs no I/O. The history, its seed and a number determine a crash
+//! state.
 //!
-//! The requests between two flushes are a *window*. Each request in the window of the power cut may
-//! have reached the medium or not, whole or in part, in any order:
+//! The requests between two flushes are a *window*. Each request in the window of the power cut
+//! may have reached the medium or not, whole or in part, in any order:
 //!
 //! ```text
 //! requests   w w w F w w w w w w F w w X        F flush, X power cut
@@ -11,10 +12,10 @@
 //! any subset       └── window ──┘               of the requests in the window of the cut
 //! ```
 //!
-//! One half of the crash states covers all subsets of the requests in small windows. The other half
-//! is drawn at random: first a window, then the moment of the power cut in it, then a subset of the
-//! requests before the cut. Large windows are drawn more often, because many requests can be
-//! reordered in more ways.
+//! One half of the crash states covers all subsets of the requests in small windows. The other
+//! half is drawn at random: first a window, then the moment of the power cut in it, then a subset
+//! of the requests before the cut. Large windows are drawn more often, because many requests can
+//! be reordered in more ways.
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use terrace_device::record::{Event, Kept, Kind};
@@ -179,8 +180,8 @@ impl<'a> CrashStateSelector<'a> {
     }
 }
 
-/// Returns a crash state for a power cut at the end of a history, on a device that ignored the last
-/// `ignored` flushes. Equal seeds give equal crash states.
+/// Returns a crash state for a power cut at the end of a history, on a device that ignored the
+/// last `ignored` flushes. Equal seeds give equal crash states.
 pub fn end(events: &[Event], ignored: usize, seed: u64) -> CrashState {
     let flushes = events.iter().enumerate().rev().filter(|(_, event)| event.kind == Kind::Flush);
     let until = flushes.map(|(at, _)| at + 1).nth(ignored).unwrap_or(0);

@@ -13,8 +13,8 @@ use anyhow::Result;
 use std::{ops::Range, process::Command};
 use terrace_device::serve::Served;
 
-/// Runs a campaign. A crash state is the content of a drive after a power cut. `worker` returns the
-/// command of a worker process. `watch` receives the tally after each crash state, and returns
+/// Runs a campaign. A crash state is the content of a drive after a power cut. `worker` returns
+/// the command of a worker process. `watch` receives the tally after each crash state, and returns
 /// false to stop the campaign.
 ///
 /// # Errors

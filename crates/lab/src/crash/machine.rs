@@ -1,5 +1,5 @@
-//! The crash-test campaign on an emulated machine. The machine is killed while it fills a store, so
-//! a real kernel stops in the middle of its work.
+//! The crash-test campaign on an emulated machine. The machine is killed while it fills a store,
+//! so a real kernel stops in the middle of its work.
 use super::{
     Campaign, Tally,
     block::{Record, mount_options},
@@ -14,8 +14,8 @@ use anyhow::Result;
 use std::{ops::Range, process::Command, sync::Arc};
 use terrace_device::{BlockDevice, File as FileDevice, Memory, serve::Served};
 
-/// Runs a campaign. A crash state is the disk content of a machine that was killed. `worker` is the
-/// command of a worker process, which becomes the machine's only process. `watch` receives the
+/// Runs a campaign. A crash state is the disk content of a machine that was killed. `worker` is
+/// the command of a worker process, which becomes the machine's only process. `watch` receives the
 /// tally after each crash state, and returns false to stop the campaign.
 ///
 /// # Errors

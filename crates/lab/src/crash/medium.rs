@@ -23,8 +23,8 @@ use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 const STABLE: &str = "/mnt";
 /// Directory of the store on a file system.
 const STORE: &str = "store";
-/// Size in bytes of the first partition, for a device that is divided into a file system and a part
-/// without one. An ext4 with a journal needs at least 16 MiB.
+/// Size in bytes of the first partition, for a device that is divided into a file system and a
+/// part without one. An ext4 with a journal needs at least 16 MiB.
 const META_BYTES: u64 = 32 << 20;
 
 /// The medium of a store. It stays mounted until it is dropped.
@@ -168,8 +168,8 @@ impl Drop for StableName {
     }
 }
 
-/// Checks the slots (the allocation units) of the device at `node`. No slot may be lost or have two
-/// owners, and the files must match the slot journal.
+/// Checks the slots (the allocation units) of the device at `node`. No slot may be lost or have
+/// two owners, and the files must match the slot journal.
 fn check_slots(node: &Path) -> Result<(), String> {
     let device =
         raw::open(node, OpenMode::ReadOnly, &StorageConfig::default()).map_err(|error| format!("SLOTS: {error}"))?;
@@ -248,8 +248,8 @@ pub(super) fn make_file_system(device: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks an unmounted file system with e2fsck, which recounts links, inodes and blocks. The kernel
-/// does not recount them when it mounts the file system.
+/// Checks an unmounted file system with e2fsck, which recounts links, inodes and blocks. The
+/// kernel does not recount them when it mounts the file system.
 fn check_file_system(device: &Path) -> Result<Result<(), String>> {
     let run = Command::new("e2fsck").args(["-f", "-n"]).arg(device).output().context("run e2fsck")?;
     let said = String::from_utf8_lossy(&run.stdout);

@@ -1,7 +1,7 @@
-//! Crash tests. A campaign fills stores, simulates power cuts at many moments and in many ways, and
-//! judges the remaining disk contents (crash states) against the contract in docs/durability.md.
-//! The contract has three parts: every promised write is present, the contents are a prefix of the
-//! history, and the store accepts writes again.
+//! Crash tests. A campaign fills stores, simulates power cuts at many moments and in many ways,
+//! and judges the remaining disk contents (crash states) against the contract in
+//! docs/durability.md. The contract has three parts: every promised write is present, the contents
+//! are a prefix of the history, and the store accepts writes again.
 //!
 //! ```text
 //! script ─▶ fill ─▶ store on a recorded device ─▶ crash_state ─▶ worker: open, judge

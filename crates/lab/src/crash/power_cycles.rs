@@ -1,7 +1,7 @@
 //! Crash-test campaigns in which one store survives many power cuts. A host fills the store on a
 //! disk. The host is a process or an emulated machine. When the host loses power, the disk keeps
-//! the flushed writes and any part of the other writes. The next host starts with that disk, judges
-//! the store, and continues to fill it.
+//! the flushed writes and any part of the other writes. The next host starts with that disk,
+//! judges the store, and continues to fill it.
 //!
 //! ```text
 //! worker ─ engine ─ ext4 or none ─ disk │ ... ─ FUSE ─ Recorder ─ memory
@@ -65,8 +65,9 @@ pub(super) struct StartedHost {
     pub last_output: Box<dyn Fn() -> String>,
 }
 
-/// Runs a campaign. A crash state is the disk content that remains after a host has lost its power.
-/// `watch` receives the tally after each crash state, and returns false to stop the campaign.
+/// Runs a campaign. A crash state is the disk content that remains after a host has lost its
+/// power. `watch` receives the tally after each crash state, and returns false to stop the
+/// campaign.
 pub(super) fn run(
     campaign: &Campaign,
     host: &dyn PowerCutHost,

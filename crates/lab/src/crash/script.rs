@@ -203,7 +203,8 @@ pub fn write_after(store: &dyn Target) -> Result<(), String> {
     store.write(&[Change::Put(AFTER_KEY, b"the crash")], true).map_err(|error| format!("WRITE: refused: {error:#}"))
 }
 
-/// Checks that the entry which [`write_after`] wrote is still present after the store was reopened.
+/// Checks that the entry which [`write_after`] wrote is still present after the store was
+/// reopened.
 pub fn check_after(store: &dyn Target) -> Result<(), String> {
     match store.get(AFTER_KEY, &mut Vec::new()) {
         Ok(true) => Ok(()),

@@ -1,7 +1,7 @@
 //! The crash-test campaign at the storage interface, without a device. The store is in a directory
 //! in memory. At a power cut, the directory loses unsynced data by the rules of ext4 or of POSIX.
-//! The campaign needs no root and judges thousands of crash states per second. It runs the engine's
-//! background work step by step, so equal seeds give equal crash states.
+//! The campaign needs no root and judges thousands of crash states per second. It runs the
+//! engine's background work step by step, so equal seeds give equal crash states.
 //!
 //! The engine's own tests generate the same histories and power cuts.
 #[path = "../../../engine/tests/it/common/cuts.rs"]
@@ -30,8 +30,8 @@ const SEEDS: u64 = 8;
 /// The campaign then continues with a history of another kind.
 const STEPS: usize = 32;
 
-/// Runs a campaign on a preset of Terrace. `watch` receives the tally repeatedly, and returns false
-/// to stop the campaign.
+/// Runs a campaign on a preset of Terrace. `watch` receives the tally repeatedly, and returns
+/// false to stop the campaign.
 ///
 /// # Errors
 /// The engine is not a preset of Terrace, or the negative control (an intentional fault) needs a

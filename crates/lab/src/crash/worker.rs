@@ -1,5 +1,5 @@
-//! The worker process of a crash test. It mounts a recorded device, fills a store on it, and judges
-//! the crash states that a power cut may have left.
+//! The worker process of a crash test. It mounts a recorded device, fills a store on it, and
+//! judges the crash states that a power cut may have left.
 //!
 //! The worker is a separate process for two reasons. A process that waits for a device must not be
 //! the server of this device. An engine that crashes must not end the campaign. The worker has its
@@ -170,8 +170,8 @@ fn run_request(
     }
 }
 
-/// Judges a store. If `again`, also reopens the store, compacts it and verifies all of its data, so
-/// that the recovered data is read and rewritten.
+/// Judges a store. If `again`, also reopens the store, compacts it and verifies all of its data,
+/// so that the recovered data is read and rewritten.
 fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: bool) -> Result<u64, String> {
     let open = || engine.open(dir, &script.size.settings()).map_err(|error| format!("OPEN: {error:#}"));
     let close = |store: Box<dyn Target>| store.close().map_err(|error| format!("CLOSE: {error:#}"));

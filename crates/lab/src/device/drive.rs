@@ -1,5 +1,6 @@
-//! A drive that another process serves. The drive is a virtual SSD, or plain memory. A process that
-//! waits for a device must not be the server of this device, so the server is a separate process.
+//! A drive that another process serves. The drive is a virtual SSD, or plain memory. A process
+//! that waits for a device must not be the server of this device, so the server is a separate
+//! process.
 use super::{drive_options::DriveOptions, file_system::FileSystem, size::parse_size};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -158,8 +159,8 @@ impl Drop for Drive {
     }
 }
 
-/// Starts a thread that reads a server's error output continuously, so that the server never blocks
-/// on the pipe. The thread returns the last lines when the server has ended.
+/// Starts a thread that reads a server's error output continuously, so that the server never
+/// blocks on the pipe. The thread returns the last lines when the server has ended.
 fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut last = std::collections::VecDeque::new();

@@ -24,12 +24,12 @@ use std::{
 /// empty. Every supported device is larger.
 const START_BYTES: u64 = 1 << 20;
 
-/// Size in bytes of the first partition, for a device that is divided into a file system and a part
-/// without one.
+/// Size in bytes of the first partition, for a device that is divided into a file system and a
+/// part without one.
 const META_BYTES: u64 = 64 << 20;
 
-/// A file system that no other process uses, or a device without a file system. Dropping this value
-/// removes it.
+/// A file system that no other process uses, or a device without a file system. Dropping this
+/// value removes it.
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
@@ -207,9 +207,9 @@ pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     Ok([1, 2].map(|number| format!("{name}{infix}{number}").into()))
 }
 
-/// Attaches `image` to a free loop device. `losetup` finds a free device and takes it in two steps.
-/// Between the two steps, another process may take the same device, so the function makes several
-/// attempts.
+/// Attaches `image` to a free loop device. `losetup` finds a free device and takes it in two
+/// steps. Between the two steps, another process may take the same device, so the function makes
+/// several attempts.
 fn attach(image: &Path) -> Result<PathBuf> {
     let mut result = Ok(String::new());
     for attempt in 0..20 {

@@ -6,9 +6,9 @@
 //!     image   backing file of the loop device (absent on a real device; alone: a kept image)
 //!     mnt/    mount point of the file system
 //! ```
-//! The kernel's lists of mounts and backing files determine which parts exist. The lab itself keeps
-//! no list of the parts. [`remove_stale`] can therefore remove the parts of a run that was killed
-//! between any two steps.
+//! The kernel's lists of mounts and backing files determine which parts exist. The lab itself
+//! keeps no list of the parts. [`remove_stale`] can therefore remove the parts of a run that was
+//! killed between any two steps.
 use super::command::run;
 use crate::{ledger::process, target::BARE};
 use anyhow::{Context, Result};
@@ -63,9 +63,9 @@ pub(super) fn unmount_and_detach(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes everything that belongs to `dir`: first the mount, then the loop device, then the files.
-/// The function removes only the parts that `Scratch` and `Images` create, never a whole directory
-/// tree.
+/// Removes everything that belongs to `dir`: first the mount, then the loop device, then the
+/// files. The function removes only the parts that `Scratch` and `Images` create, never a whole
+/// directory tree.
 pub(super) fn dismantle(dir: &Path) -> Result<()> {
     unmount_and_detach(dir)?;
     remove_files(dir)

@@ -1,5 +1,5 @@
-//! Terrace as an engine of the lab. The preset determines the design of the store, and the settings
-//! of the run determine all sizes.
+//! Terrace as an engine of the lab. The preset determines the design of the store, and the
+//! settings of the run determine all sizes.
 use crate::target::{
     Change, Engine, EngineBuild, EngineCounts, Result, Settings, StoreMedium, SyncCount, Target, Watermarks,
     bare_device_link, remove_store,
@@ -27,8 +27,8 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// Formats the device `bare` without discarding its contents. If the whole device were discarded, a
-/// used drive would be as fast as a new one.
+/// Formats the device `bare` without discarding its contents. If the whole device were discarded,
+/// a used drive would be as fast as a new one.
 fn format(bare: &Path, sizes: Sizes) -> Result<()> {
     let device = Deaf::new(Arc::new(File::open(bare)?));
     raw::format(&device, sizes, RandomState::new().hash_one(bare))?;
@@ -259,8 +259,8 @@ impl Engine for Terrace {
     }
 }
 
-/// Returns whether the checksums of this build use the processor's CRC instruction on this machine.
-/// The CRC library detects the instruction in the same way.
+/// Returns whether the checksums of this build use the processor's CRC instruction on this
+/// machine. The CRC library detects the instruction in the same way.
 fn hardware_crc() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("sse4.2");

@@ -86,8 +86,8 @@ impl BlockDevice {
     }
 }
 
-/// Returns the path of the counter file, if the device `name` is a virtual SSD. `terrace ssd serve`
-/// makes the SSD the backing file of a loop device, and puts the counter file into the same
+/// Returns the path of the counter file, if the device `name` is a virtual SSD. `terrace ssd
+/// serve` makes the SSD the backing file of a loop device, and puts the counter file into the same
 /// directory as the backing file.
 fn drive_below(name: &str) -> Option<PathBuf> {
     let file = fs::read_to_string(format!("/sys/class/block/{name}/loop/backing_file")).ok()?;
@@ -113,8 +113,8 @@ fn drive_counts(stats: &Path) -> Result<DriveCounters, String> {
     Ok(drive)
 }
 
-/// Parses the `stat` file of a block device (see the kernel's Documentation/block/stat.rst). Fields
-/// 3 and 7 are the numbers of sectors read and written. Field 16 is the number of flushes.
+/// Parses the `stat` file of a block device (see the kernel's Documentation/block/stat.rst).
+/// Fields 3 and 7 are the numbers of sectors read and written. Field 16 is the number of flushes.
 fn parse_stat(text: &str) -> Option<BlockCounters> {
     let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
     Some(BlockCounters {

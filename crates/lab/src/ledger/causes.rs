@@ -30,10 +30,10 @@ use std::{
 const BUFFER_KIB: u32 = 2048;
 /// Unit of the block layer's trace in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// The causes of a write, in the order of reports. The first causes are the kinds of files, for the
-/// first write to a block of a file. The other causes are later writes to a block of a file, the
-/// file system's own data, files outside the store, and files that were deleted before their names
-/// were looked up.
+/// The causes of a write, in the order of reports. The first causes are the kinds of files, for
+/// the first write to a block of a file. The other causes are later writes to a block of a file,
+/// the file system's own data, files outside the store, and files that were deleted before their
+/// names were looked up.
 pub const CAUSES: [&str; 12] = [
     "tables",
     "log",

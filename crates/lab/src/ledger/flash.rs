@@ -11,8 +11,8 @@ use terrace_device::smart::{self, Reading};
 /// Maximum difference between the drive's count of host writes and the kernel's count of the same
 /// writes. The difference is at most one part in this number, plus two of the drive's units.
 const MAY_DIFFER: u64 = 100;
-/// Minimum number of units by which a counter must grow, for host writes and for flash writes. With
-/// fewer units, the rounding error would exceed 1/100.
+/// Minimum number of units by which a counter must grow, for host writes and for flash writes.
+/// With fewer units, the rounding error would exceed 1/100.
 const UNITS_MIN: u64 = 100;
 
 /// A real drive with flash counters.

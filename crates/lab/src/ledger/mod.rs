@@ -18,9 +18,9 @@
 //!
 //! A [`Ledger`] counts this process, so each cell (one engine in one round) is a separate process.
 //! The difference of two [`Reading`]s is a [`LedgerDelta`]. A figure that cannot be counted is
-//! `None`, and a note gives the reason. The work of the ledger's own threads is excluded from every
-//! figure, but the memory of these threads is included. The ledger needs one byte per block of the
-//! device, the path of each file, and some MiB for the kernel's trace text.
+//! `None`, and a note gives the reason. The work of the ledger's own threads is excluded from
+//! every figure, but the memory of these threads is included. The ledger needs one byte per block
+//! of the device, the path of each file, and some MiB for the kernel's trace text.
 mod block;
 mod causes;
 mod entry_files;

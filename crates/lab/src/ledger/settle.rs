@@ -3,8 +3,8 @@
 //! An engine has settled if for one second no thread used more than 1 % of a processor and the
 //! process wrote nothing. The thread that observes this belongs to the ledger and is excluded,
 //! because it may itself use more than 1 % on a machine with a slow kernel. After that second, the
-//! lab syncs the file system once, so that all writes are on the device. This sync is a part of the
-//! measurement.
+//! lab syncs the file system once, so that all writes are on the device. This sync is a part of
+//! the measurement.
 use super::{Ledger, own_threads::Registration, process};
 use crate::target::BARE;
 use nix::unistd::syncfs;
@@ -55,8 +55,8 @@ struct ActivitySample {
 
 /// Waits until background work has ended, then syncs the store's file system.
 ///
-/// `progress` receives the time waited so far every 250 ms. If `progress` itself writes bytes, such
-/// as a progress line, they are not charged to the engine.
+/// `progress` receives the time waited so far every 250 ms. If `progress` itself writes bytes,
+/// such as a progress line, they are not charged to the engine.
 ///
 /// # Errors
 /// The kernel's counters cannot be read, or the sync failed.

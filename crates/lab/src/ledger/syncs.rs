@@ -1,9 +1,10 @@
 //! Counts the syncs of this process outside the engine, with ext4's tracepoints.
 //!
 //! The module does not use system call tracepoints. If one of them is enabled, *every* system call
-//! of *every* process takes the slow path, which costs a small `write` about 40 ns. Only syncs pass
-//! ext4's tracepoints. Other calls cost the same as without tracing, and a sync costs a few µs more
-//! (`being_counted_costs_little` in `tests/it/ledger.rs`). This choice has two consequences:
+//! of *every* process takes the slow path, which costs a small `write` about 40 ns. Only syncs
+//! pass ext4's tracepoints. Other calls cost the same as without tracing, and a sync costs a few
+//! µs more (`being_counted_costs_little` in `tests/it/ledger.rs`). This choice has two
+//! consequences:
 //!
 //! - `fsync`, `fdatasync` and `msync` of files and directories are counted with the kind of the
 //!   file. `syncfs` and `sync` are counted as `filesystem`, without a duration. `sync_file_range`

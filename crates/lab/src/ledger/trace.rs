@@ -1,5 +1,5 @@
-//! Reads a tracefs instance (a private trace buffer of the kernel) continuously. The reading thread
-//! belongs to the ledger.
+//! Reads a tracefs instance (a private trace buffer of the kernel) continuously. The reading
+//! thread belongs to the ledger.
 use super::{own_threads::Registration, tracefs::Instance};
 use std::{
     fs::File,
@@ -36,8 +36,8 @@ pub struct Trace<C: Counter> {
     reader: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// State that the reading thread and [`Trace::read`] share. Each of them locks it to read the trace
-/// buffer until it is empty.
+/// State that the reading thread and [`Trace::read`] share. Each of them locks it to read the
+/// trace buffer until it is empty.
 struct TraceState<C> {
     /// The pipe from which the trace is read. It must be closed before the instance is removed,
     /// because the kernel does not remove an instance while it is being read.
@@ -141,8 +141,8 @@ impl<C: Counter> TraceState<C> {
     }
 }
 
-/// The fields of a line that reports an event. An example of a line is `  name of thread-123  [002]
-/// .....  5959.076831: ext4_sync_file_enter: dev 7,0 ino 12`.
+/// The fields of a line that reports an event. An example of a line is `  name of thread-123
+/// [002] .....  5959.076831: ext4_sync_file_enter: dev 7,0 ino 12`.
 #[derive(Debug, PartialEq)]
 pub struct Line<'a> {
     /// Id of the thread that passed the tracepoint.

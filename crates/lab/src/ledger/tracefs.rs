@@ -2,8 +2,8 @@
 //! tracing on the machine.
 //!
 //! The kernel keeps an instance after the process that created it has ended. The name of an
-//! instance therefore identifies its process (see [`process::identity`]), and the instances of dead
-//! processes are removed before a new one is created.
+//! instance therefore identifies its process (see [`process::identity`]), and the instances of
+//! dead processes are removed before a new one is created.
 use super::process;
 use nix::fcntl::OFlag;
 use std::{
@@ -77,8 +77,8 @@ impl Drop for Instance {
 }
 
 /// Converts a device number from the format of user space to that of the kernel, which trace
-/// filters use. In the kernel's format, the 20 bits of the minor number are adjacent. In the format
-/// of user space, they are split.
+/// filters use. In the kernel's format, the 20 bits of the minor number are adjacent. In the
+/// format of user space, they are split.
 fn kernel_device(device: u64) -> u64 {
     (nix::sys::stat::major(device) << 20) | nix::sys::stat::minor(device)
 }

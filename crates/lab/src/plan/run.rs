@@ -1,5 +1,5 @@
-//! Runs a plan. Each cell (one engine in one round) runs in its own process. Every row (result of a
-//! workload) is written to disk as soon as it is complete.
+//! Runs a plan. Each cell (one engine in one round) runs in its own process. Every row (result of
+//! a workload) is written to disk as soon as it is complete.
 use super::{
     Cell, Plan,
     child::{ChildMessage, Running},
@@ -86,8 +86,8 @@ enum CellEnd {
 /// first workload does not run again.
 ///
 /// # Errors
-/// The run itself fails: a device for a store or a process cannot be created, or a result cannot be
-/// written.
+/// The run itself fails: a device for a store or a process cannot be created, or a result cannot
+/// be written.
 pub fn run(plan: &Plan, results: &mut Results, context: &mut RunContext<'_>) -> Result<Ended> {
     let mut waiting: Vec<Cell<'_>> = (1..=plan.rounds()).flat_map(|round| plan.round(round, 1)).collect();
     let mut abandoned: Vec<&str> = Vec::new();

@@ -21,9 +21,9 @@ fn signals() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
 }
 
-/// Starts the thread that handles termination signals. The first signal sets the flag, and a second
-/// one ends the process immediately. The caller must call this before it starts other threads,
-/// because those threads must not receive the signals.
+/// Starts the thread that handles termination signals. The first signal sets the flag, and a
+/// second one ends the process immediately. The caller must call this before it starts other
+/// threads, because those threads must not receive the signals.
 pub fn on_signal() -> Result<&'static AtomicBool> {
     signals().thread_block().context("block signals")?;
     thread::spawn(|| {

@@ -44,9 +44,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     LAYERS.into_iter().chain(CAUSES)
 }
 
-/// Returns a table of bytes in MiB. It has a header and lines, and each line begins with two names.
-/// Lines without writes and columns without data are omitted. The table is empty if nothing was
-/// written.
+/// Returns a table of bytes in MiB. It has a header and lines, and each line begins with two
+/// names. Lines without writes and columns without data are omitted. The table is empty if nothing
+/// was written.
 pub fn table(lines: impl Iterator<Item = ([String; 2], ByteLine)>) -> Vec<Vec<String>> {
     let wrote = |(_, line): &([String; 2], ByteLine)| line[0].is_some_and(|user| user > 0.0);
     let lines: Vec<_> = lines.filter(wrote).collect();

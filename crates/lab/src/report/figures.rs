@@ -1,7 +1,8 @@
 //! Formats figures as text.
 use super::stats::Estimate;
 
-/// Formats a figure with three significant digits and without an exponent. A missing figure is `-`.
+/// Formats a figure with three significant digits and without an exponent. A missing figure is
+/// `-`.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     let whole_digits = if value.abs() < 1.0 { 0 } else { value.abs().log10() as usize + 1 };

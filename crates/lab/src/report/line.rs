@@ -5,8 +5,8 @@ use super::{
 };
 use crate::cell::Row;
 
-/// The figures of one engine in one workload. Each figure is a median over the rounds, or `None` if
-/// no round has it.
+/// The figures of one engine in one workload. Each figure is a median over the rounds, or `None`
+/// if no round has it.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     /// Name of the engine, in the form of `--engine`.
@@ -82,8 +82,8 @@ fn micros(row: &Row) -> Option<f64> {
     row.micros_per_op
 }
 
-/// Returns the time of an operation in one thread, in µs. The result includes the operation's share
-/// of the time until background work has finished.
+/// Returns the time of an operation in one thread, in µs. The result includes the operation's
+/// share of the time until background work has finished.
 pub(crate) fn micros_settled(row: &Row) -> Option<f64> {
     let seconds = row.seconds.filter(|&seconds| seconds > 0.0)?;
     Some(row.micros_per_op? * (seconds + row.settle_seconds?) / seconds)

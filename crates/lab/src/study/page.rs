@@ -87,8 +87,8 @@ fn figures(findings: &Findings) -> Table {
     table
 }
 
-/// Returns the table of bytes by layer and cause. It has a line for every entry with writes, and it
-/// is empty if there are none.
+/// Returns the table of bytes by layer and cause. It has a line for every entry with writes, and
+/// it is empty if there are none.
 fn bytes(findings: &Findings) -> Table {
     bytes::table(
         findings.entries.iter().map(|entry| ([describe_point(findings, entry), entry.engine.clone()], entry.bytes())),

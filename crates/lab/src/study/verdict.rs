@@ -1,6 +1,6 @@
 //! Judges the expectations of an experiment, and compares its figures with those of the paper. An
-//! axis that a statement does not mention is free, and the statement is evaluated at every value of
-//! that axis.
+//! axis that a statement does not mention is free, and the statement is evaluated at every value
+//! of that axis.
 use super::findings::{FiguresAt, Findings};
 use crate::experiment::{WORKLOAD, expression::Figure};
 
@@ -137,8 +137,8 @@ pub fn combinations(findings: &Findings, is_free: impl Fn(&str) -> bool) -> Vec<
     contexts
 }
 
-/// Describes the axes and labels of `at` in words. An axis with a single value is omitted. The text
-/// is empty if no axis remains.
+/// Describes the axes and labels of `at` in words. An axis with a single value is omitted. The
+/// text is empty if no axis remains.
 pub fn describe(findings: &Findings, at: &Context) -> String {
     let several = |axis: &str| findings.experiment.labels(axis).is_some_and(|labels| labels.len() > 1);
     let parts = at.iter().filter(|(axis, _)| several(axis)).map(|(axis, label)| match axis.as_str() {

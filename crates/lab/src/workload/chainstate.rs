@@ -2,12 +2,12 @@
 //! random, and the changes of a minute are written in one burst. Such loads wear out users' drives
 //! today.
 //!
-//! At the start, `num` coins are loaded. Each simulated minute then has three steps. It reads coins
-//! that are drawn at random from the existing ones. It spends these coins, with one delete each. It
-//! creates as many new coins, with one put each. The deletes and puts are a burst of 2 MiB, in two
-//! unsynced writes. There is no pause between two minutes. `reads` is the total number of spent
-//! coins, by default `num`. Keys have 32 bytes. The keys of a Bitcoin node have a few more, which
-//! name the output of the transaction.
+//! At the start, `num` coins are loaded. Each simulated minute then has three steps. It reads
+//! coins that are drawn at random from the existing ones. It spends these coins, with one delete
+//! each. It creates as many new coins, with one put each. The deletes and puts are a burst of 2
+//! MiB, in two unsynced writes. There is no pause between two minutes. `reads` is the total number
+//! of spent coins, by default `num`. Keys have 32 bytes. The keys of a Bitcoin node have a few
+//! more, which name the output of the transaction.
 use super::{
     Job, Stage,
     keys::Keys,

@@ -222,8 +222,8 @@ impl Stage for &DbBench {
 /// [`Driver::prefetch`].
 const PREFETCHED: usize = 32;
 
-/// Puts or deletes `count` keys, `batch` keys per write. If `random`, the keys are drawn from `num`
-/// keys. Otherwise they are in order.
+/// Puts or deletes `count` keys, `batch` keys per write. If `random`, the keys are drawn from
+/// `num` keys. Otherwise they are in order.
 fn change(
     driver: &mut Driver<'_>,
     worker: &mut Worker<'_>,

@@ -5,8 +5,8 @@
 //! This workload differs from the original in two points. The original draws the lengths of keys
 //! and values from normal distributions around 32 and 512 bytes. Here all keys and values have the
 //! fixed sizes of the run, as in the paper. The original's Zipfian distribution is over groups of
-//! eight adjacent keys. Here popularity is spread over all keys (YCSB's scrambled Zipfian), so that
-//! no block cache profits from adjacent keys.
+//! eight adjacent keys. Here popularity is spread over all keys (YCSB's scrambled Zipfian), so
+//! that no block cache profits from adjacent keys.
 use super::{
     Job, Stage,
     deletes::share_of,

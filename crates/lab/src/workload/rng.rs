@@ -46,8 +46,8 @@ impl Rng {
 /// 2^64 / golden ratio, made odd: the increment of splitmix64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Returns the result of splitmix64's final step for `x`. The step is a bijection. If one input bit
-/// flips, about half of the output bits flip.
+/// Returns the result of splitmix64's final step for `x`. The step is a bijection. If one input
+/// bit flips, about half of the output bits flip.
 #[inline]
 pub fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,5 @@
-//! The interface to a stage of a workload (one measured part of it), and the parameters of a stage.
+//! The interface to a stage of a workload (one measured part of it), and the parameters of a
+//! stage.
 use super::{
     rng::{Rng, label, mix},
     store::Store,

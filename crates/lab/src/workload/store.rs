@@ -121,8 +121,8 @@ impl Content {
     }
 }
 
-/// The keys that are inserted after the load. As in YCSB, a key may be read only when the store has
-/// acknowledged all inserts with lower numbers.
+/// The keys that are inserted after the load. As in YCSB, a key may be read only when the store
+/// has acknowledged all inserts with lower numbers.
 #[derive(Debug)]
 pub struct Inserts {
     next: AtomicU64,

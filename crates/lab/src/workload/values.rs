@@ -1,13 +1,13 @@
 //! The values that the driver puts. They are parts of one buffer of compressible text. The key and
-//! the generation (number of changes of the key) determine the part. The driver can therefore check
-//! every value without storing it, and it makes a value without a copy.
+//! the generation (number of changes of the key) determine the part. The driver can therefore
+//! check every value without storing it, and it makes a value without a copy.
 //!
-//! The buffer is that of db_bench. It consists of pieces of 100 bytes. Each piece is a random text,
-//! repeated until the piece is full; the random numbers are those of LevelDB with seed 301. A value
-//! starts at one of 2^20 positions. A value that consists of whole pieces starts at one of 10,485
-//! positions; its pieces are those of db_bench and compress in the same way. The probability that a
-//! wrong value equals the right one is one divided by the number of positions, so a store that
-//! confuses values is detected soon.
+//! The buffer is that of db_bench. It consists of pieces of 100 bytes. Each piece is a random
+//! text, repeated until the piece is full; the random numbers are those of LevelDB with seed 301.
+//! A value starts at one of 2^20 positions. A value that consists of whole pieces starts at one of
+//! 10,485 positions; its pieces are those of db_bench and compress in the same way. The
+//! probability that a wrong value equals the right one is one divided by the number of positions,
+//! so a store that confuses values is detected soon.
 use super::rng::mix;
 
 /// The values of one store. This type makes values and checks them.
@@ -97,8 +97,8 @@ const PIECE: usize = 100;
 /// Maximum size in bytes of a value that consists of whole pieces.
 const PIECES_MAX: usize = 1000;
 /// Number of neighbouring keys in a walk. The values of these keys in one generation are adjacent
-/// in the buffer, as db_bench's values are. The driver can then check the entries of a scan without
-/// cache misses.
+/// in the buffer, as db_bench's values are. The driver can then check the entries of a scan
+/// without cache misses.
 const WALK: u64 = 1 << 10;
 
 impl Values {
@@ -218,8 +218,8 @@ impl Values {
     }
 }
 
-/// Returns the number of puts of a key after its first one. The number follows from the generation,
-/// because a store with merged fields has no deletes.
+/// Returns the number of puts of a key after its first one. The number follows from the
+/// generation, because a store with merged fields has no deletes.
 fn updates(generation: u32) -> u64 {
     u64::from(generation - 3) / 2
 }

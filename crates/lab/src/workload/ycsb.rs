@@ -2,15 +2,15 @@
 //!
 //! Records are numbered in the order of insertion. The key of a record is `user` and the hash of
 //! its number. A record is one value of `value_size` bytes, which represents ten fields. `num`
-//! records are loaded. A workload performs `reads` operations (by default `num`), divided among the
-//! threads. The order of keys and the distributions are those of the original; the source of random
-//! numbers is another one.
+//! records are loaded. A workload performs `reads` operations (by default `num`), divided among
+//! the threads. The order of keys and the distributions are those of the original; the source of
+//! random numbers is another one.
 //!
 //! YCSB's own bindings disagree about the meaning of an update, so a run selects the meaning. An
 //! *update* puts a whole record (`blind`), or reads the record, replaces one field and puts the
-//! record back (`merge`). A *read-modify-write* always reads. With `merge`, the driver performs the
-//! changes of one record one after another. Otherwise a lost update could not be distinguished from
-//! a wrong result.
+//! record back (`merge`). A *read-modify-write* always reads. With `merge`, the driver performs
+//! the changes of one record one after another. Otherwise a lost update could not be distinguished
+//! from a wrong result.
 pub use super::update::Update;
 
 use super::{
@@ -45,7 +45,8 @@ pub const LIST: [(&str, &str); 9] = [
 
 /// Maximum length of a scan in records.
 const SCAN_MAX: u64 = 100;
-/// Number of locks for the changes of records. The changes of one record always have the same lock.
+/// Number of locks for the changes of records. The changes of one record always have the same
+/// lock.
 const LOCKS: usize = 1024;
 
 /// The workload that loads the records, or one of the others.

@@ -123,8 +123,8 @@ fn terrace_keeps_the_contract() {
 }
 
 /// An emulated machine is killed while it fills a store. It boots again, judges the store and
-/// continues to fill it, until it is killed again. Every batch that was promised before a kill must
-/// be present after it.
+/// continues to fill it, until it is killed again. Every batch that was promised before a kill
+/// must be present after it.
 #[test]
 fn a_killed_machine_has_all_promised_batches() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -206,9 +206,9 @@ fn a_worker_does_not_keep_mounts_of_others_in_use() {
     assert!(!kept, "the worker still has it");
 }
 
-/// A worker in a private mount namespace is started while a file system on a drive is mounted. When
-/// other processes unmount the file system and stop the drive, the drive must disappear, although
-/// the worker is still running.
+/// A worker in a private mount namespace is started while a file system on a drive is mounted.
+/// When other processes unmount the file system and stop the drive, the drive must disappear,
+/// although the worker is still running.
 #[test]
 fn a_worker_does_not_keep_other_drives_in_use() {
     let dir = tempfile::tempdir().expect("a directory");

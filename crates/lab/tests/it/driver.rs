@@ -1,5 +1,5 @@
-//! Tests the cost of the benchmark driver itself: it must not allocate memory per operation. `cargo
-//! xtask counts` measures the instructions of the driver.
+//! Tests the cost of the benchmark driver itself: it must not allocate memory per operation.
+//! `cargo xtask counts` measures the instructions of the driver.
 #[path = "../../../engine/tests/it/common/alone.rs"]
 mod alone;
 #[path = "../../../engine/tests/it/common/counting.rs"]

@@ -26,8 +26,8 @@ const DIR: &str = "TERRACE_LAB_DIR";
 const NODE: &str = "TERRACE_LAB_NODE";
 const ANSWER: &str = "TERRACE_LAB_ANSWER";
 
-/// Entry point of a child process: runs the measurement and reports its result. Returns immediately
-/// if this process is not such a child.
+/// Entry point of a child process: runs the measurement and reports its result. Returns
+/// immediately if this process is not such a child.
 #[test]
 fn part_of_a_child() {
     let Ok(part) = env::var(PART) else { return };
@@ -190,8 +190,8 @@ fn bytes_of_process_and_device_match_the_files_and_ext4() {
     assert_eq!(size, 3 << 20);
 }
 
-/// Writes files of several kinds while another file already exists. Then compares the causes of the
-/// device's bytes with the sizes of the files.
+/// Writes files of several kinds while another file already exists. Then compares the causes of
+/// the device's bytes with the sizes of the files.
 fn causes(dir: &Path, node: &Path) -> String {
     fs::write(dir.join("000001.ldb"), vec![1; 1 << 20]).expect("written");
     nix::unistd::syncfs(File::open(dir).expect("opened")).expect("synced");

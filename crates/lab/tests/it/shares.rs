@@ -18,8 +18,8 @@ fn last(num: u64, workloads: &[&str]) -> Operations {
 }
 
 /// Compares the shares of operations with the published ones. Those of YCSB are in its package,
-/// those of mixgraph in section 6 of its paper (FAST 2020). A read-modify-write is counted as a put
-/// only.
+/// those of mixgraph in section 6 of its paper (FAST 2020). A read-modify-write is counted as a
+/// put only.
 #[test]
 fn operations_have_their_published_shares() {
     for (load, name, [gets, puts, scans]) in [

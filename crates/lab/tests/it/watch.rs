@@ -27,8 +27,8 @@ use terrace_storage::{DurabilityHandle, DurabilityMode, Watch};
 
 const DEVICE_BYTES: u64 = 64 << 20;
 const FILES: u64 = 16;
-/// Maximum number of files that wait for a commit at the same time. Because several wait, files are
-/// written at any moment between two commits.
+/// Maximum number of files that wait for a commit at the same time. Because several wait, files
+/// are written at any moment between two commits.
 const IN_FLIGHT: usize = 6;
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -48,8 +48,8 @@ struct Journal {
 }
 
 const ORDERED: Journal = Journal { features: "none", options: "commit=1" };
-/// ext4 with other journal modes. In the first, data is written through the journal. In the second,
-/// data and metadata are written in any order.
+/// ext4 with other journal modes. In the first, data is written through the journal. In the
+/// second, data and metadata are written in any order.
 const OTHERS: [Journal; 2] = [
     Journal { features: "none", options: "commit=1,data=journal" },
     Journal { features: "none", options: "commit=1,data=writeback" },
@@ -103,8 +103,8 @@ fn is_whole(point: &Path, number: u64) -> bool {
     fs::read(point.join(number.to_string())).is_ok_and(|bytes| bytes == contents(number))
 }
 
-/// Writes files in order. When the tracker reports a file as committed, sets a mark with the number
-/// of the file in the record of the device.
+/// Writes files in order. When the tracker reports a file as committed, sets a mark with the
+/// number of the file in the record of the device.
 fn write(point: &Path, tier: DurabilityMode) {
     let control = File::options().write(true).open(env::var_os("TERRACE_TEST_CONTROL").unwrap()).expect("control");
     let watch = Watch::open(point, tier, Duration::from_millis(20)).expect("a tracker");
@@ -144,8 +144,8 @@ fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, journal: Journal, wo
 }
 
 /// Writes files on a recorded device. Returns the number of marks (reports that a file is
-/// committed). Also returns the number of marks at which a marked file was missing or incomplete on
-/// a device without unflushed data.
+/// committed). Also returns the number of marks at which a marked file was missing or incomplete
+/// on a device without unflushed data.
 fn marks_and_losses(tier: DurabilityMode, journal: Journal) -> (usize, usize) {
     let work = tempfile::tempdir().expect("a directory");
     let record = work.path().join("record");
@@ -179,8 +179,8 @@ fn are_kept(tier: DurabilityMode, journal: Journal) {
     assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
 }
 
-/// Negative control (an intentional fault): the tracker reports files as committed immediately. The
-/// test must find that most of them are not.
+/// Negative control (an intentional fault): the tracker reports files as committed immediately.
+/// The test must find that most of them are not.
 fn are_lost(journal: Journal) {
     let (marks, losses) = marks_and_losses(DurabilityMode::None, journal);
     assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");

@@ -78,9 +78,9 @@ functions! {
     iter_get_error: fn(*const Iter<L>, Err);
 }
 
-/// Safe methods that call the C functions. Each pointer that they pass is from a live [`Handle`] or
-/// from a borrowed slice. This is the safety argument of each `unsafe` block whose comment gives no
-/// other.
+/// Safe methods that call the C functions. Each pointer that they pass is from a live [`Handle`]
+/// or from a borrowed slice. This is the safety argument of each `unsafe` block whose comment
+/// gives no other.
 impl<L> Common<L> {
     pub(crate) fn options(&self) -> Handle<Options<L>> {
         // SAFETY: the two functions are the constructor and the destructor of the same type.

@@ -19,8 +19,8 @@ pub fn build(crates: &[&str]) -> terrace_lab::target::EngineBuild {
     }
 }
 
-/// Returns the version of a crate, which the function finds in the lock file. The crates themselves
-/// do not report their versions at run time.
+/// Returns the version of a crate, which the function finds in the lock file. The crates
+/// themselves do not report their versions at run time.
 #[cfg(any(feature = "fjall", feature = "redb"))]
 fn version(name: &str) -> &'static str {
     let lock = include_str!("../../../../Cargo.lock");

@@ -1,5 +1,5 @@
-//! The C functions that only LevelDB has, bound at run time. `crate::ffi::common` has the functions
-//! that RocksDB also has. The methods of this module may be called in any order.
+//! The C functions that only LevelDB has, bound at run time. `crate::ffi::common` has the
+//! functions that RocksDB also has. The methods of this module may be called in any order.
 //!
 //! If LevelDB returns a buffer that it allocated with `malloc`, this module converts the buffer to
 //! [`Bytes`]. Dropping the `Bytes` frees the buffer with `leveldb_free`.

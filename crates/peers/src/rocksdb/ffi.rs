@@ -1,5 +1,5 @@
-//! The C functions that only RocksDB has, bound at run time. `crate::ffi::common` has the functions
-//! that LevelDB also has. The methods of this module may be called in any order.
+//! The C functions that only RocksDB has, bound at run time. `crate::ffi::common` has the
+//! functions that LevelDB also has. The methods of this module may be called in any order.
 //!
 //! This file uses only functions of `rocksdb/c.h` whose signatures are the same in releases 7 to
 //! 11. No C++ type crosses the interface.
@@ -76,9 +76,9 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     LOADED.get(file, bind)
 }
 
-/// Safe methods that call the C functions. Each pointer that they pass is from a live [`Handle`] or
-/// from a borrowed slice. This is the safety argument of each `unsafe` block whose comment gives no
-/// other.
+/// Safe methods that call the C functions. Each pointer that they pass is from a live [`Handle`]
+/// or from a borrowed slice. This is the safety argument of each `unsafe` block whose comment
+/// gives no other.
 impl Api {
     setters! { Options:
         set_create_if_missing(options_set_create_if_missing, bool => c_uchar);

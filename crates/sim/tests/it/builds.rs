@@ -1,6 +1,6 @@
 //! Tests of the limit of open files. A build (the job that writes the SSTables of one flush or
-//! compaction) keeps the files of its finished tables open until it ends. A store bounds the number
-//! of such files across all builds.
+//! compaction) keeps the files of its finished tables open until it ends. A store bounds the
+//! number of such files across all builds.
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},

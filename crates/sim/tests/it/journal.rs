@@ -193,8 +193,8 @@ fn a_commit_on_demand_completes_every_handle() {
     assert!(!bench.advance(), "no build is pending");
 }
 
-/// If no file descriptors are available, the tracker must write files back as soon as a build ends.
-/// It must not force a commit.
+/// If no file descriptors are available, the tracker must write files back as soon as a build
+/// ends. It must not force a commit.
 #[test]
 fn files_over_the_descriptor_limit_are_written_back_at_once() {
     for evidence in BOTH {
@@ -213,8 +213,8 @@ fn files_over_the_descriptor_limit_are_written_back_at_once() {
     }
 }
 
-/// Waiting for the journal must be cheap. However often `advance` is called, the tracker must probe
-/// the file system only once per interval.
+/// Waiting for the journal must be cheap. However often `advance` is called, the tracker must
+/// probe the file system only once per interval.
 #[test]
 fn a_journal_is_probed_once_per_interval() {
     for evidence in BOTH {

@@ -168,8 +168,8 @@ fn destroy_directory(path: &Path) -> Result<()> {
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
 }
 
-/// Removes all files of a store on a device, or of a split store, `CURRENT` first. The device stays
-/// formatted, and the directory of a split store is not removed.
+/// Removes all files of a store on a device, or of a split store, `CURRENT` first. The device
+/// stays formatted, and the directory of a split store is not removed.
 fn destroy_prepared(path: &Path, fs: &dyn FileSystem, names: impl FnOnce() -> Result<Vec<String>>) -> Result<()> {
     let failed = |op| move |e| Error::io(op, path.display().to_string(), e);
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;

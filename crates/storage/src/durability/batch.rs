@@ -1,6 +1,7 @@
-//! The durability modes `group` and `background`. The outputs of many jobs become durable together,
-//! in one batch sync. The thread that calls the tracker makes the batch sync. Jobs do not wait for
-//! the batch sync, unless file descriptors run out (docs/durability.md, "Durability modes").
+//! The durability modes `group` and `background`. The outputs of many jobs become durable
+//! together, in one batch sync. The thread that calls the tracker makes the batch sync. Jobs do
+//! not wait for the batch sync, unless file descriptors run out (docs/durability.md, "Durability
+//! modes").
 //!
 //! ```text
 //! group       1. write back the bytes of each file   without a journal commit or device flush

@@ -19,13 +19,13 @@ pub enum State {
     Failed(Error),
 }
 
-/// Tracks one or several outputs of a job, all of which must become durable. All clones of a handle
-/// share one state.
+/// Tracks one or several outputs of a job, all of which must become durable. All clones of a
+/// handle share one state.
 #[derive(Clone, Debug)]
 pub struct DurabilityHandle(Vec<Arc<Cell>>);
 
-/// Makes a pending handle durable or failed. If the completer is dropped before it has done so, the
-/// handle fails.
+/// Makes a pending handle durable or failed. If the completer is dropped before it has done so,
+/// the handle fails.
 #[derive(Debug)]
 pub struct Completer(Arc<Cell>);
 

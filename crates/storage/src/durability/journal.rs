@@ -59,7 +59,8 @@ pub struct JournalTracker {
     progress: Mutex<Progress>,
 }
 
-/// The progress of the file system's journal, and the batches of outputs that wait for its commits.
+/// The progress of the file system's journal, and the batches of outputs that wait for its
+/// commits.
 struct Progress {
     /// The batches of outputs, in the order in which they become durable.
     batches: VecDeque<Batch>,

@@ -4,11 +4,11 @@ use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use std::time::{Duration, Instant};
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// Makes one `fdatasync` for each file of a job, then one sync of the directory. On a raw device it
-/// makes one flush for all files. The returned handles are durable already.
+/// Makes one `fdatasync` for each file of a job, then one sync of the directory. On a raw device
+/// it makes one flush for all files. The returned handles are durable already.
 ///
-/// A failed sync fails only its own job, and nothing is retried: after a failed sync the kernel may
-/// report success for bytes that it has dropped.
+/// A failed sync fails only its own job, and nothing is retried: after a failed sync the kernel
+/// may report success for bytes that it has dropped.
 #[derive(Debug, Default)]
 pub struct SyncTracker;
 

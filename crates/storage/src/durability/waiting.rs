@@ -26,8 +26,8 @@ impl Waiting {
     }
 }
 
-/// The outputs of all jobs that wait for a batch sync, oldest first. Each file keeps the descriptor
-/// that wrote it, so the number of waiting files is limited.
+/// The outputs of all jobs that wait for a batch sync, oldest first. Each file keeps the
+/// descriptor that wrote it, so the number of waiting files is limited.
 pub(super) struct Queue {
     builds: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it
     files_max: usize,

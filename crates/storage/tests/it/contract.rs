@@ -127,8 +127,8 @@ fn a_directory_with_a_device_passes() {
     contract::run(&|| contract::on_files_of(bundled(), split(), Arc::new(NoTracker)));
 }
 
-/// Runs the suite on a raw device without padding. The device then writes parts of pages, and reads
-/// return exactly the bytes that were written.
+/// Runs the suite on a raw device without padding. The device then writes parts of pages, and
+/// reads return exactly the bytes that were written.
 #[test]
 fn a_device_passes_without_padding() {
     let unpadded = || {

@@ -92,8 +92,8 @@ fn walk_back(table: Arc<dyn Table>, how: TableReadOptions) -> Result<Entries> {
 }
 
 /// Reads a damaged table in every way. With checksum verification, each result must be right or an
-/// error. Without verification any result is allowed, but each call must return. The result is true
-/// if some read noticed the damage.
+/// error. Without verification any result is allowed, but each call must return. The result is
+/// true if some read noticed the damage.
 fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &StorageConfig, all: &Entries, case: &str) -> bool {
     let storage = open(&directory_with("000001.ldb", bytes), setup);
     let Ok(table) = storage.open_table(meta) else { return true };

@@ -30,8 +30,8 @@ const VERIFIER_LOG_BYTES: usize = 64 << 10;
 /// is the upper half of a word. Unused words must be zero.
 type Arguments = [u64; 20];
 
-/// Executes one `bpf` command. Some words of `arguments` are addresses of buffers. Each buffer must
-/// have the length that the command expects and stay valid until the call returns.
+/// Executes one `bpf` command. Some words of `arguments` are addresses of buffers. Each buffer
+/// must have the length that the command expects and stay valid until the call returns.
 fn bpf(command: i32, arguments: &mut Arguments) -> io::Result<i32> {
     let bytes = size_of::<Arguments>();
     // SAFETY: `arguments` has `bytes` bytes. Some of its words are addresses of buffers. The

@@ -18,8 +18,8 @@ use terrace_format::raw::{
 /// A plain file (any file except a log) is written in pieces of this number of bytes. The rest is
 /// written at a sync.
 const WRITE_BYTES: usize = 1 << 20;
-/// Maximum number of bytes that one read from the device returns, when records of a log are read or
-/// the end of a log is searched.
+/// Maximum number of bytes that one read from the device returns, when records of a log are read
+/// or the end of a log is searched.
 const READ_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = PAGE as u64;
 

@@ -83,8 +83,8 @@ const SIGNATURES: &[Signature] = &[
     ("a partition table (MBR), or a boot sector", 510, b"\x55\xaa"),
 ];
 
-/// The signature of the secondary LUKS 2 header. It identifies a LUKS 2 device whose primary header
-/// was destroyed.
+/// The signature of the secondary LUKS 2 header. It identifies a LUKS 2 device whose primary
+/// header was destroyed.
 const LUKS_2: &[u8] = b"SKUL\xba\xbe";
 const GPT: &[u8] = b"EFI PART";
 const RAID: &[u8] = b"\xfc\x4e\x2b\xa9";

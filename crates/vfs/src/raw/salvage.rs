@@ -24,7 +24,8 @@ pub fn salvage(device: &Arc<dyn BlockDevice>) -> std::io::Result<Salvaged> {
     Ok(Salvaged { files: files.collect(), damage })
 }
 
-/// Mounts the device read-only with the salvaged file list. Also returns the problems of that list.
+/// Mounts the device read-only with the salvaged file list. Also returns the problems of that
+/// list.
 fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<String>)> {
     let superblock =
         find(&**device)?.ok_or_else(|| std::io::Error::new(ErrorKind::NotFound, "the device holds no store"))?;

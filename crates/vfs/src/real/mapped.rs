@@ -38,10 +38,10 @@ const FILL_MIN: usize = 64 << 10;
 /// The maximum size of a stretch (a part of a window that is filled with zeros together). This
 /// number divides the size of a window.
 const FILL_MAX: usize = 256 << 10;
-/// A stretch (a part of a mapped window that is filled with zeros together) is made long enough for
-/// the records of this number of syncs, up to the maximum size. The first sync in a stretch costs a
-/// journal commit and takes several times as long as the later syncs in it. The longer the stretch,
-/// the longer the first sync takes.
+/// A stretch (a part of a mapped window that is filled with zeros together) is made long enough
+/// for the records of this number of syncs, up to the maximum size. The first sync in a stretch
+/// costs a journal commit and takes several times as long as the later syncs in it. The longer the
+/// stretch, the longer the first sync takes.
 const FILL_SYNCS: u64 = 100;
 /// When this many bytes of the first window (mapped range of the WAL) are filled, the writer
 /// requests the next windows from the thread that prepares windows. Later windows are requested
@@ -51,8 +51,8 @@ const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// A record of at least this many bytes is written by a system call. This costs less than a page
 /// fault for each page.
 const CALL_BYTES: usize = 16 << 10;
-/// The file systems on which WALs are mapped. They rewrite an allocated page in place. Another file
-/// system may have to allocate new space for the page, and on a full disk there is none.
+/// The file systems on which WALs are mapped. They rewrite an allocated page in place. Another
+/// file system may have to allocate new space for the page, and on a full disk there is none.
 const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
 /// The file of a WAL while it grows.

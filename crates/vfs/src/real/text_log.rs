@@ -12,7 +12,8 @@ const OLD: &str = "LOG.old";
 /// Size in bytes at which `LOG` is renamed to `LOG.old` and a new `LOG` begins.
 const BYTES_MAX: i64 = 16 << 20;
 
-/// The messages of one open store. The file is open only during a write, so it costs no descriptor.
+/// The messages of one open store. The file is open only during a write, so it costs no
+/// descriptor.
 #[derive(Debug)]
 pub struct TextLog {
     directory: Arc<File>,

@@ -88,8 +88,8 @@ pub fn look(device: &DeviceSpec, destroy_data: bool) -> Result<()> {
     device.check(destroy_data).map_err(|error| Usage::of("--device", format!("{error:#}")))
 }
 
-/// Prefix of the names of temporary directories. After the prefix, a name has the id of the process
-/// that created the directory.
+/// Prefix of the names of temporary directories. After the prefix, a name has the id of the
+/// process that created the directory.
 const PREFIX: &str = "terrace-bench-";
 
 /// A temporary directory of this run. Each cell empties it, and the end of the run removes it.

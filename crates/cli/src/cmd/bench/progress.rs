@@ -1,5 +1,5 @@
-//! Shows the progress of a benchmark. On a terminal a bar shows the progress of the whole plan. One
-//! line per finished row is always printed.
+//! Shows the progress of a benchmark. On a terminal a bar shows the progress of the whole plan.
+//! One line per finished row is always printed.
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use terrace_lab::{

@@ -339,8 +339,8 @@ impl Tree {
     }
 }
 
-/// Returns the levels that are due, most urgent first. This is an independent implementation of the
-/// policy's definition.
+/// Returns the levels that are due, most urgent first. This is an independent implementation of
+/// the policy's definition.
 pub fn due(ctx: &Situation<'_>) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(&ctx.version.held());
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)

@@ -5,9 +5,9 @@ use std::{any::type_name, env, process::Command};
 /// The environment variable that is set in the child processes of [`in_own_process`].
 const CHILD: &str = "TERRACE_TEST_ALONE";
 
-/// Runs `body`, which is a whole test, in a child process that runs no other test. The tests of one
-/// binary run in parallel in one process, but descriptors, limits and allocation counts belong to
-/// the whole process.
+/// Runs `body`, which is a whole test, in a child process that runs no other test. The tests of
+/// one binary run in parallel in one process, but descriptors, limits and allocation counts belong
+/// to the whole process.
 pub fn in_own_process<F: FnOnce()>(body: F) {
     if env::var_os(CHILD).is_some() {
         return body();

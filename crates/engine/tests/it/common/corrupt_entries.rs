@@ -27,8 +27,8 @@ pub const FORMS: &[(&str, &[(&str, &str)])] = &[
     ("values in the log", &[("values", "log")]),
 ];
 
-/// Options that make entries easy to find and to change: every entry is a restart point, and blocks
-/// are not compressed.
+/// Options that make entries easy to find and to change: every entry is a restart point, and
+/// blocks are not compressed.
 const OPEN: &[(&str, &str)] = &[("compression", "none"), ("block_restart_interval", "1"), ("block_size", "1KiB")];
 
 /// Returns the options of a store with the table form `form`.

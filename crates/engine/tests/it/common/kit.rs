@@ -162,9 +162,9 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
 }
 
 /// Returns the options of the preset `leveldb` with `changes`, which are in text form. The
-/// environment variable `TERRACE_TEST_PRESET` can name another preset. The table form is the one in
-/// `changes`. If `changes` has none, it is the one that `TERRACE_TEST_TABLES` names, as far as that
-/// form is possible: directory tables cannot be used with a value log or on a device.
+/// environment variable `TERRACE_TEST_PRESET` can name another preset. The table form is the one
+/// in `changes`. If `changes` has none, it is the one that `TERRACE_TEST_TABLES` names, as far as
+/// that form is possible: directory tables cannot be used with a value log or on a device.
 pub fn options(changes: &[(&str, &str)]) -> Options {
     let separated = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
     if separated { in_files(changes) } else { formed(form().as_deref(), changes) }
@@ -265,8 +265,8 @@ pub fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }
 
-/// Returns the distance between the cases of a campaign that are run: `sample`, or `full` in a full
-/// run.
+/// Returns the distance between the cases of a campaign that are run: `sample`, or `full` in a
+/// full run.
 pub fn stride(sample: usize, full: usize) -> usize {
     if is_full() { full } else { sample }
 }
@@ -365,8 +365,8 @@ pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     names_below(folder).into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("read"))).collect()
 }
 
-/// Returns the paths of all files below `folder`, or `folder` itself if it is a file. An open store
-/// may remove files during the call.
+/// Returns the paths of all files below `folder`, or `folder` itself if it is a file. An open
+/// store may remove files during the call.
 pub fn names_below(folder: &Path) -> Vec<PathBuf> {
     if folder.is_file() {
         return vec![folder.to_owned()];

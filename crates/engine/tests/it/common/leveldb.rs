@@ -192,8 +192,8 @@ impl Store {
     }
 }
 
-/// A small random generator with a seed (SplitMix64). It produces the same numbers on every machine
-/// and in every version.
+/// A small random generator with a seed (SplitMix64). It produces the same numbers on every
+/// machine and in every version.
 pub struct Random(u64);
 
 impl Random {
@@ -226,9 +226,9 @@ impl Random {
     }
 }
 
-/// Returns the command that runs the test named `role` of this binary as a child process. That test
-/// does nothing unless [`child_argument`] finds its arguments in the environment. The child should
-/// exit when its standard input closes, so that it never runs longer than its parent.
+/// Returns the command that runs the test named `role` of this binary as a child process. That
+/// test does nothing unless [`child_argument`] finds its arguments in the environment. The child
+/// should exit when its standard input closes, so that it never runs longer than its parent.
 pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Command {
     let own = env::current_exe().expect("the path of this test binary");
     let mut words = wrapper.iter().map(std::ffi::OsString::from).chain([own.into_os_string()]);

@@ -1,5 +1,5 @@
-//! Lists all versions of each key in the files of a store, and the bytes that contain each version.
-//! The module reads the files with its own code, not with the engine's.
+//! Lists all versions of each key in the files of a store, and the bytes that contain each
+//! version. The module reads the files with its own code, not with the engine's.
 use super::files::{Files, records};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use terrace_format::{

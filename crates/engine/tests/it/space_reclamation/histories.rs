@@ -30,8 +30,8 @@ fn append_and_truncate(store: &mut Store) {
     }
 }
 
-/// Many time series. The time is at the end of the key, so expired keys are in all parts of the key
-/// range.
+/// Many time series. The time is at the end of the key, so expired keys are in all parts of the
+/// key range.
 fn time_series(store: &mut Store) {
     const SERIES: usize = 20;
     for minute in 0..400 {

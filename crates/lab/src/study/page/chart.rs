@@ -215,8 +215,9 @@ pub fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Returns the range of a logarithmic axis for values from `bottom` to `top`. The range is slightly
-/// wider than the values. It includes a power of ten, because only powers of ten have labels.
+/// Returns the range of a logarithmic axis for values from `bottom` to `top`. The range is
+/// slightly wider than the values. It includes a power of ten, because only powers of ten have
+/// labels.
 pub fn powers(bottom: f64, top: f64) -> std::ops::Range<f64> {
     let (low, high) = ((bottom / 1.3).log10(), (top * 1.3).log10());
     let power = low.ceil();

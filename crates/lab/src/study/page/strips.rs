@@ -11,8 +11,8 @@ use plotters::{
 };
 
 const STRIP_HEIGHT: u32 = 46;
-/// Space around the strips in pixels: the height below the last strip, and the width to the left of
-/// each strip.
+/// Space around the strips in pixels: the height below the last strip, and the width to the left
+/// of each strip.
 const X_AXIS_HEIGHT: u32 = 44;
 const Y_LABELS_WIDTH: u32 = 52;
 

@@ -8,9 +8,9 @@ use terrace_sim::{CrashDevice, DeviceImage, Rng};
 use terrace_storage::backends::raw::RawFs;
 
 /// Corrupts one byte of the metadata at a time and opens the device. The open must use the other
-/// copy of the metadata, or it must report a problem or an error. There is one exception: a corrupt
-/// journal entry that no later entry confirms as flushed may look like the end of the journal after
-/// a power cut.
+/// copy of the metadata, or it must report a problem or an error. There is one exception: a
+/// corrupt journal entry that no later entry confirms as flushed may look like the end of the
+/// journal after a power cut.
 #[test]
 fn corruption_is_repaired_or_reported() {
     let mut history = History::new(CrashDevice::new(&formatted()), 5);

@@ -1,6 +1,6 @@
-//! Adopts tables: takes them over from other stores into a store with directory tables. A directory
-//! table is adopted by hard links to its files. A table in a single file is adopted as in the files
-//! backend.
+//! Adopts tables: takes them over from other stores into a store with directory tables. A
+//! directory table is adopted by hard links to its files. A table in a single file is adopted as
+//! in the files backend.
 use super::{
     super::files::Files,
     table_dirs::{TableDirs, meta_of},

@@ -1,5 +1,5 @@
-//! Writes the directory tables of a job: one directory for each table, with one file for each value
-//! that is large enough. All tables of a job become durable together.
+//! Writes the directory tables of a job: one directory for each table, with one file for each
+//! value that is large enough. All tables of a job become durable together.
 use super::{
     super::files::build::{Output, purpose, watch},
     table::read_pair,

@@ -79,12 +79,13 @@ impl Dirs {
     }
 }
 
-/// Characters that appear unescaped in the names of value files, and that some file systems reject.
+/// Characters that appear unescaped in the names of value files, and that some file systems
+/// reject.
 const SPECIAL_CHARS: &str = r#""*:<>?|\"#;
 
-/// Checks whether the file system accepts special characters: creates and removes a file whose name
-/// contains all of `SPECIAL_CHARS`. The inner result is an error if the file system rejects the
-/// name.
+/// Checks whether the file system accepts special characters: creates and removes a file whose
+/// name contains all of `SPECIAL_CHARS`. The inner result is an error if the file system rejects
+/// the name.
 fn try_special_chars(store: &Store) -> Result<io::Result<()>> {
     match store.fs.create(SPECIAL_CHARS) {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename) => return Ok(Err(e)),

@@ -22,8 +22,8 @@ use terrace_format::{
     pair::{PairName, Reference},
 };
 
-/// The limits of one piece (the part of a table that one call of `next` returns): the number of its
-/// entries, and the number of its value bytes.
+/// The limits of one piece (the part of a table that one call of `next` returns): the number of
+/// its entries, and the number of its value bytes.
 const PIECE_ENTRIES: usize = 64;
 const PIECE_BYTES: usize = 1 << 20;
 /// The maximum size in bytes of a value file: the key's length, the key and the value.

@@ -180,8 +180,8 @@ fn found(fs: &dyn FileSystem) -> Result<Vec<(TableId, usize)>> {
     Ok(found)
 }
 
-/// Returns the directory of any one table; `None` if the store has no directory table. A store that
-/// has lost its root and its format file still has these directories.
+/// Returns the directory of any one table; `None` if the store has no directory table. A store
+/// that has lost its root and its format file still has these directories.
 pub(crate) fn any_folder(fs: &dyn FileSystem) -> Result<Option<String>> {
     Ok(found(fs)?.first().map(|(id, level)| folder(*level, *id)))
 }

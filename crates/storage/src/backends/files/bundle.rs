@@ -22,8 +22,8 @@ use terrace_format::{
 use terrace_vfs::ReadFile;
 
 /// Removes table `id` from its bundle. Returns false if the table is in no bundle. If the bundle
-/// has other tables, deallocates the space of the removed table. If it has none, the engine removes
-/// the whole bundle.
+/// has other tables, deallocates the space of the removed table. If it has none, the engine
+/// removes the whole bundle.
 pub(super) fn remove(store: &Store, id: TableId) -> Result<bool> {
     match store.bundles.remove(id) {
         Removed::NotBundled => Ok(false),

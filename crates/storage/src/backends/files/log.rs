@@ -227,8 +227,8 @@ impl LogWriter for Writer {
     }
 }
 
-/// Opens the log `name` with its present size. The reader does not return records that are appended
-/// later.
+/// Opens the log `name` with its present size. The reader does not return records that are
+/// appended later.
 pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn LogReader>> {
     let what = match kind {
         LogKind::Wal => "log",

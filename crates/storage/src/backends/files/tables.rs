@@ -1,5 +1,5 @@
-//! The table cache. An SSTable is opened at its first use. If too many SSTables are open, the least
-//! recently used ones are closed.
+//! The table cache. An SSTable is opened at its first use. If too many SSTables are open, the
+//! least recently used ones are closed.
 //!
 //! A closed table takes memory only for its metadata. An open table takes a descriptor (none if it
 //! is mapped) and memory for its index and filter blocks. The next use of a closed table opens it

@@ -1,5 +1,5 @@
-//! The value-log segments that were written since the store was opened, and may not be durable yet.
-//! A job whose tables point into such a segment may have to make the segment durable.
+//! The value-log segments that were written since the store was opened, and may not be durable
+//! yet. A job whose tables point into such a segment may have to make the segment durable.
 use crate::placement::ObjectId;
 use parking_lot::Mutex;
 use std::{
@@ -57,7 +57,8 @@ impl Fate {
     }
 }
 
-/// The result of [`Unsettled::claim`], by which a job claims a segment in order to make it durable.
+/// The result of [`Unsettled::claim`], by which a job claims a segment in order to make it
+/// durable.
 pub(super) enum Reservation {
     /// This job is the first one that claims the segment. The job gets the handle with which it
     /// makes the file durable, and the number of bytes that the file had at the claim.

@@ -27,7 +27,8 @@ impl Reader {
     }
 }
 
-/// The source of an SSTable's blocks: a position in the index, and the data block at this position.
+/// The source of an SSTable's blocks: a position in the index, and the data block at this
+/// position.
 pub(super) struct TableBlocks {
     table: Arc<Reader>,
     how: TableReadOptions,

@@ -57,8 +57,8 @@ fn difference(name: &str, own: &[u8], bound: &[u8]) -> String {
     format!("its {name} key is {is}, the manifest says {says}: the file holds another table")
 }
 
-/// Returns whether the parts of the table that are in memory are consistent with the given smallest
-/// and largest key.
+/// Returns whether the parts of the table that are in memory are consistent with the given
+/// smallest and largest key.
 fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bool {
     let Some(properties) = &tail.properties else { return false };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
