@@ -108,6 +108,32 @@ pub enum Error {
         /// in the WALs, this is the sequence number of the next write.
         oldest: u64,
     },
+    /// A transaction cannot be committed, because another write changed what it has read or written.
+    /// Nothing of the transaction was written. Run the transaction again.
+    #[error(
+        "another write changed key '{}' of column family {family:?}, which the transaction uses; run the transaction again",
+        .key.escape_ascii()
+    )]
+    Conflict {
+        /// The name of the column family.
+        family: String,
+        /// The changed key, or the first key of a changed range.
+        key: Vec<u8>,
+    },
+    /// A lock was not released in time by the transaction that has it. The waiting transaction keeps
+    /// its other locks.
+    #[error("the lock of key '{}' was not released in time; run the transaction again", .key.escape_ascii())]
+    LockTimeout {
+        /// The locked key.
+        key: Vec<u8>,
+    },
+    /// The transaction would wait for a lock of a transaction that waits for it. Drop the
+    /// transaction, and run it again.
+    #[error("a deadlock: {cycle}; drop the transaction and run it again")]
+    Deadlock {
+        /// The transactions that wait for each other, with the keys whose locks they want.
+        cycle: String,
+    },
     /// The store was opened read-only.
     #[error("the store is open read-only; reopen it to write")]
     ReadOnly,
@@ -154,6 +180,18 @@ impl Error {
             Error::FailStopped(first) => first.is_no_space(),
             _ => false,
         }
+    }
+
+    /// Returns whether a transaction failed only because of other transactions or writes, so that it
+    /// may succeed if it runs again.
+    ///
+    /// ```
+    /// # use terrace::Error;
+    /// assert!(Error::Conflict { family: "default".into(), key: b"k".to_vec() }.is_retryable());
+    /// assert!(!Error::Closed.is_retryable());
+    /// ```
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Conflict { .. } | Error::LockTimeout { .. } | Error::Deadlock { .. })
     }
 
     /// Returns whether an object is corrupt or missing, or an I/O operation failed.

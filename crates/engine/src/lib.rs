@@ -131,7 +131,7 @@
 // its beginning; `cargo xtask tidy` checks that.
 //
 //   options presets batch bounds sorted_table error events stats clock  values that callers see
-//   closed_wals reserve bulk waiters work sync                          shared services
+//   closed_wals reserve bulk waiters work sync locks                    shared services
 //   mem          memtables
 //   version      tables of each level, live and durable; obsolete files
 //   compact      compaction policy: which tables are compacted, which entries may be dropped
@@ -142,6 +142,7 @@
 //   write        group commit, write stalls, memtable rotation, tail GC
 //   recover      recovery, repair, survey of damage
 //   check db     verification; the public handle
+//   transaction  transactions
 #![deny(unsafe_code)] // except in the memtable's arena and skip list
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 #![deny(missing_docs, clippy::missing_errors_doc)]
@@ -159,6 +160,7 @@ mod error;
 mod events;
 mod info_log;
 mod jobs;
+mod locks;
 mod mem;
 mod options;
 mod presets;
@@ -170,6 +172,7 @@ mod sorted_table;
 mod state;
 mod stats;
 mod sync;
+mod transaction;
 mod version;
 mod waiters;
 mod work;
@@ -201,6 +204,7 @@ pub use terrace_format::{
     filter::{Bloom, FilterPolicy, HashPolicy},
 };
 pub use terrace_storage::{DurabilityMode, FilterForm, StorageConfig, Syncs, WalWriteMode, placement::Storage};
+pub use transaction::{Isolation, Locking, Transaction, TransactionOptions, TransactionScan};
 
 /// The Rust examples in the documentation pages.
 #[cfg(doctest)]

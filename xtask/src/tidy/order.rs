@@ -42,6 +42,7 @@ const ROWS: &[&[&str]] = &[
         "error",
         "events",
         "info_log",
+        "locks",
         "options",
         "presets",
         "reserve",
@@ -61,6 +62,7 @@ const ROWS: &[&[&str]] = &[
     &["write"],
     &["recover"],
     &["check", "db"],
+    &["transaction"],
 ];
 
 /// Pairs of modules that must not use each other although the rows would allow it. `write` passes

@@ -184,7 +184,7 @@ impl ColumnFamily {
     }
 
     /// Returns the number of the family, and the number of the open store to which it belongs.
-    fn id_in_store(&self) -> (FamilyId, u64) {
+    pub(crate) fn id_in_store(&self) -> (FamilyId, u64) {
         (self.id, self.db.shared().instance)
     }
 

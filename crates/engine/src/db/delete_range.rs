@@ -87,7 +87,7 @@ impl Db {
     /// Returns the batch in the form in which it is written: without range deletes of empty
     /// ranges. Refuses operations that the format or this store does not support. The caller
     /// checks the sizes later.
-    pub(super) fn checked_batch(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
+    pub(crate) fn checked_batch(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
         if let Some(problem) = batch.problem {
             return Err(Error::Invalid(problem));
         }
@@ -114,7 +114,7 @@ impl Db {
         Ok(batch)
     }
 
-    fn is_empty_range(&self, from: &[u8], to: &[u8]) -> bool {
+    pub(crate) fn is_empty_range(&self, from: &[u8], to: &[u8]) -> bool {
         self.shared().order.user(from, to).is_ge()
     }
 }

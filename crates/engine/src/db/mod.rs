@@ -57,6 +57,7 @@ use terrace_storage::Location;
 ///   [`cursor`](Db::cursor), [`snapshot`](Db::snapshot)
 /// - Column families: [`open_cf`](Db::open_cf), [`create_cf`](Db::create_cf), [`cf`](Db::cf),
 ///   [`cf_names`](Db::cf_names), [`drop_cf`](Db::drop_cf)
+/// - Transactions: [`begin`](Db::begin), [`transact`](Db::transact)
 /// - Make durable: [`wait_durable`](Db::wait_durable), [`when_durable`](Db::when_durable),
 ///   [`durable_sequence`](Db::durable_sequence)
 /// - Maintain: [`flush`](Db::flush), [`compact_range`](Db::compact_range),
@@ -138,12 +139,12 @@ fn make_durable(shared: &Arc<DbInner>, writes: &WritePath) -> Result<()> {
 }
 
 impl Db {
-    fn shared(&self) -> &Arc<DbInner> {
+    pub(crate) fn shared(&self) -> &Arc<DbInner> {
         &self.inner.shared
     }
 
     #[inline]
-    fn writes(&self) -> Result<&WritePath> {
+    pub(crate) fn writes(&self) -> Result<&WritePath> {
         self.shared().check_process()?;
         match &self.inner.writes {
             Some(writes) => Ok(writes),

@@ -133,7 +133,7 @@ impl Db {
         self.look_up_now(FamilyId::DEFAULT, key.as_ref(), options, |value| value.pin())
     }
 
-    pub(super) fn look_up_now<T>(
+    pub(crate) fn look_up_now<T>(
         &self,
         family: FamilyId,
         key: &[u8],
@@ -287,7 +287,7 @@ impl Db {
         self.cursor_in(FamilyId::DEFAULT, options)
     }
 
-    pub(super) fn cursor_in(&self, family: FamilyId, options: ReadOptions) -> Cursor {
+    pub(crate) fn cursor_in(&self, family: FamilyId, options: ReadOptions) -> Cursor {
         let shared = self.shared();
         let view = shared.view.load_full();
         let tree = tree_of(&view, family);

@@ -142,7 +142,7 @@ impl Db {
     }
 
     /// Writes `request` after a check of the lengths of its longest key and value.
-    pub(super) fn write_checked(
+    pub(crate) fn write_checked(
         &self,
         request: WriteRequest<'_>,
         longest: (u64, u64),

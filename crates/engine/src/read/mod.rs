@@ -6,6 +6,7 @@
 //! cursor:  view ─▶ one source per memtable and run ─▶ Merge (internal-key order)
 //!               ─▶ SnapshotIter (drops shadowed entries and tombstones) ─▶ Cursor (bounds, values)
 //! ```
+pub mod changes;
 pub mod get;
 pub mod merge;
 pub mod pinned;

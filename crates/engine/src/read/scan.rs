@@ -115,6 +115,16 @@ impl ReadRange {
             && self.to.as_ref().is_none_or(|to| self.order.user(key, to).is_lt())
     }
 
+    /// Returns the bounds: the first key, and the key before which the range ends.
+    pub(crate) fn bounds(&self) -> (Option<&[u8]>, Option<&[u8]>) {
+        (self.from.as_deref(), self.to.as_deref())
+    }
+
+    /// Returns whether the read returns `key` if the key exists.
+    pub(crate) fn admits(&self, key: &[u8]) -> bool {
+        self.hold(key) && self.has_prefix(key)
+    }
+
     #[inline]
     fn has_prefix(&self, key: &[u8]) -> bool {
         self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix))

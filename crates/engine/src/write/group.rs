@@ -38,6 +38,8 @@ pub enum WriteRequest<'a> {
     Single(Op<'a>),
     /// Any number of operations, possibly none.
     Batch(Batch),
+    /// Operations that are written only if the condition holds at their place in the history.
+    Conditional(Batch, Arc<dyn WriteCondition>),
     /// No operation: the caller needs the leader state for itself and accepts no followers.
     Exclusive,
 }
@@ -47,7 +49,7 @@ impl WriteRequest<'_> {
     pub fn is_empty(&self) -> bool {
         match self {
             WriteRequest::Single(_) => false,
-            WriteRequest::Batch(batch) => batch.is_empty(),
+            WriteRequest::Batch(batch) | WriteRequest::Conditional(batch, _) => batch.is_empty(),
             WriteRequest::Exclusive => true,
         }
     }
@@ -57,17 +59,33 @@ impl WriteRequest<'_> {
             WriteRequest::Single(op) => {
                 let mut batch = Batch::new();
                 batch.add(op);
-                QueuedWrite { batch, sync, exclusive: false }
+                QueuedWrite { batch, condition: None, sync, exclusive: false }
             }
-            WriteRequest::Batch(batch) => QueuedWrite { batch, sync, exclusive: false },
-            WriteRequest::Exclusive => QueuedWrite { batch: Batch::new(), sync, exclusive: true },
+            WriteRequest::Batch(batch) => QueuedWrite { batch, condition: None, sync, exclusive: false },
+            WriteRequest::Conditional(batch, condition) => {
+                QueuedWrite { batch, condition: Some(condition), sync, exclusive: false }
+            }
+            WriteRequest::Exclusive => QueuedWrite { batch: Batch::new(), condition: None, sync, exclusive: true },
         }
     }
+}
+
+/// The condition of a conditional write, for instance that no key that a transaction has read was
+/// written since.
+pub trait WriteCondition: Send + Sync {
+    /// Decides whether a batch may be written directly after `group`, the batches of the write
+    /// group so far. Every earlier group is in the memtables. Returns false if the decision needs
+    /// I/O and `may_read` is false.
+    ///
+    /// # Errors
+    /// The reason why the batch must not be written.
+    fn check(&self, group: &Batch, may_read: bool) -> Result<bool>;
 }
 
 /// The request of a writer that waits in the queue.
 struct QueuedWrite {
     batch: Batch,
+    condition: Option<Arc<dyn WriteCondition>>,
     sync: bool,
     exclusive: bool,
 }
@@ -141,8 +159,12 @@ impl<T> Queue<T> {
             Status::Leader(leader_state, QueuedWrite { exclusive: true, .. }) => {
                 JoinResult::Leader(self.lead(leader_state), WriteRequest::Exclusive)
             }
-            Status::Leader(leader_state, queued) => {
-                JoinResult::Leader(self.lead(leader_state), WriteRequest::Batch(queued.batch))
+            Status::Leader(leader_state, QueuedWrite { batch, condition, .. }) => {
+                let request = match condition {
+                    Some(condition) => WriteRequest::Conditional(batch, condition),
+                    None => WriteRequest::Batch(batch),
+                };
+                JoinResult::Leader(self.lead(leader_state), request)
             }
             Status::Done(outcome) => JoinResult::Done(outcome),
             Status::Waiting(_) | Status::Joined => unreachable!("`ready` is set only with `Leader` or `Done`"),
@@ -206,16 +228,28 @@ impl<T> LeaderGuard<'_, T> {
 
     /// Adds waiting writers to the write group, in queue order, and appends their operations to
     /// `batch`. Stops at the first writer that needs a sync which the leader does not make, that
-    /// is exclusive, or that would make the group too large.
+    /// is exclusive, or that would make the group too large. `decide` checks the condition of a
+    /// conditional write. A write whose condition does not hold is completed with the error; one
+    /// whose condition cannot be decided waits for the next group, which it leads.
     #[inline]
-    pub fn collect_followers(&mut self, batch: &mut Batch, sync: bool) {
+    pub fn collect_followers(
+        &mut self,
+        batch: &mut Batch,
+        sync: bool,
+        decide: impl Fn(&dyn WriteCondition, &Batch) -> Result<bool>,
+    ) {
         // A writer that arrives after this check waits for the next write group.
         if self.queue_len() > 0 {
-            self.collect_queued(batch, sync);
+            self.collect_queued(batch, sync, decide);
         }
     }
 
-    fn collect_queued(&mut self, batch: &mut Batch, sync: bool) {
+    fn collect_queued(
+        &mut self,
+        batch: &mut Batch,
+        sync: bool,
+        decide: impl Fn(&dyn WriteCondition, &Batch) -> Result<bool>,
+    ) {
         let max = match batch.byte_len() {
             bytes if batch.is_empty() => bytes, // no follower's operation fits
             bytes @ 0..=SMALL_BYTES => bytes + SMALL_BYTES,
@@ -228,6 +262,16 @@ impl<T> LeaderGuard<'_, T> {
             let bytes = if queued.batch.is_empty() { 0 } else { queued.batch.byte_len() };
             if queued.exclusive || (queued.sync && !sync) || batch.byte_len() + bytes > max {
                 break;
+            }
+            match queued.condition.as_ref().map_or(Ok(true), |condition| decide(&**condition, batch)) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(refused) => {
+                    drop(status);
+                    let writer = list.writers.pop_front().expect("the loop looks at the front");
+                    writer.wake(|_| Status::Done(Err(refused)));
+                    continue;
+                }
             }
             batch.append(&queued.batch);
             *status = Status::Joined;
@@ -298,7 +342,7 @@ mod tests {
             JoinResult::Done(outcome) => outcome,
             JoinResult::Leader(mut leader, request) => {
                 let mut batch = request.into_queued(sync).batch;
-                leader.collect_followers(&mut batch, sync);
+                leader.collect_followers(&mut batch, sync, |_, _| Ok(true));
                 let written = leader.state();
                 let before = *written;
                 *written += u64::from(batch.len());
@@ -343,7 +387,7 @@ mod tests {
             }
             let mut batch = Batch::new();
             batch.delete(b"k");
-            leader.collect_followers(&mut batch, true);
+            leader.collect_followers(&mut batch, true, |_, _| Ok(true));
             assert_eq!(leader.followers(), 0);
             drop(leader);
             assert!(exclusive.join().expect("it does not panic"));
@@ -361,7 +405,7 @@ mod tests {
         thread::scope(|scope| {
             let follower = scope.spawn(|| write(&queue, Op::Delete(b"member"), false));
             while leader.followers() == 0 {
-                leader.collect_followers(&mut batch, false);
+                leader.collect_followers(&mut batch, false, |_, _| Ok(true));
                 thread::yield_now();
             }
             let blown = catch_unwind(AssertUnwindSafe(move || {

@@ -32,7 +32,7 @@ fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
                 }
                 WriteRequest::Exclusive => Batch::new(),
             };
-            leader.collect_followers(&mut batch, sync);
+            leader.collect_followers(&mut batch, sync, |_, _| Ok(true));
             let last = *leader.state() + u64::from(batch.len());
             *leader.state() = last;
             if early {
@@ -81,7 +81,7 @@ fn a_leader_dropped_without_complete_leaves_no_writer_waiting() {
         };
         let mut batch = Batch::new();
         batch.delete(b"k");
-        leader.collect_followers(&mut batch, false);
+        leader.collect_followers(&mut batch, false, |_, _| Ok(true));
         let joined = leader.followers() == 1;
         drop(leader);
         let results = other.join().expect("it does not panic");

@@ -44,8 +44,8 @@ mod writer;
 
 use crate::{Event, Result, state::DbInner};
 use commit::commit;
-pub use group::WriteRequest;
 use group::{JoinResult, LeaderGuard};
+pub use group::{WriteCondition, WriteRequest};
 use room::make_room;
 use rotate::{rotate_wal, seal_memtable};
 pub use sequence_gap::wait_manifest_covers;
@@ -59,7 +59,7 @@ use std::{
 };
 use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
-use visibility::stop_on_error;
+use visibility::{stop_on_error, wait_visible};
 pub use writer::WritePath;
 use writer::{GroupStats, WriterState};
 
@@ -96,8 +96,12 @@ impl WritePath {
     ) -> Result<SeqNo> {
         let writer = leader.state();
         writer.start_timer(shared);
+        if let WriteRequest::Conditional(_, condition) = &request {
+            wait_visible(shared, writer.last)?;
+            condition.check(&Batch::new(), true)?;
+        }
         let mut batch = match request {
-            WriteRequest::Batch(batch) => batch,
+            WriteRequest::Batch(batch) | WriteRequest::Conditional(batch, _) => batch,
             WriteRequest::Single(op) => {
                 let mut batch = writer.reusable_batch.take().unwrap_or_default();
                 batch.clear();
@@ -118,7 +122,11 @@ impl WritePath {
             self.wait_for_followers(shared, &leader.state().last_group);
         }
         let own_bytes = batch.byte_len();
-        leader.collect_followers(&mut batch, sync);
+        let last = leader.state().last;
+        leader.collect_followers(&mut batch, sync, |condition, group| {
+            wait_visible(shared, last)?;
+            condition.check(group, false)
+        });
         let writer = leader.state();
         // The bytes of the followers have not been charged yet.
         writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64);

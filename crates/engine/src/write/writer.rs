@@ -4,7 +4,7 @@ use super::{
     throttle_debt::ThrottleDebt,
     wal::Wal,
 };
-use crate::{Error, Options, Result, mem::MemTable, state::DbInner};
+use crate::{Error, Options, Result, locks::LockTable, mem::MemTable, state::DbInner};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -19,6 +19,8 @@ use terrace_format::{FamilyId, SeqNo, batch::Batch};
 /// The writers of one store. At most one of them is the commit leader; see [`group`].
 pub struct WritePath {
     pub queue: Queue<Box<WriterState>>,
+    /// The locks of pessimistic transactions.
+    pub locks: LockTable,
     /// Held while a column family is created or dropped. It is taken before every other lock.
     pub family_changes: Mutex<()>,
     /// Number of writers that sync closed WALs before they join the queue.
@@ -87,6 +89,7 @@ impl WritePath {
         };
         WritePath {
             queue: Queue::new(Box::new(writer)),
+            locks: LockTable::default(),
             family_changes: Mutex::new(()),
             syncing_closed_wals: AtomicUsize::new(0),
         }

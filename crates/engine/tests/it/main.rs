@@ -34,6 +34,7 @@ mod group;
 mod idle_stores;
 mod ingest;
 mod interop;
+mod isolation;
 mod iteration;
 mod kill;
 mod leveldb_costs;

@@ -1,0 +1,108 @@
+//! The writes of a transaction before its commit, indexed by key, so that the transaction reads
+//! them.
+use crate::WriteBatch;
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use terrace_format::{FamilyId, KeyOrder, batch::Op};
+
+/// A key in the order of the store.
+#[derive(Clone, Debug)]
+pub struct OrderedKey {
+    order: KeyOrder,
+    /// The bytes of the key.
+    pub bytes: Vec<u8>,
+}
+
+impl OrderedKey {
+    /// Makes a key.
+    pub fn new(order: &KeyOrder, bytes: &[u8]) -> OrderedKey {
+        OrderedKey { order: order.clone(), bytes: bytes.to_vec() }
+    }
+}
+
+impl Ord for OrderedKey {
+    fn cmp(&self, other: &OrderedKey) -> Ordering {
+        self.order.user(&self.bytes, &other.bytes)
+    }
+}
+
+impl PartialOrd for OrderedKey {
+    fn partial_cmp(&self, other: &OrderedKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for OrderedKey {
+    fn eq(&self, other: &OrderedKey) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for OrderedKey {}
+
+/// The writes of a transaction to one column family.
+#[derive(Clone, Debug, Default)]
+pub struct FamilyDelta {
+    /// The newest write of each key: a value, or a delete.
+    keys: BTreeMap<OrderedKey, Option<Vec<u8>>>,
+    /// Deleted ranges (end excluded). A key in `keys` was written after the ranges over it.
+    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl FamilyDelta {
+    /// Returns the value that the transaction has written: `Some(None)` if it deleted the key,
+    /// `None` if it did not write the key.
+    pub fn get(&self, key: &OrderedKey) -> Option<Option<&[u8]>> {
+        match self.keys.get(key) {
+            Some(value) => Some(value.as_deref()),
+            None => self.hides(key).then_some(None),
+        }
+    }
+
+    /// Returns whether a deleted range includes `key`.
+    pub fn hides(&self, key: &OrderedKey) -> bool {
+        let order = &key.order;
+        let includes = |(from, to): &(Vec<u8>, Vec<u8>)| {
+            order.user(from, &key.bytes).is_le() && order.user(&key.bytes, to).is_lt()
+        };
+        self.ranges.iter().any(includes)
+    }
+
+    /// Returns the written keys for which `admits` returns true, in key order.
+    pub fn entries(&self, admits: impl Fn(&[u8]) -> bool) -> Vec<(OrderedKey, Option<Vec<u8>>)> {
+        let admitted = self.keys.iter().filter(|(key, _)| admits(&key.bytes));
+        admitted.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
+
+/// The writes of a transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Delta {
+    /// The writes in order, as the commit writes them.
+    pub batch: WriteBatch,
+    families: BTreeMap<FamilyId, Arc<FamilyDelta>>,
+}
+
+impl Delta {
+    /// Returns the writes to `family`.
+    pub fn family(&self, family: FamilyId) -> Option<&Arc<FamilyDelta>> {
+        self.families.get(&family)
+    }
+
+    /// Appends `op` in `family` of the open store `store`.
+    pub fn add(&mut self, order: &KeyOrder, (family, store): (FamilyId, u64), op: Op<'_>) {
+        self.batch.add_in((family, store), op);
+        let delta = Arc::make_mut(self.families.entry(family).or_default());
+        match op {
+            Op::Put(key, value) => drop(delta.keys.insert(OrderedKey::new(order, key), Some(value.to_vec()))),
+            Op::Delete(key) => drop(delta.keys.insert(OrderedKey::new(order, key), None)),
+            Op::DeleteRange(from, to) => {
+                let includes = |key: &[u8]| order.user(from, key).is_le() && order.user(key, to).is_lt();
+                delta.keys.retain(|key, _| !includes(&key.bytes));
+                delta.ranges.push((from.to_vec(), to.to_vec()));
+            }
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => {
+                unreachable!("the family is passed apart from the operation")
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The scan of a transaction: the pairs of the snapshot, merged with the writes of the transaction.
+use super::{
+    Isolation, Transaction,
+    delta::{FamilyDelta, OrderedKey},
+};
+use crate::{
+    ReadOptions, Result, Scan,
+    read::{changes::WatchedRange, scan::ReadRange},
+};
+use std::{cmp::Ordering, iter::Peekable, sync::Arc, vec};
+use terrace_format::{FamilyId, KeyOrder};
+
+/// An iterator over the pairs that a transaction sees. It sees the writes of the transaction before
+/// the creation of the iterator. [`Transaction::scan`] makes it.
+pub struct TransactionScan<'a> {
+    transaction: &'a Transaction,
+    family: FamilyId,
+    order: KeyOrder,
+    range: ReadRange,
+    reverse: bool,
+    /// The pairs of the snapshot. `None` if the snapshot could not be made; the error is `failed`.
+    pairs: Option<Peekable<Scan>>,
+    failed: Option<crate::Error>,
+    /// The written keys of the range, in the order of the scan.
+    written: Peekable<vec::IntoIter<(OrderedKey, Option<Vec<u8>>)>>,
+    /// All writes of the transaction to the family. They hide pairs of the snapshot.
+    delta: Option<Arc<FamilyDelta>>,
+    /// The last key that was returned.
+    last: Option<Vec<u8>>,
+    ended: bool,
+}
+
+impl<'a> TransactionScan<'a> {
+    pub(super) fn new(
+        transaction: &'a Transaction,
+        family: FamilyId,
+        options: ReadOptions,
+        reverse: bool,
+    ) -> TransactionScan<'a> {
+        let order = transaction.db.shared().order.clone();
+        let range = ReadRange::new(order.clone(), options.clone());
+        let (snapshot, delta) = {
+            let mut state = transaction.state.lock();
+            (transaction.snapshot(&mut state), state.delta.family(family).cloned())
+        };
+        let mut written = delta.as_ref().map_or_else(Vec::new, |delta| delta.entries(|key| range.admits(key)));
+        if reverse {
+            written.reverse();
+        }
+        let (pairs, failed) = match snapshot {
+            Ok(snapshot) => {
+                let cursor = transaction.db.cursor_in(family, options.snapshot(&snapshot));
+                (Some(Scan::new(cursor, reverse).peekable()), None)
+            }
+            Err(error) => (None, Some(error)),
+        };
+        let written = written.into_iter().peekable();
+        let (last, ended) = (None, false);
+        TransactionScan { transaction, family, order, range, reverse, pairs, failed, written, delta, last, ended }
+    }
+
+    /// Returns whether the next written key comes before, at, or after the next pair.
+    fn compare(&mut self) -> Option<Ordering> {
+        let pair = self.pairs.as_mut().and_then(Peekable::peek);
+        match (self.written.peek(), pair) {
+            (None, None) => None,
+            (Some(_), None) => Some(Ordering::Less),
+            (_, Some(Err(_))) | (None, Some(Ok(_))) => Some(Ordering::Greater),
+            (Some((key, _)), Some(Ok((pair, _)))) => {
+                let ordering = self.order.user(&key.bytes, pair);
+                Some(if self.reverse { ordering.reverse() } else { ordering })
+            }
+        }
+    }
+
+    fn step(&mut self) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
+        }
+        loop {
+            let ordering = self.compare()?;
+            if ordering.is_eq() {
+                self.pairs.as_mut().and_then(Iterator::next); // the written value replaces it
+            }
+            if ordering.is_le() {
+                if let Some((key, Some(value))) = self.written.next() {
+                    return Some(Ok((key.bytes, value)));
+                }
+                continue; // a deleted key
+            }
+            let pair = self.pairs.as_mut().and_then(Iterator::next)?;
+            let hides =
+                |key: &[u8]| self.delta.as_ref().is_some_and(|delta| delta.hides(&OrderedKey::new(&self.order, key)));
+            match pair {
+                Ok((key, _)) if hides(&key) => {}
+                pair => return Some(pair),
+            }
+        }
+    }
+}
+
+impl Iterator for TransactionScan<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = if self.ended { None } else { self.step() };
+        match &next {
+            Some(Ok((key, _))) => self.last = Some(key.clone()),
+            Some(Err(_)) => {}
+            None => self.ended = true,
+        }
+        next
+    }
+}
+
+impl Drop for TransactionScan<'_> {
+    /// Watches the range that was read: keys that the scan has not reached may change.
+    fn drop(&mut self) {
+        if self.transaction.options.isolation != Isolation::Serializable || self.last.is_none() && !self.ended {
+            return;
+        }
+        let (from, to) = self.range.bounds();
+        let (mut from, mut to, mut includes_to) = (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec), false);
+        match self.last.take().filter(|_| !self.ended) {
+            Some(last) if self.reverse => from = Some(last),
+            Some(last) => (to, includes_to) = (Some(last), true),
+            None => {}
+        }
+        let range = WatchedRange { from, to, includes_to };
+        self.transaction.state.lock().watched.add_range(self.family, range);
+    }
+}

@@ -1,0 +1,468 @@
+//! Transactions: the model of their reads, the anomalies that each isolation prevents, and locks.
+use crate::common::kit;
+use kit::{TIGHT, plain};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use terrace::{
+    Db, Error, Isolation, Locking, Options, ReadOptions, Transaction, TransactionOptions, WriteBatch, WriteOptions,
+};
+use terrace_sim::Rng;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options(isolation: Isolation, locking: Locking) -> TransactionOptions {
+    let mut options = TransactionOptions::default();
+    (options.isolation, options.locking) = (isolation, locking);
+    options
+}
+
+const KINDS: [(Isolation, Locking); 4] = [
+    (Isolation::Snapshot, Locking::Optimistic),
+    (Isolation::Snapshot, Locking::Pessimistic),
+    (Isolation::Serializable, Locking::Optimistic),
+    (Isolation::Serializable, Locking::Pessimistic),
+];
+
+fn now() -> WriteOptions {
+    WriteOptions::default()
+}
+
+fn number(bytes: Option<Vec<u8>>) -> i64 {
+    bytes.map_or(0, |bytes| i64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+}
+
+fn tight(range_tombstones: bool) -> Options {
+    let mut options = plain(TIGHT);
+    options.range_tombstones = range_tombstones;
+    options
+}
+
+/// Compares the reads of a transaction with a model.
+fn assert_reads(transaction: &Transaction, model: &Model, rng: &mut Rng, seed: u64) {
+    let [from, to] = [rng.below(60), rng.below(60)].map(|n| format!("key{n:02}").into_bytes());
+    let range = || ReadOptions::new().from(from.clone()).to(to.clone());
+    let in_range = model.iter().filter(|(key, _)| **key >= from && **key < to);
+    let wanted: Vec<_> = in_range.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let found: Vec<_> = transaction.scan(range()).collect::<terrace::Result<_>>().expect("scan");
+    assert_eq!(found, wanted, "seed {seed}: forward");
+    let mut found: Vec<_> = transaction.scan_reverse(range()).collect::<terrace::Result<_>>().expect("scan");
+    found.reverse();
+    assert_eq!(found, wanted, "seed {seed}: backward");
+    let key = format!("key{:02}", rng.below(60)).into_bytes();
+    assert_eq!(transaction.get(&key).unwrap().as_ref(), model.get(&key), "seed {seed}: {}", key.escape_ascii());
+}
+
+/// A transaction reads its snapshot and its own writes, in both directions, with deleted ranges and
+/// after a rollback to a savepoint. Other readers see nothing before the commit.
+#[test]
+fn a_transaction_reads_its_own_writes() {
+    for seed in 0..12 {
+        let mut rng = Rng::new(seed);
+        let db = Db::open_in_memory(tight(seed % 2 == 0)).unwrap();
+        let (isolation, locking) = KINDS[seed as usize % 4];
+        let mut committed = Model::new();
+        for _ in 0..40 {
+            let transaction = db.begin(options(isolation, locking));
+            let (mut model, mut saved) = (committed.clone(), Vec::new());
+            for _ in 0..rng.below(40) {
+                let key = format!("key{:02}", rng.below(60)).into_bytes();
+                match rng.below(12) {
+                    0..=5 => {
+                        let value = vec![rng.below(256) as u8; rng.below(300)];
+                        transaction.put(&key, &value).unwrap();
+                        model.insert(key, value);
+                    }
+                    6 | 7 => {
+                        transaction.delete(&key).unwrap();
+                        model.remove(&key);
+                    }
+                    8 => {
+                        let to = format!("key{:02}", rng.below(60)).into_bytes();
+                        transaction.delete_range(&key, &to).unwrap();
+                        model.retain(|found, _| *found < key || *found >= to);
+                    }
+                    9 => {
+                        transaction.set_savepoint();
+                        saved.push(model.clone());
+                    }
+                    10 => match saved.pop() {
+                        Some(state) => {
+                            transaction.rollback_to_savepoint().unwrap();
+                            model = state;
+                        }
+                        None => assert!(matches!(transaction.rollback_to_savepoint(), Err(Error::Invalid(_)))),
+                    },
+                    _ => assert_reads(&transaction, &model, &mut rng, seed),
+                }
+            }
+            let seen: Model = db.scan(ReadOptions::new()).collect::<terrace::Result<_>>().unwrap();
+            assert_eq!(seen, committed, "seed {seed}: a write is visible before the commit");
+            if rng.chance(1, 4) {
+                transaction.rollback();
+            } else {
+                transaction.commit(now()).unwrap();
+                committed = model;
+            }
+            if rng.chance(1, 5) {
+                db.compact_range(None, None).unwrap();
+            }
+        }
+        let seen: Model = db.scan(ReadOptions::new()).collect::<terrace::Result<_>>().unwrap();
+        assert_eq!(seen, committed, "seed {seed}");
+    }
+}
+
+/// Moves that another writer makes between the snapshot and the commit, and whether the commit of a
+/// serializable transaction, or of one with snapshot isolation, must then fail. The transaction has
+/// read `a`, scanned `m..p`, and written `w`.
+const MOVES: &[(&str, bool, bool)] = &[
+    ("put w", true, true),
+    ("delete w", true, true),
+    ("put a", true, false),
+    ("put n", true, false), // a phantom
+    ("delete_range n o", true, false),
+    ("delete_range 0 z", true, true),
+    ("put x", false, false),
+    ("put p", false, false), // the end of the range is excluded
+    ("delete_range b c", false, false),
+];
+
+fn apply(db: &Db, step: &str) {
+    let words: Vec<&str> = step.split(' ').collect();
+    match words[..] {
+        ["put", key] => db.put(key, "other").unwrap(),
+        ["delete", key] => db.delete(key).unwrap(),
+        ["delete_range", from, to] => db.delete_range(from, to, now()).unwrap(),
+        _ => panic!("{step}"),
+    }
+}
+
+/// The check at the commit finds a change in memtables, in SSTables of level 0, and in SSTables that
+/// a compaction has written.
+#[test]
+fn a_commit_fails_exactly_if_something_watched_has_changed() {
+    for (place, moved) in
+        ["memtable", "table", "compacted"].iter().flat_map(|place| MOVES.iter().map(move |m| (place, m)))
+    {
+        for (isolation, locking) in KINDS {
+            let db = Db::open_in_memory(tight(true)).unwrap();
+            for key in ["a", "c", "m", "n2", "w", "z"] {
+                db.put(key, "old").unwrap();
+            }
+            db.flush().unwrap();
+            let transaction = db.begin(options(isolation, locking));
+            transaction.get("a").unwrap();
+            assert_eq!(transaction.scan(ReadOptions::new().from("m").to("p")).count(), 2);
+            transaction.put("w", "mine").unwrap();
+            let (step, serializable, snapshot) = moved;
+            apply(&db, step);
+            match *place {
+                "memtable" => {}
+                "table" => db.flush().unwrap(),
+                _ => db.compact_range(None, None).unwrap(),
+            }
+            db.put("later", "write").unwrap();
+            let must_fail = if isolation == Isolation::Serializable { *serializable } else { *snapshot };
+            let what = format!("{step} in a {place}, {isolation:?}, {locking:?}");
+            let committed = transaction.commit(now());
+            assert_eq!(matches!(&committed, Err(Error::Conflict { .. })), must_fail, "{what}: {committed:?}");
+            assert_eq!(committed.is_ok(), !must_fail, "{what}");
+            let mine = db.get("w").unwrap().as_deref() == Some(b"mine");
+            assert_eq!(mine, !must_fail, "{what}: the write of the transaction");
+        }
+    }
+}
+
+/// A scan that stops early watches only what it has read.
+#[test]
+fn a_scan_watches_up_to_its_last_pair() {
+    let db = Db::open_in_memory(Options::default()).unwrap();
+    ["a", "c", "e"].iter().for_each(|key| db.put(key, "").unwrap());
+    for (reverse, moved, fails) in [(false, "b", true), (false, "d", false), (true, "d", true), (true, "b", false)] {
+        let transaction = db.begin(TransactionOptions::default());
+        let options = ReadOptions::new();
+        let scan = if reverse { transaction.scan_reverse(options) } else { transaction.scan(options) };
+        assert_eq!(scan.take(2).count(), 2);
+        transaction.put("own", "").unwrap();
+        db.put(moved, "").unwrap();
+        assert_eq!(transaction.commit(now()).is_err(), fails, "{moved}, reverse {reverse}");
+        db.delete(moved).unwrap();
+        db.delete("own").unwrap();
+    }
+}
+
+/// Transfers between accounts keep the sum, and every reader sees the same sum.
+#[test]
+fn transfers_keep_the_sum_with_every_kind_of_transaction() {
+    const ACCOUNTS: usize = 12;
+    for (isolation, locking) in KINDS {
+        let db = Db::open_in_memory(tight(false)).unwrap();
+        let name = |n: usize| format!("account{n:02}");
+        for n in 0..ACCOUNTS {
+            db.put(name(n), 100_i64.to_le_bytes()).unwrap();
+        }
+        let sum = |db: &Db| -> i64 {
+            let snapshot = db.snapshot();
+            db.scan(ReadOptions::new().snapshot(&snapshot)).map(|pair| number(Some(pair.unwrap().1))).sum()
+        };
+        let retries = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for seed in 0..4 {
+                let (db, retries) = (&db, &retries);
+                scope.spawn(move || {
+                    let mut rng = Rng::new(seed);
+                    for _ in 0..300 {
+                        let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
+                        let amount = rng.below(10) as i64;
+                        db.transact(options(isolation, locking), now(), |transaction| {
+                            retries.fetch_add(1, Ordering::Relaxed);
+                            let [a, b] = [from, to].map(|n| transaction.get_for_update(name(n)).map(number));
+                            let (a, b) = (a?, b?);
+                            if from != to {
+                                transaction.put(name(from), (a - amount).to_le_bytes())?;
+                                transaction.put(name(to), (b + amount).to_le_bytes())?;
+                            }
+                            Ok(())
+                        })
+                        .unwrap_or_else(|error| panic!("{isolation:?}, {locking:?}, seed {seed}: {error}"));
+                    }
+                });
+            }
+            for _ in 0..50 {
+                assert_eq!(sum(&db), 100 * ACCOUNTS as i64, "{isolation:?}, {locking:?}");
+                thread::yield_now();
+            }
+        });
+        assert_eq!(sum(&db), 100 * ACCOUNTS as i64, "{isolation:?}, {locking:?}");
+        println!("{isolation:?}, {locking:?}: {} attempts for 1200 transfers", retries.into_inner());
+    }
+}
+
+/// A committed transaction of the history below: the list of each key that it read, and the keys to
+/// which it appended its own number.
+struct Committed {
+    number: u64,
+    read: BTreeMap<u8, Vec<u64>>,
+    appended: BTreeSet<u8>,
+}
+
+/// Runs transactions that read the lists of some keys and append to the lists of others. Returns the
+/// committed ones and the final lists.
+fn append_history(isolation: Isolation, locking: Locking, seed: u64) -> (Vec<Committed>, BTreeMap<u8, Vec<u64>>) {
+    let list = |bytes: Option<Vec<u8>>| -> Vec<u64> {
+        bytes
+            .unwrap_or_default()
+            .chunks(8)
+            .map(|one| u64::from_le_bytes(one.try_into().expect("eight bytes")))
+            .collect()
+    };
+    let db = Db::open_in_memory(tight(false)).unwrap();
+    let (history, numbers) = (Mutex::new(Vec::new()), AtomicU64::new(1));
+    thread::scope(|scope| {
+        for writer in 0..4 {
+            let (db, history, numbers) = (&db, &history, &numbers);
+            scope.spawn(move || {
+                let mut rng = Rng::of(seed, writer);
+                for _ in 0..150 {
+                    let transaction = db.begin(options(isolation, locking));
+                    let number = numbers.fetch_add(1, Ordering::Relaxed);
+                    let mut one = Committed { number, read: BTreeMap::new(), appended: BTreeSet::new() };
+                    let outcome = (0..3).try_for_each(|_| {
+                        let key = rng.below(6) as u8;
+                        let found = list(transaction.get([key])?);
+                        thread::yield_now();
+                        if !one.appended.contains(&key) {
+                            one.read.insert(key, found.clone());
+                        }
+                        if rng.chance(1, 2) && one.appended.insert(key) {
+                            let all: Vec<u8> = found.iter().chain([&number]).flat_map(|n| n.to_le_bytes()).collect();
+                            transaction.put([key], all)?;
+                        }
+                        Ok(())
+                    });
+                    match outcome.and_then(|()| transaction.commit(now())) {
+                        Ok(_) => history.lock().unwrap().push(one),
+                        Err(error) => assert!(error.is_retryable(), "seed {seed}: {error}"),
+                    }
+                }
+            });
+        }
+    });
+    let lists = (0..6).map(|key| (key, list(db.get([key]).unwrap()))).collect();
+    (history.into_inner().unwrap(), lists)
+}
+
+/// Checks a history for serializability. The final list of a key is the order of its versions. A
+/// transaction comes after the one whose version it has read or replaced, and before the one that
+/// wrote the next version of a key that it has read. The history is serializable if this relation
+/// has no cycle. Source of the method: Adya's dependency graphs, and Elle's list append.
+fn cycle(history: &[Committed], lists: &BTreeMap<u8, Vec<u64>>) -> Option<Vec<u64>> {
+    let mut after: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    let mut order = |first: u64, second: u64| {
+        if first != second {
+            after.entry(first).or_default().insert(second);
+        }
+    };
+    for list in lists.values() {
+        list.windows(2).for_each(|pair| order(pair[0], pair[1]));
+    }
+    for one in history {
+        for (key, read) in &one.read {
+            assert!(lists[key].starts_with(read), "a transaction has read a list that never was committed");
+            read.last().into_iter().for_each(|writer| order(*writer, one.number));
+            lists[key].get(read.len()).into_iter().for_each(|next| order(one.number, *next));
+        }
+    }
+    let (mut done, mut path) = (BTreeSet::new(), Vec::new());
+    let numbers: Vec<u64> = after.keys().copied().collect();
+    numbers.into_iter().find_map(|start| visit(start, &after, &mut done, &mut path))
+}
+
+fn visit(
+    at: u64,
+    after: &BTreeMap<u64, BTreeSet<u64>>,
+    done: &mut BTreeSet<u64>,
+    path: &mut Vec<u64>,
+) -> Option<Vec<u64>> {
+    if let Some(begin) = path.iter().position(|number| *number == at) {
+        return Some(path[begin..].to_vec());
+    }
+    if !done.insert(at) {
+        return None;
+    }
+    path.push(at);
+    let found = after.get(&at).into_iter().flatten().find_map(|next| visit(*next, after, done, path));
+    path.pop();
+    found
+}
+
+/// The histories of serializable transactions have no cycle. With snapshot isolation the same check
+/// must find write skew in some history; this shows that the check can fail.
+#[test]
+fn serializable_histories_have_no_cycle() {
+    let seeds = if kit::is_full() { 200 } else { 12 };
+    let (mut skewed, mut committed) = (0, 0);
+    for seed in 0..seeds {
+        for (isolation, locking) in KINDS {
+            let (history, lists) = append_history(isolation, locking, seed);
+            committed += history.len();
+            let lost = history.iter().flat_map(|one| one.appended.iter().map(move |key| (one.number, key)));
+            for (number, key) in lost {
+                assert!(lists[key].contains(&number), "seed {seed}, {isolation:?}, {locking:?}: an append is lost");
+            }
+            let found = cycle(&history, &lists);
+            match isolation {
+                Isolation::Serializable => assert_eq!(found, None, "seed {seed}, {locking:?}"),
+                Isolation::Snapshot => skewed += u64::from(found.is_some()),
+            }
+        }
+    }
+    println!("{committed} transactions committed; {skewed} histories with snapshot isolation have a cycle");
+    assert!(skewed > 0, "the check finds no write skew, so it shows nothing");
+}
+
+#[test]
+fn pessimistic_transactions_wait_and_find_deadlocks() {
+    let db = Db::open_in_memory(Options::default()).unwrap();
+    let pessimistic = options(Isolation::Serializable, Locking::Pessimistic);
+    let mut impatient = pessimistic;
+    impatient.lock_timeout = Duration::from_millis(5);
+    let first = db.begin(pessimistic);
+    first.put("a", "1").unwrap();
+    let second = db.begin(impatient);
+    assert!(matches!(second.get_for_update("a"), Err(Error::LockTimeout { key }) if key == b"a"));
+    drop(first); // releases its locks
+    assert_eq!(second.get_for_update("a").unwrap(), None);
+    drop(second);
+
+    let (first, second) = (db.begin(impatient), db.begin(pessimistic));
+    first.put("a", "1").unwrap();
+    second.put("b", "2").unwrap();
+    thread::scope(|scope| {
+        // Either transaction may be the one that closes the cycle. The second one tries again then.
+        let waits = scope.spawn(|| {
+            loop {
+                match second.put("a", "2") {
+                    Err(Error::Deadlock { .. } | Error::LockTimeout { .. }) => thread::yield_now(),
+                    locked => return locked,
+                }
+            }
+        });
+        let deadlock = loop {
+            match first.get_for_update("b") {
+                Err(Error::Deadlock { cycle }) => break cycle,
+                Err(Error::LockTimeout { .. }) => {} // the second one did not wait
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(deadlock.contains("waits for 'b'") && deadlock.contains("waits for 'a'"), "{deadlock}");
+        first.rollback();
+        waits.join().unwrap().unwrap();
+    });
+    second.commit(now()).unwrap();
+    assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+}
+
+/// Transactions over column families are atomic, and see a drop of a family.
+#[test]
+fn transactions_cover_column_families() {
+    let db = Db::open_in_memory(Options::default()).unwrap();
+    let (users, mails) = (db.create_cf("users").unwrap(), db.create_cf("mails").unwrap());
+    let transaction = db.begin(TransactionOptions::default());
+    transaction.put_cf(&users, "1", "ann").unwrap();
+    transaction.put_cf(&mails, "ann@example.org", "1").unwrap();
+    assert_eq!(transaction.scan_cf(&mails, ReadOptions::new()).unwrap().count(), 1);
+    assert_eq!((transaction.get("1").unwrap(), users.get("1").unwrap()), (None, None));
+    transaction.commit(now()).unwrap();
+    assert_eq!(mails.get("ann@example.org").unwrap().as_deref(), Some(&b"1"[..]));
+
+    let late = db.begin(TransactionOptions::default());
+    late.put_cf(&mails, "bob@example.org", "2").unwrap();
+    db.drop_cf("mails").unwrap();
+    assert!(matches!(late.commit(now()), Err(Error::Invalid(text)) if text.contains("dropped")));
+    let foreign = Db::open_in_memory(Options::default()).unwrap().create_cf("users").unwrap();
+    assert!(matches!(db.begin(TransactionOptions::default()).get_cf(&foreign, "1"), Err(Error::Invalid(_))));
+}
+
+/// Plain writes that are in the same write group as a transaction count as changes too, and synced
+/// transactions share the sync of their group.
+#[test]
+fn conflicts_within_one_write_group_are_found() {
+    let place = tempfile::tempdir().unwrap();
+    let db = Db::open(place.path(), plain(&[])).unwrap();
+    let (won, writes) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for writer in 0..6_u64 {
+            let (db, won, writes) = (&db, &won, &writes);
+            scope.spawn(move || {
+                for round in 0..40_u64 {
+                    if writer == 0 {
+                        let mut batch = WriteBatch::new();
+                        batch.put(format!("plain{round}"), "");
+                        db.write(batch, WriteOptions::synced()).unwrap();
+                        continue;
+                    }
+                    let transaction = db.begin(TransactionOptions::default());
+                    let count = number(transaction.get("count").unwrap());
+                    transaction.put("count", (count + 1).to_le_bytes()).unwrap();
+                    writes.fetch_add(1, Ordering::Relaxed);
+                    match transaction.commit(WriteOptions::synced()) {
+                        Ok(_) => drop(won.fetch_add(1, Ordering::Relaxed)),
+                        Err(error) => assert!(error.is_retryable(), "{error}"),
+                    }
+                }
+            });
+        }
+    });
+    let (won, writes) = (won.into_inner(), writes.into_inner());
+    println!("{won} of {writes} increments were committed");
+    assert_eq!(number(db.get("count").unwrap()), won as i64, "an increment is lost or counted twice");
+    assert!(won < writes, "no conflict occurred, so the test shows nothing");
+}
