@@ -5,13 +5,9 @@
 //! lock order: shard → waits
 //! ```
 //! No I/O is done under either lock.
-use crate::{Error, Result};
+use crate::{Error, Result, clock::Clock};
 use parking_lot::{Condvar, Mutex};
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 use terrace_format::FamilyId;
 
 const SHARDS: usize = 16;
@@ -23,15 +19,14 @@ pub type LockKey = (FamilyId, Vec<u8>);
 #[derive(Default)]
 pub struct LockTable {
     shards: [Shard; SHARDS],
-    hasher: RandomState,
     /// The transactions that wait. Each waits for one lock at a time.
-    waits: Mutex<HashMap<u64, Wait>>,
+    waits: Mutex<BTreeMap<u64, Wait>>,
 }
 
 #[derive(Default)]
 struct Shard {
     /// The owner of each locked key.
-    owners: Mutex<HashMap<LockKey, u64>>,
+    owners: Mutex<BTreeMap<LockKey, u64>>,
     released: Condvar,
 }
 
@@ -43,7 +38,8 @@ struct Wait {
 
 impl LockTable {
     fn shard(&self, key: &LockKey) -> &Shard {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+        let sum = key.1.iter().fold(key.0.0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(*byte)));
+        &self.shards[sum as usize % SHARDS]
     }
 
     /// Locks `key` for transaction `owner`, and waits at most `timeout` for another owner. Returns
@@ -53,7 +49,7 @@ impl LockTable {
     /// [`Error::LockTimeout`], and [`Error::Deadlock`] if the other owner waits, directly or through
     /// other transactions, for `owner`.
     pub fn lock(&self, owner: u64, key: &LockKey, timeout: Duration) -> Result<bool> {
-        let (shard, end) = (self.shard(key), Instant::now() + timeout);
+        let (shard, clock) = (self.shard(key), Clock::start());
         let mut owners = shard.owners.lock();
         loop {
             match owners.get(key).copied() {
@@ -64,7 +60,8 @@ impl LockTable {
                 Some(own) if own == owner => return Ok(false),
                 Some(other) => {
                     self.begin_wait(owner, other, &key.1)?;
-                    let timed_out = shard.released.wait_until(&mut owners, end).timed_out();
+                    let left = timeout.saturating_sub(clock.now());
+                    let timed_out = shard.released.wait_for(&mut owners, left).timed_out();
                     self.waits.lock().remove(&owner);
                     if timed_out && owners.get(key).is_some_and(|other| *other != owner) {
                         return Err(Error::LockTimeout { key: key.1.clone() });
@@ -147,6 +144,8 @@ mod tests {
         };
         assert_eq!(cycle, "transaction 3 waits for 'a', transaction 1 waits for 'b', transaction 2 waits for 'c'");
         table.release(&[key("c"), key("b")]);
-        waits.into_iter().for_each(|wait| drop(wait.join().unwrap().unwrap()));
+        for wait in waits {
+            assert!(wait.join().unwrap().unwrap());
+        }
     }
 }

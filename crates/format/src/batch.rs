@@ -161,14 +161,23 @@ impl Batch {
     ///
     /// # Panics
     /// The panics of [`Batch::put`].
+    #[inline]
     pub fn add(&mut self, op: Op<'_>) {
         match op {
             Op::Put(key, value) => self.put(key, value),
             Op::Delete(key) => self.delete(key),
             Op::DeleteRange(from, to) => self.delete_range(from, to),
+            other => self.add_family_op(other),
+        }
+    }
+
+    #[cold]
+    fn add_family_op(&mut self, op: Op<'_>) {
+        match op {
             Op::FamilyPut(family, key, value) => self.add_in(family, FAMILY_PUT, key, Some(value)),
             Op::FamilyDelete(family, key) => self.add_in(family, FAMILY_DELETE, key, None),
             Op::FamilyDeleteRange(family, from, to) => self.add_in(family, FAMILY_DELETE_RANGE, from, Some(to)),
+            Op::Put(..) | Op::Delete(_) | Op::DeleteRange(..) => self.add(op),
         }
     }
 
@@ -272,7 +281,7 @@ fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
     }
 }
 
-#[inline(never)] // most batches have no such operation
+#[cold] // most batches have no such operation
 fn read_family_op<'a>(tag: u8, input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
     let at = input.offset() - 1;
     if !matches!(tag, FAMILY_PUT | FAMILY_DELETE | FAMILY_DELETE_RANGE) {

@@ -119,7 +119,7 @@ impl MemTable {
 
     /// Inserts one operation with sequence number `seq`. The first operation of its batch has
     /// `first`.
-    #[inline]
+    #[inline(always)] // a call would pass all parts of the operation through memory
     fn apply(&self, op: Op<'_>, head: &[u8], seq: SeqNo, first: SeqNo) {
         let (user, kind, value) = match op {
             Op::Put(user, value) => (user, Kind::Put, [head, value]),

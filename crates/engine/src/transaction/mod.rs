@@ -8,21 +8,24 @@
 //!                                  writer queue: nothing watched was written since the snapshot?
 //!                                        yes ─► batch into WAL and memtable      no ─► Conflict
 //! ```
-//! The commit is a conditional write of the writer queue: the commit leader checks the condition of
-//! each transaction of its write group, so transactions share the group's sync as other writes do.
-//! No lock of the store is held during I/O by this check, unless memtables no longer have all
+//! The commit is a conditional write of the writer queue: the commit leader checks the condition
+//! of each transaction of its write group, so transactions share the group's sync as other writes
+//! do. No lock of the store is held during I/O by this check, unless memtables no longer have all
 //! writes since the snapshot. Then the leader also searches SSTables.
 mod delta;
 mod scan;
 mod watch;
 
 use crate::{
-    ColumnFamily, Db, Error, ReadOptions, Result, Snapshot, WriteOptions, locks::LockKey, read::changes::WatchedRange,
-    write::WriteRequest,
+    ColumnFamily, Db, Error, ReadOptions, Result, Scan, Snapshot, WriteOptions,
+    locks::LockKey,
+    read::{changes::WatchedRange, scan::ReadRange},
+    write::{ConditionalWrite, WriteRequest},
 };
 use delta::{Delta, OrderedKey};
 use parking_lot::Mutex;
 pub use scan::TransactionScan;
+use scan::Watch;
 use std::{
     sync::{
         Arc,
@@ -229,12 +232,12 @@ impl Transaction {
     /// `options` has no effect. A serializable transaction watches the range up to the last pair
     /// that the iterator has returned, or all of it if the iterator has ended.
     pub fn scan(&self, options: ReadOptions) -> TransactionScan<'_> {
-        TransactionScan::new(self, FamilyId::DEFAULT, options, false)
+        self.scan_in(FamilyId::DEFAULT, options, false)
     }
 
     /// Works like [`scan`](Transaction::scan), in reverse key order.
     pub fn scan_reverse(&self, options: ReadOptions) -> TransactionScan<'_> {
-        TransactionScan::new(self, FamilyId::DEFAULT, options, true)
+        self.scan_in(FamilyId::DEFAULT, options, true)
     }
 
     /// Works like [`scan`](Transaction::scan), in a column family.
@@ -242,7 +245,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::Invalid`] for a family of another store.
     pub fn scan_cf(&self, family: &ColumnFamily, options: ReadOptions) -> Result<TransactionScan<'_>> {
-        Ok(TransactionScan::new(self, self.own(family)?, options, false))
+        Ok(self.scan_in(self.own(family)?, options, false))
     }
 
     /// Works like [`scan_reverse`](Transaction::scan_reverse), in a column family.
@@ -250,7 +253,20 @@ impl Transaction {
     /// # Errors
     /// [`Error::Invalid`] for a family of another store.
     pub fn scan_reverse_cf(&self, family: &ColumnFamily, options: ReadOptions) -> Result<TransactionScan<'_>> {
-        Ok(TransactionScan::new(self, self.own(family)?, options, true))
+        Ok(self.scan_in(self.own(family)?, options, true))
+    }
+
+    fn scan_in(&self, family: FamilyId, options: ReadOptions, reverse: bool) -> TransactionScan<'_> {
+        let order = self.db.shared().order.clone();
+        let range = ReadRange::new(order.clone(), options.clone());
+        let (snapshot, delta) = {
+            let mut state = self.state.lock();
+            (self.snapshot(&mut state), state.delta.family(family).cloned())
+        };
+        let pairs = snapshot.map(|snapshot| Scan::new(self.db.cursor_in(family, options.snapshot(&snapshot)), reverse));
+        let watches = self.options.isolation == Isolation::Serializable;
+        let watch = move |range| self.state.lock().watched.add_range(family, range);
+        TransactionScan::new((order, range, reverse), pairs, delta, watches.then(|| Box::new(watch) as Watch<'_>))
     }
 
     /// Sets `key` of the default column family to `value`.
@@ -378,7 +394,8 @@ impl Transaction {
         let batch = self.db.checked_batch(delta.batch)?;
         let condition = Arc::new(Unchanged { shared: self.db.shared().clone(), watched, base });
         let longest = (batch.key_bytes, batch.value_bytes);
-        self.db.write_checked(WriteRequest::Conditional(batch.batch, condition), longest, options)
+        let write = ConditionalWrite { batch: batch.batch, condition };
+        self.db.write_checked(WriteRequest::Conditional(Box::new(write)), longest, options)
     }
 
     /// Discards the writes of the transaction and releases its locks.

@@ -1,20 +1,21 @@
-//! The scan of a transaction: the pairs of the snapshot, merged with the writes of the transaction.
-use super::{
-    Isolation, Transaction,
-    delta::{FamilyDelta, OrderedKey},
-};
+//! The scan of a transaction: the pairs of the snapshot, merged with the writes of the
+//! transaction.
+use super::delta::{FamilyDelta, OrderedKey};
 use crate::{
-    ReadOptions, Result, Scan,
+    Result, Scan,
     read::{changes::WatchedRange, scan::ReadRange},
 };
 use std::{cmp::Ordering, iter::Peekable, sync::Arc, vec};
-use terrace_format::{FamilyId, KeyOrder};
+use terrace_format::KeyOrder;
 
-/// An iterator over the pairs that a transaction sees. It sees the writes of the transaction before
-/// the creation of the iterator. [`Transaction::scan`] makes it.
+/// Receives the range that a scan has read.
+pub type Watch<'a> = Box<dyn Fn(WatchedRange) + Send + 'a>;
+
+/// An iterator over the pairs that a transaction sees. It sees the writes of the transaction
+/// before the creation of the iterator. `Transaction::scan` makes it.
 pub struct TransactionScan<'a> {
-    transaction: &'a Transaction,
-    family: FamilyId,
+    /// Receives the range that was read; `None` if the transaction does not watch its reads.
+    watch: Option<Watch<'a>>,
     order: KeyOrder,
     range: ReadRange,
     reverse: bool,
@@ -31,32 +32,23 @@ pub struct TransactionScan<'a> {
 }
 
 impl<'a> TransactionScan<'a> {
+    /// Makes a scan of `pairs`, the pairs of the snapshot in `range`, and of the writes in `delta`.
     pub(super) fn new(
-        transaction: &'a Transaction,
-        family: FamilyId,
-        options: ReadOptions,
-        reverse: bool,
+        (order, range, reverse): (KeyOrder, ReadRange, bool),
+        pairs: Result<Scan>,
+        delta: Option<Arc<FamilyDelta>>,
+        watch: Option<Watch<'a>>,
     ) -> TransactionScan<'a> {
-        let order = transaction.db.shared().order.clone();
-        let range = ReadRange::new(order.clone(), options.clone());
-        let (snapshot, delta) = {
-            let mut state = transaction.state.lock();
-            (transaction.snapshot(&mut state), state.delta.family(family).cloned())
-        };
         let mut written = delta.as_ref().map_or_else(Vec::new, |delta| delta.entries(|key| range.admits(key)));
         if reverse {
             written.reverse();
         }
-        let (pairs, failed) = match snapshot {
-            Ok(snapshot) => {
-                let cursor = transaction.db.cursor_in(family, options.snapshot(&snapshot));
-                (Some(Scan::new(cursor, reverse).peekable()), None)
-            }
+        let (pairs, failed) = match pairs {
+            Ok(pairs) => (Some(pairs.peekable()), None),
             Err(error) => (None, Some(error)),
         };
         let written = written.into_iter().peekable();
-        let (last, ended) = (None, false);
-        TransactionScan { transaction, family, order, range, reverse, pairs, failed, written, delta, last, ended }
+        TransactionScan { watch, order, range, reverse, pairs, failed, written, delta, last: None, ended: false }
     }
 
     /// Returns whether the next written key comes before, at, or after the next pair.
@@ -116,9 +108,7 @@ impl Iterator for TransactionScan<'_> {
 impl Drop for TransactionScan<'_> {
     /// Watches the range that was read: keys that the scan has not reached may change.
     fn drop(&mut self) {
-        if self.transaction.options.isolation != Isolation::Serializable || self.last.is_none() && !self.ended {
-            return;
-        }
+        let Some(watch) = self.watch.take().filter(|_| self.last.is_some() || self.ended) else { return };
         let (from, to) = self.range.bounds();
         let (mut from, mut to, mut includes_to) = (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec), false);
         match self.last.take().filter(|_| !self.ended) {
@@ -126,7 +116,6 @@ impl Drop for TransactionScan<'_> {
             Some(last) => (to, includes_to) = (Some(last), true),
             None => {}
         }
-        let range = WatchedRange { from, to, includes_to };
-        self.transaction.state.lock().watched.add_range(self.family, range);
+        watch(WatchedRange { from, to, includes_to });
     }
 }

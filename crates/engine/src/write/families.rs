@@ -30,6 +30,7 @@ impl InsertTargets {
 }
 
 /// Inserts `batch` into the active memtables.
+#[inline]
 pub fn insert(shared: &DbInner, writer: &mut WriterState, head: &[u8], batch: &Batch) {
     if batch.has_families() {
         InsertTargets::of(shared, writer, batch).insert(head, batch);

@@ -39,7 +39,7 @@ pub enum WriteRequest<'a> {
     /// Any number of operations, possibly none.
     Batch(Batch),
     /// Operations that are written only if the condition holds at their place in the history.
-    Conditional(Batch, Arc<dyn WriteCondition>),
+    Conditional(Box<ConditionalWrite>),
     /// No operation: the caller needs the leader state for itself and accepts no followers.
     Exclusive,
 }
@@ -49,7 +49,8 @@ impl WriteRequest<'_> {
     pub fn is_empty(&self) -> bool {
         match self {
             WriteRequest::Single(_) => false,
-            WriteRequest::Batch(batch) | WriteRequest::Conditional(batch, _) => batch.is_empty(),
+            WriteRequest::Batch(batch) => batch.is_empty(),
+            WriteRequest::Conditional(write) => write.batch.is_empty(),
             WriteRequest::Exclusive => true,
         }
     }
@@ -62,8 +63,8 @@ impl WriteRequest<'_> {
                 QueuedWrite { batch, condition: None, sync, exclusive: false }
             }
             WriteRequest::Batch(batch) => QueuedWrite { batch, condition: None, sync, exclusive: false },
-            WriteRequest::Conditional(batch, condition) => {
-                QueuedWrite { batch, condition: Some(condition), sync, exclusive: false }
+            WriteRequest::Conditional(write) => {
+                QueuedWrite { batch: write.batch, condition: Some(write.condition), sync, exclusive: false }
             }
             WriteRequest::Exclusive => QueuedWrite { batch: Batch::new(), condition: None, sync, exclusive: true },
         }
@@ -80,6 +81,12 @@ pub trait WriteCondition: Send + Sync {
     /// # Errors
     /// The reason why the batch must not be written.
     fn check(&self, group: &Batch, may_read: bool) -> Result<bool>;
+}
+
+/// A batch with its condition. It is boxed, so that other requests stay small.
+pub struct ConditionalWrite {
+    pub batch: Batch,
+    pub condition: Arc<dyn WriteCondition>,
 }
 
 /// The request of a writer that waits in the queue.
@@ -161,7 +168,7 @@ impl<T> Queue<T> {
             }
             Status::Leader(leader_state, QueuedWrite { batch, condition, .. }) => {
                 let request = match condition {
-                    Some(condition) => WriteRequest::Conditional(batch, condition),
+                    Some(condition) => WriteRequest::Conditional(Box::new(ConditionalWrite { batch, condition })),
                     None => WriteRequest::Batch(batch),
                 };
                 JoinResult::Leader(self.lead(leader_state), request)

@@ -44,8 +44,8 @@ mod writer;
 
 use crate::{Event, Result, state::DbInner};
 use commit::commit;
+pub use group::{ConditionalWrite, WriteCondition, WriteRequest};
 use group::{JoinResult, LeaderGuard};
-pub use group::{WriteCondition, WriteRequest};
 use room::make_room;
 use rotate::{rotate_wal, seal_memtable};
 pub use sequence_gap::wait_manifest_covers;
@@ -96,12 +96,13 @@ impl WritePath {
     ) -> Result<SeqNo> {
         let writer = leader.state();
         writer.start_timer(shared);
-        if let WriteRequest::Conditional(_, condition) = &request {
+        if let WriteRequest::Conditional(write) = &request {
             wait_visible(shared, writer.last)?;
-            condition.check(&Batch::new(), true)?;
+            write.condition.check(&Batch::new(), true)?;
         }
         let mut batch = match request {
-            WriteRequest::Batch(batch) | WriteRequest::Conditional(batch, _) => batch,
+            WriteRequest::Batch(batch) => batch,
+            WriteRequest::Conditional(write) => write.batch,
             WriteRequest::Single(op) => {
                 let mut batch = writer.reusable_batch.take().unwrap_or_default();
                 batch.clear();

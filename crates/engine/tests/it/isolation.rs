@@ -59,8 +59,8 @@ fn assert_reads(transaction: &Transaction, model: &Model, rng: &mut Rng, seed: u
     assert_eq!(transaction.get(&key).unwrap().as_ref(), model.get(&key), "seed {seed}: {}", key.escape_ascii());
 }
 
-/// A transaction reads its snapshot and its own writes, in both directions, with deleted ranges and
-/// after a rollback to a savepoint. Other readers see nothing before the commit.
+/// A transaction reads its snapshot and its own writes, in both directions, with deleted ranges
+/// and after a rollback to a savepoint. Other readers see nothing before the commit.
 #[test]
 fn a_transaction_reads_its_own_writes() {
     for seed in 0..12 {
@@ -119,9 +119,9 @@ fn a_transaction_reads_its_own_writes() {
     }
 }
 
-/// Moves that another writer makes between the snapshot and the commit, and whether the commit of a
-/// serializable transaction, or of one with snapshot isolation, must then fail. The transaction has
-/// read `a`, scanned `m..p`, and written `w`.
+/// Moves that another writer makes between the snapshot and the commit, and whether the commit of
+/// a serializable transaction, or of one with snapshot isolation, must then fail. The transaction
+/// has read `a`, scanned `m..p`, and written `w`.
 const MOVES: &[(&str, bool, bool)] = &[
     ("put w", true, true),
     ("delete w", true, true),
@@ -144,8 +144,8 @@ fn apply(db: &Db, step: &str) {
     }
 }
 
-/// The check at the commit finds a change in memtables, in SSTables of level 0, and in SSTables that
-/// a compaction has written.
+/// The check at the commit finds a change in memtables, in SSTables of level 0, and in SSTables
+/// that a compaction has written.
 #[test]
 fn a_commit_fails_exactly_if_something_watched_has_changed() {
     for (place, moved) in
@@ -245,16 +245,16 @@ fn transfers_keep_the_sum_with_every_kind_of_transaction() {
     }
 }
 
-/// A committed transaction of the history below: the list of each key that it read, and the keys to
-/// which it appended its own number.
+/// A committed transaction of the history below: the list of each key that it read, and the keys
+/// to which it appended its own number.
 struct Committed {
     number: u64,
     read: BTreeMap<u8, Vec<u64>>,
     appended: BTreeSet<u8>,
 }
 
-/// Runs transactions that read the lists of some keys and append to the lists of others. Returns the
-/// committed ones and the final lists.
+/// Runs transactions that read the lists of some keys and append to the lists of others. Returns
+/// the committed ones and the final lists.
 fn append_history(isolation: Isolation, locking: Locking, seed: u64) -> (Vec<Committed>, BTreeMap<u8, Vec<u64>>) {
     let list = |bytes: Option<Vec<u8>>| -> Vec<u64> {
         bytes
@@ -343,8 +343,8 @@ fn visit(
     found
 }
 
-/// The histories of serializable transactions have no cycle. With snapshot isolation the same check
-/// must find write skew in some history; this shows that the check can fail.
+/// The histories of serializable transactions have no cycle. With snapshot isolation the same
+/// check must find write skew in some history; this shows that the check can fail.
 #[test]
 fn serializable_histories_have_no_cycle() {
     let seeds = if kit::is_full() { 200 } else { 12 };
