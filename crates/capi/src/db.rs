@@ -12,7 +12,7 @@ use std::{ptr, slice};
 use terrace::Snapshot;
 
 /// `leveldb_t`.
-pub struct Db(terrace::Db);
+pub struct Db(pub terrace::Db);
 
 /// # Safety
 /// `name` is zero-terminated.

@@ -1,7 +1,7 @@
 //! Errors in LevelDB's C form: a string from `malloc`. Its first words name the kind of error, as
-//! in LevelDB.
+//! in LevelDB. The module `extra::kind` remembers the kind as a number.
 #![expect(unsafe_code, reason = "the text that an error replaces came from malloc")]
-use crate::memory;
+use crate::{extra::kind as number, memory};
 use std::ptr;
 use terrace::{Error, Result};
 
@@ -17,6 +17,7 @@ impl Failure {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
+        number::remember(&error);
         let old = std::mem::replace(&mut self.0, ptr::null_mut());
         // SAFETY: the headers require NULL or a string from malloc, which this function may free.
         unsafe { memory::free(old) };

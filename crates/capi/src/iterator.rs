@@ -5,7 +5,7 @@ use terrace::{Cursor, Error, Result};
 
 /// `leveldb_iterator_t`.
 pub struct Iterator {
-    cursor: Cursor,
+    pub cursor: Cursor,
     /// The error of the last move. The cursor is then invalid.
     error: Option<Error>,
 }
@@ -16,7 +16,8 @@ impl Iterator {
         Iterator { cursor, error: None }
     }
 
-    fn move_by(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
+    /// Moves the cursor, and stores the error of the move.
+    pub fn move_by(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
         self.error = step(&mut self.cursor).err();
     }
 }

@@ -1,8 +1,8 @@
 //! LevelDB's C interface on Terrace: a program written for `leveldb/c.h` compiles, links and runs.
 //!
 //! The interface is `include/leveldb/c.h`. That header also lists the differences from LevelDB.
-//! `include/terrace/c.h` adds presets, options by name, and durability. The functions of each kind
-//! of handle are in one module.
+//! `include/terrace/c.h` adds presets, options by name, durability, and the functions of the module
+//! `extra`. The functions of each kind of handle are in one module.
 //!
 //! # Safety
 //! contract of the C side
@@ -26,6 +26,7 @@ mod batch;
 mod comparator;
 mod db;
 mod error;
+mod extra;
 mod filter;
 mod iterator;
 mod machine;

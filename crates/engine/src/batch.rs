@@ -1,10 +1,14 @@
 //! Write batches. A batch records the size of its longest key and value. The write checks these
 //! sizes against the limits of the store.
+use crate::{Error, Result};
 use terrace_format::{
     SeqNo,
     batch::{self, Op},
     key,
 };
+
+/// Length of the sequence number at the beginning of an encoded batch, in bytes.
+const SEQUENCE_BYTES: usize = 8;
 
 /// A batch of puts and deletes, which are applied atomically and in order.
 ///
@@ -35,6 +39,27 @@ impl WriteBatch {
     /// Returns an empty batch.
     pub fn new() -> WriteBatch {
         WriteBatch::default()
+    }
+
+    /// Returns the batch with the encoding `bytes`: a header of 12 bytes with a sequence number and
+    /// the number of operations, then the operations, as in the WAL (`docs/format/batch.md`). The
+    /// sequence number is ignored.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if `bytes` do not encode a batch.
+    ///
+    /// ```
+    /// # use terrace::{Op, WriteBatch};
+    /// let batch = WriteBatch::from_bytes(*b"\0\0\0\0\0\0\0\0\x01\0\0\0\x01\x03key\x05value")?;
+    /// assert!(batch.ops().eq([Op::Put(b"key", b"value")]));
+    /// assert!(WriteBatch::from_bytes(*b"garbage").is_err());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<WriteBatch> {
+        let mut bytes = bytes.into();
+        bytes.iter_mut().take(SEQUENCE_BYTES).for_each(|byte| *byte = 0);
+        let invalid = |corrupt| Error::Invalid(format!("the bytes are not an encoded batch: {corrupt}"));
+        batch::Batch::decode(bytes).map(WriteBatch::of).map_err(invalid)
     }
 
     /// Appends a put of `value` under `key`. The later write checks the sizes.
@@ -127,8 +152,8 @@ impl WriteBatch {
         self.batch.byte_len()
     }
 
-    /// Returns a batch that was read from a WAL, without its sequence number. Such a batch always
-    /// fits the format.
+    /// Returns a decoded batch without its sequence number. Its keys may be longer than a store
+    /// accepts, which the later write checks.
     pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
         batch.set_sequence(SeqNo::ZERO);
         let (mut key_bytes, mut value_bytes) = (0, 0);
