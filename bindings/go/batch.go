@@ -44,10 +44,16 @@ func (b *Batch) Put(key, value []byte) { b.add(OpPut, key, value) }
 // Delete appends a delete of key, which need not exist.
 func (b *Batch) Delete(key []byte) { b.add(OpDelete, key, nil) }
 
-// DeleteRange appends a delete of all keys from start (included) to limit (excluded). Only a store
-// that was created with the option range_tombstones=on accepts it; in any other store, Write fails
-// with [ErrNotSupported].
-func (b *Batch) DeleteRange(start, limit []byte) { b.add(OpDeleteRange, start, limit) }
+// DeleteRange appends a delete of all keys in the range, which must have a limit. Only a store that
+// was created with the option range_tombstones=on accepts it; in any other store, Write fails with
+// [ErrNotSupported].
+func (b *Batch) DeleteRange(keys Range) {
+	if keys.Limit == nil {
+		b.fail(invalid("a range delete in a batch needs a limit"))
+		return
+	}
+	b.add(OpDeleteRange, keys.Start, keys.Limit)
+}
 
 func (b *Batch) add(kind OpKind, key, value []byte) {
 	if len(key) > longest || len(value) > longest {

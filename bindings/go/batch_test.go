@@ -11,7 +11,7 @@ func TestABatchIsAppliedInOrder(t *testing.T) {
 	var first, batch Batch
 	first.Put([]byte("a"), []byte("1"))
 	first.Put([]byte("b"), []byte("1"))
-	batch.DeleteRange([]byte("a"), []byte("z"))
+	batch.DeleteRange(Range{[]byte("a"), []byte("z")})
 	batch.Put([]byte("a"), []byte("2"))
 	batch.Put([]byte("c"), make([]byte, 300))
 	batch.Delete([]byte("c"))
@@ -37,7 +37,7 @@ func TestOpsReturnsWhatWasAdded(t *testing.T) {
 	}
 	batch.Put([]byte("key"), nil)
 	batch.Delete([]byte{})
-	batch.DeleteRange([]byte("from"), []byte("to"))
+	batch.DeleteRange(Range{[]byte("from"), []byte("to")})
 	want := []Op{
 		{OpPut, []byte("key"), []byte{}},
 		{OpDelete, []byte{}, nil},
@@ -73,6 +73,8 @@ func TestABatchThatDoesNotFitIsRefused(t *testing.T) {
 	}
 	batch.Clear()
 	must(t, db.Write(&batch, nil))
+	batch.DeleteRange(Range{})
+	wants(t, db.Write(&batch, nil), ErrInvalid)
 }
 
 // The engine checks the encoding, even if this package is wrong.

@@ -20,7 +20,7 @@ func TestEachKindOfError(t *testing.T) {
 	wants(t, Repair(path, nil), ErrLocked)
 
 	var batch Batch
-	batch.DeleteRange([]byte("a"), []byte("b"))
+	batch.DeleteRange(Range{[]byte("a"), []byte("b")})
 	wants(t, db.Write(&batch, nil), ErrNotSupported)
 	wants(t, db.Write(nil, nil), ErrInvalid)
 	wants(t, db.Put(nil, nil, &WriteOptions{Sync: true, DisableWAL: true}), ErrInvalid)

@@ -14,7 +14,7 @@ import "iter"
 // An iterator copies many pairs per call into C, first few, then more: a scan costs about as much
 // as in C.
 type Iterator struct {
-	db     *DB
+	db     *DB // nil after Close
 	handle *C.leveldb_iterator_t
 	place  place
 	chunk  chunk
@@ -58,7 +58,7 @@ func (it *Iterator) Next() bool { return it.step(false) }
 func (it *Iterator) Prev() bool { return it.step(true) }
 
 // Valid returns whether the iterator stands on a pair.
-func (it *Iterator) Valid() bool { return it.place == onPair && it.usable() }
+func (it *Iterator) Valid() bool { return it.place == onPair }
 
 // Key returns the key of the pair, or nil if the iterator stands on none. The bytes must not be
 // changed, and are valid until the next move.
@@ -80,10 +80,7 @@ func (it *Iterator) Value() []byte {
 
 // Error returns the error of the last move; nil at the end of the range. After an error Next and
 // Prev do nothing until First, Last or Seek.
-func (it *Iterator) Error() error {
-	it.usable()
-	return it.err
-}
+func (it *Iterator) Error() error { return it.err }
 
 // All iterates over all pairs from the first to the last. The bytes are valid until the next step.
 // Call [Iterator.Error] afterwards.
@@ -102,24 +99,27 @@ func (it *Iterator) Backward() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Close ends the iterator and frees its memory. A second Close does nothing.
+// Close ends the iterator and frees its memory. Error still returns the error of the last move. A
+// second Close does nothing.
 func (it *Iterator) Close() {
-	if it.db == nil || it.db.gate.enter() != nil {
+	db := it.db
+	if db == nil {
+		return
+	}
+	it.db, it.place = nil, beforeFirst
+	it.chunk.clear()
+	if db.gate.enter() != nil {
 		return // closing the store has closed the iterator
 	}
-	defer it.db.gate.leave()
-	if it.db.release(it) {
+	defer db.gate.leave()
+	if db.release(it) {
 		it.destroy()
 	}
-	it.fail(ErrClosed)
 }
 
-func (it *Iterator) destroy() {
-	C.leveldb_iter_destroy(it.handle)
-	it.handle = nil
-}
+func (it *Iterator) destroy() { C.leveldb_iter_destroy(it.handle) }
 
-// usable returns whether the iterator has not failed and its store is open.
+// usable returns whether the iterator can move: it has not failed, and it and its store are open.
 func (it *Iterator) usable() bool {
 	if it.err == nil && (it.db == nil || !it.db.gate.open.Load()) {
 		it.fail(ErrClosed)
@@ -165,9 +165,7 @@ func (it *Iterator) step(backward bool) bool {
 
 // jump moves to a place that does not depend on the present one.
 func (it *Iterator) jump(move C.int, key []byte, backward bool) bool {
-	if it.err != ErrClosed {
-		it.err = nil
-	}
+	it.err = nil
 	if !it.usable() {
 		return false
 	}

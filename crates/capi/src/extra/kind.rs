@@ -42,3 +42,44 @@ fn number(error: &Error) -> c_int {
 extern "C" fn terrace_last_error_kind() -> c_int {
     LAST.get()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io, sync::Arc};
+
+    #[test]
+    fn every_error_has_the_number_of_the_header() {
+        let header = include_str!("../../include/terrace/c.h");
+        let io = || Arc::new(io::Error::other("x"));
+        let (object, detail) = (String::new, String::new);
+        let full = Error::NoSpace { op: "write", object: object(), source: io() };
+        let stopped = |error: &Error| Error::FailStopped(Arc::new(error.clone()));
+        let failed = Error::Io { op: "write", object: object(), source: io() };
+        let cases = [
+            ("corruption", Error::Corrupt { what: "block", object: object(), offset: 0, detail: detail() }),
+            ("corruption", Error::Missing { what: "SSTable", object: object() }),
+            ("io_error", failed.clone()),
+            ("no_space", full.clone()),
+            ("no_space", stopped(&full)),
+            ("in_use", Error::InUse { path: String::new(), detail: detail() }),
+            ("missing_store", Error::Missing { what: "store", object: object() }),
+            ("invalid", Error::Invalid(detail())),
+            ("not_supported", Error::Unsupported(detail())),
+            ("read_only", Error::ReadOnly),
+            ("closed", Error::Closed),
+            ("stopped", stopped(&failed)),
+            ("sequence_gone", Error::SequenceGone { wanted: 1, oldest: 2 }),
+            ("forked", Error::Forked { object: object(), pid: 1, own: 2 }),
+            ("bug", Error::Bug(detail())),
+        ];
+        for (name, error) in cases {
+            let declared = format!("  terrace_{name} = {}", number(&error));
+            let line = header.lines().find(|line| line.starts_with(&format!("  terrace_{name} =")));
+            let line = line.unwrap_or_else(|| panic!("the header has no {name}"));
+            let rest = line.strip_prefix(&declared);
+            let is_whole_number = rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()));
+            assert!(is_whole_number, "{error:?} has the number {}, but the header has: {line}", number(&error));
+        }
+    }
+}

@@ -33,7 +33,6 @@ extern "C" fn terrace_pinned_destroy(pinned: Option<Box<PinnedValue>>) {
 /// # Safety
 /// All four arrays have `num_keys` elements, and the keys have the given lengths.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "C has no slices")]
 unsafe extern "C" fn terrace_multi_get(
     db: &Db,
     options: &ReadOptions,
