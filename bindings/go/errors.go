@@ -56,17 +56,17 @@ func (e *Error) Error() string { return e.text }
 func (e *Error) Unwrap() error { return e.kind }
 
 var kinds = map[C.int]error{
-	C.terrace_corruption:    ErrCorrupt,
-	C.terrace_io_error:      ErrIO,
-	C.terrace_no_space:      ErrNoSpace,
-	C.terrace_in_use:        ErrLocked,
-	C.terrace_missing_store: ErrNotExist,
-	C.terrace_invalid:       ErrInvalid,
-	C.terrace_not_supported: ErrNotSupported,
-	C.terrace_read_only:     ErrReadOnly,
-	C.terrace_closed:        ErrClosed,
-	C.terrace_stopped:       ErrStopped,
-	C.terrace_forked:        ErrInvalid,
+	C.terrace_kind_corruption:    ErrCorrupt,
+	C.terrace_kind_io_error:      ErrIO,
+	C.terrace_kind_no_space:      ErrNoSpace,
+	C.terrace_kind_in_use:        ErrLocked,
+	C.terrace_kind_missing_store: ErrNotExist,
+	C.terrace_kind_invalid:       ErrInvalid,
+	C.terrace_kind_not_supported: ErrNotSupported,
+	C.terrace_kind_read_only:     ErrReadOnly,
+	C.terrace_kind_closed:        ErrClosed,
+	C.terrace_kind_stopped:       ErrStopped,
+	C.terrace_kind_forked:        ErrInvalid,
 }
 
 // failure returns the Go error for an error of the library, whose text it frees; nil for none.

@@ -48,7 +48,7 @@ static inline go_opened go_open(const leveldb_options_t* options, const char* na
   char* text = NULL;
   leveldb_t* db = how == go_open_memory ? terrace_open_in_memory(options, &text)
                   : how == go_open_read ? terrace_open_read_only(options, name, &text)
-                                        : leveldb_open(options, name, &text);
+                                        : terrace_open(options, name, &text);
   go_opened opened = {db, go_failure(text)};
   return opened;
 }

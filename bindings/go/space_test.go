@@ -48,4 +48,11 @@ func TestAFullDisk(t *testing.T) {
 	must(t, os.Remove(other))
 	must(t, db.Resume())
 	must(t, db.Put([]byte("accepted"), nil, Sync))
+
+	// Close reports that the last writes are not durable.
+	for err = nil; err == nil; {
+		err = db.Put([]byte("again"), value, nil)
+	}
+	wants(t, db.Close(), ErrNoSpace)
+	wants(t, db.Close(), ErrClosed)
 }

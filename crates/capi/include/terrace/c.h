@@ -38,19 +38,19 @@ void terrace_wait_durable(leveldb_t* db, uint64_t sequence, char** errptr);
 
 /* Kinds of errors. The numbers never change. Later versions may add numbers. */
 enum {
-  terrace_corruption = 1,     /* bytes or a file of the store are wrong or missing; see leveldb_repair_db */
-  terrace_io_error = 2,       /* the operating system reported an error */
-  terrace_no_space = 3,       /* the disk is full; see terrace_resume */
-  terrace_in_use = 4,         /* the store is open, in this process or in another one */
-  terrace_missing_store = 5,  /* there is no store at this path */
-  terrace_invalid = 6,        /* an argument or an option is not valid */
-  terrace_not_supported = 7,  /* the store has no such feature, or needs one that this version lacks */
-  terrace_read_only = 8,      /* a write to a store that was opened for reading only */
-  terrace_closed = 9,         /* the store was closed during the call */
-  terrace_stopped = 10,       /* an earlier write failed; reopen the store to write again */
-  terrace_sequence_gone = 11, /* the requested part of the history no longer exists */
-  terrace_forked = 12,        /* the process was forked from the one that opened the store */
-  terrace_bug = 13            /* a violated invariant of the library */
+  terrace_kind_corruption = 1,    /* bytes or a file of the store are wrong or missing; see leveldb_repair_db */
+  terrace_kind_io_error = 2,      /* the operating system reported an error */
+  terrace_kind_no_space = 3,      /* the disk is full; see terrace_resume */
+  terrace_kind_in_use = 4,        /* the store is open, in this process or in another one */
+  terrace_kind_missing_store = 5, /* there is no store at this path */
+  terrace_kind_invalid = 6,       /* an argument or an option is not valid */
+  terrace_kind_not_supported = 7, /* the store has no such feature, or needs one that this version lacks */
+  terrace_kind_read_only = 8,     /* a write to a store that was opened for reading only */
+  terrace_kind_closed = 9,        /* the store was closed during the call */
+  terrace_kind_stopped = 10,      /* an earlier write failed; reopen the store to write again */
+  terrace_kind_sequence_gone = 11,/* the requested part of the history no longer exists */
+  terrace_kind_forked = 12,       /* the process was forked from the one that opened the store */
+  terrace_kind_bug = 13           /* a violated invariant of the library */
 };
 
 /* Returns the kind of the last error that a function of this library has stored through an errptr
@@ -58,7 +58,11 @@ enum {
  * call this function only after a failure. */
 int terrace_last_error_kind(void);
 
-/* Works like leveldb_open, but changes no file of the store and does not lock it against other
+/* Opens the store in directory `name`, and creates it if the options say so. An error has the text
+ * of Terrace. */
+leveldb_t* terrace_open(const leveldb_options_t* options, const char* name, char** errptr);
+
+/* Works like terrace_open, but changes no file of the store and does not lock it against other
  * readers. Every write fails. */
 leveldb_t* terrace_open_read_only(const leveldb_options_t* options, const char* name, char** errptr);
 
@@ -140,7 +144,7 @@ void terrace_compact_range(leveldb_t* db, const char* start_key, size_t start_ke
  * returns. Returns the sequence number of the last write that the copy has, or 0 on failure. */
 uint64_t terrace_checkpoint(leveldb_t* db, const char* name, char** errptr);
 
-/* Resumes writes after a full disk (terrace_no_space), once there is free space again. */
+/* Resumes writes after a full disk (terrace_kind_no_space), once there is free space again. */
 void terrace_resume(leveldb_t* db, char** errptr);
 
 #ifdef __cplusplus

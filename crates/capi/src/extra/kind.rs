@@ -74,8 +74,8 @@ mod tests {
             ("bug", Error::Bug(detail())),
         ];
         for (name, error) in cases {
-            let declared = format!("  terrace_{name} = {}", number(&error));
-            let line = header.lines().find(|line| line.starts_with(&format!("  terrace_{name} =")));
+            let declared = format!("  terrace_kind_{name} = {}", number(&error));
+            let line = header.lines().find(|line| line.starts_with(&format!("  terrace_kind_{name} =")));
             let line = line.unwrap_or_else(|| panic!("the header has no {name}"));
             let rest = line.strip_prefix(&declared);
             let is_whole_number = rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()));

@@ -38,20 +38,20 @@ static void put(leveldb_t* db, const char* key, const char* value) {
 static void opens(leveldb_options_t* options, const char* path) {
   CHECK(terrace_last_error_kind() == 0);
   CHECK(terrace_open_read_only(options, path, &err) == NULL);
-  fails(terrace_missing_store);
+  fails(terrace_kind_missing_store);
   leveldb_options_set_create_if_missing(options, 1);
-  leveldb_t* db = leveldb_open(options, path, &err);
+  leveldb_t* db = terrace_open(options, path, &err);
   works();
   put(db, "key", "value");
-  CHECK(terrace_last_error_kind() == terrace_missing_store); /* as before the successes */
-  CHECK(leveldb_open(options, path, &err) == NULL);
-  fails(terrace_in_use);
+  CHECK(terrace_last_error_kind() == terrace_kind_missing_store); /* as before the successes */
+  CHECK(terrace_open(options, path, &err) == NULL);
+  fails(terrace_kind_in_use);
   terrace_close(db, &err);
   works();
   db = terrace_open_read_only(options, path, &err);
   works();
   leveldb_put(db, wopt, "key", 3, "value", 5, &err);
-  fails(terrace_read_only);
+  fails(terrace_kind_read_only);
   CHECK(terrace_approximate_size(db, "", 0, "z", 1, &err) == 0); /* only a WAL so far */
   works();
   leveldb_close(db);
@@ -132,12 +132,12 @@ static void writes(leveldb_t* db) {
   CHECK(terrace_write_bytes_unlogged(db, batch, sizeof batch - 1, &err) == before + 4);
   works();
   CHECK(terrace_write_bytes(db, wopt, batch, sizeof batch - 2, &err) == 0);
-  fails(terrace_invalid);
+  fails(terrace_kind_invalid);
   CHECK(terrace_write_bytes(db, wopt, NULL, 0, &err) == 0);
-  fails(terrace_invalid);
+  fails(terrace_kind_invalid);
   static const char range[] = "\0\0\0\0\0\0\0\0\1\0\0\0\17\1a\1z";
   terrace_write_bytes(db, wopt, range, sizeof range - 1, &err);
-  fails(terrace_not_supported);
+  fails(terrace_kind_not_supported);
   terrace_delete_range(db, wopt, "n", 1, "o", 1, &err);
   works();
   size_t length;
@@ -157,7 +157,7 @@ static void whole(leveldb_t* db, const leveldb_options_t* options, const char* p
   CHECK(terrace_checkpoint(db, copy, &err) == terrace_last_sequence(db));
   works();
   CHECK(terrace_checkpoint(db, copy, &err) == 0);
-  fails(terrace_invalid);
+  fails(terrace_kind_invalid);
   terrace_resume(db, &err);
   works();
   leveldb_t* copied = terrace_open_read_only(options, copy, &err);
