@@ -1,7 +1,7 @@
 # Common tasks; `make help` lists them.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python go package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python go bbolt package licences book loom sanitize fuzz coverage platforms
 
 help: ## prints this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -123,6 +123,11 @@ python: ## builds the wheel terracedb into target/wheels and tests it in a virtu
 go: ## tests the Go package in bindings/go, shared and static, and go-ethereum's tests of stores with it; needs Go; fetches go-ethereum
 	cargo build --release -p terrace-capi
 	@scripts/go.sh
+
+bbolt: ## tests bindings/go/bbolt, bbolt's interface on Terrace, with bbolt's own tests (BBOLT_SHORT=1: the short ones); fetches them
+	cargo build --release -p terrace-capi
+	@scripts/install-capi.sh "$(abspath $(or $(CARGO_TARGET_DIR),target))/capi"
+	@scripts/bbolt.sh
 
 package: ## packages the published crates as for a registry, and builds each from its package
 	@scripts/package.sh
