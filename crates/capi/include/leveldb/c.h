@@ -26,7 +26,8 @@
  *   LevelDB's values do. terrace_options_preset(options, "leveldb", ...) sets LevelDB's values.
  * - Numbers outside LevelDB's bounds are changed to the nearest bound. A block restart interval is
  *   at most 1024.
- * - There is no info log, and only one environment.
+ * - The info log, the file LOG, has other lines than LevelDB's, and the program cannot replace it.
+ *   There is only one environment.
  */
 #ifndef TERRACE_LEVELDB_C_H_
 #define TERRACE_LEVELDB_C_H_

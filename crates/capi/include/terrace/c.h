@@ -117,7 +117,8 @@ size_t terrace_iter_read(leveldb_iterator_t* iterator, uint8_t backward, char* b
 /* Writes the batch whose encoding, that of LevelDB's WriteBatch, has `length` bytes at `batch`
  * (docs/format/batch.md). Its sequence number is ignored. Returns the sequence number of the last
  * operation, or 0 on failure. Operation 0x0f deletes the keys from a first key (included) to a
- * second one (excluded); this needs a store that was made with option range_tombstones=on. */
+ * second one (excluded); this needs a store that was made with option range_tombstones=on. The
+ * batch cannot name column families. */
 uint64_t terrace_write_bytes(leveldb_t* db, const leveldb_writeoptions_t* options, const char* batch, size_t length,
                              char** errptr);
 

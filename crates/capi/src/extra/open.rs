@@ -1,4 +1,5 @@
-//! Opens stores, also for reading only and in memory, and closes a store with a report of the error.
+//! Opens stores, also for reading only and in memory, and closes a store with a report of its
+//! error.
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{db::Db, error::Failure, memory, options::Options};
 

@@ -138,6 +138,9 @@ static void writes(leveldb_t* db) {
   static const char range[] = "\0\0\0\0\0\0\0\0\1\0\0\0\17\1a\1z";
   terrace_write_bytes(db, wopt, range, sizeof range - 1, &err);
   fails(terrace_kind_not_supported);
+  static const char family[] = "\0\0\0\0\0\0\0\0\1\0\0\0\4\1\1a"; /* a delete in column family 1 */
+  terrace_write_bytes(db, wopt, family, sizeof family - 1, &err);
+  fails(terrace_kind_invalid);
   terrace_delete_range(db, wopt, "n", 1, "o", 1, &err);
   works();
   size_t length;
