@@ -25,10 +25,13 @@
 mod batch;
 mod comparator;
 mod db;
+mod env;
 mod error;
 mod filter;
 mod iterator;
+mod logger;
 mod machine;
 mod manage;
 mod memory;
 mod options;
+mod refusal;

@@ -1,6 +1,6 @@
 //! Functions on stores that are not open: destroy and repair.
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
-use crate::{error::Failure, memory, options::Options};
+use crate::{error::Failure, memory, options::Options, refusal};
 use std::{
     ffi::CString,
     fs::{self, File},
@@ -14,9 +14,27 @@ use terrace::{Db, Error, Result};
 /// # Safety
 /// `name` is zero-terminated.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn leveldb_destroy_db(_options: &Options, name: *const u8, errptr: &mut Failure) {
+unsafe extern "C" fn leveldb_destroy_db(options: &Options, name: *const u8, errptr: &mut Failure) {
     // SAFETY: guaranteed by the caller.
-    errptr.of(Db::destroy(unsafe { memory::path(name) }));
+    let path = unsafe { memory::path(name) };
+    let destroyed = match &options.stores {
+        Some(stores) => stores.destroy(path),
+        None => destroy_directory(path),
+    };
+    errptr.of(destroyed.map_err(|error| refusal::of_lock(path, error)));
+}
+
+/// Removes the store in the directory `path`, and the directory if it is then empty. As in LevelDB,
+/// a file that is no store is left alone without an error.
+fn destroy_directory(path: &Path) -> Result<()> {
+    match Db::destroy(path) {
+        Err(Error::Unsupported(_)) if path.is_file() => return Ok(()),
+        destroyed => destroyed?,
+    }
+    if path.is_dir() {
+        let _ = fs::remove_dir(path); // fails if the directory has files of others
+    }
+    Ok(())
 }
 
 /// # Safety
@@ -25,7 +43,11 @@ unsafe extern "C" fn leveldb_destroy_db(_options: &Options, name: *const u8, err
 unsafe extern "C" fn leveldb_repair_db(options: &Options, name: *const u8, errptr: &mut Failure) {
     // SAFETY: guaranteed by the caller.
     let path = unsafe { memory::path(name) };
-    errptr.of(options.resolve().and_then(|options| repair_in_place(path, &options)));
+    let repaired = options.resolve().and_then(|engine| match &options.stores {
+        Some(stores) => stores.repair(path, &engine),
+        None => repair_in_place(path, &engine),
+    });
+    errptr.of(repaired.map_err(|error| refusal::of_lock(path, error)));
 }
 
 /// Repairs a store in place. The new store is written to `PATH.repair`, then the names of the two

@@ -1,0 +1,64 @@
+//! Messages of refused opens, destroys and repairs: LevelDB's text, where the situation is one of
+//! LevelDB's, because programs search for it. Terrace's own text follows in parentheses.
+//!
+//! Source of the texts: the messages of LevelDB 1.23.
+use crate::error::{Kind, Message};
+use std::{io, path::Path};
+use terrace::{Error, Options};
+
+/// Returns the message for `error`, which refused to open the store `path` with `options`.
+pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
+    let shown = path.display();
+    match &error {
+        Error::Missing { what, .. } if what.starts_with("store") && !options.create_if_missing => {
+            Message::new(Kind::InvalidArgument, format!("{shown}: does not exist (create_if_missing is false)"))
+        }
+        Error::Invalid(text) if options.error_if_exists && text.ends_with("error_if_exists is set") => {
+            Message::new(Kind::InvalidArgument, format!("{shown}: exists (error_if_exists is true)"))
+        }
+        Error::Invalid(text) => match stored_comparator(text) {
+            Some(stored) => {
+                let given = options.order().name();
+                let text = format!("{stored} does not match existing comparator : {given}");
+                Message::new(Kind::InvalidArgument, text)
+            }
+            None => error.into(),
+        },
+        Error::Unsupported(text) if path.is_file() => {
+            Message::new(Kind::IoError, format!("{shown}/LOCK: Not a directory ({text})"))
+        }
+        _ => of_lock(path, error),
+    }
+}
+
+/// Returns the message for `error`, which refused to destroy or repair the store `path`.
+pub fn of_lock(path: &Path, error: Error) -> Message {
+    let lock = format!("{}/LOCK", path.display());
+    match &error {
+        Error::InUse { detail, .. } if detail.contains("this process") => {
+            Message::new(Kind::IoError, format!("lock {lock}: already held by process ({detail})"))
+        }
+        Error::InUse { detail, .. } => {
+            Message::new(Kind::IoError, format!("lock {lock}: Resource temporarily unavailable ({detail})"))
+        }
+        Error::Io { source, .. } => match reason(source) {
+            Some(reason) => Message { text: format!("{lock}: {reason} ({error})"), ..error.into() },
+            None => error.into(),
+        },
+        _ => error.into(),
+    }
+}
+
+/// Returns the name of the comparator of an existing store from the engine's text about a different
+/// one.
+fn stored_comparator(text: &str) -> Option<&str> {
+    let after = text.strip_prefix("the store is sorted by comparator \"")?;
+    after.split_once("\", the options say ").map(|(stored, _)| stored)
+}
+
+/// Returns the operating system's text for `error`.
+fn reason(error: &io::Error) -> Option<String> {
+    error.raw_os_error()?;
+    let text = error.to_string();
+    text.split_once(" (os error").map(|(reason, _)| reason.to_owned())
+}
