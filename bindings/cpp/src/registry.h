@@ -15,9 +15,13 @@ class Registry {
   // A member of T that lists the T for its lifetime.
   class Entry {
    public:
-    explicit Entry(const Base* object) : object_(object) { Change([&](auto& living) { living.insert(object_); }); }
+    explicit Entry(const Base* object) : object_(object) {
+      std::lock_guard<std::mutex> guard(All().mutex);
+      All().objects.insert(object_);
+    }
     ~Entry() {
-      Change([&](auto& living) { living.erase(object_); });
+      std::lock_guard<std::mutex> guard(All().mutex);
+      All().objects.erase(object_);
     }
 
     Entry(const Entry&) = delete;
@@ -29,19 +33,20 @@ class Registry {
 
   // Returns `object` if it is a T of this library, and nullptr otherwise.
   static const T* Find(const Base* object) {
-    bool is_listed = false;
-    Change([&](auto& living) { is_listed = living.count(object) != 0; });
-    return is_listed ? static_cast<const T*>(object) : nullptr;
+    std::lock_guard<std::mutex> guard(All().mutex);
+    return All().objects.count(object) != 0 ? static_cast<const T*>(object) : nullptr;
   }
 
  private:
-  template <class Operation>
-  static void Change(Operation operation) {
-    // Never destroyed, because programs destroy objects at their exit in any order.
-    static auto* mutex = new std::mutex;
-    static auto* living = new std::unordered_set<const Base*>;
-    std::lock_guard<std::mutex> guard(*mutex);
-    operation(*living);
+  struct Living {
+    std::mutex mutex;  // guards the objects
+    std::unordered_set<const Base*> objects;
+  };
+
+  // Never destroyed, because programs destroy objects at their exit in any order.
+  static Living& All() {
+    static auto* living = new Living;
+    return *living;
   }
 };
 
