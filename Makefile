@@ -1,7 +1,7 @@
 # Common tasks; `make help` lists them.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install cpp install-leveldb python package licences book loom sanitize fuzz coverage platforms
 
 help: ## prints this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -116,6 +116,15 @@ capi: ## builds libterrace (LevelDB's C interface) into target/capi; compiles an
 install: ## installs libterrace and its headers below PREFIX (default /usr/local); DESTDIR= is prepended
 	cargo build --release -p terrace-capi
 	@scripts/install-capi.sh "$(or $(PREFIX),/usr/local)"
+
+cpp: ## builds LevelDB's C++ library on Terrace into target/cpp; compares it with LevelDB; half a minute after the build
+	cargo build --release -p terrace-capi
+	@scripts/install-leveldb.sh "$(CURDIR)/target/cpp"
+	@scripts/cpp-test.sh target/cpp
+
+install-leveldb: ## installs Terrace under LevelDB's names, in its place, below PREFIX (default /usr/local); DESTDIR= is prepended
+	cargo build --release -p terrace-capi
+	@scripts/install-leveldb.sh "$(or $(PREFIX),/usr/local)"
 
 python: ## builds the wheel terracedb into target/wheels and tests it in a virtual environment; fetches maturin and pytest
 	@scripts/python.sh

@@ -35,11 +35,10 @@ pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
 pub fn of_lock(path: &Path, error: Error) -> Message {
     let lock = format!("{}/LOCK", path.display());
     match &error {
-        Error::InUse { detail, .. } if detail.contains("this process") => {
-            Message::new(Kind::IoError, format!("lock {lock}: already held by process ({detail})"))
-        }
         Error::InUse { detail, .. } => {
-            Message::new(Kind::IoError, format!("lock {lock}: Resource temporarily unavailable ({detail})"))
+            let of_another = detail.starts_with("process "); // with its number
+            let reason = if of_another { "Resource temporarily unavailable" } else { "already held by process" };
+            Message::new(Kind::IoError, format!("lock {lock}: {reason} ({detail})"))
         }
         Error::Io { source, .. } => match reason(source) {
             Some(reason) => Message { text: format!("{lock}: {reason} ({error})"), ..error.into() },

@@ -20,7 +20,7 @@ class LEVELDB_EXPORT Status {
   ~Status() { delete[] state_; }
 
   Status(const Status& other) : state_(other.state_ == nullptr ? nullptr : CopyState(other.state_)) {}
-  Status(Status&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Status(Status&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
 
   Status& operator=(const Status& other) {
     if (state_ != other.state_) *this = Status(other);
