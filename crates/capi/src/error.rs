@@ -37,8 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 5] =
-        [Kind::NotFound, Kind::Corruption, Kind::NotSupported, Kind::InvalidArgument, Kind::IoError];
+    const ALL: [Kind; 5] = [Kind::NotFound, Kind::Corruption, Kind::NotSupported, Kind::InvalidArgument, Kind::IoError];
 
     /// Returns the first words of LevelDB's message for this kind. Programs use them to distinguish
     /// errors.

@@ -37,7 +37,9 @@ impl Options {
     /// logger until it is closed.
     pub fn resolve(&self) -> Result<terrace::Options> {
         if let Some(number) = self.unknown_compression {
-            return Err(Error::Invalid(format!("compression {number} does not exist; use 0 (none), 1 (Snappy) or 2 (Zstandard)")));
+            return Err(Error::Invalid(format!(
+                "compression {number} does not exist; use 0 (none), 1 (Snappy) or 2 (Zstandard)"
+            )));
         }
         let mut options = self.numbers.clone();
         if let Some(order) = &self.order {

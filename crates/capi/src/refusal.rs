@@ -2,17 +2,21 @@
 //! LevelDB's, because programs search for it. Terrace's own text follows in parentheses.
 //!
 //! Source of the texts: the messages of LevelDB 1.23.
+#![expect(unsafe_code, reason = "a call of the operating system")]
 use crate::error::{Kind, Message};
-use std::{io, path::Path};
+use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 use terrace::{Error, Options};
 
 /// Returns the message for `error`, which refused to open the store `path` with `options`.
 pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
     let shown = path.display();
     match &error {
-        Error::Missing { what, .. } if what.starts_with("store") && !options.create_if_missing => {
-            Message::new(Kind::InvalidArgument, format!("{shown}: does not exist (create_if_missing is false)"))
-        }
+        Error::Missing { what, .. } if what.starts_with("store") && !options.create_if_missing => match no_lock(path) {
+            Some(reason) => Message::new(Kind::IoError, format!("{shown}/LOCK: {reason} ({error})")),
+            None => {
+                Message::new(Kind::InvalidArgument, format!("{shown}: does not exist (create_if_missing is false)"))
+            }
+        },
         Error::Invalid(text) if options.error_if_exists && text.ends_with("error_if_exists is set") => {
             Message::new(Kind::InvalidArgument, format!("{shown}: exists (error_if_exists is true)"))
         }
@@ -40,12 +44,24 @@ pub fn of_lock(path: &Path, error: Error) -> Message {
             let reason = if of_another { "Resource temporarily unavailable" } else { "already held by process" };
             Message::new(Kind::IoError, format!("lock {lock}: {reason} ({detail})"))
         }
-        Error::Io { source, .. } => match reason(source) {
-            Some(reason) => Message { text: format!("{lock}: {reason} ({error})"), ..error.into() },
+        Error::Io { op, object, source } => match reason(source) {
+            Some(reason) => {
+                let object = if *op == "lock" { &lock } else { object };
+                Message { text: format!("{object}: {reason} ({error})"), ..error.clone().into() }
+            }
             None => error.into(),
         },
         _ => error.into(),
     }
+}
+
+/// Returns the reason why no lock file can be created in the existing directory `path`. LevelDB locks
+/// a directory before it looks for a store, so this reason is the one that it reports.
+fn no_lock(path: &Path) -> Option<String> {
+    let directory = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: the name ends in a zero byte and outlives the call.
+    let denied = path.is_dir() && unsafe { libc::access(directory.as_ptr(), libc::W_OK | libc::X_OK) } != 0;
+    denied.then(io::Error::last_os_error).as_ref().and_then(reason)
 }
 
 /// Returns the name of the comparator of an existing store from the engine's text about a different
