@@ -1,4 +1,4 @@
-//! `leveldb_env_t`: the operating system's environment, and environments whose stores are in memory.
+//! `leveldb_env_t`: the operating system's environment, and environments with stores in memory.
 #![expect(unsafe_code, reason = "exported functions keep their C names")]
 use crate::memory;
 use std::{

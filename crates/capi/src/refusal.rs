@@ -55,8 +55,8 @@ pub fn of_lock(path: &Path, error: Error) -> Message {
     }
 }
 
-/// Returns the reason why no lock file can be created in the existing directory `path`. LevelDB locks
-/// a directory before it looks for a store, so this reason is the one that it reports.
+/// Returns the reason why no lock file can be created in the existing directory `path`. LevelDB
+/// locks a directory before it looks for a store, so it reports this reason.
 fn no_lock(path: &Path) -> Option<String> {
     let directory = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: the name ends in a zero byte and outlives the call.
