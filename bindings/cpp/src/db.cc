@@ -11,8 +11,8 @@ namespace leveldb {
 Snapshot::~Snapshot() = default;
 DB::~DB() = default;
 
-// Gives the library access to the representation of batches. Programs may have a class of this name,
-// so it is not exported.
+// Gives the library access to the representation of batches. Programs may have a class of this
+// name, so it is not exported.
 class __attribute__((visibility("hidden"))) WriteBatchInternal {
  public:
   static Slice Representation(const WriteBatch& batch) { return batch.rep_; }

@@ -1,5 +1,5 @@
-// handover DIRECTORY ROUND: opens a store, expects the pairs of the earlier rounds, and writes those
-// of this round. LevelDB and Terrace take turns with one store.
+// handover DIRECTORY ROUND: opens a store, expects the pairs of the earlier rounds, and writes
+// those of this round. LevelDB and Terrace take turns with one store.
 #include <memory>
 
 #include "check.h"

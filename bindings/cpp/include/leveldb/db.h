@@ -53,8 +53,8 @@ class LEVELDB_EXPORT DB {
   // Makes all writes durable and closes the store. The caller must have deleted the iterators.
   virtual ~DB();
 
-  // Sets `key` to `value`. If an error occurs, the write has no effect, or becomes visible after the
-  // next open.
+  // Sets `key` to `value`. If an error occurs, the write has no effect, or becomes visible after
+  // the next open.
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
 
   // Deletes `key`, which need not exist.

@@ -10,8 +10,8 @@ namespace leveldb {
 
 class Slice;
 
-// Builds a filter from the keys of an SSTable. With it, a point lookup avoids most reads of SSTables
-// that do not have the key. Several threads call the methods at the same time. The policy must live
+// Builds a filter from the keys of an SSTable. With it, a point lookup avoids most reads of
+// SSTables that do not have the key. Several threads call the methods at the same time. The policy must live
 // until every store that uses it is closed.
 class LEVELDB_EXPORT FilterPolicy {
  public:
