@@ -1,5 +1,8 @@
 #include "leveldb/db.h"
 
+#include <memory>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "handles.h"
@@ -17,6 +20,13 @@ class __attribute__((visibility("hidden"))) WriteBatchInternal {
  public:
   static Slice Representation(const WriteBatch& batch) { return batch.rep_; }
 };
+
+Status DB::Get(const ReadOptions& options, const Slice& key, ValueSink* sink) {
+  std::string value;
+  const Status status = Get(options, key, &value);
+  if (status.ok()) sink->assign(value.data(), value.size());
+  return status;
+}
 
 // These two are for subclasses of programs.
 Status DB::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
@@ -41,23 +51,51 @@ using leveldb::Status;
 namespace {
 
 struct SnapshotOfStore final : leveldb::Snapshot {
-  explicit SnapshotOfStore(const leveldb_snapshot_t* taken) : handle(taken) {}
   ~SnapshotOfStore() override = default;
-  const leveldb_snapshot_t* const handle;
 };
 
-const leveldb_snapshot_t* HandleOf(const leveldb::Snapshot* snapshot) {
-  return snapshot == nullptr ? nullptr : static_cast<const SnapshotOfStore*>(snapshot)->handle;
-}
+// The snapshots of a store that are not released. A read with a released snapshot is an error, and
+// not an access to freed memory.
+class Snapshots {
+ public:
+  explicit Snapshots(leveldb_t* store) : store_(store) {}
 
-// The handle keeps the snapshot readable after its release.
-ReadOptionsHandle HandleOf(const leveldb::ReadOptions& options) {
-  ReadOptionsHandle handle(leveldb_readoptions_create());
-  leveldb_readoptions_set_verify_checksums(handle.get(), options.verify_checksums);
-  leveldb_readoptions_set_fill_cache(handle.get(), options.fill_cache);
-  leveldb_readoptions_set_snapshot(handle.get(), HandleOf(options.snapshot));
-  return handle;
-}
+  ~Snapshots() {
+    while (!handles_.empty()) Release(handles_.begin()->first);
+  }
+
+  const leveldb::Snapshot* Add() {
+    auto snapshot = std::make_unique<const SnapshotOfStore>();
+    std::lock_guard<std::mutex> guard(mutex_);
+    handles_[snapshot.get()] = leveldb_create_snapshot(store_);
+    return snapshot.release();
+  }
+
+  void Release(const leveldb::Snapshot* snapshot) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    const auto found = handles_.find(snapshot);
+    if (found == handles_.end()) return;
+    leveldb_release_snapshot(store_, found->second);
+    handles_.erase(found);
+    delete static_cast<const SnapshotOfStore*>(snapshot);
+  }
+
+  // Stores the snapshot in `target`, which keeps it readable after its release.
+  Status Set(const leveldb::Snapshot* snapshot, leveldb_readoptions_t* target) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    const auto found = handles_.find(snapshot);
+    if (found == handles_.end()) {
+      return Status::InvalidArgument("ReadOptions::snapshot was released, or is from another store");
+    }
+    leveldb_readoptions_set_snapshot(target, found->second);
+    return Status::OK();
+  }
+
+ private:
+  leveldb_t* const store_;
+  std::mutex mutex_;  // guards the handles
+  std::unordered_map<const leveldb::Snapshot*, const leveldb_snapshot_t*> handles_;
+};
 
 WriteOptionsHandle HandleOf(const leveldb::WriteOptions& options) {
   WriteOptionsHandle handle(leveldb_writeoptions_create());
@@ -115,7 +153,10 @@ class IteratorOfStore final : public leveldb::Iterator {
 class Store final : public leveldb::DB {
  public:
   Store(leveldb_t* handle, std::unique_ptr<OpenOptions> options) : handle_(handle), options_(std::move(options)) {}
-  ~Store() override { leveldb_close(handle_); }
+  ~Store() override {
+    snapshots_.reset();
+    leveldb_close(handle_);
+  }
 
   Status Put(const leveldb::WriteOptions& options, const Slice& key, const Slice& value) override {
     Error error;
@@ -141,25 +182,25 @@ class Store final : public leveldb::DB {
   }
 
   Status Get(const leveldb::ReadOptions& options, const Slice& key, std::string* value) override {
+    ReadOptionsHandle read;
+    Status status = Make(options, &read);
+    if (!status.ok()) return status;
     Error error;
-    const auto read = HandleOf(options);
     if (terrace_get(handle_, read.get(), key.data(), key.size(), Assign, value, error.out())) return Status::OK();
-    const Status status = error.status();
+    status = error.status();
     return status.ok() ? Status::NotFound(Slice()) : status;
   }
 
   leveldb::Iterator* NewIterator(const leveldb::ReadOptions& options) override {
-    return new IteratorOfStore(leveldb_create_iterator(handle_, HandleOf(options).get()));
+    ReadOptionsHandle read;
+    const Status status = Make(options, &read);
+    if (!status.ok()) return leveldb::NewErrorIterator(status);
+    return new IteratorOfStore(leveldb_create_iterator(handle_, read.get()));
   }
 
-  const leveldb::Snapshot* GetSnapshot() override {
-    return new SnapshotOfStore(leveldb_create_snapshot(handle_));
-  }
+  const leveldb::Snapshot* GetSnapshot() override { return snapshots_->Add(); }
 
-  void ReleaseSnapshot(const leveldb::Snapshot* snapshot) override {
-    leveldb_release_snapshot(handle_, HandleOf(snapshot));
-    delete static_cast<const SnapshotOfStore*>(snapshot);
-  }
+  void ReleaseSnapshot(const leveldb::Snapshot* snapshot) override { snapshots_->Release(snapshot); }
 
   bool GetProperty(const Slice& property, std::string* value) override {
     value->clear();
@@ -177,7 +218,16 @@ class Store final : public leveldb::DB {
   }
 
  private:
+  // Stores the options of a read in `*result`.
+  Status Make(const leveldb::ReadOptions& options, ReadOptionsHandle* result) {
+    result->reset(leveldb_readoptions_create());
+    leveldb_readoptions_set_verify_checksums(result->get(), options.verify_checksums);
+    leveldb_readoptions_set_fill_cache(result->get(), options.fill_cache);
+    return options.snapshot == nullptr ? Status::OK() : snapshots_->Set(options.snapshot, result->get());
+  }
+
   leveldb_t* const handle_;
+  std::unique_ptr<Snapshots> snapshots_ = std::make_unique<Snapshots>(handle_);
   const std::unique_ptr<OpenOptions> options_;  // the store uses their comparator and filter policy
 };
 

@@ -134,6 +134,38 @@ static void Memory() {
   CHECK(Open(options, "/memory", &second).IsInvalidArgument());
 }
 
+// A read with a released snapshot is an error. LevelDB reads freed memory.
+static void ReleasedSnapshots() {
+  Options options;
+  options.create_if_missing = true;
+  std::unique_ptr<DB> db;
+  CHECK_OK(Open(options, At("snapshots"), &db));
+  CHECK_OK(db->Put({}, "key", "value"));
+  leveldb::ReadOptions read;
+  read.snapshot = db->GetSnapshot();
+  std::string value;
+  CHECK_OK(db->Get(read, "key", &value));
+  db->ReleaseSnapshot(read.snapshot);
+  CHECK(db->Get(read, "key", &value).IsInvalidArgument());
+  const std::unique_ptr<leveldb::Iterator> it(db->NewIterator(read));
+  it->SeekToFirst();
+  CHECK(!it->Valid() && it->status().IsInvalidArgument());
+  db->ReleaseSnapshot(read.snapshot);
+  db->GetSnapshot();  // is never released
+}
+
+static void Sinks() {
+  Options options;
+  options.create_if_missing = true;
+  std::unique_ptr<DB> db;
+  CHECK_OK(Open(options, At("sinks"), &db));
+  CHECK_OK(db->Put({}, "key", "value"));
+  std::string value;
+  leveldb::StringValueSink sink(&value);
+  CHECK_OK(db->Get({}, "key", &sink));
+  CHECK(value == "value" && db->Get({}, "absent", &sink).IsNotFound() && value == "value");
+}
+
 static void Messages() {
   struct Lines : leveldb::Logger {
     void Logv(const char* format, std::va_list arguments) override {
@@ -158,6 +190,8 @@ int main(int argc, char** argv) {
   Zstandard();
   DamagedBatches();
   Memory();
+  ReleasedSnapshots();
+  Sinks();
   Messages();
   std::puts("what differs from LevelDB is as documented");
   return 0;

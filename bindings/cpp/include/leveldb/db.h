@@ -9,6 +9,7 @@
 #include "leveldb/export.h"
 #include "leveldb/iterator.h"
 #include "leveldb/options.h"
+#include "leveldb/value_sink.h"
 
 namespace leveldb {
 
@@ -66,6 +67,10 @@ class LEVELDB_EXPORT DB {
   // Copies the value of `key` to `*value`. Returns NotFound if the store does not have the key, and
   // then leaves `*value` unchanged.
   virtual Status Get(const ReadOptions& options, const Slice& key, std::string* value) = 0;
+
+  // Passes the value of `key` to `sink`, which is not called if an error occurs. Not virtual, so
+  // that the virtual table is LevelDB's.
+  Status Get(const ReadOptions& options, const Slice& key, ValueSink* sink);
 
   // Returns an iterator, which the caller deletes before the store. It sees the state of
   // `options.snapshot`, or of this moment; later writes and the release of the snapshot have no
