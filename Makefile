@@ -1,7 +1,7 @@
 # Common tasks; `make help` lists them.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install cpp install-leveldb python package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install cpp install-leveldb foreign python package licences book loom sanitize fuzz coverage platforms
 
 help: ## prints this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -121,6 +121,11 @@ cpp: ## builds LevelDB's C++ library on Terrace into target/cpp; compares it wit
 	cargo build --release -p terrace-capi
 	@scripts/install-leveldb.sh "$(CURDIR)/target/cpp"
 	@scripts/cpp-test.sh target/cpp
+
+foreign: ## test suites of LevelDB's clients, with LevelDB and with Terrace; two minutes; CLIENTS="plyvel" for some; fetches from package registries
+	cargo build --release -p terrace-capi
+	@scripts/install-leveldb.sh "$(CURDIR)/target/cpp"
+	@scripts/foreign.sh target/cpp $(CLIENTS)
 
 install-leveldb: ## installs Terrace under LevelDB's names, in its place, below PREFIX (default /usr/local); DESTDIR= is prepended
 	cargo build --release -p terrace-capi

@@ -9,6 +9,7 @@
 set -eu
 prefix=$(cd "${1:?usage: scripts/cpp-test.sh PREFIX}" && pwd)
 cd "$(dirname "$0")/../bindings/cpp"
+. ../../scripts/find-leveldb.sh
 here=$PWD
 work=$prefix/test
 rm -rf "$work"
@@ -17,23 +18,6 @@ failures=0
 
 fail() { echo "cpp: FAILED: $*" >&2; failures=$((failures + 1)); }
 ok() { echo "cpp: ok: $*"; }
-
-# Sets $debian to a directory with LevelDB's header files and $theirs to its library.
-find_leveldb() {
-    debian=/usr
-    if [ ! -e $debian/include/leveldb/db.h ]; then
-        debian=$prefix/debian/usr
-        [ -e "$debian/include/leveldb/db.h" ] || (
-            mkdir -p "$prefix/debian"
-            cd "$prefix/debian"
-            apt-get -q download libleveldb-dev libleveldb1d libsnappy1v5
-            for package in *.deb; do dpkg -x "$package" .; done
-        )
-    fi
-    theirs=$(dirname "$(find "$debian/lib" -name libleveldb.so.1d | head -n 1)")
-    # A later version has another layout.
-    [ "$(readlink "$theirs/libleveldb.so.1d")" = libleveldb.so.1.23.0 ] || { echo "cpp: needs LevelDB 1.23" >&2; exit 2; }
-}
 
 # compile OUTPUT SOURCE OPTION...
 compile() {
@@ -146,7 +130,7 @@ packages() {
     fi
 }
 
-find_leveldb
+find_leveldb "$prefix/debian"
 headers
 symbols
 for name in layout values store objects; do same_output $name; done

@@ -19,9 +19,27 @@ unsafe extern "C" fn leveldb_destroy_db(options: &Options, name: *const u8, errp
     let path = unsafe { memory::path(name) };
     let destroyed = match &options.stores {
         Some(stores) => stores.destroy(path),
-        None => destroy_directory(path),
+        None => destroy(path),
     };
     errptr.of(destroyed.map_err(|error| refusal::of_lock(path, error)));
+}
+
+/// Removes the store in the directory `path` and the damaged stores that repairs of it have kept.
+fn destroy(path: &Path) -> Result<()> {
+    let named = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    destroy_directory(path)?;
+    kept_by_repairs(&named).iter().try_for_each(|damaged| destroy_directory(damaged))
+}
+
+/// Returns the directories `PATH.damaged-N`.
+fn kept_by_repairs(path: &Path) -> Vec<PathBuf> {
+    let prefix = with_suffix(path, "damaged-");
+    let is_kept = |found: &PathBuf| {
+        let number = found.as_os_str().as_bytes().strip_prefix(prefix.as_os_str().as_bytes());
+        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    };
+    let parent = path.parent().and_then(|parent| fs::read_dir(parent).ok());
+    parent.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_kept).collect()
 }
 
 /// Removes the store in the directory `path`, and the directory if it is then empty. As in LevelDB,

@@ -95,7 +95,8 @@ class LEVELDB_EXPORT DB {
 };
 
 // Removes the store in the directory `name`: only its own files, and the directory if it is then
-// empty. Succeeds if there is no store. Returns IOError while the store is open.
+// empty. Also removes the damaged stores that RepairDB has kept. Succeeds if there is no store.
+// Returns IOError while the store is open.
 LEVELDB_EXPORT Status DestroyDB(const std::string& name, const Options& options);
 
 // Salvages the readable pairs of the damaged store in the directory `dbname`, into a new store that

@@ -110,8 +110,9 @@ void leveldb_approximate_sizes(leveldb_t* db, int num_ranges, const char* const*
 void leveldb_compact_range(leveldb_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
                            size_t limit_key_len);
 
-/* Deletes the files of a store, and no other files, and its directory if it is then empty. The store
- * need not exist. Fails while the store is open. */
+/* Deletes the files of a store, and no other files, and its directory if it is then empty. Also
+ * deletes the damaged stores that leveldb_repair_db has kept. The store need not exist. Fails while
+ * the store is open. */
 void leveldb_destroy_db(const leveldb_options_t* options, const char* name, char** errptr);
 
 /* Salvages the readable pairs of a store that cannot be opened, into a new store at `name`. The
