@@ -1,8 +1,9 @@
 //! LevelDB's C interface on Terrace: a program written for `leveldb/c.h` compiles, links and runs.
 //!
 //! The interface is `include/leveldb/c.h`. That header also lists the differences from LevelDB.
-//! `include/terrace/c.h` adds presets, options by name, and durability. The functions of each kind
-//! of handle are in one module.
+//! `include/terrace/c.h` adds presets and options by name, durability, stores in memory, a logger,
+//! and what LevelDB's C++ interface in `bindings/cpp` needs. The functions of each kind of handle
+//! are in one module.
 //!
 //! # Safety
 //! contract of the C side
